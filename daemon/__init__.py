@@ -1,0 +1,1 @@
+"""One running site: carries out what `routing` decides."""

@@ -1,0 +1,263 @@
+"""All that a front end sees of the daemon: a plugin is given a `Site` and opens `Session`s on it.
+
+A front end turns bytes or stanzas into calls of a session, and the session's events back into bytes.
+The calls never wait: what can be refused at once raises `Refusal`, everything else is told later by an
+event. A front end runs two tasks for each connection: one reads and calls, one does
+
+    while events := await session.events():
+        await stream.send_all(encode(events))
+
+Events of one session come in the order in which they became true. An answer to a guaranteed PUBLISH,
+RECEIVED or COMMIT comes only when what it promises is on disk.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Literal, Protocol
+
+import msgspec
+import trio
+
+from routing.errors import Refusal
+from routing.message import DeliveryMode, Message
+
+Accepts = Literal["ONE", "ALL", "BOTH"]
+
+
+class StoredMessage(Protocol):
+    """A message as the broker holds it, shared by all its deliveries."""
+
+    @property
+    def wire(self) -> bytes:
+        """SMQP's header lines, an empty line, and the sections: what follows a frame's own attributes."""
+
+    @property
+    def message(self) -> Message:
+        """The same, parsed; kept once parsed."""
+
+
+class Answer(msgspec.Struct):
+    """A request is done, or refused (`error`).
+
+    Attributes:
+        request: what the front end gave with the call.
+        smuid: of a PUBLISH that was accepted, or that was accepted earlier with this Cmuid.
+        repeated: True where the Cmuid had been seen before and nothing was routed.
+    """
+
+    request: Any
+    error: Refusal | None = None
+    smuid: str = ""
+    repeated: bool = False
+
+
+class Delivered(msgspec.Struct):
+    """A message for a subscription of this session.
+
+    Attributes:
+        number: names the delivery within the session, from 1, rising.
+        topic: the topic it was published to.
+        stored: the message; always loaded when the front end sees the event.
+        attempt: 1 the first time, one more after each return.
+        received: True where this subscription has said RECEIVED before, so the message is its own.
+        lock_s: seconds until the lock ends; None where there is none (unguaranteed, or received).
+        expires_in_s: seconds of its timeout that are left; None where none was stated.
+        acknowledge: False for an unguaranteed message, which is never acknowledged.
+    """
+
+    number: int
+    topic: str
+    stored: StoredMessage
+    attempt: int
+    received: bool
+    lock_s: float | None
+    expires_in_s: float | None
+    acknowledge: bool
+
+
+class Withdrawn(msgspec.Struct):
+    """A delivery is no longer this session's: its lock timed out, or it expired or was removed."""
+
+    number: int
+    topic: str
+    reason: Literal["lock-timeout", "expired", "removed"]
+
+
+class Detached(msgspec.Struct):
+    """A subscription no longer delivers to this session.
+
+    Attributes:
+        reason: `replaced` where another session of the account and channel took it over, `removed`
+            where an operator or its long disuse ended it, `forbidden` where rights were withdrawn.
+    """
+
+    topic: str
+    reason: Literal["replaced", "removed", "forbidden"]
+
+
+class Ending(msgspec.Struct):
+    """The session is about to end; the front end says goodbye and closes.
+
+    Attributes:
+        reason: `draining` (the daemon stops), `disabled` (the account), `slow` (did not read), or `failed`.
+    """
+
+    reason: Literal["draining", "disabled", "slow", "failed"]
+    text: str
+
+
+Event = Answer | Delivered | Withdrawn | Detached | Ending
+
+
+class SubscribeOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a subscription wants.
+
+    Attributes:
+        credit: unfinished messages at a time; 0 delivers nothing for now.
+        accepts: the delivery modes it takes part in.
+        durable: it outlives the session; False ends it with the session.
+        ordered: messages of one publisher that have a Sequence come in its order.
+        lock_s: seconds until an unreceived message goes to the next subscriber; None for the site's default.
+        name: tells apart several subscriptions of one account and channel to one topic.
+    """
+
+    credit: int = 100
+    accepts: Accepts = "BOTH"
+    durable: bool = True
+    ordered: bool = False
+    lock_s: float | None = None
+    name: str = ""
+
+
+class Session(Protocol):
+    """One login. Owned by the front end that opened it, which must `close` it (also when cancelled)."""
+
+    account: str
+    channel: str
+    system_topic: str
+
+    def publish(self, topic: str, message: Message, request: Any = None) -> None:
+        """Accept a message. Answered once on disk; with Guarantee NO never answered.
+
+        Raises Refusal (forbidden, bad-topic, bad-header, too-large, queue-full, not-available): nothing
+        was accepted. `message` must not carry Smuid, Hops or Account; without Created it is given one.
+        """
+
+    def subscribe(self, topic: str, options: SubscribeOptions, request: Any = None) -> None:
+        """Begin or change a subscription, and receive from it here; a session that had it is detached."""
+
+    def unsubscribe(self, topic: str, name: str = "", request: Any = None) -> None:
+        """End a subscription. What it held locked and had not received goes to the next subscriber."""
+
+    def detach(self, topic: str, name: str = "", request: Any = None) -> None:
+        """Stop receiving here; a durable subscription stays."""
+
+    def received(self, numbers: Iterable[int], request: Any = None) -> None:
+        """First phase: the client has stored these. After the answer they go to nobody else."""
+
+    def commit(self, numbers: Iterable[int], request: Any = None) -> None:
+        """Second phase, or the only one: these are finished and never come again.
+
+        A number whose lock was lost is answered `lock-lost`, after all others have been carried out.
+        """
+
+    def give_back(
+        self, numbers: Iterable[int], reason: str = "", delay_s: float = 0.0, request: Any = None
+    ) -> None:
+        """These go to the next subscriber (or here again, after `delay_s` seconds), their count raised."""
+
+    def remove(self, topic: str, smuid: str, request: Any = None) -> None:
+        """REMOVE a message wherever it went; answered `not-found` where this site has never seen it."""
+
+    def set_delivery(self, topic: str, mode: DeliveryMode | None, request: Any = None) -> None:
+        """SET TOPIC DELIVERY; None lets each message say again."""
+
+    def set_timeout(self, topic: str, timeout_s: float | None, request: Any = None) -> None:
+        """SET TOPIC TIMEOUT; None removes the topic's timeout."""
+
+    async def events(self) -> list[Event]:
+        """Wait for events and return some, at most about 256 KiB of messages; [] once the session ended.
+
+        Cancellation loses no event.
+        """
+
+    def close(self) -> None:
+        """End the session: session-bound subscriptions end, locked messages go to the next subscriber."""
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """Who logged in."""
+
+    account: str
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """The bounds that every front end keeps; see the configuration's [limits]."""
+
+    connections_max: int = 10_000
+    connections_per_address_max: int = 1_000
+    login_timeout_s: float = 15.0
+    idle_timeout_s: float = 300.0
+    send_timeout_s: float = 60.0
+    frame_header_bytes_max: int = 65_536
+    frame_headers_max: int = 200
+    message_bytes_max: int = 16_777_216
+    sections_max: int = 64
+    subscriptions_per_session_max: int = 1_000
+    credit_max: int = 10_000
+    unanswered_per_session_max: int = 10_000
+    publish_rate_per_s_max: float = 0.0
+
+
+class Site(Protocol):
+    """One running site, as its front ends see it."""
+
+    server_name: str
+    server_ident: str
+    suid: str
+    limits: Limits
+    default_timeout_s: float
+    draining: trio.Event
+    """Set once the daemon stops: refuse new logins, tell clients where to go, close soon."""
+    redirect: str | None
+    """`address:port` for clients to go to while this site drains; None where there is none."""
+
+    async def authenticate(self, account: str, password: str, remote: str) -> Identity:
+        """Check a password. Raises Refusal (bad-login), after a delay that grows with the failures."""
+
+    def open_session(self, identity: Identity, channel: str, *, protocol: str, remote: str) -> Session:
+        """Log an account and channel in. Raises Refusal (too-many, not-available, bad-login if disabled)."""
+
+    async def serve_streams(
+        self,
+        listen: tuple[str, ...],
+        handler: Callable[[trio.abc.HalfCloseableStream, str], Awaitable[object]],
+        *,
+        socket_name: str,
+        tls: bool,
+        task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Accept connections and run `handler(stream, remote)` for each, until the site drains.
+
+        `listen` holds `host:port` or `[v6]:port`; sockets that systemd passed under `socket_name` are
+        taken in their place. Limits on connections are kept here. An exception of a handler is logged
+        and ends its connection only. On draining, listening ends first; handlers get the drain time,
+        then are cancelled. Started with the addresses that were bound.
+        """
+
+
+class Plugin(Protocol):
+    """A front end. Found by the entry point group `smqpd.plugins`; `name` is its table [plugins.name].
+
+    Attributes:
+        settings: a msgspec.Struct with a default for each field; the configuration's table in its type.
+        enabled_by_default: whether a configuration that does not name it runs it.
+    """
+
+    name: str
+    settings: type[msgspec.Struct]
+    enabled_by_default: bool
+
+    async def serve(
+        self, site: Site, settings: Any, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Run until cancelled or drained; started once it accepts connections."""

@@ -1,0 +1,54 @@
+"""Every error that the core can raise, as one tree.
+
+    Refusal                 somebody else's fault: told to whoever asked; the connection lives on
+      HeaderRefusal         a header that cannot be read: names header, value, expectation
+      FramingLost           the byte stream can no longer be cut into frames: the connection ends
+
+An error of ours (a broken promise of the core) is a plain `AssertionError` or `KeyError` and ends
+the task that met it; it is never shown to a peer.
+"""
+
+from typing import Final
+
+
+class Refusal(Exception):
+    """What was asked for is not done, and nothing of it was; `code` is one of the words below."""
+
+    BAD_COMMAND: Final = "bad-command"
+    BAD_FRAME: Final = "bad-frame"
+    BAD_HEADER: Final = "bad-header"
+    BAD_LOGIN: Final = "bad-login"
+    BAD_TOPIC: Final = "bad-topic"
+    FORBIDDEN: Final = "forbidden"
+    LOCK_LOST: Final = "lock-lost"
+    NOT_FOUND: Final = "not-found"
+    NOT_LOGGED_IN: Final = "not-logged-in"
+    NOT_SUBSCRIBED: Final = "not-subscribed"
+    NOT_AVAILABLE: Final = "not-available"
+    QUEUE_FULL: Final = "queue-full"
+    STORE_FAILED: Final = "store-failed"
+    TOO_LARGE: Final = "too-large"
+    TOO_MANY: Final = "too-many"
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+        self.text = text
+
+
+class HeaderRefusal(Refusal):
+    """A header that cannot be read or may not be sent. Source: routing contract 2."""
+
+    def __init__(self, header: str, value: str, expected: str) -> None:
+        shown = value if len(value) <= 80 else value[:77] + "..."
+        super().__init__(Refusal.BAD_HEADER, f"{header}: {shown!r} is not {expected}")
+        self.header = header
+        self.value = value
+        self.expected = expected
+
+
+class FramingLost(Refusal):
+    """Where the next frame begins is no longer known; the connection must be closed."""
+
+    def __init__(self, text: str, code: str = Refusal.BAD_FRAME) -> None:
+        super().__init__(code, text)

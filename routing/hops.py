@@ -1,0 +1,93 @@
+"""The hop log: one record for each thing that a server does with a copy of a message.
+
+A copy that a server has accepted ends in exactly one final state: the record that ends it carries
+`final`. Everything that reads hop logs (the `why` command, the Spark jobs) reads this one format,
+one JSON object a line; fields that hold their default are left out of the line.
+"""
+
+from typing import Final, Literal
+
+import msgspec
+
+FORMAT_VERSION: Final = 1
+
+Event = Literal[
+    "published",  # accepted from a client of this site: a copy begins
+    "received",  # accepted from a peer: a copy begins
+    "forwarded",  # a peer has it on disk (the acknowledgement of a forward; see `outcome`)
+    "delivered",  # handed to a subscription
+    "committed",  # a subscription has finished with it
+    "returned",  # given back, or taken back from a subscription; `reason` says why
+    "expired",  # its timeout ended, or it was due to nobody (`reason`)
+    "removed",  # REMOVE
+    "dead",  # moved to the dead-letter topic; `reason` says why
+    "duplicate",  # a copy that was here before: dropped, no copy begins
+    "loop",  # own name in Hops: dropped, no copy begins
+    "depth",  # seen before with less depth: forwarded again, delivered no second time
+    "denied",  # rights or peer rules refused it
+    "dropped",  # an unguaranteed copy given up under pressure, or for want of a reader
+    "receipt",  # the receipt X/Y was sent, `receipt` holds it
+    "heartbeat",  # each minute: the log up to here is complete
+]
+
+
+class HopRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One line of the hop log.
+
+    Attributes:
+        version: of this format.
+        server: the writer's server name.
+        boot: raised by one at each start of the daemon.
+        record: gapless over all boots of a server, so that a missing record is noticed.
+        time_us: UTC microseconds by the writer's clock.
+        event: what happened; see `Event`.
+        smuid: "" on a heartbeat only.
+        topic: "" on a heartbeat only.
+        peer: the other server, on events of a link.
+        subscription: `account:channel@host` of the subscription, on events of a delivery.
+        mode: ONE where the copy goes to one subscriber; absent means ALL.
+        depth: hops the copy may still go.
+        attempt: of the delivery or the forward, from 1; 0 where it has no meaning.
+        hops: Hops so far, on received, duplicate, loop and dropped.
+        size: bytes of the bodies.
+        priority: 0 where the message has none.
+        guarantee: False for a copy that was never on disk (a new boot has none of them).
+        final: True on the one record that ends the copy at this server.
+        reason: why, in words for people, on returned, expired, dead, denied, dropped.
+        receipt: "X/Y" on the event receipt.
+        outcome: on forwarded: accepted, duplicate, loop or denied, as the peer said.
+        sent_us: on forwarded: when this attempt was sent, by the writer's clock; `time_us` is when the
+            acknowledgement came.
+        peer_received_us, peer_sent_us: on forwarded: when, by the peer's clock, the copy came and its
+            acknowledgement left.
+        held: on heartbeat: guaranteed copies that this server holds.
+        previous: on the first record of a boot: the number of the last record of the boot before, as the
+            store knows it, so that a tail that was lost is noticed.
+    """
+
+    version: int
+    server: str
+    boot: int
+    record: int
+    time_us: int
+    event: Event
+    smuid: str = ""
+    topic: str = ""
+    peer: str = ""
+    subscription: str = ""
+    mode: Literal["ONE", "ALL"] = "ALL"
+    depth: int = 0
+    attempt: int = 0
+    hops: tuple[str, ...] = ()
+    size: int = 0
+    priority: int = 0
+    guarantee: bool = True
+    final: bool = False
+    reason: str = ""
+    receipt: str = ""
+    outcome: Literal["", "accepted", "duplicate", "loop", "denied"] = ""
+    sent_us: int = 0
+    peer_received_us: int = 0
+    peer_sent_us: int = 0
+    held: int = 0
+    previous: int = 0

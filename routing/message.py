@@ -1,0 +1,66 @@
+"""What a message is: the headers of the SMQP draft as typed values, and its content sections.
+
+A message is a value. What the server knows of a copy (its place in a queue, its deadline, who has it)
+is not here but in `routing.queue`.
+"""
+
+import math
+from typing import Final, Literal
+
+import msgspec
+
+DeliveryMode = Literal["ONE", "ALL"]
+ReceiptMode = Literal["NONE", "ONE", "ALL"]
+
+INFINITE: Final = math.inf
+DEPTH_UNLIMITED: Final = -1
+
+
+class Section(msgspec.Struct, frozen=True):
+    """One content section: its type, its other Content-* headers in order, and its bytes."""
+
+    content_type: str
+    body: bytes
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """One message, as its publisher and the servers on its way have written it.
+
+    Attributes:
+        name: the subject, at most 128 characters, without its charset.
+        charset: the charset parameter of Name; None where none was given.
+        priority: 0 where none was given, else 1 or more; higher goes first.
+        created: date-time as it was written, UTC (`2026-11-21T10:00:00.250Z`); "" where absent.
+        timeout_s: seconds; `INFINITE` for a state message; None where none was stated.
+        depth: hops the message may still go; -1 for no limit.
+        delivery: None where the message does not say (which means ALL).
+        hops: the servers that sent the message on, oldest first.
+        smuid: "" until the first server has given one.
+        account: `account:channel@host` of the publisher; "" until the server has written it.
+        others: headers unknown to SMQP, as (name, value) in the order in which they came.
+    """
+
+    name: str | None = None
+    charset: str | None = None
+    priority: int = 0
+    created: str = ""
+    receipt: ReceiptMode = "NONE"
+    reply: bool = False
+    timeout_s: float | None = None
+    depth: int = 0
+    sequence: int | None = None
+    guarantee: bool = True
+    delivery: DeliveryMode | None = None
+    hops: tuple[str, ...] = ()
+    mime_version: str | None = None
+    smuid: str = ""
+    cmuid: str = ""
+    account: str = ""
+    others: tuple[tuple[str, str], ...] = ()
+    sections: tuple[Section, ...] = ()
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of all bodies."""
+        return sum(len(section.body) for section in self.sections)
