@@ -81,19 +81,14 @@ def is_server_name(text: str) -> bool:
 def account_name(text: str) -> str:
     """The account's name, checked; refused as `bad-login`."""
     if _is_account(text) is None:
-        raise Refusal(
-            Refusal.BAD_LOGIN,
-            f"{text[:80]!r} is not an account (1 to 64 of A-Z, a-z, 0-9, '.', '_', '-', '+')",
-        )
+        raise Refusal(Refusal.BAD_LOGIN, f"{text[:80]!r} is not an account (1 to 64 of A-Z a-z 0-9 . _ - +)")
     return text
 
 
 def channel_name(text: str) -> str:
     """The channel's name, checked; refused as `bad-login`."""
     if _is_channel(text) is None:
-        raise Refusal(
-            Refusal.BAD_LOGIN, f"{text[:80]!r} is not a channel (1 to 64 of A-Z, a-z, 0-9, '.', '_', '-')"
-        )
+        raise Refusal(Refusal.BAD_LOGIN, f"{text[:80]!r} is not a channel (1 to 64 of A-Z a-z 0-9 . _ -)")
     return text
 
 
