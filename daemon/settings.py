@@ -15,17 +15,17 @@ YEAR_S: Final = 366 * 86_400.0
 COUNT_MAX: Final = 2**53
 """Above this, a JSON or TOML reader in another language may round."""
 
-SERVER_NAME: Final = r"^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(:[1-9][0-9]{0,4})?$"
+ADDRESS: Final = r"^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(:[1-9][0-9]{0,4})?$"
 
 
-def note(description: str) -> msgspec.Meta:
-    """Anything that its type alone bounds."""
-    return msgspec.Meta(description=description)
+def note(description: str, *examples: str) -> msgspec.Meta:
+    """Anything that its type alone bounds; the first example is shown where there is no default."""
+    return msgspec.Meta(description=description, examples=list(examples))
 
 
-def text(description: str, pattern: str | None = None) -> msgspec.Meta:
-    """One line of text."""
-    return msgspec.Meta(description=description, pattern=pattern, max_length=1024)
+def text(description: str, pattern: str, expected: str) -> msgspec.Meta:
+    """One line of text; `expected` says in words what the pattern accepts."""
+    return msgspec.Meta(description=description, pattern=pattern, extra={"expected": expected})
 
 
 def count(description: str, least: int = 0) -> msgspec.Meta:
@@ -46,7 +46,8 @@ class SiteSettings(msgspec.Struct, frozen=True, kw_only=True):
         text(
             "The name of this site, `host` or `host:port`, unique in the federation. It is part of every"
             " Smuid and system topic: do not change it while messages are waiting.",
-            SERVER_NAME,
+            ADDRESS,
+            "a server name, `host` or `host:port`",
         ),
     ]
     state_directory: Annotated[Path, note("Holds the store, the hop log and the lock file.")] = Path("state")
@@ -54,7 +55,12 @@ class SiteSettings(msgspec.Struct, frozen=True, kw_only=True):
         Path("accounts.toml")
     )
     redirect: Annotated[
-        str, text("`host:port` that clients are told to go to while this site drains; empty for none.")
+        str,
+        text(
+            "`host:port` that clients are told to go to while this site drains; empty for none.",
+            f"^$|{ADDRESS}",
+            "`host:port`, or empty",
+        ),
     ] = ""
     drain_s: Annotated[
         float, seconds("How long connections get to finish when the site is told to stop.")
@@ -146,9 +152,12 @@ class TlsSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What this site shows to clients that connect by TLS; both or neither."""
 
     certificate: Annotated[
-        Path | None, note("PEM file: the certificate of this site, then those of its issuers.")
+        Path | None,
+        note("PEM file: the certificate of this site, then those of its issuers.", "keys/tls.crt"),
     ] = None
-    key: Annotated[Path | None, note("PEM file: its private key, readable by nobody else.")] = None
+    key: Annotated[
+        Path | None, note("PEM file: its private key, readable by nobody else.", "keys/tls.key")
+    ] = None
 
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.key is None):
