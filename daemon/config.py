@@ -44,7 +44,7 @@ def load(path: Path, installed: Installed) -> Settings:
     tables = document.pop("plugins", {})
     if not isinstance(tables, dict):
         raise ConfigError(path, "plugins", "expected tables [plugins.NAME]")
-    settings = _typed(path, "", document, Settings)
+    settings = typed(path, "", document, Settings)
     plugins = _plugins(path, tables, installed)
     return msgspec.structs.replace(settings, plugins=plugins)
 
@@ -87,18 +87,18 @@ def _plugins(path: Path, tables: dict[str, Any], installed: Installed) -> dict[s
         if enabled and name in installed.broken:
             raise ConfigError(path, key, f"this front end cannot be loaded: {installed.broken[name]}")
         if name in installed.plugins:
-            settings = _typed(path, key, table, installed.plugins[name].settings)
+            settings = typed(path, key, table, installed.plugins[name].settings)
             if enabled:
                 running[name] = settings
         elif name not in installed.broken:
             raise ConfigError(path, key, "no such front end" + nearest(name, installed.plugins))
     for name, plugin in installed.plugins.items():
         if name not in tables and plugin.enabled_by_default:
-            running[name] = _typed(path, f"plugins.{name}", {}, plugin.settings)
+            running[name] = typed(path, f"plugins.{name}", {}, plugin.settings)
     return running
 
 
-def _typed(path: Path, key: str, document: dict[str, Any], kind: type[T]) -> T:
+def typed(path: Path, key: str, document: dict[str, Any], kind: type[T]) -> T:
     """`document` as a `kind`; `key` is where in the file it stands."""
     _refuse_unknown(path, key, document, inspect.type_info(kind))
     try:
