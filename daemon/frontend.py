@@ -17,6 +17,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 import trio
 
+from daemon.settings import Limits as Limits
 from routing.errors import Refusal
 from routing.message import DeliveryMode, Message
 
@@ -188,24 +189,6 @@ class Identity(msgspec.Struct, frozen=True):
     """Who logged in."""
 
     account: str
-
-
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """The bounds that every front end keeps; see the configuration's [limits]."""
-
-    connections_max: int = 10_000
-    connections_per_address_max: int = 1_000
-    login_timeout_s: float = 15.0
-    idle_timeout_s: float = 300.0
-    send_timeout_s: float = 60.0
-    frame_header_bytes_max: int = 65_536
-    frame_headers_max: int = 200
-    message_bytes_max: int = 16_777_216
-    sections_max: int = 64
-    subscriptions_per_session_max: int = 1_000
-    credit_max: int = 10_000
-    unanswered_per_session_max: int = 10_000
-    publish_rate_per_s_max: float = 0.0
 
 
 class Site(Protocol):
