@@ -44,6 +44,7 @@ class HopRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
         smuid: "" on a heartbeat only.
         topic: "" on a heartbeat only.
         peer: the other server, on events of a link.
+        account: `account:channel@host` of the publisher, on published and received.
         subscription: `account:channel@host` of the subscription, on events of a delivery.
         mode: ONE where the copy goes to one subscriber; absent means ALL.
         depth: hops the copy may still go.
@@ -74,6 +75,7 @@ class HopRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     smuid: str = ""
     topic: str = ""
     peer: str = ""
+    account: str = ""
     subscription: str = ""
     mode: Literal["ONE", "ALL"] = "ALL"
     depth: int = 0

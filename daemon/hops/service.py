@@ -1,0 +1,66 @@
+"""Keeps a hop log while its site runs: one task, started by the broker and ended by its cancellation.
+
+It writes records that no batch of the store carries, adds the heartbeats, and has finished files synced
+and renamed in a thread, so that the loop never waits for the disk to be done.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from daemon.hops.retention import delete_old
+from daemon.hops.writer import FinishedFile, HopLog, close_file
+from daemon.settings import HopSettings
+
+_log = logging.getLogger(__name__)
+
+FLUSH_S: Final = 0.1
+"""How long a record that no batch carries may wait in memory: a reader of the open file hardly notices."""
+
+RETENTION_S: Final = 60.0
+"""Between looks for files to delete; at one new file a minute the bounds are kept to within a file."""
+
+
+async def keep(
+    log: HopLog,
+    directory: Path,
+    settings: HopSettings,
+    *,
+    held: Callable[[], int],
+    idle: Callable[[], bool],
+    wall_clock: Callable[[], float] = time.time,
+) -> None:
+    """Run until cancelled; closing the log is left to its owner, after the store's last commit.
+
+    Args:
+        held: how many guaranteed copies the server holds, for the heartbeat.
+        idle: whether no batch is gathered, flushed or being committed. Then every record that was appended
+            is true as it stands; else the batch will flush and settle, and it is left to it.
+    """
+    next_heartbeat = next_retention = trio.current_time()
+    while True:
+        if trio.current_time() >= next_heartbeat:
+            next_heartbeat = trio.current_time() + settings.heartbeat_s
+            log.append("heartbeat", held=held())
+        if idle():
+            log.settle(log.flush())
+        if finished := log.take_finished():
+            # Taken is owed: who cancels waits for one sync rather than leave files open until the next start.
+            with trio.CancelScope(shield=True):
+                await trio.to_thread.run_sync(_close_all, finished)
+        if trio.current_time() >= next_retention:
+            next_retention = trio.current_time() + RETENTION_S
+            await trio.to_thread.run_sync(delete_old, directory, settings, wall_clock())
+        await trio.sleep(FLUSH_S)
+
+
+def _close_all(finished: list[FinishedFile]) -> None:
+    for file in finished:
+        try:
+            close_file(file)
+        except OSError as error:
+            _log.error("a file of the hop log stays open until the next start: %s", error)

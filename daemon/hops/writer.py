@@ -1,0 +1,266 @@
+"""Appends to the hop log; owned by one task, and never waits for the disk except to write.
+
+Records are written before the store commits what they tell of, so that no committed thing is without its
+record. What was written and never committed has not come true. Hence three marks, each at most the next:
+
+    settled      the store has committed up to here: true for ever. A file is closed when all of it is.
+    flushed      in the open file; cut away at the next start, or by `revert`, if it was never settled
+    last_record  numbered, perhaps still in memory
+
+A record number that was used is never used again with another meaning, except for records that were cut
+away unsettled; so a missing number is a lost record. A write that fails (a full disk) loses the records it
+was to write, and nothing else: they are counted, reported once, and their numbers are missing in the log.
+"""
+
+import logging
+import os
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal, TypedDict, Unpack
+
+import msgspec
+
+from daemon.hops.files import closed_name, list_files, open_name, sync_directory
+from daemon.hops.recovery import close_left_open
+from daemon.settings import HopSettings
+from routing.hops import FORMAT_VERSION, Event, HopRecord
+
+_log = logging.getLogger(__name__)
+
+
+class HopFields(TypedDict, total=False):
+    """What `append` takes: the fields of `HopRecord` that the log does not fill in itself."""
+
+    smuid: str
+    topic: str
+    peer: str
+    account: str
+    subscription: str
+    mode: Literal["ONE", "ALL"]
+    depth: int
+    attempt: int
+    hops: tuple[str, ...]
+    size: int
+    priority: int
+    guarantee: bool
+    final: bool
+    reason: str
+    receipt: str
+    outcome: Literal["", "accepted", "duplicate", "loop", "denied"]
+    sent_us: int
+    peer_received_us: int
+    peer_sent_us: int
+    held: int
+
+
+class FinishedFile(msgspec.Struct, frozen=True):
+    """A file that gets no more records and is still to be synced and renamed (`close_file`)."""
+
+    descriptor: int
+    path: Path
+    closed_path: Path
+
+
+def close_file(finished: FinishedFile) -> None:
+    """Sync a file and give it its final name; may take long, so call it in a thread.
+
+    Raises OSError: the file keeps its name and is closed at the next start.
+    """
+    try:
+        os.fsync(finished.descriptor)
+    finally:
+        os.close(finished.descriptor)
+    finished.path.rename(finished.closed_path)
+    sync_directory(finished.path.parent)
+
+
+def utc_us() -> int:
+    """The wall clock, microseconds since 1970."""
+    return time.time_ns() // 1000
+
+
+class HopLog:
+    """The hop log of one boot of one server. See the module for what its marks mean.
+
+    Attributes:
+        last_record: number of the last record that was appended.
+        lost_records: records that could not be written, in this boot.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        server: str,
+        boot: int,
+        previous: int,
+        settings: HopSettings,
+        now_us: Callable[[], int] = utc_us,
+    ) -> None:
+        self.last_record = previous
+        self.lost_records = 0
+        self._directory = directory
+        self._server = server
+        self._boot = boot
+        self._settings = settings
+        self._now_us = now_us
+        self._encoder = msgspec.json.Encoder()
+        self._gathered: list[HopRecord] = []
+        self._start = self._settled = previous
+        self._tells_previous = True
+        self._flushed: deque[tuple[int, int]] = deque()
+        self._descriptor: int | None = None
+        self._path = directory
+        self._first = self._last_in_file = 0
+        self._opened_us = 0
+        self._size_bytes = self._settled_bytes = 0
+        self._finished: list[FinishedFile] = []
+        self._failing = False
+
+    @classmethod
+    def open(
+        cls,
+        directory: Path,
+        *,
+        server: str,
+        boot: int,
+        committed_record: int,
+        settings: HopSettings,
+        now_us: Callable[[], int] = utc_us,
+    ) -> "HopLog":
+        """Finish what the last boot left open, cut back to `committed_record`, and continue after it.
+
+        `committed_record` is the one that the store committed last, 0 for a new store. Records beyond it in
+        a file that was closed had come true; numbering continues after those. Raises OSError where the
+        directory cannot be used.
+        """
+        directory.mkdir(mode=0o750, parents=True, exist_ok=True)
+        close_left_open(directory, committed_record)
+        previous = max([committed_record, *(file.last or 0 for file in list_files(directory))])
+        return cls(directory, server=server, boot=boot, previous=previous, settings=settings, now_us=now_us)
+
+    @property
+    def has_unwritten(self) -> bool:
+        """Whether records wait for `flush`."""
+        return bool(self._gathered)
+
+    def append(self, event: Event, **fields: Unpack[HopFields]) -> int:
+        """Number and stamp a record, to be written by the next `flush`; returns its number."""
+        self.last_record = record = self.last_record + 1
+        self._gathered.append(
+            HopRecord(
+                version=FORMAT_VERSION,
+                server=self._server,
+                boot=self._boot,
+                record=record,
+                time_us=self._now_us(),
+                event=event,
+                **fields,
+            )
+        )
+        return record
+
+    def flush(self) -> int:
+        """Write what was gathered with one call; returns the number to commit to the store with the batch.
+
+        Never raises for the disk: see the module for what a failed write means.
+        """
+        if self._gathered:
+            gathered, self._gathered = self._gathered, []
+            if self._tells_previous:
+                gathered[0].previous = self._start
+            try:
+                self._write(self._encoder.encode_lines(gathered), gathered[0].record)
+            except OSError as error:
+                self._lose(len(gathered), error)
+            else:
+                self._tells_previous = False
+                self._flushed.append((self.last_record, self._size_bytes))
+                if self._failing:
+                    self._failing = False
+                    _log.warning("the hop log is written again; %d records were lost", self.lost_records)
+        return self.last_record
+
+    def settle(self, record: int) -> None:
+        """The store has committed everything up to `record`, as returned by the `flush` before it.
+
+        Where that is all that is written, and the file is due, the next record begins a new one.
+        """
+        self._settled = record
+        while self._flushed and self._flushed[0][0] <= record:
+            self._last_in_file, self._settled_bytes = self._flushed.popleft()
+        if not self._flushed and self._is_due():
+            self._finish_file()
+
+    def revert(self) -> None:
+        """The store could not commit: what is not settled never came true, and is cut away."""
+        self._gathered.clear()
+        self._flushed.clear()
+        self.last_record = self._settled
+        self._tells_previous = self._settled == self._start
+        if self._descriptor is not None and self._size_bytes > self._settled_bytes:
+            os.ftruncate(self._descriptor, self._settled_bytes)
+            self._size_bytes = self._settled_bytes
+            if not self._size_bytes:
+                self._drop_file()
+
+    def take_finished(self) -> list[FinishedFile]:
+        """The files to hand to `close_file`, each once."""
+        finished, self._finished = self._finished, []
+        return finished
+
+    def close(self) -> None:
+        """Write and close everything; after the store has committed for the last time."""
+        self.settle(self.flush())
+        if self._settled_bytes:
+            self._finish_file()
+        elif self._descriptor is not None:
+            self._drop_file()
+        for finished in self.take_finished():
+            close_file(finished)
+
+    def _write(self, lines: bytes, first: int) -> None:
+        """Append to the open file, beginning one if there is none; OSError leaves no part of a line."""
+        if self._descriptor is None:
+            path = self._directory / open_name(first)
+            self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o640)
+            self._path = path
+        if not self._size_bytes:
+            self._first, self._opened_us = first, self._now_us()
+        rest = memoryview(lines)
+        try:
+            while rest:
+                rest = rest[os.write(self._descriptor, rest) :]
+        except OSError:
+            os.ftruncate(self._descriptor, self._size_bytes)
+            raise
+        self._size_bytes += len(lines)
+
+    def _lose(self, count: int, error: OSError) -> None:
+        self.lost_records += count
+        if not self._failing:
+            self._failing = True
+            _log.error("the hop log cannot be written, records are lost until it can: %s", error)
+
+    def _is_due(self) -> bool:
+        if not self._size_bytes:
+            return False
+        age_s = (self._now_us() - self._opened_us) / 1e6
+        # A clock that was set back must not keep a file open for as long as it was set back.
+        return self._size_bytes >= self._settings.file_bytes_max or not 0 <= age_s < self._settings.file_s
+
+    def _finish_file(self) -> None:
+        assert self._descriptor is not None
+        name = closed_name(self._server, self._boot, self._first, self._last_in_file)
+        self._finished.append(FinishedFile(self._descriptor, self._path, self._directory / name))
+        self._descriptor = None
+        self._size_bytes = self._settled_bytes = 0
+
+    def _drop_file(self) -> None:
+        """Remove the open file, which is empty: a name tells of records."""
+        assert self._descriptor is not None
+        os.close(self._descriptor)
+        self._path.unlink()
+        self._descriptor = None

@@ -1,0 +1,298 @@
+import errno
+import logging
+import os
+import resource
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from daemon.hops.files import list_files
+from daemon.hops.reader import HopLogReader
+from daemon.hops.writer import HopLog, close_file
+from daemon.settings import HopSettings
+from routing.hops import HopRecord
+
+SERVER = "alpha.example:7200"
+SETTINGS = HopSettings()
+
+
+class Clock:
+    """A wall clock that stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.us = 1_795_000_000_000_000
+
+    def __call__(self) -> int:
+        return self.us
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def start(tmp_path: Path, clock: Clock) -> Callable[..., HopLog]:
+    def open_log(boot: int, committed: int, settings: HopSettings = SETTINGS) -> HopLog:
+        return HopLog.open(
+            tmp_path, server=SERVER, boot=boot, committed_record=committed, settings=settings, now_us=clock
+        )
+
+    return open_log
+
+
+def batch(log: HopLog, count: int) -> int:
+    """So many records, written and committed."""
+    for number in range(count):
+        log.append("published", smuid=f"alpha.example/0198c3a1b2c3-1-{number:x}", topic="news", size=3)
+    record = log.flush()
+    log.settle(record)
+    return record
+
+
+def numbers(directory: Path) -> list[int]:
+    return [record.record for record in HopLogReader(directory).records()]
+
+
+def names(directory: Path) -> list[str]:
+    return [file.path.name for file in list_files(directory)]
+
+
+def test_a_record_is_one_line_without_its_defaults(start, clock: Clock, tmp_path: Path) -> None:
+    log = start(boot=1, committed=0)
+    log.append("published", smuid="alpha.example/1-1-1", topic="news", size=3)
+    log.flush()
+    assert (tmp_path / "open-1.jsonl").read_bytes() == (
+        b'{"version":1,"server":"alpha.example:7200","boot":1,"record":1,"time_us":1795000000000000,'
+        b'"event":"published","smuid":"alpha.example/1-1-1","topic":"news","size":3}\n'
+    )
+
+
+def test_records_wait_in_memory_until_they_are_flushed(start, tmp_path: Path) -> None:
+    log = start(boot=1, committed=0)
+    log.append("published", topic="news")
+    assert log.last_record == 1
+    assert names(tmp_path) == []
+    assert log.flush() == 1
+    assert numbers(tmp_path) == [1]
+
+
+def test_a_closed_file_is_named_for_what_it_holds(start, tmp_path: Path) -> None:
+    log = start(boot=3, committed=0)
+    batch(log, 5)
+    log.close()
+    assert names(tmp_path) == ["hops-alpha.example_7200-3-1-5.jsonl"]
+    assert numbers(tmp_path) == [1, 2, 3, 4, 5]
+
+
+def test_after_a_kill_what_the_store_did_not_commit_is_cut_away(start, tmp_path: Path) -> None:
+    killed = start(boot=1, committed=0)
+    batch(killed, 4)
+    killed.append("published", topic="never accepted")
+    killed.flush()
+
+    log = start(boot=2, committed=4)
+    assert names(tmp_path) == ["hops-alpha.example_7200-1-1-4.jsonl"]
+    batch(log, 2)
+    assert numbers(tmp_path) == [1, 2, 3, 4, 5, 6]
+
+
+def test_the_first_record_of_a_boot_and_no_other_names_the_last_of_the_boot_before(
+    start, tmp_path: Path
+) -> None:
+    batch(start(boot=1, committed=0), 4)
+    log = start(boot=2, committed=4)
+    batch(log, 2)
+    batch(log, 1)
+    assert [record.previous for record in HopLogReader(tmp_path).records()] == [0, 0, 0, 0, 4, 0, 0]
+
+
+def test_a_tail_that_a_power_loss_took_shows_as_a_gap(start, tmp_path: Path) -> None:
+    batch(start(boot=1, committed=0), 4)
+    batch(start(boot=2, committed=10), 1)
+    assert numbers(tmp_path) == [1, 2, 3, 4, 11]
+    assert [record.previous for record in HopLogReader(tmp_path).records()][-1] == 10
+
+
+def test_a_torn_last_line_is_cut_away_even_where_the_store_committed_it(start, tmp_path: Path) -> None:
+    batch(start(boot=1, committed=0), 4)
+    torn = tmp_path / "open-1.jsonl"
+    os.truncate(torn, torn.stat().st_size - 7)
+    start(boot=2, committed=4)
+    assert names(tmp_path) == ["hops-alpha.example_7200-1-1-3.jsonl"]
+    assert (tmp_path / names(tmp_path)[0]).read_bytes().endswith(b"}\n")
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00\xff", b'{"version":1,"server":"a', b"[" * 100_000])
+def test_an_open_file_that_holds_no_record_is_deleted(start, tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "open-1.jsonl").write_bytes(content)
+    batch(start(boot=2, committed=0), 1)
+    assert numbers(tmp_path) == [1]
+
+
+def test_numbers_continue_after_closed_files_that_the_store_does_not_know(start, tmp_path: Path) -> None:
+    """An idle site logs heartbeats, and closes files of them, without a batch of the store."""
+    log = start(boot=1, committed=0)
+    batch(log, 5)
+    log.close()
+    batch(start(boot=2, committed=2), 1)
+    assert numbers(tmp_path) == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_start_that_was_killed_half_way_is_simply_repeated(start, tmp_path: Path) -> None:
+    killed = start(boot=1, committed=0)
+    batch(killed, 4)
+    start(boot=2, committed=3)
+    start(boot=3, committed=3)
+    assert names(tmp_path) == ["hops-alpha.example_7200-1-1-3.jsonl"]
+
+
+def test_a_file_is_finished_at_its_age_once_everything_in_it_is_committed(
+    start, clock: Clock, tmp_path: Path
+) -> None:
+    log = start(boot=1, committed=0)
+    batch(log, 1)
+    clock.us += 60_000_000
+    log.append("published", topic="in a batch that is being committed")
+    record = log.flush()
+    assert log.take_finished() == []
+
+    log.settle(record)
+    (finished,) = log.take_finished()
+    batch(log, 1)
+    assert names(tmp_path) == ["open-1.jsonl", "open-3.jsonl"]
+
+    close_file(finished)
+    assert names(tmp_path) == ["hops-alpha.example_7200-1-1-2.jsonl", "open-3.jsonl"]
+    assert numbers(tmp_path) == [1, 2, 3]
+
+
+def test_a_file_is_finished_at_its_size(start, tmp_path: Path) -> None:
+    log = start(boot=1, committed=0, settings=HopSettings(file_bytes_max=4_096))
+    written = 0
+    while not (finished := log.take_finished()):
+        written = batch(log, 1)
+    assert written * 150 < 4_096 < written * 250
+    close_file(finished[0])
+    assert (tmp_path / names(tmp_path)[0]).stat().st_size >= 4_096
+
+
+def test_an_empty_log_makes_no_files_however_old_it_gets(start, clock: Clock, tmp_path: Path) -> None:
+    log = start(boot=1, committed=0)
+    clock.us += 3_600_000_000
+    log.settle(log.flush())
+    log.close()
+    assert names(tmp_path) == []
+
+
+def test_a_clock_set_back_finishes_the_file(start, clock: Clock) -> None:
+    log = start(boot=1, committed=0)
+    batch(log, 1)
+    clock.us -= 86_400_000_000
+    batch(log, 1)
+    assert len(log.take_finished()) == 1
+
+
+def test_a_commit_that_failed_leaves_no_record_of_its_batch(start, tmp_path: Path) -> None:
+    log = start(boot=1, committed=0)
+    settled = batch(log, 2)
+    log.append("published", topic="refused after all")
+    log.flush()
+    log.append("published", topic="gathered meanwhile")
+    log.revert()
+    assert log.last_record == settled
+    assert numbers(tmp_path) == [1, 2]
+    batch(log, 1)
+    assert numbers(tmp_path) == [1, 2, 3]
+
+
+def test_only_the_batches_after_the_settled_one_are_reverted(start, tmp_path: Path) -> None:
+    log = start(boot=1, committed=0)
+    log.append("published", topic="committed")
+    first = log.flush()
+    log.append("published", topic="failed")
+    log.flush()
+    log.settle(first)
+    log.revert()
+    log.append("published", topic="again")
+    log.flush()
+    assert [record.topic for record in HopLogReader(tmp_path).records()] == ["committed", "again"]
+    assert numbers(tmp_path) == [1, 2]
+
+
+def test_the_first_batch_of_a_boot_tells_of_the_boot_before_also_when_it_is_repeated(
+    start, tmp_path: Path
+) -> None:
+    log = start(boot=2, committed=9)
+    log.append("published")
+    log.flush()
+    log.revert()
+    assert names(tmp_path) == []
+    batch(log, 1)
+    assert [(record.record, record.previous) for record in HopLogReader(tmp_path).records()] == [(10, 9)]
+
+
+@pytest.fixture
+def full_disk():
+    """A disk that takes so many bytes of one file: the process's own limit, with its signal ignored."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def set_limit(size_bytes: int | None) -> None:
+        resource.setrlimit(
+            resource.RLIMIT_FSIZE, limits if size_bytes is None else (size_bytes, limits[1])
+        )
+
+    yield set_limit
+    set_limit(None)
+
+
+def test_a_full_disk_loses_records_and_nothing_else(
+    start, tmp_path: Path, full_disk, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = start(boot=1, committed=0)
+    batch(log, 2)
+    full_disk((tmp_path / "open-1.jsonl").stat().st_size + 100)
+    with caplog.at_level(logging.WARNING):
+        batch(log, 3)
+        batch(log, 1)
+        full_disk(None)
+        batch(log, 1)
+    assert numbers(tmp_path) == [1, 2, 7]
+    assert HopLogReader(tmp_path).unread.torn == 0
+    assert log.lost_records == 4
+    assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
+    assert os.strerror(errno.EFBIG) in caplog.text
+    assert "4 records were lost" in caplog.text
+    log.close()
+    assert names(tmp_path) == ["hops-alpha.example_7200-1-1-7.jsonl"]
+
+
+def test_a_file_whose_first_write_failed_is_named_for_what_came_after(
+    start, tmp_path: Path, full_disk
+) -> None:
+    log = start(boot=2, committed=5)
+    full_disk(10)
+    batch(log, 2)
+    full_disk(None)
+    batch(log, 1)
+    assert [(record.record, record.previous) for record in HopLogReader(tmp_path).records()] == [(8, 5)]
+    log.close()
+    assert names(tmp_path) == ["hops-alpha.example_7200-2-8-8.jsonl"]
+
+
+def test_every_field_of_a_record_that_is_not_the_logs_own_can_be_given(start, tmp_path: Path) -> None:
+    given = HopRecord(
+        version=1, server=SERVER, boot=1, record=1, time_us=1_795_000_000_000_000, event="forwarded",
+        smuid="s", topic="t", peer="p", account="a", subscription="u", mode="ONE", depth=-1, attempt=2,
+        hops=("x", "y"), size=9, priority=4, guarantee=False, final=True, reason="r", receipt="1/2",
+        outcome="loop", sent_us=5, peer_received_us=6, peer_sent_us=7, held=8,
+    )  # fmt: skip
+    fields = msgspec.structs.asdict(given)
+    for own in ("version", "server", "boot", "record", "time_us", "previous"):
+        del fields[own]
+    log = start(boot=1, committed=0)
+    log.append(**fields)
+    log.flush()
+    assert list(HopLogReader(tmp_path).records()) == [given]
