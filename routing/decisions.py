@@ -5,7 +5,7 @@ leave only when the transaction that was open at the time has been committed, so
 answered, delivered or forwarded that a crash could take back.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -17,11 +17,15 @@ from routing.subscription import Consumer, Lock, Subscription, Topic
 
 
 class StoreMessage(msgspec.Struct, gc=False):
-    """Put a guaranteed message on disk. If that fails, tell `Router.unpublish` and refuse `request`."""
+    """Put a guaranteed message on disk. If that fails, tell `Router.unpublish`, and the publisher.
+
+    Attributes:
+        receipt_due: subscriptions that a receipt will speak of, its Y.
+    """
 
     entry: Entry
     message: Message
-    publisher: str
+    receipt_due: int
 
 
 class KeepMessage(msgspec.Struct, gc=False):
@@ -127,8 +131,8 @@ class Withdraw(msgspec.Struct, gc=False):
 
     consumer: Consumer
     number: int
-    topic: Topic
-    reason: str
+    entry: Entry
+    reason: Literal["lock-timeout", "expired", "removed"]
 
 
 class Detach(msgspec.Struct, gc=False):
@@ -137,7 +141,7 @@ class Detach(msgspec.Struct, gc=False):
     consumer: Consumer
     topic: Topic
     name: str
-    reason: str
+    reason: Literal["replaced", "removed", "forbidden"]
 
 
 class Bury(msgspec.Struct, gc=False):
@@ -155,6 +159,7 @@ class Record(msgspec.Struct, gc=False):
     event: Event
     entry: Entry
     subscription: Subscription | None = None
+    account: str = ""
     attempt: int = 0
     final: bool = False
     reason: str = ""

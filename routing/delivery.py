@@ -13,7 +13,7 @@ subscription's alone until it commits, gives back or unsubscribes, so that no me
 
 import heapq
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from routing.decisions import (
     Answer,
@@ -132,10 +132,10 @@ class Deliveries:
             if entry.flags & RECEIPT:
                 self._receipts.progress(entry, subscription, has_it=True)
             if final := entry.due <= 0 and not entry.flags & STATED:
-                state.out.append(Record("delivered", entry, subscription, 1, final))
+                state.out.append(Record("delivered", entry, subscription, attempt=1, final=final))
                 state.discard(entry)
             else:
-                state.out.append(Record("delivered", entry, subscription, 1))
+                state.out.append(Record("delivered", entry, subscription, attempt=1))
             return
         topic = subscription.topic
         attempts = topic.attempts if entry.flags & ONE else subscription.attempts
@@ -150,7 +150,7 @@ class Deliveries:
         subscription.locks[entry.id] = lock
         consumer.locks[number] = lock
         state.out.append(Deliver(consumer, subscription, entry, number, lock))
-        state.out.append(Record("delivered", entry, subscription, attempt))
+        state.out.append(Record("delivered", entry, subscription, attempt=attempt))
 
     def resume(self, consumer: Consumer, now: float) -> None:
         """The session can take more again."""
@@ -203,7 +203,7 @@ class Deliveries:
         state = self._state
         entry.due -= 1
         last = entry.flags & ONE or (entry.due <= 0 and not entry.flags & STATED)
-        state.out.append(Record(event, entry, subscription, attempt, bool(last), reason))
+        state.out.append(Record(event, entry, subscription, attempt=attempt, final=bool(last), reason=reason))
         subscription.attempts.pop(entry.id, None)
         if entry.flags & RECEIPT:
             self._receipts.progress(entry, subscription, has_it=event == "committed")
@@ -245,7 +245,7 @@ class Deliveries:
         entry, subscription = lock.entry, lock.subscription
         if entry.flags & GONE:
             return
-        state.out.append(Record("returned", entry, subscription, lock.attempt, reason=reason))
+        state.out.append(Record("returned", entry, subscription, attempt=lock.attempt, reason=reason))
         if lock.attempt >= state.settings.max_deliveries and not entry.topic.is_dead_letter:
             state.out.append(Bury(entry, subscription, lock.attempt, reason))
             return
@@ -321,9 +321,7 @@ class Deliveries:
                 self._unlock(lock)
                 assert subscription.consumer is not None
                 del subscription.consumer.locks[lock.number]
-                state.out.append(
-                    Withdraw(subscription.consumer, lock.number, subscription.topic, "lock-timeout")
-                )
+                state.out.append(Withdraw(subscription.consumer, lock.number, lock.entry, "lock-timeout"))
             for lock in late:
                 self.take_back(lock, "lock timed out", now)
         while state.delayed and state.delayed[0][0] <= now:
@@ -363,12 +361,12 @@ class Deliveries:
         self._state.finish(entry, event, reason)
         self._take_away(holders, "removed" if event == "removed" else "expired", now)
 
-    def _take_away(self, holders: list[Lock], reason: str, now: float) -> None:
+    def _take_away(self, holders: list[Lock], reason: Literal["expired", "removed"], now: float) -> None:
         for lock in holders:
             self._take_from(lock)
             consumer = lock.subscription.consumer
             if consumer is not None and consumer.locks.pop(lock.number, None) is not None:
-                self._state.out.append(Withdraw(consumer, lock.number, lock.subscription.topic, reason))
+                self._state.out.append(Withdraw(consumer, lock.number, lock.entry, reason))
         for lock in holders:
             self.pump(lock.subscription, now)
 

@@ -110,7 +110,7 @@ class Publishing:
     def _offer(self, entry: Entry, message: Message, publisher: str, now: float) -> None:
         """Hold an accepted message and offer it to whom it is due to."""
         state, topic = self._state, entry.topic
-        state.out.append(Record("published", entry))
+        state.out.append(Record("published", entry, account=publisher))
         if entry.flags & ONE:
             due = []
             entry.due = 1
@@ -120,7 +120,7 @@ class Publishing:
         state.hold(entry, now)
         stamped = msgspec.structs.replace(message, smuid=entry.smuid(state.server), account=publisher)
         state.out.append(
-            StoreMessage(entry, stamped, publisher)
+            StoreMessage(entry, stamped, entry.due)
             if entry.flags & GUARANTEED
             else KeepMessage(entry, stamped)
         )

@@ -10,7 +10,7 @@ and has changed nothing, or adds to the decisions.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Literal
 
 from routing.decisions import Answer, Bury, Decision
 from routing.delivery import Deliveries
@@ -111,7 +111,9 @@ class Router:
         self._now = now
         self._subscribing.detach(consumer, topic, name, request, now)
 
-    def end_subscription(self, subscription: Subscription, now: float, reason: str) -> None:
+    def end_subscription(
+        self, subscription: Subscription, now: float, reason: Literal["removed", "forbidden"]
+    ) -> None:
         """End a subscription for another reason than its owner's wish."""
         self._now = now
         self._subscribing.end(subscription, now, reason=reason)
@@ -166,6 +168,10 @@ class Router:
     def set_timeout(self, consumer: Consumer, topic: str, timeout_s: float | None, request: Any) -> None:
         """SET TOPIC TIMEOUT."""
         self._publishing.set_timeout(consumer, topic, timeout_s, request)
+
+    def reconfigure(self, settings: RouterSettings) -> None:
+        """Take on other bounds; they hold for what comes from now on."""
+        self.state.settings = settings
 
     # -- the server's own -------------------------------------------------------------------------
 

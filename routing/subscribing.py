@@ -1,7 +1,7 @@
 """Subscriptions come, change, are attached to a session, detached, and end."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 from routing.decisions import (
     Answer,
@@ -41,7 +41,7 @@ class Subscribing:
         previous = subscription.consumer
         if previous is not consumer:
             if previous is not None:
-                self._detach(subscription, previous, "replaced", now)
+                self._replace(subscription, previous, now)
             subscription.consumer = consumer
             consumer.subscriptions[topic_name, options.name] = subscription
         state.out.append(Answer(consumer, request))
@@ -130,14 +130,19 @@ class Subscribing:
         subscription.used_at = now
         self._deliveries.abandon(subscription, now, reason)
 
-    def _detach(self, subscription: Subscription, consumer: Consumer, reason: str, now: float) -> None:
+    def _replace(self, subscription: Subscription, consumer: Consumer, now: float) -> None:
         name = subscription.options.name
         del consumer.subscriptions[subscription.topic.name, name]
-        self._deliveries.abandon(subscription, now, reason)
-        self._state.out.append(Detach(consumer, subscription.topic, name, reason))
+        self._deliveries.abandon(subscription, now, "replaced")
+        self._state.out.append(Detach(consumer, subscription.topic, name, "replaced"))
 
     def end(
-        self, subscription: Subscription, now: float, *, by: Consumer | None = None, reason: str = "removed"
+        self,
+        subscription: Subscription,
+        now: float,
+        *,
+        by: Consumer | None = None,
+        reason: Literal["removed", "forbidden"] = "removed",
     ) -> None:
         """End a subscription; a session that consumes from it and did not ask for this is told."""
         state, topic = self._state, subscription.topic

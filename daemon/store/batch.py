@@ -7,6 +7,7 @@ since a message is delivered again only after the transaction in which it came b
 import math
 from typing import Any
 
+from routing.message import Message
 from routing.queue import COMMITTED_STATES, RECEIPT, Entry
 from routing.subscription import Subscription, Topic
 
@@ -18,6 +19,7 @@ class Batch:
 
     Attributes:
         messages: new ones by id; one that ends before it is written is never written.
+        publications_until: delete the Cmuids that are older, in site time; None for none.
     """
 
     __slots__ = (
@@ -26,6 +28,7 @@ class Batch:
         "ended_subscriptions",
         "messages",
         "publications",
+        "publications_until",
         "receipted",
         "received",
         "returned",
@@ -46,6 +49,7 @@ class Batch:
         self.subscriptions: list[Row] = []
         self.ended_subscriptions: list[Row] = []
         self.topics: list[Row] = []
+        self.publications_until: float | None = None
 
     def __bool__(self) -> bool:
         return any(getattr(self, name) for name in Batch.__slots__)
@@ -54,11 +58,8 @@ class Batch:
         self,
         entry: Entry,
         wire: bytes,
+        message: Message,
         receipt_due: int,
-        receipt_mode: str,
-        sequence: int,
-        publisher: str,
-        cmuid: str,
     ) -> None:
         """A new message."""
         self.messages[entry.id] = (
@@ -70,10 +71,10 @@ class Batch:
             entry.flags & COMMITTED_STATES,
             None if entry.deadline == math.inf else entry.deadline,
             receipt_due if entry.flags & RECEIPT else 0,
-            receipt_mode,
-            sequence,
-            publisher,
-            cmuid,
+            message.receipt,
+            message.sequence or 0,
+            message.account,
+            message.cmuid,
             wire,
         )
 
@@ -109,11 +110,3 @@ class Batch:
     def add_topic(self, topic: Topic) -> None:
         """A topic's own settings have changed."""
         self.topics.append((topic.name, topic.mode, topic.timeout_s))
-
-    def without_messages(self) -> "Batch":
-        """The rest of it, to be tried again after a transaction that failed."""
-        rest = Batch()
-        for name in Batch.__slots__:
-            if name not in ("messages", "publications"):
-                setattr(rest, name, getattr(self, name))
-        return rest

@@ -59,15 +59,12 @@ class TooNewError(Exception):
 def migrate(connection: sqlite3.Connection) -> None:
     """Bring a store up to date. Raises TooNewError, leaving it as it was."""
     db = Database(connection)
-    known = {step.name for step in (*migrations.pending(db), *migrations.applied(db))}
-    unknown = [step.name for step in migrations.applied(db) if step.name not in _own_names()]
+    applied = [step.name for step in migrations.applied(db)]
+    own = [step.name for step in migrations.pending(Database(memory=True))]
+    unknown = [name for name in applied if name not in own]
     if unknown:
         raise TooNewError(
-            f"the store has the change {unknown[0]!r}, which this version does not know"
-            f" (it knows {len(known - set(unknown))}); run the newer smqpd that wrote it"
+            f"the store has the change {unknown[0]!r}, which this version does not know;"
+            " run the newer smqpd that wrote it"
         )
     migrations.apply(db)
-
-
-def _own_names() -> set[str]:
-    return {step.name for step in Migrations.pending(migrations, Database(memory=True))}

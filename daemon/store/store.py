@@ -20,6 +20,8 @@ from routing.subscription import SubscribeOptions
 CACHE_KIB: Final = 16_384
 WAL_CHECKPOINT_BYTES: Final = 64 * 2**20
 PUBLICATIONS_MAX: Final = 1_000_000
+RELEASED_PAGES: Final = 1_000
+"""Given back to the file system at a time: 4 MB, a few milliseconds."""
 
 _INSERT_MESSAGE: Final = "INSERT INTO message VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
 _INSERT_PUBLICATION: Final = "INSERT INTO publication (publisher, cmuid, smuid, at) VALUES (?,?,?,?)"
@@ -38,6 +40,10 @@ _MARK_DONE: Final = (
 _RECEIPTED: Final = f"UPDATE message SET flags = flags & ~{RECEIPT} WHERE id = ?"
 _DISCARD_MARKS: Final = "DELETE FROM mark WHERE message = ?"
 _DISCARD_MESSAGE: Final = "DELETE FROM message WHERE id = ?"
+_EXPIRE_PUBLICATIONS: Final = (
+    "DELETE FROM publication WHERE id <= max((SELECT coalesce(max(id), 0) FROM publication) - ?,"
+    " (SELECT coalesce(min(id) - 1, 9223372036854775807) FROM publication WHERE at > ?))"
+)
 _PUT_SUBSCRIPTION: Final = "INSERT OR REPLACE INTO subscription VALUES (?,?,?,?,?,?,?,?,?,?)"
 _END_SUBSCRIPTION: Final = "DELETE FROM subscription WHERE id = ?"
 _PUT_TOPIC: Final = "INSERT OR REPLACE INTO topic VALUES (?,?,?)"
@@ -114,6 +120,9 @@ class Store:
         ):
             if rows:
                 connection.executemany(sql, rows)
+        if batch.publications_until is not None:
+            connection.execute(_EXPIRE_PUBLICATIONS, (PUBLICATIONS_MAX, batch.publications_until))
+            connection.execute(f"PRAGMA incremental_vacuum({RELEASED_PAGES})").fetchall()
         connection.execute(_PUT_SITE, (last_record, *clock))
 
     def commit(self) -> None:
@@ -168,8 +177,10 @@ class Store:
             while next_marks is not None and next_marks[0] < row[0]:
                 next_marks = next(marks, None)
             own = next_marks[1] if next_marks is not None and next_marks[0] == row[0] else []
-            deadline = math.inf if row[6] is None else row[6]
-            restore.message(StoredIndex(*row[:6], deadline, *row[7:]), own)
+            index = StoredIndex(*row)
+            if index.deadline is None:
+                index.deadline = math.inf
+            restore.message(index, own)
         restore.end()
 
     def _marks(self) -> Iterator[tuple[int, list[StoredMark]]]:
@@ -213,15 +224,6 @@ class Store:
             connection.close()
         self._measure()
 
-    def expire_publications(self, before: float) -> None:
-        """Delete Cmuids that are out of the window, or above what is kept in all."""
-        self._writer.execute(
-            "DELETE FROM publication WHERE id <= max("
-            "coalesce((SELECT max(id) FROM publication), 0) - ?,"
-            " coalesce((SELECT min(id) FROM publication WHERE at > ?) - 1, (SELECT max(id) FROM publication), 0))",
-            (PUBLICATIONS_MAX, before),
-        )
-
-    def release_pages(self, pages: int) -> None:
-        """Give free pages at the end of the file back to the file system."""
-        self._writer.execute(f"PRAGMA incremental_vacuum({int(pages)})").fetchall()
+    def restart_wal(self) -> None:
+        """Let the WAL begin anew; soon after `checkpoint` little is left to move. In place of a commit."""
+        self._writer.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
