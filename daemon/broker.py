@@ -76,12 +76,7 @@ class Broker:
         self._load_lock = trio.Lock()
         self._closing = False
         self._idle = True
-        self.router = Router(
-            self.server_name,
-            store.site.boot,
-            router_settings(settings),
-            lambda: (clock.wall_ms(), clock.created()),
-        )
+        self.router = Router(self.server_name, store.site.boot, router_settings(settings), clock.wall_ms)
         self._carrier = Carrier(self.router, self._bodies, hops, clock, store)
         restore = self.router.restore(clock.now())
         store.restore_into(restore, clock.now(), settings.queues.dedupe_window_s)

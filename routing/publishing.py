@@ -25,6 +25,7 @@ from routing.decisions import (
 )
 from routing.delivery import Deliveries
 from routing.errors import Refusal
+from routing.headers import write_created
 from routing.message import DeliveryMode, Message, Section
 from routing.names import make_address
 from routing.queue import GONE, GUARANTEED, ONE, RECEIPT, SEQUENCED, STATED, Entry
@@ -150,7 +151,7 @@ class Publishing:
         entry = self._accept(topic, message, self._own_address, now, wall_ms)
         self._offer(entry, message, self._own_address, now)
 
-    def send_receipt(self, receipt: Receipt, now: float, wall_ms: int, created: str) -> None:
+    def send_receipt(self, receipt: Receipt, now: float, wall_ms: int) -> None:
         """Tell a publisher `X/Y` on its system topic. Source: SMQP RECEIPT."""
         headers = [
             ("Receipt-Smuid", receipt.entry.smuid(self._state.server)),
@@ -159,7 +160,9 @@ class Publishing:
         if receipt.cmuid:
             headers.append(("Receipt-Cmuid", receipt.cmuid))
         body = Section("text/plain", receipt.text.encode())
-        message = Message(name="Receipt", created=created, others=tuple(headers), sections=(body,))
+        message = Message(
+            name="Receipt", created=write_created(wall_ms), others=tuple(headers), sections=(body,)
+        )
         self.publish_own(receipt.publisher, message, now, wall_ms)
 
     def bury(self, bury: Bury, message: Message, now: float, wall_ms: int) -> None:

@@ -32,15 +32,12 @@ class Router:
     Args:
         server: this site's name.
         boot: greater than at every earlier start.
-        clock: gives (wall_ms, created): Unix milliseconds, and the same as a date-time for the header
-            Created of the messages that the server itself makes.
+        wall_ms: the wall clock, Unix milliseconds.
     """
 
-    def __init__(
-        self, server: str, boot: int, settings: RouterSettings, clock: Callable[[], tuple[int, str]]
-    ) -> None:
+    def __init__(self, server: str, boot: int, settings: RouterSettings, wall_ms: Callable[[], int]) -> None:
         self.state = SiteState(server, boot, settings)
-        self._clock = clock
+        self._wall_ms = wall_ms
         self._now = 0.0
         self._receipts = Receipts(self.state, self._send_receipt)
         self._deliveries = Deliveries(self.state, self._receipts)
@@ -84,7 +81,7 @@ class Router:
     ) -> None:
         """A client's message. Raises Refusal (queue-full)."""
         self._now = now
-        self._publishing.publish(consumer, topic, message, publisher, request, now, self._clock()[0])
+        self._publishing.publish(consumer, topic, message, publisher, request, now, self._wall_ms())
 
     def unpublish(self, entry: Entry, publisher: str, cmuid: str, now: float) -> None:
         """A message could not be stored: it never was. Its publisher is refused by the broker."""
@@ -179,13 +176,13 @@ class Router:
         """The message that the decision `Bury` asked for: on to the dead-letter topic with it."""
         self._now = now
         if not bury.entry.flags & GONE:
-            self._publishing.bury(bury, message, now, self._clock()[0])
+            self._publishing.bury(bury, message, now, self._wall_ms())
             self._deliveries.buried(bury)
 
     def publish_own(self, topic: str, message: Message, now: float) -> None:
         """Publish a message of the server's own."""
         self._now = now
-        self._publishing.publish_own(topic, message, now, self._clock()[0])
+        self._publishing.publish_own(topic, message, now, self._wall_ms())
 
     def tick(self, now: float) -> None:
         """Carry out what time alone brings about; to be called at `wake_at`."""
@@ -206,5 +203,4 @@ class Router:
         return self.state.wake_at
 
     def _send_receipt(self, receipt: Receipt) -> None:
-        wall_ms, created = self._clock()
-        self._publishing.send_receipt(receipt, self._now, wall_ms, created)
+        self._publishing.send_receipt(receipt, self._now, self._wall_ms())
