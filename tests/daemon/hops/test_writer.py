@@ -240,9 +240,7 @@ def full_disk():
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
 
     def set_limit(size_bytes: int | None) -> None:
-        resource.setrlimit(
-            resource.RLIMIT_FSIZE, limits if size_bytes is None else (size_bytes, limits[1])
-        )
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits if size_bytes is None else (size_bytes, limits[1]))
 
     yield set_limit
     set_limit(None)
