@@ -17,10 +17,11 @@ from typing import Any, Literal, Protocol
 import msgspec
 import trio
 
+from daemon.settings import Limits as Limits
 from routing.errors import Refusal
 from routing.message import DeliveryMode, Message
-
-Accepts = Literal["ONE", "ALL", "BOTH"]
+from routing.subscription import Accepts as Accepts
+from routing.subscription import SubscribeOptions as SubscribeOptions
 
 
 class StoredMessage(Protocol):
@@ -33,6 +34,9 @@ class StoredMessage(Protocol):
     @property
     def message(self) -> Message:
         """The same, parsed; kept once parsed."""
+
+    shared: Any
+    """None until a front end keeps something here that it has encoded once for many subscribers."""
 
 
 class Answer(msgspec.Struct):
@@ -56,22 +60,28 @@ class Delivered(msgspec.Struct):
     Attributes:
         number: names the delivery within the session, from 1, rising.
         topic: the topic it was published to.
+        subscription: the name of the subscription, "" for one without.
         stored: the message; always loaded when the front end sees the event.
         attempt: 1 the first time, one more after each return.
         received: True where this subscription has said RECEIVED before, so the message is its own.
         lock_s: seconds until the lock ends; None where there is none (unguaranteed, or received).
         expires_in_s: seconds of its timeout that are left; None where none was stated.
         acknowledge: False for an unguaranteed message, which is never acknowledged.
+        size: bytes of the bodies.
+        message_id: the message's number at this site; the same for all its deliveries.
     """
 
     number: int
     topic: str
+    subscription: str
     stored: StoredMessage
     attempt: int
     received: bool
     lock_s: float | None
     expires_in_s: float | None
     acknowledge: bool
+    size: int
+    message_id: int
 
 
 class Withdrawn(msgspec.Struct):
@@ -91,6 +101,7 @@ class Detached(msgspec.Struct):
     """
 
     topic: str
+    name: str
     reason: Literal["replaced", "removed", "forbidden"]
 
 
@@ -106,26 +117,6 @@ class Ending(msgspec.Struct):
 
 
 Event = Answer | Delivered | Withdrawn | Detached | Ending
-
-
-class SubscribeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a subscription wants.
-
-    Attributes:
-        credit: unfinished messages at a time; 0 delivers nothing for now.
-        accepts: the delivery modes it takes part in.
-        durable: it outlives the session; False ends it with the session.
-        ordered: messages of one publisher that have a Sequence come in its order.
-        lock_s: seconds until an unreceived message goes to the next subscriber; None for the site's default.
-        name: tells apart several subscriptions of one account and channel to one topic.
-    """
-
-    credit: int = 100
-    accepts: Accepts = "BOTH"
-    durable: bool = True
-    ordered: bool = False
-    lock_s: float | None = None
-    name: str = ""
 
 
 class Session(Protocol):
@@ -188,24 +179,6 @@ class Identity(msgspec.Struct, frozen=True):
     """Who logged in."""
 
     account: str
-
-
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """The bounds that every front end keeps; see the configuration's [limits]."""
-
-    connections_max: int = 10_000
-    connections_per_address_max: int = 1_000
-    login_timeout_s: float = 15.0
-    idle_timeout_s: float = 300.0
-    send_timeout_s: float = 60.0
-    frame_header_bytes_max: int = 65_536
-    frame_headers_max: int = 200
-    message_bytes_max: int = 16_777_216
-    sections_max: int = 64
-    subscriptions_per_session_max: int = 1_000
-    credit_max: int = 10_000
-    unanswered_per_session_max: int = 10_000
-    publish_rate_per_s_max: float = 0.0
 
 
 class Site(Protocol):

@@ -1,0 +1,84 @@
+"""The messages themselves: those that have just been published, and a few more, in memory; the rest on disk.
+
+A guaranteed message is certainly here until its transaction is committed, afterwards only while there is
+room; an unguaranteed one is nowhere else.
+"""
+
+from typing import Final
+
+from routing.frames import decode_message, encode_message
+from routing.message import Message
+
+RECENT_BYTES_MAX: Final = 16 * 2**20
+"""For messages whose subscriber is just behind: they are not read back from disk."""
+
+OVERHEAD_BYTES: Final = 256
+
+
+class Stored:
+    """A message as the broker holds it: encoded, parsed, or both."""
+
+    __slots__ = ("_message", "_wire", "shared")
+
+    def __init__(self, *, wire: bytes | None = None, message: Message | None = None) -> None:
+        self._wire = wire
+        self._message = message
+        self.shared: object | None = None
+        """For a front end to keep what it has encoded once for many subscribers."""
+
+    @property
+    def wire(self) -> bytes:
+        """SMQP's header lines, an empty line, and the sections."""
+        if self._wire is None:
+            assert self._message is not None
+            self._wire = encode_message(self._message)
+        return self._wire
+
+    @property
+    def message(self) -> Message:
+        """The same, parsed."""
+        if self._message is None:
+            assert self._wire is not None
+            self._message = decode_message(self._wire)
+        return self._message
+
+
+class Bodies:
+    """Finds messages by their id at this site."""
+
+    def __init__(self) -> None:
+        self._uncommitted: dict[int, Stored] = {}
+        self._unguaranteed: dict[int, Stored] = {}
+        self._recent: dict[int, Stored] = {}
+        self._recent_bytes = 0
+
+    def keep(self, id: int, stored: Stored) -> None:
+        """Hold an unguaranteed message until `discard`."""
+        self._unguaranteed[id] = stored
+
+    def add(self, id: int, stored: Stored) -> None:
+        """Hold a guaranteed message at least until `committed`."""
+        self._uncommitted[id] = stored
+
+    def committed(self) -> None:
+        """What was added is on disk."""
+        for id, stored in self._uncommitted.items():
+            self._recent[id] = stored
+            self._recent_bytes += len(stored.wire) + OVERHEAD_BYTES
+        self._uncommitted.clear()
+        while self._recent_bytes > RECENT_BYTES_MAX:
+            self._drop(next(iter(self._recent)))
+
+    def discard(self, id: int) -> None:
+        """A message has ended."""
+        self._unguaranteed.pop(id, None)
+        self._uncommitted.pop(id, None)
+        if id in self._recent:
+            self._drop(id)
+
+    def find(self, id: int) -> Stored | None:
+        """The message if it is in memory, else None."""
+        return self._recent.get(id) or self._uncommitted.get(id) or self._unguaranteed.get(id)
+
+    def _drop(self, id: int) -> None:
+        self._recent_bytes -= len(self._recent.pop(id).wire) + OVERHEAD_BYTES

@@ -1,0 +1,266 @@
+"""Carries out what the router decides, in one place and one order.
+
+    inputs (sessions, time) -> router -> decisions -> | store operations -> one transaction, one fsync |
+                                                      | effects          -> released after the commit  |
+
+`Broker.run` is the one task that writes to the store. While it waits for the disk, inputs go on and
+their decisions gather for the next transaction: the busier the site, the more messages share an fsync.
+
+A transaction that fails (a full disk) is taken apart: its new messages are refused to their publishers,
+everything else in it is kept and tried again, so that nothing accepted is lost.
+"""
+
+import logging
+import math
+import sqlite3
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from daemon import frontend
+from daemon.accounts import Accounts
+from daemon.bodies import Bodies, Stored
+from daemon.carrier import Carrier
+from daemon.clock import Clock
+from daemon.hops import service as hop_service
+from daemon.hops.writer import HopLog
+from daemon.session import BrokerSession
+from daemon.settings import Limits, Settings
+from daemon.store.store import WAL_CHECKPOINT_BYTES, Store
+from routing.errors import Refusal
+from routing.router import Router
+from routing.state import RouterSettings
+
+_log = logging.getLogger(__name__)
+
+RETRY_S: Final = 0.5
+"""Between tries of a transaction that failed."""
+
+MAINTENANCE_S: Final = 60.0
+
+
+def router_settings(settings: Settings) -> RouterSettings:
+    """The part of the configuration that decides over messages."""
+    return RouterSettings(
+        **{name: getattr(settings.queues, name) for name in RouterSettings.__struct_fields__}
+    )
+
+
+class Broker:
+    """The messages of one site.
+
+    Args:
+        store: opened, of this site; closed by whoever opened it, after `run` has ended.
+        hops: likewise.
+    """
+
+    def __init__(
+        self, settings: Settings, accounts: Accounts, store: Store, hops: HopLog, clock: Clock
+    ) -> None:
+        self.server_name = settings.site.server_name
+        self.accounts = accounts
+        self.clock = clock
+        self.settings = settings
+        self.store_failed: str | None = None
+        self._store = store
+        self._hops = hops
+        self._bodies = Bodies()
+        self._sessions: set[BrokerSession] = set()
+        self._work = trio.Event()
+        self._alarm = trio.CancelScope()
+        self._alarm_at = math.inf
+        self._wal_full = trio.Event()
+        self._wal_checkpointed = False
+        self._maintenance_due = False
+        self._load_lock = trio.Lock()
+        self._closing = False
+        self._idle = True
+        self.router = Router(self.server_name, store.site.boot, router_settings(settings), clock.wall_ms)
+        self._carrier = Carrier(self.router, self._bodies, hops, clock, store)
+        restore = self.router.restore(clock.now())
+        store.restore_into(restore, clock.now(), settings.queues.dedupe_window_s)
+
+    @property
+    def limits(self) -> Limits:
+        """The bounds of front ends."""
+        return self.settings.limits
+
+    @property
+    def held(self) -> int:
+        """Guaranteed messages that the site holds."""
+        return self.router.state.held
+
+    # -- sessions ---------------------------------------------------------------------------------
+
+    def open_session(
+        self, identity: frontend.Identity, channel: str, *, protocol: str, remote: str
+    ) -> BrokerSession:
+        """See `daemon.frontend.Site`."""
+        if self._closing:
+            raise Refusal(Refusal.NOT_AVAILABLE, "the site is stopping")
+        if not self.accounts.enabled(identity.account):
+            raise Refusal(Refusal.BAD_LOGIN, "account or password is wrong")
+        session = BrokerSession(self, identity.account, channel, protocol, remote)
+        self._sessions.add(session)
+        return session
+
+    def close_session(self, session: BrokerSession) -> None:
+        """The front end is done with a session; doing it twice changes nothing."""
+        if session in self._sessions:
+            self._sessions.discard(session)
+            self.router.close(session.consumer, self.clock.now())
+            self.wake()
+
+    def check_room(self) -> None:
+        """Raises Refusal where no guaranteed message can be taken now."""
+        if self.store_failed is not None:
+            raise Refusal(Refusal.STORE_FAILED, f"the site cannot store messages: {self.store_failed}")
+        if self._store.size_bytes >= self.settings.store.store_bytes_max:
+            raise Refusal(Refusal.QUEUE_FULL, "the site's store is as large as it may be")
+
+    def reconfigure(self, settings: Settings) -> None:
+        """Take on new limits, and end what rights and accounts no longer allow. Never raises."""
+        self.settings = settings
+        self.router.reconfigure(router_settings(settings))
+        for session in list(self._sessions):
+            if not self.accounts.enabled(session.account):
+                session.end(frontend.Ending("disabled", "the account has been disabled"))
+        for subscription in list(self.router.state.subscriptions.values()):
+            account = subscription.owner.partition(":")[0]
+            if not self.accounts.rights.allows(account, "subscribe", subscription.topic.name):
+                self.router.end_subscription(subscription, self.clock.now(), "forbidden")
+        self.wake()
+
+    async def load(self, events: list[frontend.Delivered]) -> None:
+        """Fill in the messages of deliveries that are no longer in memory; what has ended stays None."""
+        async with self._load_lock:
+            ids = [event.message_id for event in events]
+            found = await trio.to_thread.run_sync(self._store.load, ids)
+        shared: dict[int, Stored] = {}
+        for event in events:
+            wire = found.get(event.message_id)
+            if wire is not None:
+                event.stored = shared.setdefault(event.message_id, Stored(wire=wire))
+
+    # -- the one task -----------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """The router has decisions."""
+        self._work.set()
+        if self.router.wake_at < self._alarm_at:
+            self._set_alarm()
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Carry decisions out until `stop`; then carry out what is left, and return.
+
+        To be shielded from cancellation by whoever starts it: a commit that is under way has to end.
+        """
+        task_status.started()
+        while not self._closing or self.router.state.out:
+            await self._work.wait()
+            self._work = trio.Event()
+            await self._carry_out()
+
+    async def _carry_out(self) -> None:
+        self._idle = False
+        carried = self._carrier.prepare()
+        if self._maintenance_due:
+            carried.batch.publications_until = self.clock.now() - self.settings.queues.dedupe_window_s
+        if carried.batch:
+            try:
+                record = self._hops.flush()
+                self._store.write(carried.batch, record, self.clock.mark())
+                await trio.to_thread.run_sync(self._store.commit)
+            except sqlite3.Error as error:
+                await self._failed(error)
+                return
+            self._hops.settle(record)
+            self._bodies.committed()
+            self._maintenance_due = False
+            if self.store_failed is not None:
+                _log.warning("the store works again")
+                self.store_failed = None
+        self._carrier.release(carried)
+        self._idle = not self.router.state.out
+        await self._tend_wal()
+
+    async def _tend_wal(self) -> None:
+        if self._wal_checkpointed:
+            self._wal_checkpointed = False
+            await trio.to_thread.run_sync(self._store.restart_wal)
+        elif self._store.wal_bytes() > WAL_CHECKPOINT_BYTES:
+            self._wal_full.set()
+
+    async def _failed(self, error: sqlite3.Error) -> None:
+        if self.store_failed is None:
+            _log.error("the store failed, publishers are refused until it works: %s", error)
+        self.store_failed = str(error)
+        self._store.roll_back()
+        self._hops.revert()
+        refusal = Refusal(Refusal.STORE_FAILED, f"the site cannot store messages: {error}")
+        self._carrier.take_apart(refusal, self.clock.now())
+        await trio.sleep(RETRY_S)
+        self._work.set()
+
+    # -- time -------------------------------------------------------------------------------------
+
+    async def keep_time(self) -> None:
+        """Wake the router when time alone brings something about. Runs until cancelled."""
+        while True:
+            with trio.CancelScope() as self._alarm:
+                self._set_alarm()
+                await trio.sleep_forever()
+            if self.router.wake_at <= self.clock.now():
+                self.router.tick(self.clock.now())
+                self.wake()
+
+    def _set_alarm(self) -> None:
+        self._alarm_at = self.router.wake_at
+        self._alarm.deadline = trio.current_time() + max(self._alarm_at - self.clock.now(), 0.0)
+
+    async def keep_house(self) -> None:
+        """Each minute, reclaim what is no longer needed. Runs until cancelled."""
+        while True:
+            await trio.sleep(MAINTENANCE_S)
+            for subscription in self.router.maintain(self.clock.now()):
+                name = subscription.options.name
+                _log.warning(
+                    "removed the subscription of %s to %s%s: nobody has used it for %g days",
+                    subscription.owner,
+                    subscription.topic.name,
+                    f" ({name})" if name else "",
+                    self.settings.queues.subscription_unused_s / 86_400,
+                )
+            self._maintenance_due = True
+            self.wake()
+
+    async def keep_wal(self) -> None:
+        """Move the write-ahead log into the database when it is long. Runs until cancelled."""
+        while True:
+            await self._wal_full.wait()
+            try:
+                await trio.to_thread.run_sync(self._store.checkpoint)
+            except sqlite3.Error as error:
+                _log.error("the write-ahead log cannot be moved into the store: %s", error)
+                await trio.sleep(MAINTENANCE_S)
+            self._wal_full = trio.Event()
+            self._wal_checkpointed = True
+
+    async def keep_hops(self, directory: Path) -> None:
+        """Write the hop log where no transaction does. Runs until cancelled."""
+        await hop_service.keep(
+            self._hops,
+            directory,
+            self.settings.hops,
+            held=lambda: self.held,
+            idle=lambda: self._idle,
+            wall_clock=lambda: self.clock.wall_ms() / 1000,
+        )
+
+    def stop(self) -> None:
+        """End all sessions; `run` returns once everything they caused is on disk."""
+        self._closing = True
+        for session in list(self._sessions):
+            self.close_session(session)
+        self._work.set()

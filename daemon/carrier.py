@@ -1,0 +1,221 @@
+"""From decisions to rows and effects, and back again when a transaction fails.
+
+`prepare` turns the router's decisions into a `Batch` for the store and a list of effects; the broker
+commits the one and then has `release` carry out the other. If the commit fails, `take_apart` refuses the
+new messages and keeps all other decisions for the next `prepare`.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, cast
+
+import msgspec
+
+from daemon import frontend
+from daemon.bodies import Bodies, Stored
+from daemon.clock import Clock
+from daemon.hops.writer import HopLog
+from daemon.store.batch import Batch
+from daemon.store.store import Store
+from routing import decisions
+from routing.decisions import Decision
+from routing.queue import GUARANTEED, ONE, Entry
+from routing.router import Router
+
+
+class Carried(msgspec.Struct):
+    """One round of decisions: what is to be stored, and what is to be done after that."""
+
+    decisions: list[Decision]
+    batch: Batch
+    effects: list[Decision]
+
+
+class Carrier:
+    """Owned by the broker's one task."""
+
+    def __init__(self, router: Router, bodies: Bodies, hops: HopLog, clock: Clock, store: Store) -> None:
+        self._router = router
+        self._bodies = bodies
+        self._hops = hops
+        self._clock = clock
+        self._store = store
+        self._kept: list[Decision] = []
+        self._carried = Carried([], Batch(), [])
+        self._batch = self._carried.batch
+        self._effects = self._carried.effects
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            decisions.StoreMessage: self._store_message,
+            decisions.KeepMessage: self._keep_message,
+            decisions.DiscardMessage: self._discard_message,
+            decisions.StorePublication: self._store_publication,
+            decisions.MarkReceived: self._mark_received,
+            decisions.MarkDone: self._mark_done,
+            decisions.MarkReceipted: self._mark_receipted,
+            decisions.MarkReturned: self._mark_returned,
+            decisions.StoreSubscription: self._store_subscription,
+            decisions.DiscardSubscription: self._discard_subscription,
+            decisions.StoreTopic: self._store_topic,
+            decisions.Record: self._record,
+            decisions.Denied: self._denied,
+            decisions.Bury: self._bury,
+        }
+        self._releases: dict[type, Callable[[Any], None]] = {
+            decisions.Deliver: self._deliver,
+            decisions.Answer: self._answer,
+            decisions.Withdraw: self._withdraw,
+            decisions.Detach: self._detach,
+            decisions.DiscardMessage: self._forget_body,
+        }
+        for kind in self._releases:
+            self._handlers.setdefault(kind, self._hold)
+
+    def prepare(self) -> Carried:
+        """Take the router's decisions; what they record is appended to the hop log, not yet flushed."""
+        taken, self._kept = self._kept + self._router.take(), []
+        self._carried = Carried(taken, Batch(), [])
+        self._batch, self._effects = self._carried.batch, self._carried.effects
+        handlers = self._handlers
+        # a burial adds decisions to the end of the list while it is read
+        for decision in taken:
+            handlers[type(decision)](decision)
+        return self._carried
+
+    def release(self, carried: Carried) -> None:
+        """The batch is on disk (or was empty): carry the effects out."""
+        releases = self._releases
+        for effect in carried.effects:
+            releases[type(effect)](effect)
+
+    def take_apart(self, refusal: Any, now: float) -> None:
+        """The batch could not be stored: refuse its new messages, keep the rest for the next time."""
+        failed: set[int] = set()
+        for decision in self._carried.decisions:
+            if type(decision) is decisions.StoreMessage:
+                entry, message = decision.entry, decision.message
+                failed.add(entry.id)
+                self._router.unpublish(entry, message.account, message.cmuid, now)
+        self._kept = [d for d in self._carried.decisions + self._router.take() if _id_of(d) not in failed]
+        for decision in self._carried.effects:
+            if type(decision) is decisions.Answer and decision.entry and decision.entry.id in failed:
+                decision.consumer.handle.put(frontend.Answer(decision.request, error=refusal))
+        for id in failed:
+            self._bodies.discard(id)
+
+    # -- to the store -----------------------------------------------------------------------------
+
+    def _store_message(self, d: decisions.StoreMessage) -> None:
+        stored = Stored(message=d.message)
+        self._bodies.add(d.entry.id, stored)
+        self._batch.add_message(d.entry, stored.wire, d.message, d.receipt_due)
+
+    def _keep_message(self, d: decisions.KeepMessage) -> None:
+        self._bodies.keep(d.entry.id, Stored(message=d.message))
+
+    def _discard_message(self, d: decisions.DiscardMessage) -> None:
+        if d.entry.flags & GUARANTEED:
+            self._batch.discard(d.entry)
+        # a delivery that is released before this has to find it
+        self._effects.append(d)
+
+    def _store_publication(self, d: decisions.StorePublication) -> None:
+        self._batch.publications.append((d.publisher, d.cmuid, d.smuid, self._clock.now()))
+
+    def _mark_received(self, d: decisions.MarkReceived) -> None:
+        self._batch.received.append((d.entry_id, d.subscription_id))
+
+    def _mark_done(self, d: decisions.MarkDone) -> None:
+        self._batch.done.append((d.entry_id, d.subscription_id, d.has_it))
+
+    def _mark_receipted(self, d: decisions.MarkReceipted) -> None:
+        self._batch.receipted.append((d.entry_id,))
+
+    def _mark_returned(self, d: decisions.MarkReturned) -> None:
+        self._batch.add_returned(d.entry_id, d.subscription_id, d.attempts)
+
+    def _store_subscription(self, d: decisions.StoreSubscription) -> None:
+        self._batch.add_subscription(d.subscription)
+
+    def _discard_subscription(self, d: decisions.DiscardSubscription) -> None:
+        self._batch.ended_subscriptions.append((d.subscription_id,))
+
+    def _store_topic(self, d: decisions.StoreTopic) -> None:
+        self._batch.add_topic(d.topic)
+
+    def _bury(self, d: decisions.Bury) -> None:
+        stored = self._bodies.find(d.entry.id)
+        if stored is None:
+            stored = Stored(wire=self._store.load([d.entry.id])[d.entry.id])
+        self._router.buried(d, stored.message, self._clock.now())
+        self._carried.decisions += self._router.take()
+
+    # -- to the hop log ---------------------------------------------------------------------------
+
+    def _record(self, d: decisions.Record) -> None:
+        entry = d.entry
+        self._hops.append(
+            d.event,
+            smuid=entry.smuid(self._router.state.server),
+            topic=entry.topic.name,
+            account=d.account,
+            subscription=d.subscription.owner if d.subscription is not None else "",
+            mode="ONE" if entry.flags & ONE else "ALL",
+            attempt=d.attempt,
+            size=entry.size,
+            priority=entry.priority,
+            guarantee=bool(entry.flags & GUARANTEED),
+            final=d.final,
+            reason=d.reason,
+            receipt=d.receipt,
+        )
+
+    def _denied(self, d: decisions.Denied) -> None:
+        self._hops.append("denied", topic=d.topic, account=d.publisher, reason=d.reason, size=d.size)
+
+    # -- effects ----------------------------------------------------------------------------------
+
+    def _forget_body(self, d: decisions.DiscardMessage) -> None:
+        self._bodies.discard(d.entry.id)
+
+    def _hold(self, d: Decision) -> None:
+        self._effects.append(d)
+
+    def _deliver(self, d: decisions.Deliver) -> None:
+        entry, lock = d.entry, d.lock
+        now = self._clock.now()
+        stored = self._bodies.find(entry.id)
+        d.consumer.handle.put(
+            frontend.Delivered(
+                number=d.number,
+                topic=entry.topic.name,
+                subscription=d.subscription.options.name,
+                # a body that is on disk is loaded when the front end takes the event
+                stored=cast("Stored", stored),
+                attempt=lock.attempt if lock is not None else 1,
+                received=lock is not None and lock.received,
+                lock_s=None if lock is None or lock.received else max(lock.ends_at - now, 0.0),
+                expires_in_s=None if entry.deadline == math.inf else max(entry.deadline - now, 0.0),
+                acknowledge=lock is not None,
+                size=entry.size,
+                message_id=entry.id,
+            )
+        )
+
+    def _answer(self, d: decisions.Answer) -> None:
+        d.consumer.handle.put(
+            frontend.Answer(request=d.request, error=d.error, smuid=d.smuid, repeated=d.repeated)
+        )
+
+    def _withdraw(self, d: decisions.Withdraw) -> None:
+        d.consumer.handle.put(frontend.Withdrawn(number=d.number, topic=d.entry.topic.name, reason=d.reason))
+
+    def _detach(self, d: decisions.Detach) -> None:
+        d.consumer.handle.put(frontend.Detached(topic=d.topic.name, name=d.name, reason=d.reason))
+
+
+def _id_of(decision: Decision) -> int | None:
+    """The message that a decision is about, if it is about one."""
+    entry: Entry | None = getattr(decision, "entry", None)
+    if entry is not None:
+        return entry.id
+    return getattr(decision, "entry_id", None)

@@ -1,0 +1,239 @@
+"""One login, as the broker keeps it: checks what is asked, hands on what has come true.
+
+The session is paused, and gets no more messages, while more than `PENDING_BYTES_MAX` wait for its front
+end to send them: a slow reader holds up its own subscriptions and costs a bounded amount of memory.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
+
+import msgspec
+import trio
+
+from daemon.frontend import Delivered, Ending, Event, SubscribeOptions
+from routing.errors import HeaderRefusal, Refusal
+from routing.headers import write_created
+from routing.message import DeliveryMode, Message
+from routing.names import check_topic, make_address
+from routing.rights import Right
+from routing.subscription import Consumer
+
+if TYPE_CHECKING:
+    from daemon.broker import Broker
+
+PENDING_BYTES_MAX: Final = 1_048_576
+EVENTS_BYTES: Final = 262_144
+EVENT_BYTES: Final = 200
+"""What an event costs besides its message, roughly."""
+
+
+class BrokerSession:
+    """See `daemon.frontend.Session`."""
+
+    def __init__(self, broker: "Broker", account: str, channel: str, protocol: str, remote: str) -> None:
+        self.account = account
+        self.channel = channel
+        self.protocol = protocol
+        self.remote = remote
+        self.system_topic = make_address(account, channel, broker.server_name)
+        self._broker = broker
+        self._router = broker.router
+        self._consumer: Consumer = self._router.open(self, account, channel)
+        self._outbox: list[Event] = []
+        self._arrived = trio.Event()
+        self._ended = False
+        self._pending_bytes = 0
+        self._handed_bytes = 0
+        self._tokens = self._rate = broker.limits.publish_rate_per_s_max
+        self._tokens_at = broker.clock.now()
+
+    # -- requests ---------------------------------------------------------------------------------
+
+    def publish(self, topic: str, message: Message, request: Any = None) -> None:
+        """See `daemon.frontend.Session`."""
+        broker = self._broker
+        check_topic(topic)
+        self._check("publish", topic)
+        if message.smuid or message.hops or message.account:
+            name, value = next(
+                (name, value)
+                for name, value in (
+                    ("Smuid", message.smuid),
+                    ("Hops", ",".join(message.hops)),
+                    ("Account", message.account),
+                )
+                if value
+            )
+            raise HeaderRefusal(name, value, "for a client to write: only servers do")
+        if message.size_bytes > broker.limits.message_bytes_max:
+            raise Refusal(
+                Refusal.TOO_LARGE, f"the bodies are more than {broker.limits.message_bytes_max} bytes"
+            )
+        if self._rate:
+            self._take_token()
+        if message.guarantee:
+            broker.check_room()
+        if not message.created:
+            message = msgspec.structs.replace(message, created=write_created(broker.clock.wall_ms()))
+        self._router.publish(self._consumer, topic, message, self.system_topic, request, broker.clock.now())
+        broker.wake()
+
+    def _take_token(self) -> None:
+        now = self._broker.clock.now()
+        self._tokens = min(self._rate, self._tokens + (now - self._tokens_at) * self._rate)
+        self._tokens_at = now
+        if self._tokens < 1:
+            raise Refusal(Refusal.TOO_MANY, f"more than {self._rate:g} messages a second")
+        self._tokens -= 1
+
+    def subscribe(self, topic: str, options: SubscribeOptions, request: Any = None) -> None:
+        """See `daemon.frontend.Session`."""
+        check_topic(topic)
+        self._check("subscribe", topic)
+        limits = self._broker.limits
+        if options.credit > limits.credit_max:
+            raise Refusal(Refusal.TOO_MANY, f"a credit of more than {limits.credit_max}")
+        held = self._consumer.subscriptions
+        if len(held) >= limits.subscriptions_per_session_max and (topic, options.name) not in held:
+            text = f"more than {limits.subscriptions_per_session_max} subscriptions of one session"
+            raise Refusal(Refusal.TOO_MANY, text)
+        self._router.subscribe(self._consumer, topic, options, request, self._broker.clock.now())
+        self._broker.wake()
+
+    def unsubscribe(self, topic: str, name: str = "", request: Any = None) -> None:
+        """See `daemon.frontend.Session`."""
+        self._check_open()
+        self._router.unsubscribe(self._consumer, topic, name, request, self._broker.clock.now())
+        self._broker.wake()
+
+    def detach(self, topic: str, name: str = "", request: Any = None) -> None:
+        """See `daemon.frontend.Session`."""
+        self._check_open()
+        self._router.detach(self._consumer, topic, name, request, self._broker.clock.now())
+        self._broker.wake()
+
+    def received(self, numbers: Iterable[int], request: Any = None) -> None:
+        """See `daemon.frontend.Session`."""
+        self._check_open()
+        self._router.received(self._consumer, numbers, request)
+        self._broker.wake()
+
+    def commit(self, numbers: Iterable[int], request: Any = None) -> None:
+        """See `daemon.frontend.Session`."""
+        self._check_open()
+        self._router.commit(self._consumer, numbers, request, self._broker.clock.now())
+        self._broker.wake()
+
+    def give_back(
+        self, numbers: Iterable[int], reason: str = "", delay_s: float = 0.0, request: Any = None
+    ) -> None:
+        """See `daemon.frontend.Session`."""
+        self._check_open()
+        now = self._broker.clock.now()
+        self._router.give_back(self._consumer, numbers, reason, delay_s, request, now)
+        self._broker.wake()
+
+    def remove(self, topic: str, smuid: str, request: Any = None) -> None:
+        """See `daemon.frontend.Session`."""
+        self._check("remove", topic)
+        self._router.remove(self._consumer, topic, smuid, request, self._broker.clock.now())
+        self._broker.wake()
+
+    def set_delivery(self, topic: str, mode: DeliveryMode | None, request: Any = None) -> None:
+        """See `daemon.frontend.Session`."""
+        check_topic(topic)
+        self._check("administer", topic)
+        self._router.set_delivery(self._consumer, topic, mode, request)
+        self._broker.wake()
+
+    def set_timeout(self, topic: str, timeout_s: float | None, request: Any = None) -> None:
+        """See `daemon.frontend.Session`."""
+        check_topic(topic)
+        self._check("administer", topic)
+        self._router.set_timeout(self._consumer, topic, timeout_s, request)
+        self._broker.wake()
+
+    def _check(self, right: Right, topic: str) -> None:
+        self._check_open()
+        if not self._broker.accounts.rights.allows(self.account, right, topic):
+            raise Refusal(Refusal.FORBIDDEN, f"{self.account} may not {right} {topic}")
+
+    def _check_open(self) -> None:
+        if self._ended:
+            raise Refusal(Refusal.NOT_AVAILABLE, "the session has ended")
+
+    # -- events -----------------------------------------------------------------------------------
+
+    async def events(self) -> list[Event]:
+        """See `daemon.frontend.Session`."""
+        self._sent()
+        while not self._outbox:
+            if self._ended:
+                await trio.lowlevel.checkpoint()
+                return []
+            self._arrived = trio.Event()
+            await self._arrived.wait()
+        handed, size = self._next_events()
+        missing = [event for event in handed if _is_missing(event)]
+        if missing:
+            await self._broker.load(missing)
+        else:
+            await trio.lowlevel.cancel_shielded_checkpoint()
+        del self._outbox[: len(handed)]
+        self._handed_bytes = size
+        return [event for event in handed if not _is_missing(event)] if missing else handed
+
+    def _next_events(self) -> tuple[list[Event], int]:
+        size = 0
+        for count, event in enumerate(self._outbox):
+            if size >= EVENTS_BYTES:
+                return self._outbox[:count], size
+            size += _cost(event)
+        return self._outbox[:], size
+
+    def _sent(self) -> None:
+        """What was handed out last time has been sent."""
+        if not self._handed_bytes:
+            return
+        self._pending_bytes -= self._handed_bytes
+        self._handed_bytes = 0
+        if not self._consumer.open and self._pending_bytes < PENDING_BYTES_MAX // 2 and not self._ended:
+            self._router.resume(self._consumer, self._broker.clock.now())
+            self._broker.wake()
+
+    def put(self, event: Event) -> None:
+        """Hand an event on; called by the broker once it has come true."""
+        if self._ended:
+            return
+        self._outbox.append(event)
+        self._pending_bytes += _cost(event)
+        if self._pending_bytes > PENDING_BYTES_MAX and self._consumer.open:
+            self._router.pause(self._consumer)
+        self._arrived.set()
+
+    def end(self, event: Ending) -> None:
+        """Tell the front end to say goodbye; nothing comes after this."""
+        self.put(event)
+        self._ended = True
+        self._arrived.set()
+
+    @property
+    def consumer(self) -> Consumer:
+        """The session, as the router knows it."""
+        return self._consumer
+
+    def close(self) -> None:
+        """See `daemon.frontend.Session`."""
+        self._ended = True
+        self._outbox.clear()
+        self._arrived.set()
+        self._broker.close_session(self)
+
+
+def _cost(event: Event) -> int:
+    return event.size + EVENT_BYTES if isinstance(event, Delivered) else EVENT_BYTES
+
+
+def _is_missing(event: Event) -> TypeGuard[Delivered]:
+    """Whether its message is on disk only, or not even there any more."""
+    return isinstance(event, Delivered) and cast("object | None", event.stored) is None

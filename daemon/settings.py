@@ -1,0 +1,191 @@
+"""Every setting of a site: its type, unit, default, bounds and meaning, and nothing else.
+
+This is the only place where a default stands. The configuration's tables are the fields of `Settings`;
+`daemon.config` reads them from TOML, and writes them out again with the descriptions given here. Names
+end in their unit: `_s` seconds, `_bytes` or `_bytes_max` bytes. A path that is not absolute is relative to
+the directory of the configuration file.
+"""
+
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+import msgspec
+
+YEAR_S: Final = 366 * 86_400.0
+COUNT_MAX: Final = 2**53
+"""Above this, a JSON or TOML reader in another language may round."""
+
+ADDRESS: Final = r"^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(:[1-9][0-9]{0,4})?$"
+
+
+def note(description: str, *examples: str) -> msgspec.Meta:
+    """Anything that its type alone bounds; the first example is shown where there is no default."""
+    return msgspec.Meta(description=description, examples=list(examples))
+
+
+def text(description: str, pattern: str, expected: str) -> msgspec.Meta:
+    """One line of text; `expected` says in words what the pattern accepts."""
+    return msgspec.Meta(description=description, pattern=pattern, extra={"expected": expected})
+
+
+def count(description: str, least: int = 0) -> msgspec.Meta:
+    """A number of things, or of bytes."""
+    return msgspec.Meta(description=description, ge=least, le=COUNT_MAX)
+
+
+def seconds(description: str, least: float = 0.0) -> msgspec.Meta:
+    """A length of time, at most a year: what is meant to be endless says so in its description."""
+    return msgspec.Meta(description=description, ge=least, le=YEAR_S)
+
+
+class SiteSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Who this site is, and where it keeps what it must not lose."""
+
+    server_name: Annotated[
+        str,
+        text(
+            "The name of this site, `host` or `host:port`, unique in the federation. It is part of every"
+            " Smuid and system topic: do not change it while messages are waiting.",
+            ADDRESS,
+            "a server name, `host` or `host:port`",
+        ),
+    ]
+    state_directory: Annotated[Path, note("Holds the store, the hop log and the lock file.")] = Path("state")
+    accounts_file: Annotated[Path, note("The accounts and their rights; edited with `smqpd account`.")] = (
+        Path("accounts.toml")
+    )
+    redirect: Annotated[
+        str,
+        text(
+            "`host:port` that clients are told to go to while this site drains; empty for none.",
+            f"^$|{ADDRESS}",
+            "`host:port`, or empty",
+        ),
+    ] = ""
+    drain_s: Annotated[
+        float, seconds("How long connections get to finish when the site is told to stop.")
+    ] = 10.0
+
+
+class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What may be on disk."""
+
+    store_bytes_max: Annotated[
+        int, count("Size of the store at which publishers are refused; what was accepted stays.", 1_048_576)
+    ] = 68_719_476_736
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """The bounds that every front end keeps, for each connection and message."""
+
+    connections_max: Annotated[int, count("Connections at a time, over all front ends.", 1)] = 10_000
+    connections_per_address_max: Annotated[int, count("Connections at a time from one address.", 1)] = 1_000
+    login_timeout_s: Annotated[float, seconds("From connecting to being logged in.", 0.1)] = 15.0
+    idle_timeout_s: Annotated[
+        float, seconds("A client that is silent for so long is asked for a sign of life, then dropped.", 1.0)
+    ] = 300.0
+    send_timeout_s: Annotated[float, seconds("A client that reads nothing for so long is dropped.", 0.1)] = (
+        60.0
+    )
+    frame_header_bytes_max: Annotated[int, count("All header lines of one frame.", 1_024)] = 65_536
+    frame_headers_max: Annotated[int, count("Header lines of one frame.", 16)] = 200
+    message_bytes_max: Annotated[int, count("All sections of one message.", 1)] = 16_777_216
+    sections_max: Annotated[int, count("Content sections of one message.", 1)] = 64
+    subscriptions_per_session_max: Annotated[int, count("Subscriptions of one connection.", 1)] = 1_000
+    credit_max: Annotated[int, count("Unfinished messages that one subscription may ask for.", 1)] = 10_000
+    unanswered_per_session_max: Annotated[
+        int, count("Requests of one connection that are not yet answered; it is read no further.", 1)
+    ] = 10_000
+    publish_rate_per_s_max: Annotated[
+        float,
+        msgspec.Meta(description="Messages a second from one connection; 0 for no limit.", ge=0, le=1e9),
+    ] = 0.0
+
+
+class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How long messages wait, and how many."""
+
+    queue_messages_max: Annotated[
+        int, count("Messages waiting in one topic; at this many, publishers to it are refused.", 1)
+    ] = 10_000_000
+    queue_bytes_max: Annotated[
+        int, count("Bytes waiting in one topic; at this many, publishers to it are refused.", 1)
+    ] = 34_359_738_368
+    unguaranteed_bytes_max: Annotated[
+        int, count("Memory for messages with Guarantee NO; above it the oldest are dropped and counted.")
+    ] = 67_108_864
+    max_deliveries: Annotated[
+        int, count("Failed deliveries after which a message goes to the dead-letter topic.", 1)
+    ] = 16
+    lock_s: Annotated[
+        float, seconds("Until a message that a subscriber has not answered goes to the next one.", 0.1)
+    ] = 60.0
+    default_timeout_s: Annotated[
+        float,
+        seconds(
+            "How long a message of mode ALL without a Timeout waits for the subscriptions it is due to.", 1.0
+        ),
+    ] = 86_400.0
+    dedupe_window_s: Annotated[
+        float, seconds("How long a Cmuid is remembered, so that publishing it again changes nothing.", 1.0)
+    ] = 600.0
+    subscription_unused_s: Annotated[
+        float, seconds("A subscription that nobody has used for so long is removed and reported.", 60.0)
+    ] = 2_592_000.0
+
+
+class HopSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The hop log: when a file is closed, and how long closed files are kept."""
+
+    file_s: Annotated[float, seconds("Age at which the file being written is closed.", 1.0)] = 60.0
+    file_bytes_max: Annotated[int, count("Size at which the file being written is closed.", 4_096)] = (
+        67_108_864
+    )
+    heartbeat_s: Annotated[float, seconds("Between the records that prove a quiet log complete.", 1.0)] = 60.0
+    retention_s: Annotated[float, seconds("Age at which closed files are deleted.", 60.0)] = 2_592_000.0
+    retention_bytes_max: Annotated[
+        int, count("Size of all closed files; above it the oldest are deleted.", 4_096)
+    ] = 10_737_418_240
+
+
+class TlsSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What this site shows to clients that connect by TLS; both or neither."""
+
+    certificate: Annotated[
+        Path | None,
+        note("PEM file: the certificate of this site, then those of its issuers.", "keys/tls.crt"),
+    ] = None
+    key: Annotated[
+        Path | None, note("PEM file: its private key, readable by nobody else.", "keys/tls.key")
+    ] = None
+
+    def __post_init__(self) -> None:
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("certificate and key must both be given, or neither")
+
+
+class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What goes to stderr."""
+
+    level: Annotated[Literal["debug", "info", "warning", "error"], note("The least that is logged.")] = "info"
+    format: Annotated[
+        Literal["auto", "journal", "text"],
+        note("`journal` prefixes each line with its priority; `auto` does so where stderr is the journal."),
+    ] = "auto"
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole configuration.
+
+    Attributes:
+        plugins: the front ends that run, by name; each value is of its plugin's own `settings` type.
+    """
+
+    site: SiteSettings
+    store: StoreSettings = StoreSettings()
+    limits: Limits = Limits()
+    queues: QueueSettings = QueueSettings()
+    hops: HopSettings = HopSettings()
+    tls: TlsSettings = TlsSettings()
+    log: LogSettings = LogSettings()
+    plugins: dict[str, msgspec.Struct] = {}

@@ -1,0 +1,112 @@
+"""What one transaction of the store holds: rows gathered by the broker, written in a fixed order.
+
+Within one transaction the marks on a message can only have come in the order received, returned, done,
+since a message is delivered again only after the transaction in which it came back.
+"""
+
+import math
+from typing import Any
+
+from routing.message import Message
+from routing.queue import COMMITTED_STATES, RECEIPT, Entry
+from routing.subscription import Subscription, Topic
+
+Row = tuple[Any, ...]
+
+
+class Batch:
+    """Rows of one transaction.
+
+    Attributes:
+        messages: new ones by id; one that ends before it is written is never written.
+        publications_until: delete the Cmuids that are older, in site time; None for none.
+    """
+
+    __slots__ = (
+        "discards",
+        "done",
+        "ended_subscriptions",
+        "messages",
+        "publications",
+        "publications_until",
+        "receipted",
+        "received",
+        "returned",
+        "returned_one",
+        "subscriptions",
+        "topics",
+    )
+
+    def __init__(self) -> None:
+        self.messages: dict[int, Row] = {}
+        self.publications: list[Row] = []
+        self.received: list[Row] = []
+        self.returned: list[Row] = []
+        self.returned_one: list[Row] = []
+        self.done: list[Row] = []
+        self.receipted: list[Row] = []
+        self.discards: list[Row] = []
+        self.subscriptions: list[Row] = []
+        self.ended_subscriptions: list[Row] = []
+        self.topics: list[Row] = []
+        self.publications_until: float | None = None
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, name) for name in Batch.__slots__)
+
+    def add_message(
+        self,
+        entry: Entry,
+        wire: bytes,
+        message: Message,
+        receipt_due: int,
+    ) -> None:
+        """A new message."""
+        self.messages[entry.id] = (
+            entry.id,
+            entry.topic.name,
+            entry.origin,
+            entry.priority,
+            entry.size,
+            entry.flags & COMMITTED_STATES,
+            None if entry.deadline == math.inf else entry.deadline,
+            receipt_due if entry.flags & RECEIPT else 0,
+            message.receipt,
+            message.sequence or 0,
+            message.account,
+            message.cmuid,
+            wire,
+        )
+
+    def discard(self, entry: Entry) -> None:
+        """A message has ended."""
+        if self.messages.pop(entry.id, None) is None:
+            self.discards.append((entry.id,))
+
+    def add_returned(self, entry_id: int, subscription_id: int, attempts: int) -> None:
+        """A message came back; nobody has it."""
+        self.returned.append((entry_id, subscription_id, attempts, attempts))
+        if not subscription_id:
+            self.returned_one.append((entry_id,))
+
+    def add_subscription(self, subscription: Subscription) -> None:
+        """A durable subscription is new or changed."""
+        options = subscription.options
+        self.subscriptions.append(
+            (
+                subscription.id,
+                subscription.topic.name,
+                subscription.owner,
+                options.name,
+                options.credit,
+                options.accepts,
+                options.ordered,
+                options.lock_s,
+                subscription.since,
+                subscription.used_at,
+            )
+        )
+
+    def add_topic(self, topic: Topic) -> None:
+        """A topic's own settings have changed."""
+        self.topics.append((topic.name, topic.mode, topic.timeout_s))

@@ -1,0 +1,229 @@
+"""The store of one site: one connection that writes, one that reads.
+
+Statements are executed by the thread that runs the event loop: they only touch memory, and a second
+thread would contend for the interpreter with each row. Only the commit, which waits for the disk, is
+made to be called from a worker thread; meanwhile nothing else may use the writing connection.
+"""
+
+import math
+import sqlite3
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from daemon.store.batch import Batch
+from daemon.store.schema import migrate
+from routing.queue import RECEIPT
+from routing.restore import Restore, StoredIndex, StoredMark
+from routing.subscription import SubscribeOptions
+
+CACHE_KIB: Final = 16_384
+WAL_CHECKPOINT_BYTES: Final = 64 * 2**20
+PUBLICATIONS_MAX: Final = 1_000_000
+RELEASED_PAGES: Final = 1_000
+"""Given back to the file system at a time: 4 MB, a few milliseconds."""
+
+_INSERT_MESSAGE: Final = "INSERT INTO message VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
+_INSERT_PUBLICATION: Final = "INSERT INTO publication (publisher, cmuid, smuid, at) VALUES (?,?,?,?)"
+_MARK_RECEIVED: Final = (
+    "INSERT INTO mark VALUES (?,?,1,0,0,0) ON CONFLICT (message, subscription) DO UPDATE SET received = 1"
+)
+_MARK_RETURNED: Final = (
+    "INSERT INTO mark VALUES (?,?,0,0,0,?)"
+    " ON CONFLICT (message, subscription) DO UPDATE SET received = 0, attempts = ?"
+)
+_RETURNED_ONE: Final = "UPDATE mark SET received = 0 WHERE message = ?"
+_MARK_DONE: Final = (
+    "INSERT INTO mark VALUES (?,?,0,1,?,0)"
+    " ON CONFLICT (message, subscription) DO UPDATE SET received = 0, done = 1, has_it = excluded.has_it"
+)
+_RECEIPTED: Final = f"UPDATE message SET flags = flags & ~{RECEIPT} WHERE id = ?"
+_DISCARD_MARKS: Final = "DELETE FROM mark WHERE message = ?"
+_DISCARD_MESSAGE: Final = "DELETE FROM message WHERE id = ?"
+_EXPIRE_PUBLICATIONS: Final = (
+    "DELETE FROM publication WHERE id <= max((SELECT coalesce(max(id), 0) FROM publication) - ?,"
+    " (SELECT coalesce(min(id) - 1, 9223372036854775807) FROM publication WHERE at > ?))"
+)
+_PUT_SUBSCRIPTION: Final = "INSERT OR REPLACE INTO subscription VALUES (?,?,?,?,?,?,?,?,?,?)"
+_END_SUBSCRIPTION: Final = "DELETE FROM subscription WHERE id = ?"
+_PUT_TOPIC: Final = "INSERT OR REPLACE INTO topic VALUES (?,?,?)"
+_PUT_SITE: Final = (
+    "UPDATE site SET last_record = ?, site_time = ?, wall_time = ?, machine_boot = ?, machine_time = ?"
+)
+
+
+class SiteRow:
+    """The one row about the site itself.
+
+    Attributes:
+        boot: of this start; raised in the store before it is used.
+        last_record: number of the last hop record of which the store knows.
+        clock: (site time, wall time, id of the machine's boot, seconds since then) when last written.
+    """
+
+    def __init__(self, boot: int, last_record: int, clock: tuple[float, float, str, float]) -> None:
+        self.boot = boot
+        self.last_record = last_record
+        self.clock = clock
+
+
+class Store:
+    """The database of one site. Errors of SQLite (`sqlite3.Error`) are passed on; see `Broker`."""
+
+    def __init__(self, path: Path) -> None:
+        """Open or make the store, bring it up to date. Raises TooNewError, sqlite3.Error."""
+        self.path = path
+        self._writer = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        path.chmod(0o600)
+        self._writer.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        self._writer.execute("PRAGMA journal_mode = WAL")
+        self._writer.execute("PRAGMA synchronous = FULL")
+        self._writer.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+        # a checkpoint would make one commit in many slow; `checkpoint` does it beside them
+        self._writer.execute("PRAGMA wal_autocheckpoint = 0")
+        migrate(self._writer)
+        self._reader = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        self._reader.execute("PRAGMA query_only = ON")
+        self._reader.execute("PRAGMA cache_size = -4096")
+        self._writer.execute("UPDATE site SET boot = boot + 1")
+        row = self._writer.execute(
+            "SELECT boot, last_record, site_time, wall_time, machine_boot, machine_time FROM site"
+        ).fetchone()
+        self.site = SiteRow(row[0], row[1], row[2:])
+        self.size_bytes = 0
+        self._measure()
+
+    def close(self) -> None:
+        """Close both connections, which empties the WAL into the database."""
+        self._reader.close()
+        self._writer.close()
+
+    # -- writing ----------------------------------------------------------------------------------
+
+    def write(self, batch: Batch, last_record: int, clock: tuple[float, float, str, float]) -> None:
+        """Execute a batch in a transaction that stays open: `commit` or `roll_back` must follow."""
+        connection = self._writer
+        connection.execute("BEGIN IMMEDIATE")
+        for sql, rows in (
+            (_INSERT_MESSAGE, batch.messages.values()),
+            (_INSERT_PUBLICATION, batch.publications),
+            (_MARK_RECEIVED, batch.received),
+            (_MARK_RETURNED, batch.returned),
+            (_RETURNED_ONE, batch.returned_one),
+            (_MARK_DONE, batch.done),
+            (_RECEIPTED, batch.receipted),
+            (_DISCARD_MARKS, batch.discards),
+            (_DISCARD_MESSAGE, batch.discards),
+            (_PUT_SUBSCRIPTION, batch.subscriptions),
+            (_END_SUBSCRIPTION, batch.ended_subscriptions),
+            (_PUT_TOPIC, batch.topics),
+        ):
+            if rows:
+                connection.executemany(sql, rows)
+        if batch.publications_until is not None:
+            connection.execute(_EXPIRE_PUBLICATIONS, (PUBLICATIONS_MAX, batch.publications_until))
+            connection.execute(f"PRAGMA incremental_vacuum({RELEASED_PAGES})").fetchall()
+        connection.execute(_PUT_SITE, (last_record, *clock))
+
+    def commit(self) -> None:
+        """Make the transaction true: returns once it is on disk. May be called from another thread."""
+        self._writer.execute("COMMIT")
+
+    def roll_back(self) -> None:
+        """Undo the transaction, if one is open."""
+        if self._writer.in_transaction:
+            self._writer.execute("ROLLBACK")
+
+    # -- reading ----------------------------------------------------------------------------------
+
+    def load(self, ids: Iterable[int]) -> dict[int, bytes]:
+        """The wire form of messages, by id; what is no longer there is left out. May block on the disk."""
+        out = {}
+        for id in ids:
+            row = self._reader.execute("SELECT wire FROM message WHERE id = ?", (id,)).fetchone()
+            if row is not None:
+                out[id] = row[0]
+        return out
+
+    def restore_into(self, restore: Restore, now: float, dedupe_window_s: float) -> None:
+        """Give the index everything that is held. Takes about a second for 200,000 messages."""
+        read = self._reader.execute
+        for name, mode, timeout_s in read("SELECT name, mode, timeout_s FROM topic"):
+            restore.topic(name, mode, timeout_s)
+        for row in read(
+            "SELECT id, topic, owner, since, used_at, name, credit, accepts, ordered, lock_s"
+            " FROM subscription ORDER BY id"
+        ):
+            options = SubscribeOptions(
+                name=row[5],
+                credit=row[6],
+                accepts=row[7],
+                ordered=bool(row[8]),
+                lock_s=row[9],
+                durable=True,
+            )
+            restore.subscription(row[0], row[1], row[2], options, row[3], row[4])
+        for publisher, cmuid, smuid, at in read(
+            "SELECT publisher, cmuid, smuid, at FROM publication WHERE at > ? ORDER BY id",
+            (now - dedupe_window_s,),
+        ):
+            restore.publication(publisher, cmuid, smuid, at)
+        marks = self._marks()
+        next_marks = next(marks, None)
+        for row in read(
+            "SELECT id, topic, origin, priority, size, flags, deadline, receipt_due, receipt_mode, sequence,"
+            " publisher, cmuid FROM message ORDER BY id"
+        ):
+            while next_marks is not None and next_marks[0] < row[0]:
+                next_marks = next(marks, None)
+            own = next_marks[1] if next_marks is not None and next_marks[0] == row[0] else []
+            index = StoredIndex(*row)
+            if index.deadline is None:
+                index.deadline = math.inf
+            restore.message(index, own)
+        restore.end()
+
+    def _marks(self) -> Iterator[tuple[int, list[StoredMark]]]:
+        """The marks of each message that has any, in the order of the messages."""
+        current: tuple[int, list[StoredMark]] | None = None
+        for message, *values in self._writer.execute(
+            "SELECT message, subscription, received, done, has_it, attempts FROM mark ORDER BY message"
+        ):
+            mark = StoredMark(values[0], bool(values[1]), bool(values[2]), bool(values[3]), values[4])
+            if current is not None and current[0] == message:
+                current[1].append(mark)
+                continue
+            if current is not None:
+                yield current
+            current = (message, [mark])
+        if current is not None:
+            yield current
+
+    # -- maintenance ------------------------------------------------------------------------------
+
+    def _measure(self) -> None:
+        pages, free, page_size = (
+            self._reader.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("page_count", "freelist_count", "page_size")
+        )
+        self.size_bytes = (pages - free) * page_size
+
+    def wal_bytes(self) -> int:
+        """The size of the write-ahead log."""
+        try:
+            return self.path.with_name(self.path.name + "-wal").stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def checkpoint(self) -> None:
+        """Move the WAL into the database, beside running commits. For a worker thread; blocks on the disk."""
+        connection = sqlite3.connect(self.path, isolation_level=None)
+        try:
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        finally:
+            connection.close()
+        self._measure()
+
+    def restart_wal(self) -> None:
+        """Let the WAL begin anew; soon after `checkpoint` little is left to move. In place of a commit."""
+        self._writer.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()

@@ -1,0 +1,197 @@
+"""All that the router can want done, as tiny values; the broker carries them out in their order.
+
+Two kinds. Those that change the store are gathered into one transaction. The others are effects: they
+leave only when the transaction that was open at the time has been committed, so that nothing is
+answered, delivered or forwarded that a crash could take back.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+
+from routing.errors import Refusal
+from routing.hops import Event
+from routing.message import Message
+from routing.queue import Entry
+from routing.subscription import Consumer, Lock, Subscription, Topic
+
+
+class StoreMessage(msgspec.Struct, gc=False):
+    """Put a guaranteed message on disk. If that fails, tell `Router.unpublish`, and the publisher.
+
+    Attributes:
+        receipt_due: subscriptions that a receipt will speak of, its Y.
+    """
+
+    entry: Entry
+    message: Message
+    receipt_due: int
+
+
+class KeepMessage(msgspec.Struct, gc=False):
+    """Keep an unguaranteed message in memory until it is discarded."""
+
+    entry: Entry
+    message: Message
+
+
+class DiscardMessage(msgspec.Struct, gc=False):
+    """A message is finished here: delete it and all marks on it, or free its memory."""
+
+    entry: Entry
+
+
+class StorePublication(msgspec.Struct, gc=False):
+    """Remember a Cmuid across restarts."""
+
+    publisher: str
+    cmuid: str
+    smuid: str
+
+
+class MarkReceived(msgspec.Struct, gc=False):
+    """A subscription has said RECEIVED."""
+
+    entry_id: int
+    subscription_id: int
+
+
+class MarkDone(msgspec.Struct, gc=False):
+    """A subscription is done with a message that others, or late ones, still need.
+
+    Attributes:
+        has_it: False where it was moved to the dead-letter topic instead of committed.
+    """
+
+    entry_id: int
+    subscription_id: int
+    has_it: bool
+
+
+class MarkReceipted(msgspec.Struct, gc=False):
+    """The receipt of a message that lives on has been sent."""
+
+    entry_id: int
+
+
+class MarkReturned(msgspec.Struct, gc=False):
+    """A message came back, and nobody has it; `subscription_id` is 0 for mode ONE."""
+
+    entry_id: int
+    subscription_id: int
+    attempts: int
+
+
+class StoreSubscription(msgspec.Struct, gc=False):
+    """A durable subscription is new or has new options."""
+
+    subscription: Subscription
+
+
+class DiscardSubscription(msgspec.Struct, gc=False):
+    """A durable subscription has ended."""
+
+    subscription_id: int
+
+
+class StoreTopic(msgspec.Struct, gc=False):
+    """A topic's own settings have changed."""
+
+    topic: Topic
+
+
+class Answer(msgspec.Struct, gc=False):
+    """Answer a request; see `daemon.frontend.Answer`."""
+
+    consumer: Consumer
+    request: Any
+    error: Refusal | None = None
+    smuid: str = ""
+    repeated: bool = False
+    entry: Entry | None = None
+
+
+class Deliver(msgspec.Struct, gc=False):
+    """Hand a message to a session.
+
+    Attributes:
+        number: names the delivery within the session.
+        lock: None for an unguaranteed message, which nobody acknowledges.
+    """
+
+    consumer: Consumer
+    subscription: Subscription
+    entry: Entry
+    number: int
+    lock: Lock | None
+
+
+class Withdraw(msgspec.Struct, gc=False):
+    """Tell a session that a delivery is no longer its own."""
+
+    consumer: Consumer
+    number: int
+    entry: Entry
+    reason: Literal["lock-timeout", "expired", "removed"]
+
+
+class Detach(msgspec.Struct, gc=False):
+    """Tell a session that a subscription no longer delivers to it."""
+
+    consumer: Consumer
+    topic: Topic
+    name: str
+    reason: Literal["replaced", "removed", "forbidden"]
+
+
+class Bury(msgspec.Struct, gc=False):
+    """Load a message and give it to `Router.buried`, which moves it to the dead-letter topic."""
+
+    entry: Entry
+    subscription: Subscription
+    attempts: int
+    reason: str
+
+
+class Record(msgspec.Struct, gc=False):
+    """Write a record to the hop log; see `routing.hops.HopRecord`."""
+
+    event: Event
+    entry: Entry
+    subscription: Subscription | None = None
+    account: str = ""
+    attempt: int = 0
+    final: bool = False
+    reason: str = ""
+    receipt: str = ""
+
+
+class Denied(msgspec.Struct, gc=False):
+    """Write a record about a message that was refused and of which no copy was made."""
+
+    topic: str
+    publisher: str
+    reason: str
+    size: int
+
+
+Decision = (
+    StoreMessage
+    | KeepMessage
+    | DiscardMessage
+    | StorePublication
+    | MarkReceived
+    | MarkDone
+    | MarkReceipted
+    | MarkReturned
+    | StoreSubscription
+    | DiscardSubscription
+    | StoreTopic
+    | Answer
+    | Deliver
+    | Withdraw
+    | Detach
+    | Bury
+    | Record
+    | Denied
+)

@@ -1,0 +1,398 @@
+"""Handing messages to subscribers and taking them back.
+
+The life of one delivery:
+
+    waiting -> locked -> received -> committed
+       ^         |           |
+       +-- returned <--------+      (given back; the lock timed out; the subscriber left)
+
+A lock times out; what was received does not: once RECEIVED is answered the message is that
+subscription's alone until it commits, gives back or unsubscribes, so that no message is worked on twice
+(SMQP GUARANTEE, two-phase commit). Unguaranteed messages are never locked: handed over, they are done.
+"""
+
+import heapq
+from collections.abc import Iterable
+from typing import Any, Final, Literal
+
+from routing.decisions import (
+    Answer,
+    Bury,
+    Deliver,
+    MarkDone,
+    MarkReceived,
+    MarkReturned,
+    Record,
+    Withdraw,
+)
+from routing.errors import Refusal
+from routing.queue import GONE, GUARANTEED, ONE, RECEIPT, STATED, WAITING, Entry
+from routing.receipts import Receipts
+from routing.state import SiteState
+from routing.subscription import Consumer, Lock, Subscription
+
+RETRY_FIRST_S: Final = 0.1
+RETRY_MAX_S: Final = 30.0
+
+
+class Deliveries:
+    """Assigns messages to subscriptions that can take them, and ends or returns them."""
+
+    def __init__(self, state: SiteState, receipts: Receipts) -> None:
+        self._state = state
+        self._receipts = receipts
+
+    # -- to the subscriber ------------------------------------------------------------------------
+
+    def offer_to_one(self, entry: Entry, now: float) -> None:
+        """A message of mode ONE has come (back): the next subscription that can take it gets it."""
+        topic = entry.topic
+        takers = topic.takers
+        while takers:
+            subscription = takers[0]
+            if not subscription.ready:
+                takers.popleft()
+                subscription.offered = False
+                continue
+            takers.rotate(-1)
+            self._assign(subscription, entry, now)
+            return
+        topic.shared.push_back(entry) if topic.attempts.get(entry.id) else topic.shared.push(entry)
+        self.count_waiting(entry)
+
+    def offer(self, subscription: Subscription, entry: Entry, now: float) -> None:
+        """A message of mode ALL is due to this subscription."""
+        order = subscription.order
+        if order is None or (key := self._state.sequenced.get(entry.id)) is None:
+            self._enqueue(subscription, entry, now)
+            return
+        for each in order.arrived(entry, *key, now):
+            self._enqueue(subscription, each, now)
+        self._watch_order(subscription)
+
+    def _watch_order(self, subscription: Subscription) -> None:
+        release_at = subscription.order.next_release() if subscription.order is not None else None
+        if release_at is None:
+            self._state.ordering.pop(subscription.id, None)
+        else:
+            self._state.ordering[subscription.id] = subscription
+            self._state.wake_at = min(self._state.wake_at, release_at)
+
+    def _enqueue(self, subscription: Subscription, entry: Entry, now: float) -> None:
+        if subscription.ready and not subscription.queue:
+            self._assign(subscription, entry, now)
+        else:
+            subscription.queue.push(entry)
+            self.count_waiting(entry)
+
+    def count_waiting(self, entry: Entry) -> None:
+        """An unguaranteed message that waits takes memory, of which there is only so much."""
+        state = self._state
+        if entry.flags & (GUARANTEED | WAITING):
+            return
+        entry.flags |= WAITING
+        state.unguaranteed[entry.id] = entry
+        state.unguaranteed_bytes += entry.size
+        while state.unguaranteed_bytes > state.settings.unguaranteed_bytes_max:
+            oldest = next(iter(state.unguaranteed.values()))
+            state.dropped += 1
+            state.finish(oldest, "dropped", "unguaranteed, and memory for such messages is full")
+
+    def pump(self, subscription: Subscription, now: float) -> None:
+        """Give a subscription what waits for it, as far as it can take more."""
+        topic = subscription.topic
+        while subscription.ready:
+            own = subscription.queue.peek()
+            shared = topic.shared.peek() if subscription.accepts_one else None
+            if own is None and shared is None:
+                if subscription.accepts_one and not subscription.offered:
+                    subscription.offered = True
+                    topic.takers.append(subscription)
+                return
+            if own is None or (
+                shared is not None and (shared.priority, -shared.id) > (own.priority, -own.id)
+            ):
+                entry = topic.shared.pop()
+            else:
+                entry = subscription.queue.pop()
+            if entry.deadline <= now:
+                self.expire(entry, now)
+            else:
+                self._assign(subscription, entry, now)
+
+    def _assign(self, subscription: Subscription, entry: Entry, now: float) -> None:
+        state = self._state
+        consumer = subscription.consumer
+        assert consumer is not None
+        number = consumer.next_number
+        consumer.next_number = number + 1
+        if not entry.flags & GUARANTEED:
+            state.out.append(Deliver(consumer, subscription, entry, number, None))
+            entry.due -= 1
+            if entry.flags & RECEIPT:
+                self._receipts.progress(entry, subscription, has_it=True)
+            if final := entry.due <= 0 and not entry.flags & STATED:
+                state.out.append(Record("delivered", entry, subscription, attempt=1, final=final))
+                state.discard(entry)
+            else:
+                state.out.append(Record("delivered", entry, subscription, attempt=1))
+            return
+        topic = subscription.topic
+        attempts = topic.attempts if entry.flags & ONE else subscription.attempts
+        attempt = attempts.get(entry.id, 0) + 1 if attempts else 1
+        lock_s = subscription.options.lock_s
+        ends_at = now + (state.settings.lock_s if lock_s is None else lock_s)
+        lock = Lock(number, entry, subscription, attempt, ends_at)
+        if not subscription.locks:
+            state.locking[subscription.id] = subscription
+            if ends_at < state.wake_at:
+                state.wake_at = ends_at
+        subscription.locks[entry.id] = lock
+        consumer.locks[number] = lock
+        state.out.append(Deliver(consumer, subscription, entry, number, lock))
+        state.out.append(Record("delivered", entry, subscription, attempt=attempt))
+
+    def resume(self, consumer: Consumer, now: float) -> None:
+        """The session can take more again."""
+        consumer.open = True
+        for subscription in consumer.subscriptions.values():
+            self.pump(subscription, now)
+
+    # -- from the subscriber ----------------------------------------------------------------------
+
+    def received(self, consumer: Consumer, numbers: Iterable[int], request: Any) -> None:
+        """First phase. A number that is not held is answered `lock-lost`, after the others are done."""
+        state = self._state
+        lost = []
+        for number in numbers:
+            lock = consumer.locks.get(number)
+            if lock is None:
+                lost.append(number)
+            elif not lock.received:
+                self._unlock(lock)
+                lock.received = True
+                subscription = lock.subscription
+                subscription.received[lock.entry.id] = lock
+                state.out.append(MarkReceived(lock.entry.id, subscription.id))
+        state.out.append(Answer(consumer, request, _lost(lost)))
+
+    def commit(self, consumer: Consumer, numbers: Iterable[int], request: Any, now: float) -> None:
+        """The last phase: these never come again."""
+        lost = []
+        freed = {}
+        for number in numbers:
+            lock = consumer.locks.pop(number, None)
+            if lock is None:
+                lost.append(number)
+                continue
+            subscription = lock.subscription
+            if lock.received:
+                del subscription.received[lock.entry.id]
+            else:
+                self._unlock(lock)
+            freed[subscription.id] = subscription
+            self._complete(lock.entry, subscription, "committed", lock.attempt)
+        self._state.out.append(Answer(consumer, request, _lost(lost)))
+        for subscription in freed.values():
+            subscription.used_at = now
+            self.pump(subscription, now)
+
+    def _complete(
+        self, entry: Entry, subscription: Subscription, event: Any, attempt: int, reason: str = ""
+    ) -> None:
+        state = self._state
+        entry.due -= 1
+        last = entry.flags & ONE or (entry.due <= 0 and not entry.flags & STATED)
+        state.out.append(Record(event, entry, subscription, attempt=attempt, final=bool(last), reason=reason))
+        subscription.attempts.pop(entry.id, None)
+        if entry.flags & RECEIPT:
+            self._receipts.progress(entry, subscription, has_it=event == "committed")
+        if last:
+            state.discard(entry)
+        else:
+            state.out.append(MarkDone(entry.id, subscription.id, event == "committed"))
+
+    def give_back(
+        self,
+        consumer: Consumer,
+        numbers: Iterable[int],
+        reason: str,
+        delay_s: float,
+        request: Any,
+        now: float,
+    ) -> None:
+        """These go to the next subscriber, or here again after a delay."""
+        lost, back = [], []
+        for number in numbers:
+            lock = consumer.locks.pop(number, None)
+            if lock is None:
+                lost.append(number)
+            else:
+                back.append(lock)
+        for lock in back:
+            self._take_from(lock)
+        for lock in back:
+            self.take_back(lock, reason or "given back", now, delay_s)
+        self._state.out.append(Answer(consumer, request, _lost(lost)))
+        for subscription in {lock.subscription.id: lock.subscription for lock in back}.values():
+            self.pump(subscription, now)
+
+    # -- back into the queue ----------------------------------------------------------------------
+
+    def take_back(self, lock: Lock, reason: str, now: float, delay_s: float = 0.0) -> None:
+        """A message that was with a subscriber waits again, or is buried after too many returns."""
+        state = self._state
+        entry, subscription = lock.entry, lock.subscription
+        if entry.flags & GONE:
+            return
+        state.out.append(Record("returned", entry, subscription, attempt=lock.attempt, reason=reason))
+        if lock.attempt >= state.settings.max_deliveries and not entry.topic.is_dead_letter:
+            state.out.append(Bury(entry, subscription, lock.attempt, reason))
+            return
+        if entry.flags & ONE:
+            entry.topic.attempts[entry.id] = lock.attempt
+            state.out.append(MarkReturned(entry.id, 0, lock.attempt))
+        else:
+            subscription.attempts[entry.id] = lock.attempt
+            state.out.append(MarkReturned(entry.id, subscription.id, lock.attempt))
+        if lock.attempt > 1 and self._is_only_taker(lock):
+            # a growing pause, or one bad message would be delivered in circles
+            delay_s = max(delay_s, min(RETRY_FIRST_S * 2.0 ** (lock.attempt - 2), RETRY_MAX_S))
+        if delay_s > 0:
+            state.park(lock, now + delay_s)
+        else:
+            self._offer_again(lock, now)
+
+    def _is_only_taker(self, lock: Lock) -> bool:
+        if not lock.entry.flags & ONE:
+            return True
+        return all(
+            s is lock.subscription or s.consumer is None or not s.accepts_one
+            for s in lock.subscription.topic.subscriptions.values()
+        )
+
+    def _offer_again(self, lock: Lock, now: float) -> None:
+        entry, subscription = lock.entry, lock.subscription
+        if entry.flags & GONE:
+            return
+        if entry.flags & ONE:
+            self.offer_to_one(entry, now)
+        elif subscription.id in self._state.subscriptions:
+            subscription.queue.push_back(entry)
+            self.pump(subscription, now)
+
+    def abandon(self, subscription: Subscription, now: float, reason: str) -> None:
+        """The subscriber has left: what is locked goes on; what was received stays the subscription's."""
+        consumer, subscription.consumer = subscription.consumer, None
+        assert consumer is not None
+        locks = list(subscription.locks.values())
+        subscription.locks.clear()
+        self._state.locking.pop(subscription.id, None)
+        for lock in locks:
+            consumer.locks.pop(lock.number, None)
+        for lock in subscription.received.values():
+            consumer.locks.pop(lock.number, None)
+            lock.number = 0
+        for lock in reversed(locks):
+            self.take_back(lock, reason, now)
+
+    def hand_again(self, subscription: Subscription) -> None:
+        """The subscriber is back: what it had received and not committed comes again, marked so."""
+        consumer = subscription.consumer
+        assert consumer is not None
+        for lock in subscription.received.values():
+            lock.number = consumer.next_number
+            consumer.next_number += 1
+            consumer.locks[lock.number] = lock
+            self._state.out.append(Deliver(consumer, subscription, lock.entry, lock.number, lock))
+
+    # -- time -------------------------------------------------------------------------------------
+
+    def tick(self, now: float) -> None:
+        """Carry out what is due: locks, pauses, sequences that never came, expiries."""
+        state = self._state
+        for subscription in list(state.locking.values()):
+            late = []
+            for lock in subscription.locks.values():
+                if lock.ends_at > now:
+                    break
+                late.append(lock)
+            for lock in late:
+                self._unlock(lock)
+                assert subscription.consumer is not None
+                del subscription.consumer.locks[lock.number]
+                state.out.append(Withdraw(subscription.consumer, lock.number, lock.entry, "lock-timeout"))
+            for lock in late:
+                self.take_back(lock, "lock timed out", now)
+        while state.delayed and state.delayed[0][0] <= now:
+            self._offer_again(heapq.heappop(state.delayed)[2], now)
+        for subscription in list(state.ordering.values()):
+            if subscription.order is not None:
+                for entry in subscription.order.release(now):
+                    self._enqueue(subscription, entry, now)
+            self._watch_order(subscription)
+        for entry in state.deadlines.expired(now):
+            self.expire(entry, now)
+
+    def expire(self, entry: Entry, now: float) -> None:
+        """A message's timeout has ended; what a subscriber has already received is left to it."""
+        holders = self.holders(entry)
+        if any(lock.received for lock in holders):
+            entry.flags &= ~STATED
+            entry.due = sum(lock.received for lock in holders)
+            entry.topic.kept.pop(entry.id, None)
+            self._take_away([lock for lock in holders if not lock.received], "expired", now)
+            return
+        self.end(entry, holders, "expired", now)
+
+    def holders(self, entry: Entry) -> list[Lock]:
+        """Those with whom a message is, locked or received."""
+        out = []
+        for subscription in entry.topic.subscriptions.values():
+            lock = subscription.locks.get(entry.id) or subscription.received.get(entry.id)
+            if lock is not None:
+                out.append(lock)
+        return out
+
+    def end(self, entry: Entry, holders: list[Lock], event: Any, now: float, reason: str = "") -> None:
+        """End a copy everywhere at this site, with whomever it is."""
+        if entry.flags & RECEIPT:
+            self._receipts.close(entry)
+        self._state.finish(entry, event, reason)
+        self._take_away(holders, "removed" if event == "removed" else "expired", now)
+
+    def _take_away(self, holders: list[Lock], reason: Literal["expired", "removed"], now: float) -> None:
+        for lock in holders:
+            self._take_from(lock)
+            consumer = lock.subscription.consumer
+            if consumer is not None and consumer.locks.pop(lock.number, None) is not None:
+                self._state.out.append(Withdraw(consumer, lock.number, lock.entry, reason))
+        for lock in holders:
+            self.pump(lock.subscription, now)
+
+    def _take_from(self, lock: Lock) -> None:
+        if lock.received:
+            lock.received = False
+            del lock.subscription.received[lock.entry.id]
+        else:
+            self._unlock(lock)
+
+    def _unlock(self, lock: Lock) -> None:
+        locks = lock.subscription.locks
+        del locks[lock.entry.id]
+        if not locks:
+            self._state.locking.pop(lock.subscription.id, None)
+
+    # -- the dead-letter topic --------------------------------------------------------------------
+
+    def buried(self, bury: Bury) -> None:
+        """A copy for the dead-letter topic has been published: this subscription is done with it."""
+        if not bury.entry.flags & GONE:
+            self._complete(bury.entry, bury.subscription, "dead", bury.attempts, bury.reason)
+
+
+def _lost(numbers: list[int]) -> Refusal | None:
+    if not numbers:
+        return None
+    shown = ", ".join(map(str, numbers[:10])) + ("" if len(numbers) <= 10 else ", ...")
+    return Refusal(Refusal.LOCK_LOST, f"not held by this session, or no longer: {shown}")

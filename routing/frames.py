@@ -1,0 +1,332 @@
+"""SMQP's one frame, and the message as it lies in it and in the store.
+
+    PUBLISH weather.oslo            start line: a command, and its arguments
+    Created: 2026-11-21T10:00:00Z   attributes and headers, one a line
+    Sections: 1                     how many content sections follow; absent: none
+                                    an empty line
+    Content-Type: text/plain        each section: its header lines,
+    Content-Length: 5
+                                    an empty line,
+    hello                           and as many bytes as Content-Length says
+
+Lines end with CR LF and are UTF-8 without control characters (a tab is allowed). Empty lines in front of
+a start line are passed over. Nothing separates a body from what follows it.
+
+A *wire* is the part of a frame that is the message: its header lines (`Sections` among them), the empty
+line, its sections. A MESSAGE frame is a start line, the delivery's attributes and a wire, which is why a
+delivery costs no encoding of the message: `encode_message` was called once, when it was accepted.
+
+The reader cuts bytes into frames. Where a frame can be read to its end but not be understood, that frame
+alone is refused; where its end is not known, the framing is lost. Source: SMQP draft, in whose style the
+frame is ours; routing contract 2.
+"""
+
+from typing import Final
+
+import msgspec
+
+from routing.errors import FramingLost, HeaderRefusal, Refusal
+from routing.headers import (
+    KNOWN_SPELLINGS,
+    Headers,
+    check_writable,
+    is_header_name,
+    parse_headers,
+    write_headers,
+)
+from routing.message import Message, Section
+from routing.sections import content_length, read_section_head, split_header, write_section_head
+
+_CONTROLS: Final = bytes(byte for byte in (*range(32), 127) if byte != 9)
+_SECTIONS_DIGITS_MAX: Final = 6  # more is taken for a mistake rather than skipped
+
+
+class FrameLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """What a reader takes; a head or section head that is longer loses the framing, the rest does not."""
+
+    header_bytes_max: int = 65_536
+    headers_max: int = 200
+    message_bytes_max: int = 16_777_216
+    sections_max: int = 64
+
+
+class Frame(msgspec.Struct):
+    """One frame. `headers` are the attribute and header lines in order, without `Sections`."""
+
+    command: str
+    arguments: str = ""
+    headers: Headers = []
+    sections: tuple[Section, ...] = ()
+
+
+class _Open(msgspec.Struct):
+    """A frame whose head has been read and whose sections have not all come."""
+
+    frame: Frame
+    missing: int
+    refusal: Refusal | None
+    sections: list[Section] = []
+    body_bytes: int = 0
+
+
+class FrameReader:
+    """Cuts bytes into frames, however they are split: `feed`, then `take` until it returns None.
+
+    `refused` is what could be read of the frame that `take` last refused: its command, its arguments and
+    those of its headers that could be read, so that an answer can say which one it was.
+    """
+
+    def __init__(self, limits: FrameLimits) -> None:
+        self.refused = Frame("")
+        self._limits = limits
+        self._data = b""
+        self._position = 0  # of the first byte not yet read
+        self._scanned = 0  # no empty line ends before here
+        self._chunks: list[bytes] = []  # fed, not yet joined to _data
+        self._chunk_bytes = 0
+        self._wanted = 0  # unread bytes without which `take` cannot go on
+        self._skip = 0  # bytes of a refused body that are still to come; nothing else is held then
+        self._open: _Open | None = None
+
+    def feed(self, data: bytes) -> None:
+        """Take what has arrived."""
+        if self._skip:
+            skipped = min(self._skip, len(data))
+            self._skip -= skipped
+            data = data[skipped:]
+        if data:
+            self._chunks.append(data)
+            self._chunk_bytes += len(data)
+
+    def take(self) -> Frame | None:
+        """The next frame; None while it is not complete.
+
+        Raises Refusal for a frame that could be cut out but not be read: it is gone, the next call
+        takes the next one. Raises FramingLost where the reader can go on no more.
+        """
+        if self._skip or (self._chunks and not self._join()):
+            return None
+        unfinished = self._open
+        if unfinished is None:
+            unfinished = self._take_head()
+            if unfinished is None:
+                return None
+        if unfinished.missing:
+            if not self._take_sections(unfinished):
+                self._open = unfinished
+                return None
+            unfinished.frame.sections = tuple(unfinished.sections)
+        self._open = None
+        if unfinished.refusal is not None:
+            self.refused = unfinished.frame
+            raise unfinished.refusal
+        return unfinished.frame
+
+    @property
+    def buffered(self) -> int:
+        """Bytes held that no frame has taken yet."""
+        return len(self._data) - self._position + self._chunk_bytes
+
+    def _join(self) -> bool:
+        rest = len(self._data) - self._position
+        if rest + self._chunk_bytes < self._wanted:
+            return False
+        if rest == 0 and len(self._chunks) == 1:
+            self._data = self._chunks[0]
+        else:
+            self._data = b"".join((self._data[self._position :], *self._chunks))
+        self._scanned = max(self._scanned - self._position, 0)
+        self._position = self._wanted = self._chunk_bytes = 0
+        self._chunks.clear()
+        return True
+
+    def _end_of_head(self) -> int:
+        """Where the empty line after the head at `_position` begins; -1 where it has not come."""
+        data, position = self._data, self._position
+        end = data.find(b"\r\n\r\n", max(position, self._scanned))
+        if (len(data) - 3 if end < 0 else end) - position > self._limits.header_bytes_max:
+            raise FramingLost(
+                f"the header lines are longer than {self._limits.header_bytes_max} bytes", Refusal.TOO_LARGE
+            )
+        if end < 0:
+            if data.find(b"\n\n", max(position, self._scanned)) >= 0:
+                raise FramingLost("lines end with CR LF, not with LF alone")
+            self._scanned = max(position, len(data) - 3)
+        return end
+
+    def _take_head(self) -> _Open | None:
+        end = self._end_of_head()
+        while end == self._position or self._data.startswith(b"\r\n", self._position):
+            self._position += 2
+            end = self._end_of_head()
+        if end < 0:
+            return None
+        head = self._data[self._position : end]
+        self._position = end + 4
+        lines, clean = _split_lines(head)
+        headers, missing, refusal = _read_lines(lines, 1, clean)
+        if not clean and refusal is None:
+            refusal = Refusal(Refusal.BAD_FRAME, "the start line is not UTF-8 without control characters")
+        command, _, arguments = lines[0].partition(" ")
+        if refusal is None:
+            if len(headers) > self._limits.headers_max:
+                refusal = Refusal(Refusal.TOO_MANY, f"more than {self._limits.headers_max} header lines")
+            elif missing > self._limits.sections_max:
+                refusal = Refusal(Refusal.TOO_MANY, f"more than {self._limits.sections_max} sections")
+        return _Open(Frame(command.upper(), arguments, headers), missing, refusal)
+
+    def _take_sections(self, unfinished: _Open) -> bool:
+        while unfinished.missing:
+            end = self._end_of_head()
+            if end < 0:
+                return False
+            head = self._data[self._position : end]
+            try:
+                content_type, length, headers = read_section_head(head)
+            except HeaderRefusal as refusal:
+                content_type, length, headers = "", content_length(head), ()
+                unfinished.refusal = unfinished.refusal or refusal
+            bytes_max = self._limits.message_bytes_max
+            if unfinished.refusal is None and unfinished.body_bytes + length > bytes_max:
+                unfinished.refusal = Refusal(Refusal.TOO_LARGE, f"the bodies are more than {bytes_max} bytes")
+            body_end = end + 4 + length
+            if unfinished.refusal is not None:
+                unfinished.sections.clear()
+                self._skip = max(body_end - len(self._data), 0)
+                self._position = min(body_end, len(self._data))
+            elif body_end > len(self._data):
+                self._wanted = body_end - self._position
+                return False
+            else:
+                unfinished.sections.append(Section(content_type, self._data[end + 4 : body_end], headers))
+                unfinished.body_bytes += length
+                self._position = body_end
+            unfinished.missing -= 1
+            if self._skip:
+                return False
+        return True
+
+
+def encode_frame(frame: Frame) -> bytes:
+    """The frame as bytes. Raises HeaderRefusal for a line that would not be read back as it was meant."""
+    lines = [f"{frame.command} {frame.arguments}" if frame.arguments else frame.command]
+    for name, value in frame.headers:
+        if name not in KNOWN_SPELLINGS and not (is_header_name(name) and name.lower() != "sections"):
+            raise HeaderRefusal(name, value, "a header line's name")
+        lines.append(f"{name}: {value}")
+    return _encode(lines, frame.sections)
+
+
+def encode_message(message: Message) -> bytes:
+    """The wire of a message. Raises HeaderRefusal for what would not be read back as it was meant.
+
+    Among `others` that is every name for which `routing.headers.is_reserved` holds: a front end whose
+    protocol has such names keeps them out.
+    """
+    return _encode(write_headers(message), message.sections)
+
+
+def decode_message(wire: bytes) -> Message:
+    """The message of a wire. Raises Refusal for bytes that are not exactly one."""
+    end = 0 if wire.startswith(b"\r\n") else wire.find(b"\r\n\r\n") + 2
+    if end == 1:
+        raise FramingLost("the message's header lines have no end")
+    headers: Headers = []
+    missing = 0
+    if end:
+        lines, clean = _split_lines(wire[: end - 2])
+        headers, missing, refusal = _read_lines(lines, 0, clean)
+        if refusal is not None:
+            raise refusal
+    position = end + 2
+    sections: list[Section] = []
+    for _ in range(missing):
+        end = wire.find(b"\r\n\r\n", position)
+        if end < 0:
+            raise FramingLost("a section of the message has no end")
+        content_type, length, others = read_section_head(wire[position:end])
+        position = end + 4 + length
+        sections.append(Section(content_type, wire[end + 4 : position], others))
+    if position != len(wire):
+        raise FramingLost("the message is longer or shorter than its lengths say")
+    return Message(**parse_headers(headers), sections=tuple(sections))
+
+
+def message_of(frame: Frame) -> Message:
+    """The message of a frame all of whose headers are the message's. Raises HeaderRefusal."""
+    return Message(**parse_headers(frame.headers), sections=frame.sections)
+
+
+def _split_lines(head: bytes) -> tuple[list[str], bool]:
+    """The lines, and whether they are UTF-8 without control characters."""
+    try:
+        lines = head.decode().split("\r\n")
+        clean = True
+    except UnicodeDecodeError:
+        lines = head.decode(errors="surrogateescape").split("\r\n")
+        clean = False
+    if len(head.translate(None, _CONTROLS)) != len(head) - 2 * (len(lines) - 1):
+        clean = False
+        if any("\r" in line or "\n" in line for line in lines):
+            raise FramingLost("lines end with CR LF, and hold no CR or LF alone")
+    return lines, clean
+
+
+def _read_lines(lines: list[str], start: int, clean: bool) -> tuple[Headers, int, Refusal | None]:
+    """The headers without `Sections`, the number of sections, and the first fault. Raises FramingLost."""
+    headers: Headers = []
+    sections = -1
+    refusal: Refusal | None = None
+    for line in lines[start:]:
+        name, colon, value = line.partition(": ")
+        if clean and colon:
+            if name in KNOWN_SPELLINGS:
+                headers.append((name, value))
+                continue
+            if name == "Sections" and value == "1" and sections < 0:
+                sections = 1
+                continue
+        try:
+            name, value = split_header(line)
+        except HeaderRefusal as first:
+            refusal = refusal or first
+            continue
+        folded = name.lower()
+        if folded == "sections":
+            if sections >= 0:
+                raise FramingLost("Sections is there twice")
+            sections = _read_sections(value.strip())
+        elif folded == "content-length":
+            raise FramingLost("Content-Length belongs to a section, and Sections says how many follow")
+        else:
+            headers.append((name, value))
+    return headers, max(sections, 0), refusal
+
+
+def _read_sections(value: str) -> int:
+    if not (value.isdigit() and value.isascii() and len(value) <= _SECTIONS_DIGITS_MAX):
+        raise FramingLost(f"Sections: {value[:40]!r} is not a number of sections")
+    return int(value)
+
+
+def _encode(lines: list[str], sections: tuple[Section, ...]) -> bytes:
+    if sections:
+        lines.append(f"Sections: {len(sections)}")
+    if not lines:
+        return b"\r\n"
+    lines.append("\r\n")
+    try:
+        head = "\r\n".join(lines).encode()
+    except UnicodeEncodeError:
+        head = b""
+    if len(head.translate(None, _CONTROLS)) != len(head) - 2 * len(lines) or not head:
+        check_writable(lines[:-1])
+        raise AssertionError("a head that cannot be written has a line that cannot")
+    if not sections:
+        return head
+    if len(sections) == 1:
+        return b"".join((head, write_section_head(sections[0]), sections[0].body))
+    parts = [head]
+    for section in sections:
+        parts += (write_section_head(section), section.body)
+    return b"".join(parts)

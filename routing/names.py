@@ -1,0 +1,183 @@
+"""Names: servers, message ids, accounts, topics and the patterns that rights are written in.
+
+    server       host or host:port, lower case                   smqp.example, smqp.example:1720
+    account      1-64 of A-Z a-z 0-9 . _ - +                      ada
+    channel      1-64 of A-Z a-z 0-9 . _ -                        desk
+    address      account:channel@server, also the name of the system topic
+    smuid        server/uid, uid = birth in ms (12 hex) - boot (hex) - counter (hex)
+    topic        1-255 bytes of UTF-8, levels separated by dots, no white space, control characters or / * # >
+    pattern      a topic in which a level may be * (one level) and the last may be # (any rest, also none)
+
+Every function that reads a name raises `Refusal` (or `HeaderRefusal`, where the name stands in a header
+of its own) with what was expected. Source: routing contract 1.
+"""
+
+import re
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+
+from routing.errors import HeaderRefusal, Refusal
+
+TOPIC_BYTES_MAX: Final = 255
+PATTERN_BYTES_MAX: Final = 255
+ACCOUNT_CHARACTERS_MAX: Final = 64
+SERVER_NAME_CHARACTERS_MAX: Final = 259  # 253 of a DNS name, a colon, five digits
+
+_PORT = r"(?:6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[1-9][0-9]{0,3})"
+_SERVER = rf"(?:[a-z0-9](?:[a-z0-9._-]{{0,251}}[a-z0-9])?|\[[0-9a-f:.]{{2,45}}\])(?::{_PORT})?"
+_ACCOUNT = r"[A-Za-z0-9._+-]{1,64}"
+_CHANNEL = r"[A-Za-z0-9._-]{1,64}"
+
+_is_server = re.compile(_SERVER).fullmatch
+_is_account = re.compile(_ACCOUNT).fullmatch
+_is_channel = re.compile(_CHANNEL).fullmatch
+_address = re.compile(f"({_ACCOUNT}):({_CHANNEL})@({_SERVER})").fullmatch
+_smuid = re.compile(f"({_SERVER})/([0-9a-f]{{12}})-([0-9a-f]{{1,16}})-([0-9a-f]{{1,16}})").fullmatch
+_is_topic = re.compile(r"[^\s\x00-\x1f\x7f-\x9f/*#>]{1,255}").fullmatch
+_is_cmuid = re.compile(r"[^\s\x00-\x1f\x7f-\x9f]{1,255}").fullmatch
+
+SERVER_EXPECTED: Final = "a server name (a lower-case host, optionally with :port)"
+TOPIC_EXPECTED: Final = "a topic (1 to 255 bytes of UTF-8 without white space, control characters or / * # >)"
+
+
+class Smuid(msgspec.Struct, frozen=True, order=True):
+    """A server's message id, taken apart; `str()` of it is the id. Orders by server, then by age."""
+
+    server: str
+    birth_ms: int
+    boot: int
+    counter: int
+
+    def __str__(self) -> str:
+        return make_smuid(self.server, self.birth_ms, self.boot, self.counter)
+
+
+class Address(msgspec.Struct, frozen=True):
+    """`account:channel@server`: the Account header, and the name of a login's system topic."""
+
+    account: str
+    channel: str
+    server: str
+
+    def __str__(self) -> str:
+        return f"{self.account}:{self.channel}@{self.server}"
+
+
+def server_name(text: str) -> str:
+    """The name, checked. Upper case is refused, since names are compared as they are written."""
+    if _is_server(text) is None:
+        raise Refusal(Refusal.BAD_HEADER, f"{text[:80]!r} is not {SERVER_EXPECTED}")
+    return text
+
+
+@lru_cache(maxsize=1024)
+def is_server_name(text: str) -> bool:
+    """Whether `server_name` would take it."""
+    return _is_server(text) is not None
+
+
+def account_name(text: str) -> str:
+    """The account's name, checked; refused as `bad-login`."""
+    if _is_account(text) is None:
+        raise Refusal(Refusal.BAD_LOGIN, f"{text[:80]!r} is not an account (1 to 64 of A-Z a-z 0-9 . _ - +)")
+    return text
+
+
+def channel_name(text: str) -> str:
+    """The channel's name, checked; refused as `bad-login`."""
+    if _is_channel(text) is None:
+        raise Refusal(Refusal.BAD_LOGIN, f"{text[:80]!r} is not a channel (1 to 64 of A-Z a-z 0-9 . _ -)")
+    return text
+
+
+def make_smuid(server: str, birth_ms: int, boot: int, counter: int) -> str:
+    """The id of a message born at `birth_ms` (Unix milliseconds); unique if (boot, counter) is."""
+    return f"{server}/{birth_ms:012x}-{boot:x}-{counter:x}"
+
+
+def parse_smuid(text: str, header: str = "Smuid") -> Smuid:
+    """Take an id apart. Raises HeaderRefusal that names `header`."""
+    match = _smuid(text)
+    if match is None:
+        raise HeaderRefusal(header, text, "a message id (server/uid)")
+    server, birth_ms, boot, counter = match.groups()
+    return Smuid(server, int(birth_ms, 16), int(boot, 16), int(counter, 16))
+
+
+def check_cmuid(text: str, header: str = "Cmuid") -> str:
+    """A client's message id: 1 to 255 characters without white space. Raises HeaderRefusal."""
+    if _is_cmuid(text) is None:
+        raise HeaderRefusal(header, text, "an id (1 to 255 characters without white space)")
+    return text
+
+
+def make_address(account: str, channel: str, server: str) -> str:
+    """The Account header of a login, and its system topic; the parts are not checked."""
+    return f"{account}:{channel}@{server}"
+
+
+@lru_cache(maxsize=4096)
+def parse_address(text: str, header: str = "Account") -> Address:
+    """Take `account:channel@server` apart. Raises HeaderRefusal that names `header`."""
+    match = _address(text) if len(text) <= 400 else None
+    if match is None:
+        raise HeaderRefusal(header, text, "an address (account:channel@server)")
+    return Address(*match.groups())
+
+
+@lru_cache(maxsize=4096)
+def is_system_topic(topic: str) -> bool:
+    """Whether the topic is some login's own: `account:channel@server`."""
+    return "@" in topic and _address(topic) is not None
+
+
+@lru_cache(maxsize=4096)
+def check_topic(text: str) -> str:
+    """The topic's name, checked. Raises Refusal (bad-topic)."""
+    if _is_topic(text) is None or not _fits(text, TOPIC_BYTES_MAX):
+        raise Refusal(Refusal.BAD_TOPIC, f"{text[:80]!r} is not {TOPIC_EXPECTED}")
+    return text
+
+
+def check_pattern(text: str) -> str:
+    """The topic pattern, checked. Raises Refusal (bad-topic)."""
+    levels = text.split(".")
+    if levels[-1] == "#":
+        levels.pop()
+    plain = ".".join("x" if level == "*" else level for level in levels)
+    if not text or not _fits(text, PATTERN_BYTES_MAX) or (plain and _is_topic(plain) is None):
+        raise Refusal(
+            Refusal.BAD_TOPIC,
+            f"{text[:80]!r} is not a topic pattern (a topic in which a level may be * for one level, "
+            "and the last # for any rest)",
+        )
+    return text
+
+
+@lru_cache(maxsize=16384)
+def topic_matches(pattern: str, topic: str) -> bool:
+    """Whether the pattern covers the topic: `*` is one level, `#` any rest, also none.
+
+    >>> topic_matches("weather.#", "weather"), topic_matches("weather.*", "weather.oslo.rain")
+    (True, False)
+    """
+    wanted = pattern.split(".")
+    levels = topic.split(".")
+    if wanted[-1] == "#":
+        wanted.pop()
+        if len(levels) < len(wanted):
+            return False
+    elif len(levels) != len(wanted):
+        return False
+    return all(want in ("*", level) for want, level in zip(wanted, levels, strict=False))
+
+
+def _fits(text: str, bytes_max: int) -> bool:
+    if text.isascii():
+        return len(text) <= bytes_max
+    try:
+        return len(text.encode()) <= bytes_max
+    except UnicodeEncodeError:  # a lone surrogate: no UTF-8 has it
+        return False

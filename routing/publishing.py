@@ -1,0 +1,214 @@
+"""A message is accepted: it gets an identity, a mode and a timeout, and is offered to those it is due to.
+
+How long it is held (routing contract 5):
+
+    timeout stated (by header, else by the topic)   until the timeout ends, also for those who join later
+    none stated, mode ONE                           until someone has finished it
+    none stated, mode ALL                           until those it is due to have it, at most a day
+    INFINITE, mode ALL (a state message)            until REMOVE
+"""
+
+import math
+from typing import Any
+
+import msgspec
+
+from routing.decisions import (
+    Answer,
+    Bury,
+    Denied,
+    KeepMessage,
+    Record,
+    StoreMessage,
+    StorePublication,
+    StoreTopic,
+)
+from routing.delivery import Deliveries
+from routing.errors import Refusal
+from routing.headers import write_created
+from routing.message import DeliveryMode, Message, Section
+from routing.names import make_address
+from routing.queue import GONE, GUARANTEED, ONE, RECEIPT, SEQUENCED, STATED, Entry
+from routing.receipts import Receipt, Receipts
+from routing.state import SiteState
+from routing.subscription import DEAD_LETTER_PREFIX, Consumer, Topic
+
+SERVER_ACCOUNT = "smqpd"
+"""The account that receipts and dead letters come from; nobody can log in to it."""
+
+
+class Publishing:
+    """Accepts messages from clients, and makes those that the server itself sends."""
+
+    def __init__(self, state: SiteState, deliveries: Deliveries, receipts: Receipts) -> None:
+        self._state = state
+        self._deliveries = deliveries
+        self._receipts = receipts
+        self._own_address = make_address(SERVER_ACCOUNT, "system", state.server)
+
+    def publish(
+        self,
+        consumer: Consumer,
+        topic_name: str,
+        message: Message,
+        publisher: str,
+        request: Any,
+        now: float,
+        wall_ms: int,
+    ) -> None:
+        """Accept a client's message. Raises Refusal (queue-full): nothing was accepted."""
+        state = self._state
+        cmuid = message.cmuid
+        if cmuid:
+            smuid = state.publications.known(publisher, cmuid)
+            if smuid is not None:
+                if message.guarantee:
+                    state.out.append(Answer(consumer, request, smuid=smuid, repeated=True))
+                return
+        topic = state.topic(topic_name)
+        settings = state.settings
+        if topic.messages >= settings.queue_messages_max or topic.bytes >= settings.queue_bytes_max:
+            text = f"{topic_name} holds as much as it may; try again once messages have been taken from it"
+            state.out.append(Denied(topic_name, publisher, Refusal.QUEUE_FULL, message.size_bytes))
+            raise Refusal(Refusal.QUEUE_FULL, text)
+        entry = self._accept(topic, message, publisher, now, wall_ms)
+        smuid = entry.smuid(state.server)
+        if cmuid:
+            state.publications.add(publisher, cmuid, smuid, now)
+            if message.guarantee:
+                state.out.append(StorePublication(publisher, cmuid, smuid))
+        if message.guarantee:
+            state.out.append(Answer(consumer, request, smuid=smuid, entry=entry))
+        self._offer(entry, message, publisher, now)
+
+    def _accept(self, topic: Topic, message: Message, publisher: str, now: float, wall_ms: int) -> Entry:
+        """Give a message its identity and begin to hold it."""
+        state = self._state
+        mode = "ONE" if topic.is_system else topic.mode or message.delivery or "ALL"
+        timeout_s = message.timeout_s
+        if timeout_s is None:
+            timeout_s = topic.timeout_s
+            if timeout_s is None and topic.is_system:
+                timeout_s = state.settings.default_timeout_s
+        flags = GUARANTEED if message.guarantee else 0
+        if mode == "ONE":
+            flags |= ONE
+        if timeout_s is not None:
+            flags |= STATED
+            deadline = now + timeout_s
+        else:
+            deadline = math.inf if mode == "ONE" else now + state.settings.default_timeout_s
+        if message.receipt != "NONE":
+            flags |= RECEIPT
+        entry = Entry(
+            state.next_id(), topic, wall_ms, message.priority, message.size_bytes, flags, 0, deadline
+        )
+        if message.sequence is not None:
+            entry.flags |= SEQUENCED
+            state.sequenced[entry.id] = (publisher, message.sequence)
+        return entry
+
+    def _offer(self, entry: Entry, message: Message, publisher: str, now: float) -> None:
+        """Hold an accepted message and offer it to whom it is due to."""
+        state, topic = self._state, entry.topic
+        state.out.append(Record("published", entry, account=publisher))
+        if entry.flags & ONE:
+            due = []
+            entry.due = 1
+        else:
+            due = [s for s in topic.subscriptions.values() if s.accepts_all]
+            entry.due = len(due)
+        state.hold(entry, now)
+        stamped = msgspec.structs.replace(message, smuid=entry.smuid(state.server), account=publisher)
+        state.out.append(
+            StoreMessage(entry, stamped, entry.due)
+            if entry.flags & GUARANTEED
+            else KeepMessage(entry, stamped)
+        )
+        if entry.flags & RECEIPT:
+            assert message.receipt != "NONE"
+            receipt = Receipt(entry, message.receipt, publisher, message.cmuid, entry.due, 0, entry.due)
+            self._receipts.owe(receipt, now)
+        if entry.flags & ONE:
+            self._deliveries.offer_to_one(entry, now)
+            return
+        if entry.flags & STATED:
+            topic.kept[entry.id] = entry
+            self._deliveries.count_waiting(entry)
+        elif not due:
+            state.finish(entry, "expired", "due to nobody")
+            return
+        for subscription in due:
+            if entry.flags & GONE:
+                return
+            self._deliveries.offer(subscription, entry, now)
+
+    # -- what the server itself publishes ---------------------------------------------------------
+
+    def publish_own(self, topic_name: str, message: Message, now: float, wall_ms: int) -> None:
+        """Publish a message of the server's own; never refused."""
+        topic = self._state.topic(topic_name)
+        entry = self._accept(topic, message, self._own_address, now, wall_ms)
+        self._offer(entry, message, self._own_address, now)
+
+    def send_receipt(self, receipt: Receipt, now: float, wall_ms: int) -> None:
+        """Tell a publisher `X/Y` on its system topic. Source: SMQP RECEIPT."""
+        headers = [
+            ("Receipt-Smuid", receipt.entry.smuid(self._state.server)),
+            ("Receipt-Topic", receipt.entry.topic.name),
+        ]
+        if receipt.cmuid:
+            headers.append(("Receipt-Cmuid", receipt.cmuid))
+        body = Section("text/plain", receipt.text.encode())
+        message = Message(
+            name="Receipt", created=write_created(wall_ms), others=tuple(headers), sections=(body,)
+        )
+        self.publish_own(receipt.publisher, message, now, wall_ms)
+
+    def bury(self, bury: Bury, message: Message, now: float, wall_ms: int) -> None:
+        """Publish a copy of an undeliverable message to the dead-letter topic, with the reason."""
+        topic = bury.entry.topic.name
+        headers = (
+            ("Dead-Topic", topic),
+            ("Dead-Smuid", message.smuid),
+            ("Dead-Account", message.account),
+            ("Dead-Subscription", bury.subscription.owner),
+            ("Dead-Deliveries", str(bury.attempts)),
+            ("Dead-Reason", bury.reason),
+        )
+        dead = msgspec.structs.replace(
+            message,
+            delivery="ONE",
+            timeout_s=None,
+            receipt="NONE",
+            depth=0,
+            hops=(),
+            others=message.others + headers,
+        )
+        self.publish_own(dead_letter_topic(topic), dead, now, wall_ms)
+
+    # -- the topic's own settings -----------------------------------------------------------------
+
+    def set_delivery(
+        self, consumer: Consumer, topic_name: str, mode: DeliveryMode | None, request: Any
+    ) -> None:
+        """SET TOPIC DELIVERY: what is published from now on follows it."""
+        topic = self._state.topic(topic_name)
+        topic.mode = mode
+        self._store_topic(topic, consumer, request)
+
+    def set_timeout(self, consumer: Consumer, topic_name: str, timeout_s: float | None, request: Any) -> None:
+        """SET TOPIC TIMEOUT: what is published from now on without a Timeout has this one."""
+        topic = self._state.topic(topic_name)
+        topic.timeout_s = timeout_s
+        self._store_topic(topic, consumer, request)
+
+    def _store_topic(self, topic: Topic, consumer: Consumer, request: Any) -> None:
+        self._state.out.append(StoreTopic(topic))
+        self._state.out.append(Answer(consumer, request))
+        self._state.forget_topic_if_unused(topic)
+
+
+def dead_letter_topic(topic: str) -> str:
+    """Where the undeliverable messages of a topic go."""
+    return DEAD_LETTER_PREFIX + topic

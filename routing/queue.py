@@ -1,0 +1,132 @@
+"""The index of what waits: an `Entry` for each copy that this site holds, and queues of them.
+
+Bodies are not here. A million waiting messages cost a million entries, so an entry is kept to one small
+untracked struct (no garbage collector header) and never holds a string that can be derived: the Smuid
+of one of our own messages is made again from its birth, boot and counter.
+
+Order: a higher priority first, first in first out inside a priority (SMQP PRIORITY). The identifiers
+of one site rise in the order of arrival, so "first in" is "lower id".
+"""
+
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from routing.names import make_smuid
+
+ONE: Final = 1  # goes to one subscriber; without it, to all
+GUARANTEED: Final = 2  # on disk before the publisher's OK
+STATED: Final = 4  # a timeout was stated: kept for those who join later, until it ends
+RECEIPT: Final = 8  # the publisher asked for a receipt that is still owed
+SEQUENCED: Final = 16  # it has a Sequence
+GONE: Final = 32  # finished; still in a queue only because nobody has come past it
+WAITING: Final = 64  # unguaranteed and counted in the memory that such messages may take
+COMMITTED_STATES: Final = ONE | GUARANTEED | STATED | RECEIPT | SEQUENCED
+"""The flags that are written to the store."""
+
+COUNTER_BITS: Final = 40
+"""A site's id of a message is `boot << COUNTER_BITS | counter`: it rises over all boots."""
+
+
+class Entry(msgspec.Struct, gc=False):
+    """One copy of a message that this site holds.
+
+    Attributes:
+        id: unique at this site, rising in order of arrival.
+        topic: its `Topic`.
+        origin: birth in Unix milliseconds of a message of our own, or the Smuid of another server's.
+        due: subscriptions that have still to finish it; 1 for mode ONE.
+        deadline: site time in seconds; `inf` for none.
+    """
+
+    id: int
+    topic: Any
+    origin: int | str
+    priority: int
+    size: int
+    flags: int
+    due: int
+    deadline: float
+
+    def smuid(self, server: str) -> str:
+        """Its Smuid; `server` is the name of this site."""
+        if isinstance(self.origin, str):
+            return self.origin
+        return make_smuid(server, self.origin, self.id >> COUNTER_BITS, self.id & ((1 << COUNTER_BITS) - 1))
+
+
+def _id(entry: Entry) -> int:
+    return entry.id
+
+
+class PriorityQueue:
+    """Entries by priority, each priority first in first out; finished entries are passed over."""
+
+    __slots__ = ("_lanes", "_priorities", "_stale")
+
+    def __init__(self) -> None:
+        self._lanes: dict[int, deque[Entry]] = {}
+        self._priorities: list[int] = []  # negated, so that the first is the highest
+        self._stale = 0
+
+    def __bool__(self) -> bool:
+        return self.peek() is not None
+
+    def __iter__(self) -> Iterator[Entry]:
+        for negated in self._priorities:
+            for entry in self._lanes[-negated]:
+                if not entry.flags & GONE:
+                    yield entry
+
+    def push(self, entry: Entry) -> None:
+        """Add an entry that came after all others of its priority."""
+        lane = self._lanes.get(entry.priority)
+        if lane is None:
+            lane = self._open(entry.priority)
+        lane.append(entry)
+
+    def push_back(self, entry: Entry) -> None:
+        """Put an entry that had left back to where it was."""
+        lane = self._lanes.get(entry.priority)
+        if lane is None:
+            lane = self._open(entry.priority)
+        if not lane or entry.id < lane[0].id:
+            lane.appendleft(entry)
+        else:
+            lane.insert(bisect_left(lane, entry.id, key=_id), entry)
+
+    def peek(self) -> Entry | None:
+        """The entry that is next, or None."""
+        while self._priorities:
+            priority = -self._priorities[0]
+            lane = self._lanes[priority]
+            while lane:
+                entry = lane[0]
+                if not entry.flags & GONE:
+                    return entry
+                lane.popleft()
+                self._stale -= 1
+            del self._lanes[priority], self._priorities[0]
+        self._stale = 0
+        return None
+
+    def pop(self) -> Entry:
+        """Take the entry that `peek` has just shown."""
+        return self._lanes[-self._priorities[0]].popleft()
+
+    def forget(self) -> None:
+        """Note that one entry in here has become GONE; once half have, they are swept out."""
+        self._stale += 1
+        if self._stale < 1000 or self._stale * 2 < sum(map(len, self._lanes.values())):
+            return
+        for priority, lane in self._lanes.items():
+            self._lanes[priority] = deque(entry for entry in lane if not entry.flags & GONE)
+        self._stale = 0
+
+    def _open(self, priority: int) -> deque[Entry]:
+        lane = self._lanes[priority] = deque()
+        insort(self._priorities, -priority)
+        return lane

@@ -1,0 +1,151 @@
+"""Building the index again from what the store holds, after a start.
+
+The store gives topics and subscriptions first, then every message in the order of its id, each with the
+marks that subscriptions have left on it. A message is due to a subscription of mode ALL that is older
+than it, or to any if its timeout was stated, unless the subscription is done with it.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from routing.message import DeliveryMode
+from routing.queue import GONE, ONE, RECEIPT, SEQUENCED, STATED, Entry
+from routing.receipts import Receipt, Receipts
+from routing.state import SiteState
+from routing.subscribing import Subscribing
+from routing.subscription import Lock, SubscribeOptions, Subscription
+
+
+class StoredMark(msgspec.Struct, gc=False):
+    """What one subscription has left on a message; `subscription_id` 0 counts returns of mode ONE."""
+
+    subscription_id: int
+    received: bool
+    done: bool
+    has_it: bool
+    attempts: int
+
+
+class StoredIndex(msgspec.Struct, gc=False):
+    """The part of a stored message that the index needs.
+
+    Attributes:
+        receipt_due: Y, as it was when the message was routed; 0 where no receipt is owed.
+        sequence: 0 for none.
+    """
+
+    id: int
+    topic: str
+    origin: int | str
+    priority: int
+    size: int
+    flags: int
+    deadline: float
+    receipt_due: int
+    receipt_mode: Literal["ONE", "ALL"]
+    sequence: int
+    publisher: str
+    cmuid: str
+
+
+class Restore:
+    """Takes rows of the store; `end` once all have been given."""
+
+    def __init__(self, state: SiteState, subscribing: Subscribing, receipts: Receipts, now: float) -> None:
+        self._state = state
+        self._subscribing = subscribing
+        self._receipts = receipts
+        self._now = now
+        self._unneeded: list[Entry] = []
+
+    def topic(self, name: str, mode: DeliveryMode | None, timeout_s: float | None) -> None:
+        """A topic with settings of its own."""
+        topic = self._state.topic(name)
+        topic.mode, topic.timeout_s = mode, timeout_s
+
+    def subscription(
+        self, id: int, topic_name: str, owner: str, options: SubscribeOptions, since: int, used_at: float
+    ) -> None:
+        """A durable subscription."""
+        topic = self._state.topic(topic_name)
+        self._subscribing.enter(Subscription(id, topic, owner, options, since, used_at))
+        self._state.subscription_counter = max(self._state.subscription_counter, id)
+
+    def publication(self, publisher: str, cmuid: str, smuid: str, at: float) -> None:
+        """A Cmuid that is still within the window."""
+        self._state.publications.add(publisher, cmuid, smuid, at)
+
+    def message(self, row: StoredIndex, marks: list[StoredMark]) -> None:
+        """A guaranteed message."""
+        state = self._state
+        topic = state.topic(row.topic)
+        entry = Entry(row.id, topic, row.origin, row.priority, row.size, row.flags, 0, row.deadline)
+        if row.flags & SEQUENCED:
+            state.sequenced[entry.id] = (row.publisher, row.sequence)
+        if row.flags & ONE:
+            entry.due = 1
+            self._wait_for_one(entry, marks)
+        else:
+            self._wait_for_all(entry, {mark.subscription_id: mark for mark in marks} if marks else {})
+        state.hold(entry, self._now)
+        if entry.flags & STATED and not entry.flags & ONE:
+            topic.kept[entry.id] = entry
+        elif not entry.due:
+            self._unneeded.append(entry)
+        if row.flags & RECEIPT:
+            have = sum(mark.has_it for mark in marks)
+            # owed before the restart: only subscriptions of that time count
+            open_ = min(entry.due, row.receipt_due - have)
+            receipt = Receipt(entry, row.receipt_mode, row.publisher, row.cmuid, row.receipt_due, have, open_)
+            self._receipts.owe(receipt, self._now)
+
+    def _wait_for_one(self, entry: Entry, marks: list[StoredMark]) -> None:
+        holder = None
+        for mark in marks:
+            if mark.subscription_id == 0:
+                entry.topic.attempts[entry.id] = mark.attempts
+            elif mark.received:
+                holder = self._state.subscriptions.get(mark.subscription_id)
+        if holder is None:
+            entry.topic.shared.push(entry)
+        else:
+            attempt = entry.topic.attempts.get(entry.id, 0) + 1
+            holder.received[entry.id] = Lock(0, entry, holder, attempt, 0.0, received=True)
+
+    def _wait_for_all(self, entry: Entry, marks: dict[int, StoredMark]) -> None:
+        for subscription in entry.topic.subscriptions.values():
+            if not subscription.accepts_all or (subscription.since >= entry.id and not entry.flags & STATED):
+                continue
+            mark = marks.get(subscription.id)
+            if mark is None:
+                entry.due += 1
+                self._enqueue(subscription, entry)
+                continue
+            if mark.attempts:
+                subscription.attempts[entry.id] = mark.attempts
+            if mark.done:
+                continue
+            entry.due += 1
+            if mark.received:
+                lock = Lock(0, entry, subscription, mark.attempts + 1, 0.0, received=True)
+                subscription.received[entry.id] = lock
+            else:
+                self._enqueue(subscription, entry)
+
+    def _enqueue(self, subscription: Subscription, entry: Entry) -> None:
+        key = self._state.sequenced.get(entry.id) if subscription.order is not None else None
+        if subscription.order is None or key is None:
+            subscription.queue.push(entry)
+            return
+        for each in subscription.order.arrived(entry, *key, self._now):
+            subscription.queue.push(each)
+        if subscription.order.next_release() is not None:
+            self._state.ordering[subscription.id] = subscription
+
+    def end(self) -> None:
+        """All rows have been given: end what the restart has made unneeded."""
+        for entry in self._unneeded:
+            if not entry.flags & GONE:
+                self._state.finish(entry, "expired", "due to nobody any more")
+        self._state.wake_at = self._now

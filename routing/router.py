@@ -1,0 +1,206 @@
+"""The router of one site: every input of the site is one call, every consequence a decision in `take()`.
+
+Pure: it knows time only as an argument (`now`: site time in seconds, never going back; `wall_ms`: Unix
+time for births), holds no body, and touches neither disk nor network. A call either raises `Refusal`
+and has changed nothing, or adds to the decisions.
+
+    publishing   a message is accepted           state        what the site knows
+    delivery     handed out, taken back, ended   receipts     X/Y
+    subscribing  who wants what                  queue        the index of what waits
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+from routing.decisions import Answer, Bury, Decision
+from routing.delivery import Deliveries
+from routing.errors import Refusal
+from routing.message import DeliveryMode, Message
+from routing.names import parse_smuid
+from routing.publishing import Publishing
+from routing.queue import COUNTER_BITS, GONE, Entry
+from routing.receipts import Receipt, Receipts
+from routing.restore import Restore
+from routing.state import RouterSettings, SiteState
+from routing.subscribing import Subscribing
+from routing.subscription import Consumer, SubscribeOptions, Subscription
+
+
+class Router:
+    """Decides over the messages of one site.
+
+    Args:
+        server: this site's name.
+        boot: greater than at every earlier start.
+        wall_ms: the wall clock, Unix milliseconds.
+    """
+
+    def __init__(self, server: str, boot: int, settings: RouterSettings, wall_ms: Callable[[], int]) -> None:
+        self.state = SiteState(server, boot, settings)
+        self._wall_ms = wall_ms
+        self._now = 0.0
+        self._receipts = Receipts(self.state, self._send_receipt)
+        self._deliveries = Deliveries(self.state, self._receipts)
+        self._subscribing = Subscribing(self.state, self._deliveries, self._receipts)
+        self._publishing = Publishing(self.state, self._deliveries, self._receipts)
+
+    def take(self) -> list[Decision]:
+        """The decisions since the last call, in order."""
+        out, self.state.out = self.state.out, []
+        return out
+
+    def restore(self, now: float) -> Restore:
+        """Rebuild what the store holds; only before any other input."""
+        self._now = now
+        return Restore(self.state, self._subscribing, self._receipts, now)
+
+    # -- sessions ---------------------------------------------------------------------------------
+
+    def open(self, handle: Any, account: str, channel: str) -> Consumer:
+        """A session begins."""
+        return Consumer(handle, account, channel)
+
+    def close(self, consumer: Consumer, now: float) -> None:
+        """A session has ended: what it held locked goes on to others."""
+        self._now = now
+        self._subscribing.close(consumer, now)
+
+    def pause(self, consumer: Consumer) -> None:
+        """The session has much to send yet; it gets no more until `resume`."""
+        consumer.open = False
+
+    def resume(self, consumer: Consumer, now: float) -> None:
+        """The session can take more."""
+        self._now = now
+        self._deliveries.resume(consumer, now)
+
+    # -- a client's requests ----------------------------------------------------------------------
+
+    def publish(
+        self, consumer: Consumer, topic: str, message: Message, publisher: str, request: Any, now: float
+    ) -> None:
+        """A client's message. Raises Refusal (queue-full)."""
+        self._now = now
+        self._publishing.publish(consumer, topic, message, publisher, request, now, self._wall_ms())
+
+    def unpublish(self, entry: Entry, publisher: str, cmuid: str, now: float) -> None:
+        """A message could not be stored: it never was. Its publisher is refused by the broker."""
+        self._now = now
+        self.state.publications.forget(publisher, cmuid)
+        if not entry.flags & GONE:
+            self._receipts.withdraw(entry)
+            self._deliveries.end(entry, self._deliveries.holders(entry), "dropped", now, "store failed")
+
+    def subscribe(
+        self, consumer: Consumer, topic: str, options: SubscribeOptions, request: Any, now: float
+    ) -> None:
+        """Begin or change a subscription, and consume from it."""
+        self._now = now
+        self._subscribing.subscribe(consumer, topic, options, request, now)
+
+    def unsubscribe(self, consumer: Consumer, topic: str, name: str, request: Any, now: float) -> None:
+        """End a subscription. Raises Refusal (not-subscribed)."""
+        self._now = now
+        self._subscribing.unsubscribe(consumer, topic, name, request, now)
+
+    def detach(self, consumer: Consumer, topic: str, name: str, request: Any, now: float) -> None:
+        """Stop consuming from a subscription. Raises Refusal (not-subscribed)."""
+        self._now = now
+        self._subscribing.detach(consumer, topic, name, request, now)
+
+    def end_subscription(
+        self, subscription: Subscription, now: float, reason: Literal["removed", "forbidden"]
+    ) -> None:
+        """End a subscription for another reason than its owner's wish."""
+        self._now = now
+        self._subscribing.end(subscription, now, reason=reason)
+
+    def received(self, consumer: Consumer, numbers: Iterable[int], request: Any) -> None:
+        """First phase of the two-phase commit."""
+        self._deliveries.received(consumer, numbers, request)
+
+    def commit(self, consumer: Consumer, numbers: Iterable[int], request: Any, now: float) -> None:
+        """Second or only phase."""
+        self._now = now
+        self._deliveries.commit(consumer, numbers, request, now)
+
+    def give_back(
+        self,
+        consumer: Consumer,
+        numbers: Iterable[int],
+        reason: str,
+        delay_s: float,
+        request: Any,
+        now: float,
+    ) -> None:
+        """Not by this one, or not now."""
+        self._now = now
+        self._deliveries.give_back(consumer, numbers, reason, delay_s, request, now)
+
+    def remove(self, consumer: Consumer, topic: str, smuid: str, request: Any, now: float) -> None:
+        """REMOVE. A message that is finished already is removed with success. Raises Refusal."""
+        self._now = now
+        entry = self._find(topic, smuid)
+        if entry is not None:
+            self._deliveries.end(entry, self._deliveries.holders(entry), "removed", now)
+        self.state.out.append(Answer(consumer, request, smuid=smuid))
+
+    def _find(self, topic: str, smuid: str) -> Entry | None:
+        state = self.state
+        parts = parse_smuid(smuid)
+        known = parts.server == state.server and (parts.boot, parts.counter) <= (state.boot, state.counter)
+        if not known and not (parts.server == state.server and parts.boot < state.boot):
+            raise Refusal(Refusal.NOT_FOUND, f"{smuid} has never been at this site")
+        entry = state.entries.get(parts.boot << COUNTER_BITS | parts.counter)
+        if entry is None:
+            return None
+        if entry.topic.name != topic or entry.smuid(state.server) != smuid:
+            raise Refusal(Refusal.NOT_FOUND, f"{smuid} is not a message of {topic}")
+        return entry
+
+    def set_delivery(self, consumer: Consumer, topic: str, mode: DeliveryMode | None, request: Any) -> None:
+        """SET TOPIC DELIVERY."""
+        self._publishing.set_delivery(consumer, topic, mode, request)
+
+    def set_timeout(self, consumer: Consumer, topic: str, timeout_s: float | None, request: Any) -> None:
+        """SET TOPIC TIMEOUT."""
+        self._publishing.set_timeout(consumer, topic, timeout_s, request)
+
+    def reconfigure(self, settings: RouterSettings) -> None:
+        """Take on other bounds; they hold for what comes from now on."""
+        self.state.settings = settings
+
+    # -- the server's own -------------------------------------------------------------------------
+
+    def buried(self, bury: Bury, message: Message, now: float) -> None:
+        """The message that the decision `Bury` asked for: on to the dead-letter topic with it."""
+        self._now = now
+        if not bury.entry.flags & GONE:
+            self._publishing.bury(bury, message, now, self._wall_ms())
+            self._deliveries.buried(bury)
+
+    def publish_own(self, topic: str, message: Message, now: float) -> None:
+        """Publish a message of the server's own."""
+        self._now = now
+        self._publishing.publish_own(topic, message, now, self._wall_ms())
+
+    def tick(self, now: float) -> None:
+        """Carry out what time alone brings about; to be called at `wake_at`."""
+        self._now = now
+        self._deliveries.tick(now)
+        self._receipts.tick(now)
+        self.state.wake_at = min(self.state.next_wake(), self._receipts.next_wake())
+
+    def maintain(self, now: float) -> list[Subscription]:
+        """Each minute or so: forget old Cmuids, end unused subscriptions, which are named."""
+        self._now = now
+        self.state.publications.expire(now)
+        return self._subscribing.end_unused(now)
+
+    @property
+    def wake_at(self) -> float:
+        """Site time at or before which `tick` has to be called; `inf` for none."""
+        return self.state.wake_at
+
+    def _send_receipt(self, receipt: Receipt) -> None:
+        self._publishing.send_receipt(receipt, self._now, self._wall_ms())

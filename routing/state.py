@@ -1,0 +1,153 @@
+"""What one site knows, and the few changes to it that everything else is made of.
+
+`SiteState` belongs to one `Router`. Its parts (publishing, delivering, subscriptions, receipts) share it
+and add what they want done to `out`, which the broker takes after each input.
+"""
+
+import heapq
+import math
+from typing import Any
+
+import msgspec
+
+from routing.deadlines import Deadlines
+from routing.decisions import Decision, DiscardMessage, Record
+from routing.dedupe import Publications
+from routing.names import is_system_topic
+from routing.queue import COUNTER_BITS, GONE, GUARANTEED, ONE, WAITING, Entry
+from routing.subscription import Lock, Subscription, Topic
+
+
+class RouterSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The bounds and times that decide over messages; their defaults are in `daemon.settings`.
+
+    Attributes:
+        default_timeout_s: how long a message of mode ALL waits where no timeout was stated, and the
+            longest wait for a receipt of a message without end.
+        lock_s: an unreceived delivery goes to the next subscriber after this.
+        max_deliveries: failed deliveries after which a message goes to the dead-letter topic.
+        queue_messages_max, queue_bytes_max: what one topic may hold; more is refused.
+        unguaranteed_bytes_max: memory for unguaranteed messages that wait; the oldest are dropped.
+        dedupe_window_s: how long a Cmuid is remembered.
+        subscription_unused_s: a durable subscription that nobody attached to for so long is removed.
+    """
+
+    default_timeout_s: float
+    lock_s: float
+    max_deliveries: int
+    queue_messages_max: int
+    queue_bytes_max: int
+    unguaranteed_bytes_max: int
+    dedupe_window_s: float
+    subscription_unused_s: float
+
+
+class SiteState:
+    """The router's memory.
+
+    Attributes:
+        server: the name of this site.
+        boot: raised at each start.
+        out: decisions not yet taken by the broker.
+        entries: by id, every copy that is held.
+        sequenced: by entry id, publisher and Sequence of those that have one.
+        delayed: (site time, tie-break, lock): given back, to be offered again then.
+        wake_at: no later than the next thing that time alone brings about; `inf` for none.
+        locking: subscriptions with locks that can time out.
+    """
+
+    def __init__(self, server: str, boot: int, settings: RouterSettings) -> None:
+        self.server = server
+        self.boot = boot
+        self.settings = settings
+        self.out: list[Decision] = []
+        self.topics: dict[str, Topic] = {}
+        self.entries: dict[int, Entry] = {}
+        self.subscriptions: dict[int, Subscription] = {}
+        self.by_owner: dict[tuple[str, str, str], Subscription] = {}
+        self.sequenced: dict[int, tuple[str, int]] = {}
+        self.deadlines = Deadlines()
+        self.publications = Publications(settings.dedupe_window_s)
+        self.locking: dict[int, Subscription] = {}
+        self.ordering: dict[int, Subscription] = {}
+        self.delayed: list[tuple[float, int, Lock]] = []
+        self.unguaranteed: dict[int, Entry] = {}
+        self.unguaranteed_bytes = 0
+        self.wake_at = math.inf
+        self.held = 0
+        self.dropped = 0
+        self.counter = 0
+        self.subscription_counter = 0
+
+    def next_id(self) -> int:
+        """The id of the next message."""
+        self.counter += 1
+        return self.boot << COUNTER_BITS | self.counter
+
+    def topic(self, name: str) -> Topic:
+        """The topic of this name, made if there is none."""
+        found = self.topics.get(name)
+        if found is None:
+            found = self.topics[name] = Topic(name, is_system_topic(name))
+        return found
+
+    def hold(self, entry: Entry, now: float) -> None:
+        """Begin to hold a copy."""
+        self.entries[entry.id] = entry
+        entry.topic.messages += 1
+        entry.topic.bytes += entry.size
+        self.deadlines.add(entry, now)
+        self.wake_at = min(self.wake_at, self.deadlines.next())
+        if entry.flags & GUARANTEED:
+            self.held += 1
+
+    def discard(self, entry: Entry) -> None:
+        """Stop holding a copy; whoever calls this has recorded how it ended."""
+        topic = entry.topic
+        entry.flags |= GONE
+        del self.entries[entry.id]
+        topic.messages -= 1
+        topic.bytes -= entry.size
+        if entry.flags & GUARANTEED:
+            self.held -= 1
+        if entry.flags & WAITING:
+            del self.unguaranteed[entry.id]
+            self.unguaranteed_bytes -= entry.size
+        topic.kept.pop(entry.id, None)
+        topic.attempts.pop(entry.id, None)
+        self.sequenced.pop(entry.id, None)
+        self.out.append(DiscardMessage(entry))
+        self.forget_topic_if_unused(topic)
+
+    def finish(self, entry: Entry, event: Any, reason: str = "") -> None:
+        """End a copy wherever it still waits: one final record, and it is gone."""
+        self.out.append(Record(event, entry, final=True, reason=reason))
+        if entry.flags & ONE:
+            entry.topic.shared.forget()
+        else:
+            for subscription in entry.topic.subscriptions.values():
+                subscription.queue.forget()
+                subscription.attempts.pop(entry.id, None)
+        self.discard(entry)
+
+    def forget_topic_if_unused(self, topic: Topic) -> None:
+        """Names that nothing hangs on cost no memory."""
+        if topic.unused:
+            self.topics.pop(topic.name, None)
+
+    def park(self, lock: Lock, until: float) -> None:
+        """Offer what was given back again at a later time."""
+        heapq.heappush(self.delayed, (until, lock.entry.id, lock))
+        self.wake_at = min(self.wake_at, until)
+
+    def next_wake(self) -> float:
+        """Site time of the next thing that time alone brings about; `inf` for none."""
+        wake = self.deadlines.next()
+        if self.delayed:
+            wake = min(wake, self.delayed[0][0])
+        for subscription in self.locking.values():
+            wake = min(wake, next(iter(subscription.locks.values())).ends_at)
+        for subscription in self.ordering.values():
+            if subscription.order is not None:
+                wake = min(wake, subscription.order.next_release() or math.inf)
+        return wake

@@ -1,0 +1,192 @@
+"""Subscriptions come, change, are attached to a session, detached, and end."""
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from routing.decisions import (
+    Answer,
+    Detach,
+    DiscardSubscription,
+    Record,
+    StoreSubscription,
+)
+from routing.delivery import Deliveries
+from routing.errors import Refusal
+from routing.names import make_address
+from routing.queue import GONE, ONE, RECEIPT, STATED, Entry
+from routing.receipts import Receipts
+from routing.state import SiteState
+from routing.subscription import Consumer, SubscribeOptions, Subscription
+
+
+class Subscribing:
+    """Keeps the subscriptions of a site."""
+
+    def __init__(self, state: SiteState, deliveries: Deliveries, receipts: Receipts) -> None:
+        self._state = state
+        self._deliveries = deliveries
+        self._receipts = receipts
+
+    def subscribe(
+        self, consumer: Consumer, topic_name: str, options: SubscribeOptions, request: Any, now: float
+    ) -> None:
+        """Begin or change a subscription and consume from it."""
+        state = self._state
+        owner = make_address(consumer.account, consumer.channel, state.server)
+        subscription = state.by_owner.get((topic_name, owner, options.name))
+        if subscription is None:
+            subscription = self._begin(topic_name, owner, options, now)
+        else:
+            self._change(subscription, options, now)
+        previous = subscription.consumer
+        if previous is not consumer:
+            if previous is not None:
+                self._replace(subscription, previous, now)
+            subscription.consumer = consumer
+            consumer.subscriptions[topic_name, options.name] = subscription
+        state.out.append(Answer(consumer, request))
+        if previous is not consumer:
+            self._deliveries.hand_again(subscription)
+        self._deliveries.pump(subscription, now)
+
+    def _begin(self, topic_name: str, owner: str, options: SubscribeOptions, now: float) -> Subscription:
+        state = self._state
+        topic = state.topic(topic_name)
+        state.subscription_counter += 1
+        since = state.boot << 40 | state.counter
+        subscription = Subscription(state.subscription_counter, topic, owner, options, since, now)
+        self.enter(subscription)
+        if options.durable:
+            state.out.append(StoreSubscription(subscription))
+        if subscription.accepts_all:
+            for entry in list(topic.kept.values()):
+                if entry.deadline > now:
+                    entry.due += 1
+                    self._deliveries.offer(subscription, entry, now)
+        return subscription
+
+    def enter(self, subscription: Subscription) -> None:
+        """Make a subscription known."""
+        state, topic, name = self._state, subscription.topic, subscription.options.name
+        state.subscriptions[subscription.id] = subscription
+        state.by_owner[topic.name, subscription.owner, name] = subscription
+        topic.subscriptions[subscription.id] = subscription
+
+    def _change(self, subscription: Subscription, options: SubscribeOptions, now: float) -> None:
+        durable = subscription.options.durable
+        if options == subscription.options:
+            return
+        held_back = subscription.order.release_all() if subscription.order and not options.ordered else []
+        subscription.set(options)
+        if durable != options.durable and not options.durable:
+            self._state.out.append(DiscardSubscription(subscription.id))
+        elif options.durable:
+            self._state.out.append(StoreSubscription(subscription))
+        for entry in held_back:
+            self._deliveries.offer(subscription, entry, now)
+
+    def find(self, consumer: Consumer, topic_name: str, name: str) -> Subscription:
+        """The subscription of the consumer's account and channel. Raises Refusal (not-subscribed)."""
+        owner = make_address(consumer.account, consumer.channel, self._state.server)
+        subscription = self._state.by_owner.get((topic_name, owner, name))
+        if subscription is None:
+            shown = f" (subscription {name!r})" if name else ""
+            raise Refusal(Refusal.NOT_SUBSCRIBED, f"no subscription to {topic_name}{shown}")
+        return subscription
+
+    def detach(self, consumer: Consumer, topic_name: str, name: str, request: Any, now: float) -> None:
+        """Stop consuming; a durable subscription stays."""
+        subscription = self.find(consumer, topic_name, name)
+        if subscription.consumer is not consumer:
+            raise Refusal(Refusal.NOT_SUBSCRIBED, f"{topic_name} is not attached to this session")
+        self._leave(subscription, now, "detached")
+        self._state.out.append(Answer(consumer, request))
+
+    def unsubscribe(self, consumer: Consumer, topic_name: str, name: str, request: Any, now: float) -> None:
+        """End a subscription."""
+        self.end(self.find(consumer, topic_name, name), now, by=consumer)
+        self._state.out.append(Answer(consumer, request))
+
+    def close(self, consumer: Consumer, now: float) -> None:
+        """The session has ended."""
+        for subscription in list(consumer.subscriptions.values()):
+            self._leave(subscription, now, "session ended")
+
+    def end_unused(self, now: float) -> list[Subscription]:
+        """End durable subscriptions that nobody has used for the configured time, and name them."""
+        limit = now - self._state.settings.subscription_unused_s
+        unused = [s for s in self._state.subscriptions.values() if s.consumer is None and s.used_at < limit]
+        for subscription in unused:
+            self.end(subscription, now)
+        return unused
+
+    def _leave(self, subscription: Subscription, now: float, reason: str) -> None:
+        consumer = subscription.consumer
+        assert consumer is not None
+        if not subscription.options.durable:
+            self.end(subscription, now, by=consumer)
+            return
+        del consumer.subscriptions[subscription.topic.name, subscription.options.name]
+        subscription.used_at = now
+        self._deliveries.abandon(subscription, now, reason)
+
+    def _replace(self, subscription: Subscription, consumer: Consumer, now: float) -> None:
+        name = subscription.options.name
+        del consumer.subscriptions[subscription.topic.name, name]
+        self._deliveries.abandon(subscription, now, "replaced")
+        self._state.out.append(Detach(consumer, subscription.topic, name, "replaced"))
+
+    def end(
+        self,
+        subscription: Subscription,
+        now: float,
+        *,
+        by: Consumer | None = None,
+        reason: Literal["removed", "forbidden"] = "removed",
+    ) -> None:
+        """End a subscription; a session that consumes from it and did not ask for this is told."""
+        state, topic = self._state, subscription.topic
+        consumer = subscription.consumer
+        if consumer is not None:
+            del consumer.subscriptions[topic.name, subscription.options.name]
+            for lock in (*subscription.locks.values(), *subscription.received.values()):
+                consumer.locks.pop(lock.number, None)
+            if consumer is not by:
+                state.out.append(Detach(consumer, topic, subscription.options.name, reason))
+        subscription.consumer = None
+        del state.subscriptions[subscription.id]
+        del state.by_owner[topic.name, subscription.owner, subscription.options.name]
+        del topic.subscriptions[subscription.id]
+        state.locking.pop(subscription.id, None)
+        state.ordering.pop(subscription.id, None)
+        if subscription.options.durable:
+            state.out.append(DiscardSubscription(subscription.id))
+        locks = [*subscription.locks.values(), *subscription.received.values()]
+        subscription.locks.clear()
+        subscription.received.clear()
+        for lock in reversed(locks):
+            if lock.entry.flags & ONE:
+                self._deliveries.take_back(lock, "unsubscribed", now)
+        parked = [
+            lock.entry
+            for _, _, lock in state.delayed
+            if lock.subscription is subscription and not lock.entry.flags & ONE
+        ]
+        held_back = subscription.order.release_all() if subscription.order else []
+        given_up = [lock.entry for lock in locks if not lock.entry.flags & ONE]
+        self._give_up((*given_up, *parked, *held_back, *subscription.queue), subscription)
+        state.forget_topic_if_unused(topic)
+
+    def _give_up(self, entries: Iterable[Entry], subscription: Subscription) -> None:
+        """A subscription that has ended no longer holds up messages of mode ALL."""
+        state = self._state
+        for entry in entries:
+            if entry.flags & GONE:
+                continue
+            entry.due -= 1
+            if entry.flags & RECEIPT:
+                self._receipts.progress(entry, subscription, has_it=False)
+            state.out.append(Record("returned", entry, subscription, reason="unsubscribed"))
+            if entry.due <= 0 and not entry.flags & STATED:
+                state.out.append(Record("expired", entry, final=True, reason="due to nobody any more"))
+                state.discard(entry)

@@ -1,0 +1,197 @@
+"""Topics, the subscriptions to them, and the sessions that consume.
+
+    Topic 1 --- n Subscription n --- 0..1 Consumer (one login's session)
+
+A topic has one shared queue for mode ONE, and each subscription has a queue of its own for mode ALL.
+A message handed to a consumer is locked: it is in `Subscription.locks` until it is committed, given
+back or timed out, or in `Subscription.received` once the subscriber has said RECEIVED.
+"""
+
+from collections import deque
+from typing import Any, Final, Literal
+
+import msgspec
+
+from routing.message import DeliveryMode
+from routing.ordering import SequenceOrder
+from routing.queue import Entry, PriorityQueue
+
+Accepts = Literal["ONE", "ALL", "BOTH"]
+
+DEAD_LETTER_PREFIX: Final = "dead."
+
+
+class SubscribeOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a subscription wants.
+
+    Attributes:
+        credit: unfinished messages at a time; 0 delivers nothing for now.
+        accepts: the delivery modes it takes part in.
+        durable: it outlives the session; False ends it with the session.
+        ordered: messages of one publisher that have a Sequence come in its order.
+        lock_s: seconds until an unreceived message goes to the next subscriber; None for the site's default.
+        name: tells apart several subscriptions of one account and channel to one topic.
+    """
+
+    credit: int = 100
+    accepts: Accepts = "BOTH"
+    durable: bool = True
+    ordered: bool = False
+    lock_s: float | None = None
+    name: str = ""
+
+
+class Lock(msgspec.Struct):
+    """A message that is with a subscriber.
+
+    Attributes:
+        number: names the delivery within the consumer's session; 0 while nobody is attached.
+        ends_at: site time at which it goes to the next; unused once received.
+        attempt: from 1.
+    """
+
+    number: int
+    entry: Entry
+    subscription: "Subscription"
+    attempt: int
+    ends_at: float
+    received: bool = False
+
+
+class Consumer:
+    """A session, as the router sees it: what it has in hand, and whether it can take more.
+
+    Attributes:
+        handle: the broker's own object for the session.
+        open: False while too much that was handed over has not been sent yet.
+        locks: by delivery number, what the session holds.
+    """
+
+    __slots__ = ("account", "channel", "handle", "locks", "next_number", "open", "subscriptions")
+
+    def __init__(self, handle: Any, account: str, channel: str) -> None:
+        self.handle = handle
+        self.account = account
+        self.channel = channel
+        self.open = True
+        self.next_number = 1
+        self.locks: dict[int, Lock] = {}
+        self.subscriptions: dict[tuple[str, str], Subscription] = {}
+
+
+class Subscription:
+    """One account and channel's wish for a topic; at most one session consumes from it.
+
+    Attributes:
+        id: unique at this site, never reused; kept in the store for durable ones.
+        owner: `account:channel@server`, as in the header Account.
+        since: messages with a greater id are due to it (and older ones with a stated timeout).
+        attempts: returns so far, by entry id, of messages of mode ALL.
+        credit_used: guaranteed messages in hand, received or not.
+    """
+
+    __slots__ = (
+        "accepts_all",
+        "accepts_one",
+        "attempts",
+        "consumer",
+        "id",
+        "locks",
+        "offered",
+        "options",
+        "order",
+        "owner",
+        "queue",
+        "received",
+        "since",
+        "topic",
+        "used_at",
+    )
+
+    def __init__(
+        self, id: int, topic: "Topic", owner: str, options: SubscribeOptions, since: int, used_at: float
+    ) -> None:
+        self.id = id
+        self.topic = topic
+        self.owner = owner
+        self.since = since
+        self.used_at = used_at
+        self.consumer: Consumer | None = None
+        self.queue = PriorityQueue()
+        self.locks: dict[int, Lock] = {}
+        self.received: dict[int, Lock] = {}
+        self.attempts: dict[int, int] = {}
+        self.offered = False
+        self.order: SequenceOrder | None = None
+        self.set(options)
+
+    def set(self, options: SubscribeOptions) -> None:
+        """Take on options; `durable` and `name` of an existing subscription stay as they were."""
+        self.options = options
+        self.accepts_one = options.accepts != "ALL"
+        self.accepts_all = options.accepts != "ONE"
+        if not options.ordered:
+            self.order = None
+        elif self.order is None:
+            self.order = SequenceOrder()
+
+    @property
+    def ready(self) -> bool:
+        """Whether it can take one more message now."""
+        consumer = self.consumer
+        return (
+            consumer is not None
+            and consumer.open
+            and len(self.locks) + len(self.received) < self.options.credit
+        )
+
+
+class Topic:
+    """A topic: its settings, those who subscribe, and what it holds.
+
+    Attributes:
+        mode: set by SET TOPIC DELIVERY; None lets each message say.
+        timeout_s: set by SET TOPIC TIMEOUT; None for none; `inf` for state messages.
+        shared: messages of mode ONE that wait for a subscriber.
+        kept: by id, messages of mode ALL with a stated timeout: those who join later get them.
+        takers: subscriptions that may be able to take a message of mode ONE, next first.
+        attempts: returns so far, by entry id, of messages of mode ONE.
+        messages, bytes: all that it holds.
+    """
+
+    __slots__ = (
+        "attempts",
+        "bytes",
+        "is_system",
+        "kept",
+        "messages",
+        "mode",
+        "name",
+        "shared",
+        "subscriptions",
+        "takers",
+        "timeout_s",
+    )
+
+    def __init__(self, name: str, is_system: bool) -> None:
+        self.name = name
+        self.is_system = is_system
+        self.mode: DeliveryMode | None = None
+        self.timeout_s: float | None = None
+        self.subscriptions: dict[int, Subscription] = {}
+        self.shared = PriorityQueue()
+        self.kept: dict[int, Entry] = {}
+        self.takers: deque[Subscription] = deque()
+        self.attempts: dict[int, int] = {}
+        self.messages = 0
+        self.bytes = 0
+
+    @property
+    def unused(self) -> bool:
+        """Nothing would be lost if the topic were forgotten."""
+        return not self.messages and not self.subscriptions and self.mode is None and self.timeout_s is None
+
+    @property
+    def is_dead_letter(self) -> bool:
+        """Whether it holds what others could not deliver; from here nothing is moved on."""
+        return self.name.startswith(DEAD_LETTER_PREFIX)

@@ -1,0 +1,219 @@
+"""Logging in: what is told, how long it takes to guess, and what a bad file changes."""
+
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from daemon.accounts import DELAY_S_MAX, PAIRS_MAX, Accounts
+from daemon.accounts_file import Account, NoSuchAccountError, edit, read_accounts
+from daemon.config import ConfigError
+from daemon.passwords import generate_password, hash_password, verify_password
+from routing.errors import Refusal
+from routing.rights import Rights
+
+HASH = hash_password("right")
+REMOTE = "192.0.2.1:4711"
+
+
+def write(path: Path, text: str) -> None:
+    path.write_text(text)
+    path.chmod(0o600)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "accounts.toml"
+    write(
+        path,
+        f"""# who is who
+[accounts.ann]
+password = "{HASH}"  # since May
+[accounts.ann.rights]
+publish = ["orders.#"]
+
+[accounts.old]
+password = "{HASH}"
+disabled = true
+""",
+    )
+    return path
+
+
+@pytest.fixture
+def accounts(file: Path) -> Accounts:
+    return Accounts(file, "a.example")
+
+
+async def refused(accounts: Accounts, account: str, password: str, remote: str = REMOTE) -> float:
+    """The seconds that a refusal took."""
+    began = trio.current_time()
+    with pytest.raises(Refusal) as caught:
+        await accounts.authenticate(account, password, remote)
+    assert caught.value.code == Refusal.BAD_LOGIN
+    assert caught.value.text == "account or password is wrong"
+    return trio.current_time() - began
+
+
+async def test_the_right_password_logs_in_at_once(accounts: Accounts, autojump_clock: MockClock) -> None:
+    identity = await accounts.authenticate("ann", "right", REMOTE)
+    assert identity.account == "ann"
+    assert trio.current_time() == pytest.approx(0, abs=0.01)
+
+
+async def test_wrong_unknown_and_disabled_are_answered_alike(
+    accounts: Accounts, autojump_clock: MockClock
+) -> None:
+    assert await refused(accounts, "ann", "wrong") == pytest.approx(0.5)
+    assert await refused(accounts, "nobody", "right") == pytest.approx(0.5)
+    assert await refused(accounts, "old", "right") == pytest.approx(0.5)
+
+
+async def test_each_failure_delays_the_pair_more_and_nobody_else(
+    accounts: Accounts, autojump_clock: MockClock
+) -> None:
+    delays = [await refused(accounts, "ann", "wrong", f"192.0.2.1:{port}") for port in range(1, 8)]
+    assert delays == pytest.approx([0.5, 1, 2, 4, DELAY_S_MAX, DELAY_S_MAX, DELAY_S_MAX])
+    assert await refused(accounts, "ann", "wrong", "[2001:db8::1]:99") == pytest.approx(0.5)
+    assert await refused(accounts, "bob", "wrong") == pytest.approx(0.5)
+
+
+async def test_success_forgives(accounts: Accounts, autojump_clock: MockClock) -> None:
+    for _ in range(4):
+        await refused(accounts, "ann", "wrong")
+    await accounts.authenticate("ann", "right", REMOTE)
+    assert await refused(accounts, "ann", "wrong") == pytest.approx(0.5)
+
+
+async def test_time_forgives(accounts: Accounts, autojump_clock: MockClock) -> None:
+    for _ in range(4):
+        await refused(accounts, "ann", "wrong")
+    await trio.sleep(1_000)
+    assert await refused(accounts, "ann", "wrong") == pytest.approx(0.5)
+
+
+async def test_many_at_a_time_log_in_together_when_they_know_the_password(
+    accounts: Accounts, autojump_clock: MockClock
+) -> None:
+    async with trio.open_nursery() as nursery:
+        for _ in range(20):
+            nursery.start_soon(accounts.authenticate, "ann", "right", REMOTE)
+    assert trio.current_time() == pytest.approx(0, abs=0.01)
+
+
+async def test_guessing_many_at_a_time_gains_nothing(accounts: Accounts, autojump_clock: MockClock) -> None:
+    texts: list[str] = []
+
+    async def guess() -> None:
+        with pytest.raises(Refusal) as caught:
+            await accounts.authenticate("ann", "wrong", REMOTE)
+        texts.append(caught.value.text)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(100):
+            nursery.start_soon(guess)
+    assert texts.count("account or password is wrong") < 12
+    assert texts.count("too many attempts; wait and try again") > 88
+
+
+async def test_what_is_remembered_of_failures_is_bounded(accounts: Accounts) -> None:
+    for number in range(PAIRS_MAX + 100):
+        accounts._failed(("ann", str(number)))
+    assert len(accounts._failures) == PAIRS_MAX
+
+
+def test_a_bad_file_keeps_the_accounts_and_says_why(accounts: Accounts, file: Path) -> None:
+    write(file, '[accounts.ann]\npasword = "x"')
+    with pytest.raises(ConfigError, match=r"accounts\.ann\.pasword: unknown key; did you mean password\?"):
+        accounts.reload()
+    assert accounts.enabled("ann")
+    assert accounts.rights.allows("ann", "publish", "orders.new")
+
+
+def test_a_reload_brings_new_accounts_rights_and_disablings(accounts: Accounts, file: Path) -> None:
+    with edit(file) as editor:
+        editor.add("bob", Account(password=HASH, rights=Rights(subscribe=("news",))))
+        editor.set_disabled("ann", True)
+    accounts.reload()
+    assert not accounts.enabled("ann")
+    assert accounts.enabled("bob")
+    assert accounts.rights.allows("bob", "subscribe", "news")
+
+
+def test_editing_keeps_comments_and_privacy(file: Path) -> None:
+    file.chmod(0o640)
+    with edit(file) as editor:
+        editor.add("b.b+c", Account(password=HASH))
+        editor.set_rights("ann", Rights(subscribe=("*.new", "#")))
+        editor.set_password("old", HASH)
+    accounts = read_accounts(file)
+    assert accounts["ann"].rights == Rights(subscribe=("*.new", "#"))
+    assert "b.b+c" in accounts
+    assert file.read_text().startswith("# who is who\n")
+    assert "# since May" in file.read_text()
+    assert file.stat().st_mode & 0o777 == 0o640
+    assert [path.name for path in file.parent.iterdir()] == ["accounts.toml"]
+
+
+def add_then_miss(file: Path) -> None:
+    with edit(file) as editor:
+        editor.add("new", Account(password=HASH))
+        editor.set_disabled("anne", True)
+
+
+def test_an_edit_that_fails_changes_nothing(file: Path) -> None:
+    before = file.read_text()
+    with pytest.raises(NoSuchAccountError, match=r"did you mean ann\?"):
+        add_then_miss(file)
+    with pytest.raises(FileExistsError), edit(file) as editor:
+        editor.add("ann", Account(password=HASH))
+    with pytest.raises(ConfigError, match="an account name is"), edit(file) as editor:
+        editor.add("a:b", Account(password=HASH))
+    assert file.read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[account.ann]", "did you mean accounts"),
+        ("accounts = 1", "expected tables"),
+        ("[accounts]\nann = 1", "expected a table"),
+        ('[accounts."dead.ann"]', "not `dead.`"),
+        ("[accounts.ann]", "password: is required"),
+        ('[accounts.ann]\npassword = "secret"', "expected an Argon2id hash"),
+        (
+            f'[accounts.ann]\npassword = "{HASH}"\nrights = {{publish = ["a b"]}}',
+            "rights: 'a b' is no topic pattern",
+        ),
+        (f'[accounts.ann]\npassword = "{HASH}"\nrights = {{write = ["a"]}}', "rights.write: unknown key"),
+    ],
+)
+def test_a_bad_accounts_file_is_refused_by_key(tmp_path: Path, text: str, problem: str) -> None:
+    write(tmp_path / "a.toml", text)
+    with pytest.raises(ConfigError) as caught:
+        read_accounts(tmp_path / "a.toml")
+    assert problem in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_an_accounts_file_that_others_can_read_is_refused(file: Path) -> None:
+    file.chmod(0o644)
+    with pytest.raises(ConfigError, match=r"mode 0644.*chmod 600"):
+        read_accounts(file)
+
+
+def test_passwords_are_hashed_with_salt_and_bounded() -> None:
+    assert hash_password("right") != HASH
+    assert verify_password("right", HASH)
+    assert not verify_password("right ", HASH)
+    assert not verify_password("\udc80", HASH)
+    assert verify_password("x" * 1024, hash_password("x" * 1024))
+    assert not verify_password("x" * 1025, hash_password("x" * 1024))
+    for bad in ("", "x" * 1025):
+        with pytest.raises(ValueError, match="1 to 1024 bytes"):
+            hash_password(bad)
+
+
+def test_generated_passwords_differ() -> None:
+    assert len({generate_password() for _ in range(100)}) == 100
