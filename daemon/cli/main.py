@@ -23,12 +23,11 @@ def build_app() -> typer.Typer:
     """The whole command line."""
     app = typer.Typer(
         name="smqpd",
-        help="A federated message router.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.callback()(_options)
+    app.callback(help="A federated message router.")(_options)
     app.command("init")(init.init)
     app.command("run")(run.run)
     app.add_typer(account.app, name="account")
@@ -65,14 +64,19 @@ def _fail(text: str, exit_code: int) -> None:
     sys.exit(exit_code)
 
 
-def _options(
-    version: Annotated[
-        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True)
-    ] = False,
-) -> None:
-    if version:
+def _show_version(wanted: bool) -> None:
+    if wanted:
         typer.echo(f"smqpd {VERSION}")
         raise typer.Exit
+
+
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version),
+    ] = False,
+) -> None:
+    """What stands before the command."""
 
 
 def _unavailable(name: str, reason: str) -> Any:
