@@ -22,8 +22,9 @@ from typing import Literal, TypedDict, Unpack
 
 import msgspec
 
-from daemon.hops.files import closed_name, list_files, open_name, sync_directory
+from daemon.hops.files import closed_name, list_files, open_name
 from daemon.hops.recovery import close_left_open
+from daemon.private_files import sync_directory
 from daemon.settings import HopSettings
 from routing.hops import FORMAT_VERSION, Event, HopRecord
 
