@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from daemon.cli import account, config, init, run
+from daemon.cli import account, backup, config, init, run, why
 from daemon.cli.failure import FAILED, REFUSED, Failure
 from daemon.config import ConfigError
 from daemon.discovery import installed_commands
@@ -30,6 +30,8 @@ def build_app() -> typer.Typer:
     app.callback(help="A federated message router.")(_options)
     app.command("init")(init.init)
     app.command("run")(run.run)
+    app.command("why")(why.why)
+    app.command("backup")(backup.backup)
     app.add_typer(account.app, name="account")
     app.add_typer(config.app, name="config")
     commands, broken = installed_commands()

@@ -1,0 +1,159 @@
+"""`smqpd why`: what became of a message at this site, told by its hop log alone; needs no daemon."""
+
+import datetime
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from daemon.cli.failure import FAILED, USAGE, Failure
+from daemon.cli.local_site import SiteConfigOption, SiteOption, local_settings
+from daemon.cli.options import JsonOption
+from daemon.cli.printable import printable
+from daemon.hops.fate import Fate, duration, judge
+from daemon.hops.reader import HopLogReader, Unread, birth_ms
+from routing.hops import HopRecord
+
+LAST_TIME_US: Final = 253_402_300_799_999_999
+"""The end of the year 9999: a record that says more is shown without a date."""
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """What `--json` prints.
+
+    Attributes:
+        state: see `daemon.hops.fate.State`; `unknown` where the log has no record of the message.
+        verdict: the same in words.
+        covered: whether the log reaches back to the birth of the message.
+        unread: what of the log could not be read, and might have told more.
+    """
+
+    smuid: str
+    state: str
+    verdict: str
+    covered: bool
+    fate: Fate | None
+    records: list[HopRecord]
+    unread: Unread
+
+
+def why(
+    smuid: Annotated[str, typer.Argument(metavar="SMUID", help="As `smqpd pub` prints it.")],
+    site: SiteOption = None,
+    config: SiteConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Say what became of a message at this site, from its hop log."""
+    directory = local_settings(site, config).site.state_directory / "hops"
+    try:
+        born_ms = birth_ms(smuid)
+    except ValueError as error:
+        raise Failure(f"{printable(smuid)!r} is no Smuid: {error}", USAGE) from None
+    try:
+        report = examine(directory, smuid, born_ms)
+    except OSError as error:
+        raise Failure(f"cannot read the hop log: {error}; run this as the user of the daemon") from None
+    if json:
+        typer.echo(msgspec.json.encode(report))
+    else:
+        _show(report)
+    if not report.records:
+        raise typer.Exit(FAILED)
+
+
+def examine(directory: Path, smuid: str, born_ms: int) -> Report:
+    """Read the hop log in `directory` for one message. Raises OSError."""
+    reader = HopLogReader(directory)
+    records = reader.find(smuid)
+    ends = HopLogReader(directory)
+    first, last = ends.first(), ends.last()
+    covered = first is not None and first.time_us <= born_ms * 1000
+    if records and last is not None:
+        fate = judge(records, last.boot)
+        state, verdict = str(fate.state), fate.verdict
+    else:
+        fate, state = None, "unknown"
+        verdict = _unknown(directory, born_ms, first, last)
+    return Report(
+        smuid=smuid,
+        state=state,
+        verdict=verdict,
+        covered=covered,
+        fate=fate,
+        records=records,
+        unread=reader.unread,
+    )
+
+
+def _unknown(directory: Path, born_ms: int, first: HopRecord | None, last: HopRecord | None) -> str:
+    if first is None or last is None:
+        return f"No record of it: the hop log in {directory} is empty."
+    born_us = born_ms * 1000
+    if born_us < first.time_us:
+        return (
+            f"No record of it, but it was born {_time(born_us)} and the log only goes back to"
+            f" {_time(first.time_us)}: what happened before is no longer kept."
+        )
+    if born_us > last.time_us:
+        return (
+            f"No record of it: it was born {_time(born_us)}, after the last record of the log,"
+            f" {_time(last.time_us)}."
+        )
+    return f"No record of it, though the log covers its birth, {_time(born_us)}: this site never had it."
+
+
+def _show(report: Report) -> None:
+    console = Console(highlight=False)
+    if report.records:
+        began_us = report.records[0].time_us
+        console.print(Text(f"{report.smuid} at {printable(report.records[0].server)}", style="bold"))
+        table = Table(box=None, pad_edge=False, header_style="dim")
+        for name in ("time (UTC)", "after", "event", "topic", "who", "more"):
+            table.add_column(name, overflow="fold", no_wrap=name in ("time (UTC)", "after", "event"))
+        for record in report.records:
+            table.add_row(
+                _time(record.time_us),
+                "" if record is report.records[0] else duration(record.time_us - began_us),
+                Text(record.event, style="bold" if record.final else ""),
+                Text(printable(record.topic)),
+                Text(printable(record.account or record.subscription or record.peer)),
+                Text(printable(_more(record))),
+            )
+        console.print(table)
+        console.print()
+    console.print(Text(printable(report.verdict)), soft_wrap=True)
+    passed_over = ", ".join(
+        f"{count} {what}" for what, count in msgspec.structs.asdict(report.unread).items() if count
+    )
+    if passed_over:
+        console.print(
+            Text(f"Part of the log could not be read ({passed_over.replace('_', ' ')}).", style="dim")
+        )
+
+
+def _more(record: HopRecord) -> str:
+    parts = [record.reason, record.outcome]
+    if record.attempt > 1:
+        parts.append(f"attempt {record.attempt}")
+    if record.receipt:
+        parts.append(f"receipt {record.receipt}")
+    if record.event in ("published", "received"):
+        parts += [
+            f"{record.size} bytes",
+            f"priority {record.priority}" if record.priority else "",
+            f"mode {record.mode}",
+            "" if record.guarantee else "no guarantee",
+            f"hops {', '.join(record.hops)}" if record.hops else "",
+        ]
+    return "; ".join(part for part in parts if part)
+
+
+def _time(us: int) -> str:
+    if not 0 <= us <= LAST_TIME_US:
+        return f"{us} us"
+    moment = datetime.datetime.fromtimestamp(us // 1_000_000, datetime.UTC)
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{us % 1_000_000:06d}"
