@@ -66,7 +66,7 @@ def why(
 
 
 def examine(directory: Path, smuid: str) -> Report:
-    """Read the hop log in `directory` for one message. Raises HeaderRefusal for what is no Smuid, and OSError."""
+    """Read the hop log in `directory` for one message. Raises HeaderRefusal (no Smuid) and OSError."""
     reader = HopLogReader(directory)
     records = reader.find(smuid)
     ends = HopLogReader(directory)
