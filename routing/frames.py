@@ -149,9 +149,9 @@ class FrameReader:
             raise FramingLost(
                 f"the header lines are longer than {self.limits.header_bytes_max} bytes", Refusal.TOO_LARGE
             )
+        if data.find(b"\n\n", max(position, self._scanned), len(data) if end < 0 else end) >= 0:
+            raise FramingLost("lines end with CR LF, not with LF alone")
         if end < 0:
-            if data.find(b"\n\n", max(position, self._scanned)) >= 0:
-                raise FramingLost("lines end with CR LF, not with LF alone")
             self._scanned = max(position, len(data) - 3)
         return end
 
