@@ -16,6 +16,8 @@ TRIES: Final = 10
 TRY_EVERY_S: Final = 0.05
 """Who looks whether a daemon runs holds the lock for a moment; a start outlasts that."""
 
+PID_MAX: Final = 2**31 - 1
+
 
 class StateInUseError(Exception):
     """Another daemon runs on this state directory."""
@@ -78,4 +80,4 @@ def signal_running(state_directory: Path, signal: int) -> bool:
 
 def _pid(descriptor: int) -> int | None:
     text = os.pread(descriptor, 32, 0).strip()
-    return int(text) if text.isdigit() and int(text) > 1 else None
+    return int(text) if text.isdigit() and 1 < int(text) <= PID_MAX else None

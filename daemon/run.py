@@ -45,6 +45,8 @@ def main(config: Path, settings: Settings) -> None:
     passed = passed_sockets(os.environ)
     if not settings.plugins:
         raise Failure("no front end is enabled, nobody could connect; see [plugins] in the configuration")
+    # From the lock on `smqpd account` may send it; before it is listened for there is nothing to reload.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with state_lock(settings.site.state_directory):
             trio.run(_run, config, settings, notifier, passed)

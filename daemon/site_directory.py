@@ -18,12 +18,14 @@ from daemon.discovery import Installed
 from daemon.passwords import generate_password, hash_password
 from daemon.self_signed import make_self_signed
 from daemon.settings import Settings, SiteSettings, TlsSettings
-from daemon.template import render, toml_value
+from daemon.template import render, render_commented, toml_value
 from routing.rights import EVERYTHING
 
 ADMIN: Final = "admin"
 CONFIG_HEADER: Final = """\
-# The configuration of one smqpd site. A line that begins with `# name = ` shows a default.
+# The configuration of one smqpd site. A line that begins with `# name = ` shows a default. Paths are
+# relative to this file.
+#
 # After a change: `smqpd config check` this file, then send the daemon SIGHUP. Accounts, rights, limits
 # and TLS files take effect at once, everything else with the next start.
 
@@ -59,25 +61,30 @@ def make_site(directory: Path, server_name: str, port: int, installed: Installed
     address = f"127.0.0.1:{port}"
     private_files.write_new(keys / "admin.toml", _login(address, password).encode())
     config = directory / "smqpd.toml"
-    settings = site_settings(server_name, port, installed)
-    private_files.write_new(config, (CONFIG_HEADER + render(settings)).encode(), 0o644)
+    private_files.write_new(config, new_config(server_name, port, installed).encode(), 0o644)
     for made in (keys, directory, directory.absolute().parent):
         private_files.sync_directory(made)
     return MadeSite(config, address, password)
 
 
-def site_settings(server_name: str, port: int, installed: Installed) -> Settings:
-    """The settings of a new site: defaults, and SMQP on loopback at `port`."""
-    plugins = {
-        name: plugin.settings() for name, plugin in installed.plugins.items() if plugin.enabled_by_default
-    }
-    if "smqp" in plugins:
-        plugins["smqp"] = msgspec.structs.replace(plugins["smqp"], listen=(f"127.0.0.1:{port}",))
-    return Settings(
+def new_config(server_name: str, port: int, installed: Installed) -> str:
+    """The configuration of a new site: defaults, SMQP on loopback at `port`, its own certificate.
+
+    Front ends that are not enabled by default follow as comments.
+    """
+    enabled: dict[str, msgspec.Struct] = {}
+    others: dict[str, msgspec.Struct] = {}
+    for name, plugin in installed.plugins.items():
+        (enabled if plugin.enabled_by_default else others)[name] = plugin.settings()
+    if "smqp" in enabled:
+        enabled["smqp"] = msgspec.structs.replace(enabled["smqp"], listen=(f"127.0.0.1:{port}",))
+    settings = Settings(
         site=SiteSettings(server_name=server_name),
         tls=TlsSettings(certificate=Path("keys/tls.crt"), key=Path("keys/tls.key")),
-        plugins=plugins,
+        plugins=enabled,
     )
+    tables = [render(settings), *(render_commented(f"plugins.{name}", others[name]) for name in others)]
+    return CONFIG_HEADER + "\n".join(tables)
 
 
 def _login(address: str, password: str) -> str:

@@ -7,9 +7,11 @@ import msgspec
 import typer
 
 from daemon.accounts_file import read_accounts
+from daemon.cli.failure import USAGE, Failure
+from daemon.cli.init import SMQP_PORT
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, read_settings
 from daemon.discovery import installed_plugins
-from daemon.site_directory import site_settings
+from daemon.site_directory import new_config
 from daemon.template import render
 from daemon.tls import client_context
 
@@ -30,11 +32,18 @@ def check(file: Annotated[Path, typer.Argument(metavar="FILE")] = DEFAULT_CONFIG
 @app.command()
 def show(
     config: ConfigOption = DEFAULT_CONFIG,
-    defaults: Annotated[bool, typer.Option("--defaults", help="Of a new site; FILE is not read.")] = False,
+    defaults: Annotated[
+        bool, typer.Option("--defaults", help="The configuration of a new site instead; FILE is not read.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Print every setting with its meaning, as it is in effect."""
-    settings = site_settings("localhost", 720, installed_plugins()) if defaults else read_settings(config)
+    """Print every setting as it is in effect, with its meaning."""
+    if defaults:
+        if json:
+            raise Failure("--defaults has no --json", USAGE)
+        typer.echo(new_config("smqp.example", SMQP_PORT, installed_plugins()), nl=False)
+        return
+    settings = read_settings(config)
     if json:
         typer.echo(msgspec.json.encode(settings, enc_hook=str))
     else:

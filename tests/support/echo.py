@@ -40,31 +40,36 @@ class Echo:
 
 async def echo(site: Site, stream: trio.abc.Stream, remote: str) -> None:
     sessions: list[Session] = []
+    sending = trio.Lock()
+
+    async def send(text: str) -> None:
+        async with sending:
+            await stream.send_all(text.encode())
 
     async def read() -> None:
         while data := await stream.receive_some():
             words = data.decode().split()
             if words[:1] != ["login"]:
-                await stream.send_all(data)
+                await send(data.decode())
                 continue
             try:
                 identity = await site.authenticate(words[1], words[2], remote)
                 sessions.append(site.open_session(identity, "main", protocol="echo", remote=remote))
             except Refusal as refusal:
-                await stream.send_all(f"{refusal.code}\n".encode())
+                await send(f"{refusal.code}\n")
                 continue
             nursery.start_soon(write, sessions[-1])
-            await stream.send_all(b"welcome\n")
+            await send("welcome\n")
         nursery.cancel_scope.cancel()
 
     async def write(session: Session) -> None:
         while events := await session.events():
             for event in events:
-                await stream.send_all(f"{type(event).__name__} {getattr(event, 'reason', '')}\n".encode())
+                await send(f"{type(event).__name__} {getattr(event, 'reason', '')}\n")
 
     async def drain() -> None:
         await site.draining.wait()
-        await stream.send_all(b"draining\n")
+        await send("draining\n")
 
     try:
         async with trio.open_nursery() as nursery:
