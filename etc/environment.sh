@@ -19,7 +19,7 @@ environment() {
             done
             [ -z "$missing" ] && return
         fi
-        wanted="$installed,$wanted"
+        [ -z "$installed" ] || wanted="$installed${wanted:+,$wanted}"
     fi
 
     if ! usable "$python"; then
@@ -28,10 +28,10 @@ environment() {
         "$base" -m venv --clear "$root/.venv" || exit 1
     fi
     rm -f "$root/.venv/installed"
-    echo "Installing smqpd with what it needs ($wanted) into .venv; this takes a minute or two." >&2
+    echo "Installing smqpd with what it needs${wanted:+ ($wanted)} into .venv; this takes a minute or two." >&2
     attempt=1
     until PIP_CONSTRAINT="$root/etc/constraints.txt" "$python" -m pip install --quiet \
-            --disable-pip-version-check --retries 10 --timeout 60 --editable "$root[$wanted]"; do
+            --disable-pip-version-check --retries 10 --timeout 60 --editable "$root${wanted:+[$wanted]}"; do
         if [ $attempt -ge 3 ]; then
             echo "$0: cannot install; see above, then try again: what has arrived is kept." >&2
             exit 1
