@@ -54,7 +54,8 @@ class _Connection:
         self._sending = trio.Lock()
         self._answered = trio.Event()  # set when answers have gone out; renewed by who waits for it
         self._replies: list[bytes] = []
-        self._goodbye = b""  # the last frame; once set, no further command is taken
+        self._goodbye = b""  # the last frame, to be sent; once set, no further command is taken
+        self._parted = False  # the session's own goodbye was sent
 
     async def run(self) -> None:
         site = self._site
@@ -67,8 +68,10 @@ class _Connection:
                 self._goodbye = replies.goodbye("login-timeout", "no login within the time allowed for it")
             elif session is not None:
                 await self._serve(session)
-        if self._goodbye:
+        if self._goodbye and not self._parted:
             await self._send(self._goodbye)
+            self._parted = True
+        if self._parted:
             await self._linger()
 
     async def _log_in(self) -> Session | None:
@@ -134,14 +137,12 @@ class _Connection:
         try:
             while events := await session.events():
                 await self._send(replies.encode_events(events, self._site.redirect))
-                ends = dispatcher.note(events)
+                self._parted = dispatcher.note(events)
                 self._answered.set()
-                if ends:
-                    await self._linger()
+                if self._parted:
                     break
         except _GONE:
-            pass
-        self._goodbye = b""  # said, or nobody there to hear it
+            self._goodbye = b""
         connection.cancel()
 
     async def _read_commands(self, dispatcher: Dispatcher) -> None:
