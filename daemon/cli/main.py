@@ -7,7 +7,7 @@ user can understand; anything else is a mistake of ours and shows its traceback.
 
 import os
 import sys
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -17,6 +17,15 @@ from daemon.config import ConfigError
 from daemon.discovery import installed_commands
 from daemon.version import VERSION
 from routing.errors import Refusal
+
+CORE: Final[dict[str, Any]] = {
+    "init": init.init,
+    "run": run.run,
+    "why": why.why,
+    "backup": backup.backup,
+    "account": account.app,
+    "config": config.app,
+}
 
 
 def build_app() -> typer.Typer:
@@ -28,21 +37,22 @@ def build_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(help="A federated message router.")(_options)
-    app.command("init")(init.init)
-    app.command("run")(run.run)
-    app.command("why")(why.why)
-    app.command("backup")(backup.backup)
-    app.add_typer(account.app, name="account")
-    app.add_typer(config.app, name="config")
-    commands, broken = installed_commands()
+    for name, command in CORE.items():
+        _add(app, name, command)
+    # What packages add is not loaded for a command of the core: a daemon has no use for their libraries.
+    commands, broken = ({}, {}) if sys.argv[1:2] and sys.argv[1] in CORE else installed_commands()
     for name, command in commands.items():
-        if isinstance(command, typer.Typer):
-            app.add_typer(command, name=name)
-        else:
-            app.command(name)(command)
+        _add(app, name, command)
     for name, reason in broken.items():
         app.command(name, help=f"Not available: {reason}", hidden=True)(_unavailable(name, reason))
     return app
+
+
+def _add(app: typer.Typer, name: str, command: Any) -> None:
+    if isinstance(command, typer.Typer):
+        app.add_typer(command, name=name)
+    else:
+        app.command(name)(command)
 
 
 def main() -> None:
