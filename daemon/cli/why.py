@@ -15,8 +15,10 @@ from daemon.cli.local_site import SiteConfigOption, SiteOption, local_settings
 from daemon.cli.options import JsonOption
 from daemon.cli.printable import printable
 from daemon.hops.fate import Fate, duration, judge
-from daemon.hops.reader import HopLogReader, Unread, birth_ms
+from daemon.hops.reader import HopLogReader, Unread
+from routing.errors import HeaderRefusal
 from routing.hops import HopRecord
+from routing.names import parse_smuid
 
 LAST_TIME_US: Final = 253_402_300_799_999_999
 """The end of the year 9999: a record that says more is shown without a date."""
@@ -50,11 +52,9 @@ def why(
     """Say what became of a message at this site, from its hop log."""
     directory = local_settings(site, config).site.state_directory / "hops"
     try:
-        born_ms = birth_ms(smuid)
-    except ValueError as error:
-        raise Failure(f"{printable(smuid)!r} is no Smuid: {error}", USAGE) from None
-    try:
-        report = examine(directory, smuid, born_ms)
+        report = examine(directory, smuid)
+    except HeaderRefusal as refusal:
+        raise Failure(refusal.text, USAGE) from None
     except OSError as error:
         raise Failure(f"cannot read the hop log: {error}; run this as the user of the daemon") from None
     if json:
@@ -65,19 +65,20 @@ def why(
         raise typer.Exit(FAILED)
 
 
-def examine(directory: Path, smuid: str, born_ms: int) -> Report:
-    """Read the hop log in `directory` for one message. Raises OSError."""
+def examine(directory: Path, smuid: str) -> Report:
+    """Read the hop log in `directory` for one message. Raises HeaderRefusal (no Smuid) and OSError."""
     reader = HopLogReader(directory)
     records = reader.find(smuid)
     ends = HopLogReader(directory)
     first, last = ends.first(), ends.last()
-    covered = first is not None and first.time_us <= born_ms * 1000
+    born_us = parse_smuid(smuid).birth_ms * 1000
+    covered = first is not None and first.time_us <= born_us
     if records and last is not None:
         fate = judge(records, last.boot)
         state, verdict = str(fate.state), fate.verdict
     else:
         fate, state = None, "unknown"
-        verdict = _unknown(directory, born_ms, first, last)
+        verdict = _unknown(directory, born_us, first, last)
     return Report(
         smuid=smuid,
         state=state,
@@ -89,10 +90,9 @@ def examine(directory: Path, smuid: str, born_ms: int) -> Report:
     )
 
 
-def _unknown(directory: Path, born_ms: int, first: HopRecord | None, last: HopRecord | None) -> str:
+def _unknown(directory: Path, born_us: int, first: HopRecord | None, last: HopRecord | None) -> str:
     if first is None or last is None:
         return f"No record of it: the hop log in {directory} is empty."
-    born_us = born_ms * 1000
     if born_us < first.time_us:
         return (
             f"No record of it, but it was born {_time(born_us)} and the log only goes back to"

@@ -108,7 +108,7 @@ def test_an_unknown_message_from_before_the_log_may_have_been_here(log: HopLog, 
 
 def test_an_unknown_message_from_after_the_log_is_said_to_be(log: HopLog, ask) -> None:
     log.append("heartbeat")
-    result = ask("alpha.example/ffffffffffffff-1-1")
+    result = ask("alpha.example/ffffffffffff-1-1")
     assert result.exit_code == 1
     assert "after the last record of the log" in result.stdout
 

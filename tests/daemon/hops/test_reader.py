@@ -6,9 +6,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from daemon.hops.files import list_files
-from daemon.hops.reader import BLOCK_BYTES, LINE_BYTES_MAX, HopLogReader, Unread, birth_ms
+from daemon.hops.reader import BLOCK_BYTES, LINE_BYTES_MAX, HopLogReader, Unread
 from daemon.hops.writer import HopLog, close_file
 from daemon.settings import HopSettings
+from routing.errors import HeaderRefusal
 from routing.hops import HopRecord
 
 BORN_MS = 1_795_000_000_000
@@ -167,15 +168,6 @@ def test_a_file_that_is_deleted_while_a_reader_is_at_work_is_counted(tmp_path: P
     assert reader.unread == Unread(vanished=1)
 
 
-def test_a_smuid_tells_when_its_message_was_born() -> None:
-    assert birth_ms(SMUID) == BORN_MS
-    assert birth_ms(f"alpha.example:7200/{BORN_MS:012x}-1f-abc") == BORN_MS
-
-
-@pytest.mark.parametrize(
-    "not_one", ["", "alpha", "alpha/", "/1-1-1", "alpha/1-1", "alpha/1-1-1-1", "alpha/x-1-1", "a\x1b/1-1-1",
-                "alpha/ 1-1-1", "alpha/1-1-1\n", "alpha/0x1-1-1", "alpha/1_0-1-1", "alpha/-1-1-1"]
-)  # fmt: skip
-def test_what_is_no_smuid_is_refused(not_one: str) -> None:
-    with pytest.raises(ValueError, match="host/uid"):
-        birth_ms(not_one)
+def test_what_is_no_smuid_is_not_looked_for(tmp_path: Path) -> None:
+    with pytest.raises(HeaderRefusal):
+        HopLogReader(tmp_path).find("news")
