@@ -16,15 +16,16 @@ import msgspec
 from routing.decisions import (
     Answer,
     Bury,
-    Denied,
     KeepMessage,
     Record,
+    Refused,
     StoreMessage,
     StorePublication,
     StoreTopic,
 )
 from routing.delivery import Deliveries
 from routing.errors import Refusal
+from routing.federation.federation import Federation
 from routing.headers import write_created
 from routing.message import DeliveryMode, Message, Section
 from routing.names import make_address
@@ -40,10 +41,13 @@ SERVER_ACCOUNT = "smqpd"
 class Publishing:
     """Accepts messages from clients, and makes those that the server itself sends."""
 
-    def __init__(self, state: SiteState, deliveries: Deliveries, receipts: Receipts) -> None:
+    def __init__(
+        self, state: SiteState, deliveries: Deliveries, receipts: Receipts, federation: Federation
+    ) -> None:
         self._state = state
         self._deliveries = deliveries
         self._receipts = receipts
+        self._federation = federation
         self._own_address = make_address(SERVER_ACCOUNT, "system", state.server)
 
     def publish(
@@ -69,7 +73,8 @@ class Publishing:
         settings = state.settings
         if topic.messages >= settings.queue_messages_max or topic.bytes >= settings.queue_bytes_max:
             text = f"{topic_name} holds as much as it may; try again once messages have been taken from it"
-            state.out.append(Denied(topic_name, publisher, Refusal.QUEUE_FULL, message.size_bytes))
+            denied = Refused("denied", topic_name, publisher, Refusal.QUEUE_FULL, message.size_bytes)
+            state.out.append(denied)
             raise Refusal(Refusal.QUEUE_FULL, text)
         entry = self._accept(topic, message, publisher, now, wall_ms)
         smuid = entry.smuid(state.server)
@@ -119,15 +124,20 @@ class Publishing:
             due = [s for s in topic.subscriptions.values() if s.accepts_all]
             entry.due = len(due)
         state.hold(entry, now)
+        counted = bool(entry.flags & RECEIPT)
+        peers = self._federation.published(entry, message.depth, counted=counted)
         stamped = msgspec.structs.replace(message, smuid=entry.smuid(state.server), account=publisher)
         state.out.append(
-            StoreMessage(entry, stamped, entry.due)
+            StoreMessage(entry, stamped, len(due) or 1)
             if entry.flags & GUARANTEED
             else KeepMessage(entry, stamped)
         )
         if entry.flags & RECEIPT:
             assert message.receipt != "NONE"
-            receipt = Receipt(entry, message.receipt, publisher, message.cmuid, entry.due, 0, entry.due)
+            count = 1 if entry.flags & ONE else len(due)
+            receipt = Receipt(entry, message.receipt, publisher, message.cmuid, count, 0, count)
+            receipt.children = dict.fromkeys(peers, (0, 0))
+            receipt.waiting = peers
             self._receipts.owe(receipt, now)
         if entry.flags & ONE:
             self._deliveries.offer_to_one(entry, now)
@@ -135,7 +145,7 @@ class Publishing:
         if entry.flags & STATED:
             topic.kept[entry.id] = entry
             self._deliveries.count_waiting(entry)
-        elif not due:
+        elif not entry.due:
             state.finish(entry, "expired", "due to nobody")
             return
         for subscription in due:

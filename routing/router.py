@@ -15,6 +15,8 @@ from typing import Any, Literal
 from routing.decisions import Answer, Bury, Decision
 from routing.delivery import Deliveries
 from routing.errors import Refusal
+from routing.federation.copies import Seen
+from routing.federation.federation import Federation
 from routing.message import DeliveryMode, Message
 from routing.names import parse_smuid
 from routing.publishing import Publishing
@@ -33,19 +35,29 @@ class Router:
         server: this site's name.
         boot: greater than at every earlier start.
         wall_ms: the wall clock, Unix milliseconds.
+        recall: finds on disk what was remembered of another server's Smuid.
     """
 
-    def __init__(self, server: str, boot: int, settings: RouterSettings, wall_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        server: str,
+        boot: int,
+        settings: RouterSettings,
+        wall_ms: Callable[[], int],
+        recall: Callable[[str], Seen | None] = lambda smuid: None,
+    ) -> None:
         self.state = SiteState(server, boot, settings)
         self._wall_ms = wall_ms
         self._now = 0.0
         self._receipts = Receipts(self.state, self._send_receipt)
         self._deliveries = Deliveries(self.state, self._receipts)
         self._subscribing = Subscribing(self.state, self._deliveries, self._receipts)
-        self._publishing = Publishing(self.state, self._deliveries, self._receipts)
+        self.federation = Federation(self.state, self._deliveries, self._receipts, recall)
+        self._publishing = Publishing(self.state, self._deliveries, self._receipts, self.federation)
 
     def take(self) -> list[Decision]:
         """The decisions since the last call, in order."""
+        self.federation.tell_interest()
         out, self.state.out = self.state.out, []
         return out
 

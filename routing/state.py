@@ -6,6 +6,7 @@ and add what they want done to `out`, which the broker takes after each input.
 
 import heapq
 import math
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -53,6 +54,9 @@ class SiteState:
         sequenced: by entry id, publisher and Sequence of those that have one.
         delayed: (site time, tie-break, lock): given back, to be offered again then.
         wake_at: no later than the next thing that time alone brings about; `inf` for none.
+        hand_over: gives a message of mode ONE that nobody here can take to another site, if one wants it.
+        discarded, topic_changed: told of copies that are gone, and of subscriptions that come or go.
+        removed: the topic of each message that was removed, by Smuid: tombstones.
         locking: subscriptions with locks that can time out.
     """
 
@@ -74,6 +78,10 @@ class SiteState:
         self.unguaranteed: dict[int, Entry] = {}
         self.unguaranteed_bytes = 0
         self.wake_at = math.inf
+        self.removed: dict[str, str] = {}
+        self.hand_over: Callable[[Entry], bool] = lambda entry: False
+        self.discarded: Callable[[Entry], None] = lambda entry: None
+        self.topic_changed: Callable[[Topic], None] = lambda topic: None
         self.held = 0
         self.dropped = 0
         self.counter = 0
@@ -117,6 +125,7 @@ class SiteState:
         topic.attempts.pop(entry.id, None)
         self.sequenced.pop(entry.id, None)
         self.out.append(DiscardMessage(entry))
+        self.discarded(entry)
         self.forget_topic_if_unused(topic)
 
     def finish(self, entry: Entry, event: Any, reason: str = "") -> None:

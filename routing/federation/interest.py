@@ -78,9 +78,17 @@ class Interest:
         for want in [want for want, heard in self._heard.items() if peer in heard]:
             self._forget(want, peer)
 
-    def hear(self, peer: str, changes: Iterable[InterestChange]) -> list[Want]:
-        """A peer has told changes; returns the wants to which it now is a new or a nearer way."""
+    def hear(self, peer: str, changes: Iterable[InterestChange], *, whole: bool = False) -> list[Want]:
+        """A peer has told changes; returns the wants to which it now is a new or a nearer way.
+
+        `whole`: what it told before and does not tell now, it does not want any more.
+        """
         nearer = []
+        if whole:
+            changes = list(changes)
+            told = {(change.kind, change.name) for change in changes}
+            for gone in [want for want, heard in self._heard.items() if peer in heard and want not in told]:
+                self._forget(gone, peer)
         for change in changes:
             want: Want = (change.kind, change.name)
             before = self.distance(peer, want)
