@@ -124,17 +124,15 @@ class Publishing:
             due = [s for s in topic.subscriptions.values() if s.accepts_all]
             entry.due = len(due)
         state.hold(entry, now)
-        counted = bool(entry.flags & RECEIPT)
-        peers = self._federation.published(entry, message.depth, counted=counted)
+        count = entry.due
         stamped = msgspec.structs.replace(message, smuid=entry.smuid(state.server), account=publisher)
         state.out.append(
-            StoreMessage(entry, stamped, len(due) or 1)
-            if entry.flags & GUARANTEED
-            else KeepMessage(entry, stamped)
+            StoreMessage(entry, stamped, count) if entry.flags & GUARANTEED else KeepMessage(entry, stamped)
         )
+        counted = bool(entry.flags & RECEIPT)
+        peers = self._federation.published(entry, message.depth, counted=counted)
         if entry.flags & RECEIPT:
             assert message.receipt != "NONE"
-            count = 1 if entry.flags & ONE else len(due)
             receipt = Receipt(entry, message.receipt, publisher, message.cmuid, count, 0, count)
             receipt.children = dict.fromkeys(peers, (0, 0))
             receipt.waiting = peers

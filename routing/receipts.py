@@ -92,6 +92,22 @@ class Receipts:
         """The receipt that is still owed for a message."""
         return self._owed.get(entry.id)
 
+    def handing(self, entry: Entry, peer: str) -> None:
+        """A message of mode ONE is being handed to a peer, which from now on speaks for it."""
+        receipt = self._owed.get(entry.id)
+        if receipt is not None:
+            receipt.due = receipt.open = 0
+            receipt.children[peer] = (1, 0)
+            receipt.waiting.add(peer)
+
+    def kept(self, entry: Entry, peer: str) -> None:
+        """The peer did not take it."""
+        receipt = self._owed.get(entry.id)
+        if receipt is not None:
+            receipt.due = receipt.open = 1
+            receipt.children.pop(peer, None)
+            receipt.waiting.discard(peer)
+
     def heard(self, entry_id: int, peer: str, due: int, have: int, *, closed: bool) -> None:
         """A peer that the message went to says how many have it there and beyond."""
         receipt = self._owed.get(entry_id)

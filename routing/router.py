@@ -18,9 +18,8 @@ from routing.errors import Refusal
 from routing.federation.copies import Seen
 from routing.federation.federation import Federation
 from routing.message import DeliveryMode, Message
-from routing.names import parse_smuid
 from routing.publishing import Publishing
-from routing.queue import COUNTER_BITS, GONE, Entry
+from routing.queue import GONE, Entry
 from routing.receipts import Receipt, Receipts
 from routing.restore import Restore
 from routing.state import RouterSettings, SiteState
@@ -152,23 +151,16 @@ class Router:
     def remove(self, consumer: Consumer, topic: str, smuid: str, request: Any, now: float) -> None:
         """REMOVE. A message that is finished already is removed with success. Raises Refusal."""
         self._now = now
-        entry = self._find(topic, smuid)
-        if entry is not None:
-            self._deliveries.end(entry, self._deliveries.holders(entry), "removed", now)
-        self.state.out.append(Answer(consumer, request, smuid=smuid))
-
-    def _find(self, topic: str, smuid: str) -> Entry | None:
-        state = self.state
-        parts = parse_smuid(smuid)
-        known = parts.server == state.server and (parts.boot, parts.counter) <= (state.boot, state.counter)
-        if not known and not (parts.server == state.server and parts.boot < state.boot):
+        entry_id = self.federation.entry_id(smuid)
+        if entry_id is None or entry_id > self.state.last_id:
             raise Refusal(Refusal.NOT_FOUND, f"{smuid} has never been at this site")
-        entry = state.entries.get(parts.boot << COUNTER_BITS | parts.counter)
-        if entry is None:
-            return None
-        if entry.topic.name != topic or entry.smuid(state.server) != smuid:
-            raise Refusal(Refusal.NOT_FOUND, f"{smuid} is not a message of {topic}")
-        return entry
+        entry = self.state.entries.get(entry_id)
+        if entry is not None:
+            if entry.topic.name != topic or entry.smuid(self.state.server) != smuid:
+                raise Refusal(Refusal.NOT_FOUND, f"{smuid} is not a message of {topic}")
+            self._deliveries.end(entry, self._deliveries.holders(entry), "removed", now)
+        self.federation.note_removed(smuid, topic)
+        self.state.out.append(Answer(consumer, request, smuid=smuid))
 
     def set_delivery(self, consumer: Consumer, topic: str, mode: DeliveryMode | None, request: Any) -> None:
         """SET TOPIC DELIVERY."""

@@ -87,10 +87,15 @@ class SiteState:
         self.counter = 0
         self.subscription_counter = 0
 
+    @property
+    def last_id(self) -> int:
+        """The id of the newest message."""
+        return self.boot << COUNTER_BITS | self.counter
+
     def next_id(self) -> int:
         """The id of the next message."""
         self.counter += 1
-        return self.boot << COUNTER_BITS | self.counter
+        return self.last_id
 
     def topic(self, name: str) -> Topic:
         """The topic of this name, made if there is none."""

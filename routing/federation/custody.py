@@ -16,7 +16,8 @@ from routing.federation.decisions import Send, StoreForward
 from routing.federation.forwarding import Forwarding, Peer
 from routing.federation.interest import Interest
 from routing.names import parse_address
-from routing.queue import GONE, GUARANTEED, Entry
+from routing.queue import GONE, GUARANTEED, RECEIPT, Entry
+from routing.receipts import Receipts
 from routing.state import SiteState
 
 
@@ -24,9 +25,15 @@ class Custody:
     """Hands messages of mode ONE over."""
 
     def __init__(
-        self, state: SiteState, forwarding: Forwarding, deliveries: Deliveries, interest: Interest
+        self,
+        state: SiteState,
+        forwarding: Forwarding,
+        deliveries: Deliveries,
+        receipts: Receipts,
+        interest: Interest,
     ) -> None:
         self._state = state
+        self._receipts = receipts
         self._forwarding = forwarding
         self._deliveries = deliveries
         self._interest = interest
@@ -51,6 +58,8 @@ class Custody:
             self._state.discard(entry)
             return True
         copy.custody_to = peer.name
+        copy.counted = bool(entry.flags & RECEIPT)
+        self._receipts.handing(entry, peer.name)
         copy.forwards[peer.name] = Forward(depth, unacknowledged=1)
         self._state.out.append(StoreForward(entry.id, peer.name, depth, done=False))
         self._state.out.append(Send(peer.name, copy, depth, copy.counted))
@@ -84,6 +93,7 @@ class Custody:
             self._state.discard(entry)
         else:
             del copy.forwards[peer]
+            self._receipts.kept(entry, peer)
             copy.hops = (*copy.hops, peer)  # it will not have it: ask it no more
             self._deliveries.offer_to_one(entry, now)
 

@@ -42,7 +42,7 @@ class Federation:
         self._receipts = receipts
         self.interest = Interest(state.server)
         self.forwarding = Forwarding(state, self.interest, recall)
-        self.custody = Custody(state, self.forwarding, deliveries, self.interest)
+        self.custody = Custody(state, self.forwarding, deliveries, receipts, self.interest)
         self._arriving = Arriving(state, self.forwarding, self.custody, deliveries, receipts)
         state.hand_over = self.custody.hand_over
         state.discarded = self.forwarding.forget
