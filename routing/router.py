@@ -18,7 +18,7 @@ from routing.errors import Refusal
 from routing.message import DeliveryMode, Message
 from routing.names import parse_smuid
 from routing.publishing import Publishing
-from routing.queue import COUNTER_BITS, GONE, Entry
+from routing.queue import COUNTER_BITS, EXPIRED, GONE, Entry
 from routing.receipts import Receipt, Receipts
 from routing.restore import Restore
 from routing.state import RouterSettings, SiteState
@@ -175,7 +175,7 @@ class Router:
     def buried(self, bury: Bury, message: Message, now: float) -> None:
         """The message that the decision `Bury` asked for: on to the dead-letter topic with it."""
         self._now = now
-        if not bury.entry.flags & GONE:
+        if not bury.entry.flags & (GONE | EXPIRED):
             self._publishing.bury(bury, message, now, self._wall_ms())
             self._deliveries.buried(bury)
 
