@@ -15,7 +15,7 @@ from daemon.passwords import hash_password
 from daemon.self_signed import make_self_signed
 from daemon.site_directory import make_site
 from routing.rights import EVERYTHING
-from tests.support.process import daemon, free_port
+from tests.support.process import BECOMES, SMQPD_RUN, daemon, free_port
 
 NO_FRONT_END: Final = '[site]\nserver_name = "a"\n[plugins.smqp]\nenabled = false\n'
 
@@ -70,8 +70,9 @@ async def hears_all(stream: trio.SocketStream, count: int) -> set[str]:
     return set(text.splitlines())
 
 
-async def test_a_site_starts_serves_and_stops_clean(site: Site) -> None:
-    async with daemon(site.config) as running:
+@pytest.mark.parametrize("start", [SMQPD_RUN, BECOMES])
+async def test_a_site_starts_serves_and_stops_clean(site: Site, start: tuple[str, ...]) -> None:
+    async with daemon(site.config, start=start) as running:
         assert running_pid(site.directory / "state") == running.process.pid
         async with await site.connect() as stream:
             assert await says(stream, "login ann wrong") == "bad-login"
