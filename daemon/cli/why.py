@@ -109,19 +109,20 @@ def _unknown(directory: Path, born_us: int, first: HopRecord | None, last: HopRe
 def _show(report: Report) -> None:
     console = Console(highlight=False)
     if report.records:
-        began_us = report.records[0].time_us
-        console.print(Text(f"{report.smuid} at {printable(report.records[0].server)}", style="bold"))
-        table = Table(box=None, pad_edge=False, header_style="dim")
-        for name in ("time (UTC)", "after", "event", "topic", "who", "more"):
-            table.add_column(name, overflow="fold", no_wrap=name in ("time (UTC)", "after", "event"))
+        first = report.records[0]
+        date = _time(first.time_us).partition(" ")[0]
+        title = f"{report.smuid} at {first.server}, topic {first.topic}, {date} (UTC)"
+        console.print(Text(printable(title), style="bold"), soft_wrap=True)
+        table = Table("time", "after", "event", "who", "more", box=None, pad_edge=False, header_style="dim")
+        for column in table.columns[:3]:
+            column.no_wrap = True
         for record in report.records:
             table.add_row(
-                _time(record.time_us),
-                "" if record is report.records[0] else duration(record.time_us - began_us),
+                _time(record.time_us).removeprefix(f"{date} "),
+                "" if record is first else duration(record.time_us - first.time_us),
                 Text(record.event, style="bold" if record.final else ""),
-                Text(printable(record.topic)),
-                Text(printable(record.account or record.subscription or record.peer)),
-                Text(printable(_more(record))),
+                Text(printable(record.account or record.subscription or record.peer), overflow="fold"),
+                Text(printable(_more(record)), overflow="fold"),
             )
         console.print(table)
         console.print()
