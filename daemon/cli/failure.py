@@ -4,7 +4,8 @@
 1  it failed       3  the daemon cannot be reached
 """
 
-from typing import Final
+import sys
+from typing import Final, NoReturn
 
 FAILED: Final = 1
 USAGE: Final = 2
@@ -18,3 +19,9 @@ class Failure(Exception):
     def __init__(self, text: str, exit_code: int = FAILED) -> None:
         super().__init__(text)
         self.exit_code = exit_code
+
+
+def fail(text: str, exit_code: int = FAILED) -> NoReturn:
+    """Print `text` as one line, and exit."""
+    print("smqpd: " + " ".join(text.split()), file=sys.stderr)
+    sys.exit(exit_code)

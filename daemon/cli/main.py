@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from daemon.cli import account, backup, config, init, run, why
-from daemon.cli.failure import FAILED, REFUSED, Failure
+from daemon.cli.failure import FAILED, REFUSED, Failure, fail
 from daemon.config import ConfigError
 from daemon.discovery import installed_commands
 from daemon.version import VERSION
@@ -60,20 +60,15 @@ def main() -> None:
     try:
         build_app()()
     except Failure as failure:
-        _fail(str(failure), failure.exit_code)
+        fail(str(failure), failure.exit_code)
     except ConfigError as error:
-        _fail(str(error), FAILED)
+        fail(str(error))
     except Refusal as refusal:
-        _fail(refusal.text, REFUSED if refusal.code in (Refusal.FORBIDDEN, Refusal.BAD_LOGIN) else FAILED)
+        fail(refusal.text, REFUSED if refusal.code in (Refusal.FORBIDDEN, Refusal.BAD_LOGIN) else FAILED)
     except BrokenPipeError:
         # Whoever read our output has enough. Python would complain again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(FAILED)
-
-
-def _fail(text: str, exit_code: int) -> None:
-    print("smqpd: " + " ".join(text.split()), file=sys.stderr)
-    sys.exit(exit_code)
 
 
 def _show_version(wanted: bool) -> None:

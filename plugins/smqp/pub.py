@@ -9,6 +9,7 @@ import sys
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from io import BufferedReader
 from pathlib import Path
 from typing import Final
@@ -150,7 +151,7 @@ async def _lines(work: Work) -> AsyncIterator[list[bytes]]:
     for path in work.files:
         with _opened(path) as file:
             rest = b""
-            while chunk := await _in_thread(lambda file=file: file.read1(CHUNK_BYTES)):
+            while chunk := await _in_thread(partial(file.read1, CHUNK_BYTES)):
                 *lines, rest = (rest + chunk).split(b"\n")
                 if lines:
                     yield [line.removesuffix(b"\r") for line in lines]
