@@ -10,7 +10,7 @@ import pytest
 
 from daemon.accounts_file import read_accounts
 from daemon.config import load
-from daemon.discovery import Installed
+from daemon.discovery import installed_plugins
 from daemon.passwords import verify_password
 from routing.rights import EVERYTHING, Rights
 from tests.support.cli import Shell
@@ -56,7 +56,7 @@ def test_init_makes_a_site_and_shows_the_password_once(site: Path, smqpd: Shell)
     admin = read_accounts(site / "accounts.toml")["admin"]
     assert verify_password(login["password"], admin.password)
     assert admin.rights == EVERYTHING
-    settings = load(site / "smqpd.toml", Installed({}))
+    settings = load(site / "smqpd.toml", installed_plugins())
     assert settings.site.server_name == "a.example"
     assert settings.tls.key == site / "keys" / "tls.key"
 
