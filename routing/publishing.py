@@ -113,7 +113,7 @@ class Publishing:
             state.sequenced[entry.id] = (publisher, message.sequence)
         return entry
 
-    def _offer(self, entry: Entry, message: Message, publisher: str, now: float) -> None:
+    def _offer(self, entry: Entry, message: Message, publisher: str, now: float, cause: int = 0) -> None:
         """Hold an accepted message and offer it to whom it is due to."""
         state, topic = self._state, entry.topic
         state.out.append(Record("published", entry, account=publisher))
@@ -126,9 +126,12 @@ class Publishing:
         state.hold(entry, now)
         count = entry.due
         stamped = msgspec.structs.replace(message, smuid=entry.smuid(state.server), account=publisher)
-        state.out.append(
-            StoreMessage(entry, stamped, count) if entry.flags & GUARANTEED else KeepMessage(entry, stamped)
-        )
+        if entry.flags & GUARANTEED:
+            state.out.append(StoreMessage(entry, stamped, count, cause))
+        else:
+            state.out.append(KeepMessage(entry, stamped))
+            if message.others:
+                state.header_bytes[entry.id] = sum(len(name) + len(value) for name, value in message.others)
         counted = bool(entry.flags & RECEIPT)
         peers = self._federation.published(entry, message.depth, counted=counted)
         if entry.flags & RECEIPT:
@@ -153,11 +156,13 @@ class Publishing:
 
     # -- what the server itself publishes ---------------------------------------------------------
 
-    def publish_own(self, topic_name: str, message: Message, now: float, wall_ms: int) -> None:
-        """Publish a message of the server's own; never refused."""
+    def publish_own(
+        self, topic_name: str, message: Message, now: float, wall_ms: int, cause: int = 0
+    ) -> None:
+        """Publish a message of the server's own; never refused. `cause` is the message that it tells of."""
         topic = self._state.topic(topic_name)
         entry = self._accept(topic, message, self._own_address, now, wall_ms)
-        self._offer(entry, message, self._own_address, now)
+        self._offer(entry, message, self._own_address, now, cause)
 
     def send_receipt(self, receipt: Receipt, now: float, wall_ms: int) -> None:
         """Tell a publisher `X/Y` on its system topic. Source: SMQP RECEIPT."""
@@ -171,7 +176,7 @@ class Publishing:
         message = Message(
             name="Receipt", created=write_created(wall_ms), others=tuple(headers), sections=(body,)
         )
-        self.publish_own(receipt.publisher, message, now, wall_ms)
+        self.publish_own(receipt.publisher, message, now, wall_ms, receipt.entry.id)
 
     def bury(self, bury: Bury, message: Message, now: float, wall_ms: int) -> None:
         """Publish a copy of an undeliverable message to the dead-letter topic, with the reason."""
@@ -193,7 +198,7 @@ class Publishing:
             hops=(),
             others=message.others + headers,
         )
-        self.publish_own(dead_letter_topic(topic), dead, now, wall_ms)
+        self.publish_own(dead_letter_topic(topic), dead, now, wall_ms, bury.entry.id)
 
     # -- the topic's own settings -----------------------------------------------------------------
 

@@ -24,6 +24,7 @@ RECEIPT: Final = 8  # the publisher asked for a receipt that is still owed
 SEQUENCED: Final = 16  # it has a Sequence
 GONE: Final = 32  # finished; still in a queue only because nobody has come past it
 WAITING: Final = 64  # unguaranteed and counted in the memory that such messages may take
+EXPIRED: Final = 128  # its timeout has ended; only those that had received it may finish it
 COMMITTED_STATES: Final = ONE | GUARANTEED | STATED | RECEIPT | SEQUENCED
 """The flags that are written to the store."""
 

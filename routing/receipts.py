@@ -14,7 +14,7 @@ import msgspec
 
 from routing.decisions import MarkReceipted, Record
 from routing.federation.decisions import TellReceipt
-from routing.queue import GUARANTEED, ONE, RECEIPT, Entry
+from routing.queue import GUARANTEED, RECEIPT, Entry
 from routing.state import SiteState
 from routing.subscription import Subscription
 
@@ -81,8 +81,7 @@ class Receipts:
         receipt = self._owed.get(entry.id)
         if receipt is None:
             return
-        joined_late = not entry.flags & ONE and subscription.since >= entry.id
-        if joined_late or not receipt.open:
+        if subscription.joined_after(entry) or not receipt.open:
             return
         receipt.open -= 1
         receipt.have += has_it

@@ -19,7 +19,7 @@ from routing.federation.copies import Seen
 from routing.federation.federation import Federation
 from routing.message import DeliveryMode, Message
 from routing.publishing import Publishing
-from routing.queue import GONE, Entry
+from routing.queue import EXPIRED, GONE, Entry
 from routing.receipts import Receipt, Receipts
 from routing.restore import Restore
 from routing.state import RouterSettings, SiteState
@@ -179,7 +179,7 @@ class Router:
     def buried(self, bury: Bury, message: Message, now: float) -> None:
         """The message that the decision `Bury` asked for: on to the dead-letter topic with it."""
         self._now = now
-        if not bury.entry.flags & GONE:
+        if not bury.entry.flags & (GONE | EXPIRED):
             self._publishing.bury(bury, message, now, self._wall_ms())
             self._deliveries.buried(bury)
 

@@ -11,7 +11,7 @@ import shutil
 import sqlite3
 import tempfile
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import msgspec
 import typer
@@ -22,9 +22,8 @@ from daemon.cli.failure import Failure
 from daemon.cli.local_site import SiteConfigOption, SiteOption, config_path
 from daemon.cli.options import JsonOption, read_settings
 from daemon.private_files import sync_directory, write_new
+from daemon.site import STORE
 from daemon.store.backup import DamagedError, StoreCopy, copy_store
-
-STORE: Final = "smqpd.db"
 
 
 class Backup(msgspec.Struct, kw_only=True):
@@ -77,8 +76,8 @@ def backup(
         typer.echo(msgspec.json.encode(done))
     else:
         typer.echo(
-            f"Backed up to {target}: {store.messages} messages, {store.size_bytes / 1e6:.1f} MB, checked."
-            f"{'' if keys else ' Without the keys.'}"
+            f"Backed up to {target}: {store.size_bytes / 1e6:.1f} MB, messages held: {store.messages};"
+            f" checked.{'' if keys else ' Without the keys.'}"
         )
 
 

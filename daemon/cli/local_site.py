@@ -22,7 +22,7 @@ SiteConfigOption = Annotated[
 def config_path(site: Path | None, config: Path | None) -> Path:
     """The configuration that the options name; smqpd.toml in this directory where they name none.
 
-    `--site` wins over the environment's SMQPD_CONFIG, which cannot be told from `--config`.
+    `--site` wins, as either may come from the environment.
     """
     if site is not None:
         if not site.is_dir():

@@ -16,12 +16,16 @@ from daemon.cli.options import JsonOption
 from daemon.cli.printable import printable
 from daemon.hops.fate import Fate, duration, judge
 from daemon.hops.reader import HopLogReader, Unread
+from daemon.site import HOPS
 from routing.errors import HeaderRefusal
 from routing.hops import HopRecord
 from routing.names import parse_smuid
 
 LAST_TIME_US: Final = 253_402_300_799_999_999
 """The end of the year 9999: a record that says more is shown without a date."""
+
+WHO_WIDTH: Final = 40
+"""Rather than break a usual address over lines, the last column is made narrow."""
 
 
 class Report(msgspec.Struct, kw_only=True):
@@ -50,7 +54,7 @@ def why(
     json: JsonOption = False,
 ) -> None:
     """Say what became of a message at this site, from its hop log."""
-    directory = local_settings(site, config).site.state_directory / "hops"
+    directory = local_settings(site, config).site.state_directory / HOPS
     try:
         report = examine(directory, smuid)
     except HeaderRefusal as refusal:
@@ -109,19 +113,21 @@ def _unknown(directory: Path, born_us: int, first: HopRecord | None, last: HopRe
 def _show(report: Report) -> None:
     console = Console(highlight=False)
     if report.records:
-        began_us = report.records[0].time_us
-        console.print(Text(f"{report.smuid} at {printable(report.records[0].server)}", style="bold"))
-        table = Table(box=None, pad_edge=False, header_style="dim")
-        for name in ("time (UTC)", "after", "event", "topic", "who", "more"):
-            table.add_column(name, overflow="fold", no_wrap=name in ("time (UTC)", "after", "event"))
+        first = report.records[0]
+        date = _time(first.time_us).partition(" ")[0]
+        title = f"{report.smuid} at {first.server}, topic {first.topic}, {date} (UTC)"
+        console.print(Text(printable(title), style="bold"), soft_wrap=True)
+        table = Table("time", "after", "event", "who", "more", box=None, pad_edge=False, header_style="dim")
+        for column in table.columns[:3]:
+            column.no_wrap = True
+        table.columns[3].min_width = min(max(len(_who(record)) for record in report.records), WHO_WIDTH)
         for record in report.records:
             table.add_row(
-                _time(record.time_us),
-                "" if record is report.records[0] else duration(record.time_us - began_us),
+                _time(record.time_us).removeprefix(f"{date} "),
+                "" if record is first else duration(record.time_us - first.time_us),
                 Text(record.event, style="bold" if record.final else ""),
-                Text(printable(record.topic)),
-                Text(printable(record.account or record.subscription or record.peer)),
-                Text(printable(_more(record))),
+                Text(_who(record), overflow="fold"),
+                Text(printable(_more(record)), overflow="fold"),
             )
         console.print(table)
         console.print()
@@ -133,6 +139,10 @@ def _show(report: Report) -> None:
         console.print(
             Text(f"Part of the log could not be read ({passed_over.replace('_', ' ')}).", style="dim")
         )
+
+
+def _who(record: HopRecord) -> str:
+    return printable(record.account or record.subscription or record.peer)
 
 
 def _more(record: HopRecord) -> str:

@@ -33,7 +33,7 @@ from routing.federation.copies import (
 from routing.federation.decisions import Acknowledge, Send, StoreForward, StoreSeen
 from routing.federation.interest import Interest, Want
 from routing.names import is_system_topic, parse_address, topic_matches
-from routing.queue import GONE, GUARANTEED, ONE, STATED, Entry
+from routing.queue import EXPIRED, GONE, GUARANTEED, ONE, STATED, Entry
 from routing.state import SiteState
 
 MEMORY_AFTER_S: Final = 3600.0
@@ -168,7 +168,8 @@ class Forwarding:
         forward.unacknowledged -= 1
         if forward.unacknowledged:
             return None
-        copy.entry.due -= 1
+        if not copy.entry.flags & EXPIRED:
+            copy.entry.due -= 1
         self._state.out.append(StoreForward(entry_id, peer, forward.depth, done=True))
         return copy
 

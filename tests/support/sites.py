@@ -1,4 +1,4 @@
-"""Several routers joined by links on which everything is delayed at random: a federation without a network."""
+"""Several routers joined by links on which all is delayed at random: a federation without a network."""
 
 import random
 from collections import Counter, deque

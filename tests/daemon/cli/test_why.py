@@ -51,11 +51,11 @@ def test_the_fate_of_a_message_is_a_table_and_a_verdict(log: HopLog, ask) -> Non
     result = ask(SMUID)
     assert result.exit_code == 0
     lines = [line.split() for line in result.stdout.splitlines()]
-    assert lines[0] == [SMUID, "at", "alpha.example"]
-    assert [line[2:5] for line in lines[2:5]] == [
-        ["published", "news", "ada:desk@alpha.example"],
-        ["1", "ms", "delivered"],
-        ["3", "ms", "committed"],
+    assert lines[0] == [SMUID, "at", "alpha.example,", "topic", "news,", "2026-11-18", "(UTC)"]
+    assert [line[1:] for line in lines[2:5]] == [
+        ["published", "ada:desk@alpha.example", "5", "bytes;", "priority", "3;", "mode", "ALL"],
+        ["1", "ms", "delivered", "bob:desk@alpha.example"],
+        ["3", "ms", "committed", "bob:desk@alpha.example"],
     ]
     assert result.stdout.splitlines()[-1] == (
         "Published by ada:desk@alpha.example. Finished 3 ms later: committed by bob:desk@alpha.example."

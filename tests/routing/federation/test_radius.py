@@ -1,4 +1,4 @@
-"""Depth: the servers that deliver are exactly those within it, each once, whatever the graph and the order."""
+"""Depth: the servers that deliver are exactly those within it, each once, in any graph and order."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
