@@ -23,7 +23,25 @@ logger = logging.getLogger(__name__)
 Handler = Callable[[trio.abc.Stream, str], Awaitable[object]]
 
 BACKLOG: Final = 1024
-REFUSALS_LOGGED_EVERY_S: Final = 10.0
+LOGGED_EVERY_S: Final = 10.0
+
+
+class _Sparing(logging.Filter):
+    """Lets one complaint in a while through, without its traceback: trio makes ten a second."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last_at = 0.0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.exc_info = None
+        if record.created - self._last_at < LOGGED_EVERY_S:
+            return False
+        self._last_at = record.created
+        return True
+
+
+logging.getLogger("trio.serve_listeners").addFilter(_Sparing())
 
 
 class ListenError(Exception):
@@ -55,7 +73,7 @@ class Listeners:
         """That are open now."""
         self._by_host: Counter[str] = Counter()
         self._refused = 0
-        self._refused_logged_at = -REFUSALS_LOGGED_EVERY_S
+        self._refused_logged_at = -LOGGED_EVERY_S
 
     async def serve(
         self,
@@ -153,7 +171,7 @@ class Listeners:
             self._by_host[host] += 1
             return True
         self._refused += 1
-        if trio.current_time() - self._refused_logged_at >= REFUSALS_LOGGED_EVERY_S:
+        if trio.current_time() - self._refused_logged_at >= LOGGED_EVERY_S:
             logger.warning("%s: connection refused by %s; %d refused so far", remote, limit, self._refused)
             self._refused_logged_at = trio.current_time()
         return False

@@ -161,6 +161,8 @@ class BrokerSession:
     def _check_open(self) -> None:
         if self._ended:
             raise Refusal(Refusal.NOT_AVAILABLE, "the session has ended")
+        if self._broker.draining:
+            raise Refusal(Refusal.NOT_AVAILABLE, "the site is stopping")
 
     # -- events -----------------------------------------------------------------------------------
 

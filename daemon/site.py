@@ -113,6 +113,7 @@ class RunningSite:
         if self.draining.is_set():
             self.front_ends.cancel()
         self.draining.set()
+        self.broker.drain()
 
     def reload(self, settings: Settings) -> None:
         """Take on new accounts, rights, limits and TLS files; connections stay.

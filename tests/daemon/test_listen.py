@@ -1,6 +1,7 @@
 """Accepting connections: limits, errors, TLS and draining, over real sockets on loopback."""
 
 import logging
+import resource
 import socket
 import ssl
 from collections.abc import Callable
@@ -145,6 +146,27 @@ async def test_a_lost_connection_is_no_error(rig: Rig, caplog: pytest.LogCapture
     await handled.wait()
     await trio.testing.wait_all_tasks_blocked()
     assert [record for record in caplog.records if record.levelno >= logging.INFO] == []
+
+
+async def test_running_out_of_descriptors_is_survived_and_told_sparingly(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    (address,) = await rig.serve(echo, "127.0.0.1:0")
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    async with trio.open_nursery() as nursery:
+        host, port = split_address(address)
+        with trio.socket.socket() as client:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (client.fileno() + 1, limits[1]))
+            try:
+                nursery.start_soon(client.connect, (host, port))
+                with trio.fail_after(60):
+                    while "EMFILE" not in caplog.text:
+                        await trio.testing.wait_all_tasks_blocked()
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+            assert await answers(trio.SocketStream(client))
+    assert "Traceback" not in caplog.text
+    assert caplog.text.count("EMFILE") == 1
 
 
 async def test_draining_stops_listening_first_and_connections_after_their_time(

@@ -1,7 +1,9 @@
 """The daemon as a process: start, reload, stop, and what it tells its service manager."""
 
 import signal
+import ssl
 from pathlib import Path
+from typing import Final
 
 import pytest
 import trio
@@ -10,9 +12,12 @@ from daemon.accounts_file import Account, edit
 from daemon.discovery import Installed
 from daemon.lock import running_pid
 from daemon.passwords import hash_password
+from daemon.self_signed import make_self_signed
 from daemon.site_directory import make_site
 from routing.rights import EVERYTHING
-from tests.support.process import daemon, free_port
+from tests.support.process import BECOMES, SMQPD_RUN, daemon, free_port
+
+NO_FRONT_END: Final = '[site]\nserver_name = "a"\n[plugins.smqp]\nenabled = false\n'
 
 
 class Site:
@@ -22,17 +27,25 @@ class Site:
         self.directory = directory
         self.port = free_port()
         self.config = make_site(directory, "a.example", 7720, Installed({})).config
+        self.tls_port = free_port()
         self._text = self.config.read_text()
         self.configure("")
         with edit(directory / "accounts.toml") as editor:
             editor.add("ann", Account(password=hash_password("right"), rights=EVERYTHING))
 
     def configure(self, more: str) -> None:
-        listen = f'[plugins.echo]\nlisten = ["127.0.0.1:{self.port}"]\n'
-        self.config.write_text(self._text.replace("[site]", f"[site]\n{more}") + listen)
+        front_ends = f'[plugins.smqp]\nenabled = false\n[plugins.echo]\nlisten = ["127.0.0.1:{self.port}"]\n'
+        front_ends += f'listen_tls = ["127.0.0.1:{self.tls_port}"]\n'
+        self.config.write_text(self._text.replace("[site]", f"[site]\n{more}") + front_ends)
 
     async def connect(self) -> trio.SocketStream:
         return await trio.open_tcp_stream("127.0.0.1", self.port)
+
+    async def connect_tls(self) -> trio.SSLStream[trio.SocketStream]:
+        """Trusts nothing but the certificate that is in the site's directory now."""
+        context = ssl.create_default_context(cafile=str(self.directory / "keys" / "tls.crt"))
+        stream = await trio.open_tcp_stream("127.0.0.1", self.tls_port)
+        return trio.SSLStream(stream, context, server_hostname="a.example")
 
 
 @pytest.fixture
@@ -40,25 +53,34 @@ def site(tmp_path: Path) -> Site:
     return Site(tmp_path / "site")
 
 
-async def says(stream: trio.SocketStream, line: str) -> str:
+async def says(stream: trio.abc.Stream, line: str) -> str:
     await stream.send_all(line.encode() + b"\n")
     return await hears(stream)
 
 
-async def hears(stream: trio.SocketStream) -> str:
-    return (await stream.receive_some()).decode().strip()
+async def hears(stream: trio.abc.Stream) -> str:
+    return bytes(await stream.receive_some(4096)).decode().strip()
 
 
-async def test_a_site_starts_serves_and_stops_clean(site: Site) -> None:
-    async with daemon(site.config) as running:
+async def hears_all(stream: trio.SocketStream, count: int) -> set[str]:
+    """So many lines, in any order."""
+    text = ""
+    while text.count("\n") < count:
+        text += (await stream.receive_some()).decode()
+    return set(text.splitlines())
+
+
+@pytest.mark.parametrize("start", [SMQPD_RUN, BECOMES])
+async def test_a_site_starts_serves_and_stops_clean(site: Site, start: tuple[str, ...]) -> None:
+    async with daemon(site.config, start=start) as running:
         assert running_pid(site.directory / "state") == running.process.pid
         async with await site.connect() as stream:
             assert await says(stream, "login ann wrong") == "bad-login"
             assert await says(stream, "login ann right") == "welcome"
             running.signal(signal.SIGTERM)
-            assert await hears(stream) == "draining"
+            assert await hears_all(stream, 2) == {"draining", "Ending draining"}
             assert "STATUS=draining; 1 connections" in await running.tells("STOPPING=1")
-            assert await says(stream, "still here") == "still here"
+            assert await says(stream, "login ann right") == "not-available"
         assert await running.exit_code() == 0
         assert "Traceback" not in running.log
     assert running_pid(site.directory / "state") is None
@@ -126,6 +148,21 @@ async def test_a_reload_takes_on_limits_and_names_what_waits_for_a_start(site: S
         assert "[site] has changed; that takes effect with the next start" in running.log
 
 
+async def test_a_reload_gives_new_connections_the_new_certificate(site: Site) -> None:
+    keys = site.directory / "keys"
+    async with daemon(site.config) as running, await site.connect_tls() as first:
+        assert await says(first, "hello") == "hello"
+        certificate, key = make_self_signed("a.example")
+        (keys / "tls.crt").write_bytes(certificate)
+        (keys / "tls.key").write_bytes(key)
+        running.signal(signal.SIGHUP)
+        await running.tells("RELOADING=1")
+        await running.tells("READY=1")
+        async with await site.connect_tls() as second:
+            assert await says(second, "hello") == "hello"
+        assert await says(first, "still here") == "still here"
+
+
 async def test_a_second_daemon_on_the_same_state_is_refused(site: Site) -> None:
     async with daemon(site.config) as running, daemon(site.config, ready=False) as second:
         assert await second.exit_code() == 1
@@ -155,7 +192,7 @@ async def test_after_sigkill_it_starts_again(site: Site) -> None:
         ),
         (lambda site: (site.directory / "state" / "hops").write_text(""), "the hop log in"),
         (lambda site: site.config.write_text(site.config.read_text().replace(f"{site.port}", "1x")), "1x"),
-        (lambda site: site.config.write_text('[site]\nserver_name = "a"\n'), "no front end is enabled"),
+        (lambda site: site.config.write_text(NO_FRONT_END), "no front end is enabled"),
     ],
 )
 async def test_what_keeps_it_from_starting_is_told_in_one_line(site: Site, spoil: object, says: str) -> None:

@@ -135,6 +135,12 @@ def test_what_cannot_be_done_changes_nothing(
     assert (site / "accounts.toml").read_text() == before
 
 
+def test_a_site_is_named_by_its_directory_too(site: Path, smqpd: Shell) -> None:
+    for arguments in (["account", "list", "--site", site], ["config", "show", "-c", site]):
+        assert smqpd(*arguments) == 0
+        assert "admin" in smqpd.out or "a.example" in smqpd.out
+
+
 def test_accounts_are_disabled_and_enabled(site: Path, smqpd: Shell) -> None:
     assert smqpd("account", "disable", "admin") == 0
     assert read_accounts(site / "accounts.toml")["admin"].disabled
