@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.support.site import Refusal, Site
+from routing.errors import Refusal
+from tests.support.site import Site
 
 
 @pytest.fixture

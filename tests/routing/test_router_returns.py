@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from tests.support.site import Client, Got, Refusal, Site
+from routing.errors import Refusal
+from tests.support.site import Client, Got, Site
 
 
 @pytest.fixture

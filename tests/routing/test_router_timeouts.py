@@ -2,8 +2,9 @@
 
 import pytest
 
+from routing.errors import Refusal
 from routing.message import INFINITE
-from tests.support.site import Refusal, Site
+from tests.support.site import Site
 
 
 @pytest.fixture
