@@ -8,8 +8,8 @@ import copy
 from dataclasses import dataclass, field
 
 from routing import decisions as d
-from routing.queue import GUARANTEED, ONE, Entry
-from routing.subscription import Subscription
+from routing.queue import GUARANTEED, ONE, SEQUENCED, Entry
+from routing.subscription import Lock, Subscription
 
 
 @dataclass
@@ -125,13 +125,13 @@ class Oracle:
             set(due),
         )
 
-    def _delivered(self, entry: Entry, subscription: Subscription, lock: object) -> None:
+    def _delivered(self, entry: Entry, subscription: Subscription, lock: Lock | None) -> None:
         sent = self.messages[entry.id]
         assert not sent.ended, f"delivered after it had {sent.ended}"
         assert subscription.id not in sent.done, "committed, and comes again"
         if sent.one:
             assert not sent.done, "committed, and comes again to another"
-            assert subscription.accepts_one
+            assert subscription.accepts_one or (lock is not None and lock.received)
         else:
             assert subscription.id in sent.due, "delivered to one to whom it is not due"
         assert (lock is not None) == sent.guaranteed
@@ -141,7 +141,8 @@ class Oracle:
             if sent.one or subscription.id in sent.counted:
                 sent.have += 1
             return
-        if lock.received or lock.attempt > 1 or subscription.order is not None:  # type: ignore[attr-defined]
+        if lock.received or lock.attempt > 1 or entry.flags & SEQUENCED:
+            # given back, or perhaps held back for one with a lower Sequence
             return
         stream = sent.topic if sent.one else subscription.id
         before = self.order.get((stream, entry.priority), 0)

@@ -300,8 +300,10 @@ class RouterMachine(RuleBasedStateMachine):
             del self.unanswered[request]
         try:
             self.router.publish(client.consumer, topic, message, client.address, request, self.now)
-        except Refusal as refusal:
-            assert refusal.code == Refusal.QUEUE_FULL
+        except Refusal:
+            held = self.state.topics[topic]
+            is_full = held.messages >= SETTINGS.queue_messages_max or held.bytes >= SETTINGS.queue_bytes_max
+            assert is_full
             self.unanswered.pop(request, None)
         self._done(settles)
 
