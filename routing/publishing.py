@@ -28,7 +28,7 @@ from routing.errors import Refusal
 from routing.federation.federation import Federation
 from routing.headers import write_created
 from routing.message import DeliveryMode, Message, Section
-from routing.names import make_address
+from routing.names import make_address, make_smuid
 from routing.queue import GONE, GUARANTEED, ONE, RECEIPT, SEQUENCED, STATED, Entry
 from routing.receipts import Receipt, Receipts
 from routing.state import SiteState
@@ -105,9 +105,9 @@ class Publishing:
             deadline = math.inf if mode == "ONE" else now + state.settings.default_timeout_s
         if message.receipt != "NONE":
             flags |= RECEIPT
-        entry = Entry(
-            state.next_id(), topic, wall_ms, message.priority, message.size_bytes, flags, 0, deadline
-        )
+        id = state.next_id()
+        smuid = make_smuid(state.server, wall_ms, state.boot, state.counter)
+        entry = Entry(id, topic, smuid, message.priority, message.size_bytes, flags, 0, deadline)
         if message.sequence is not None:
             entry.flags |= SEQUENCED
             state.sequenced[entry.id] = (publisher, message.sequence)
