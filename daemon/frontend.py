@@ -203,7 +203,7 @@ class Site(Protocol):
     async def serve_streams(
         self,
         listen: tuple[str, ...],
-        handler: Callable[[trio.abc.HalfCloseableStream, str], Awaitable[object]],
+        handler: Callable[[trio.abc.Stream, str], Awaitable[object]],
         *,
         socket_name: str,
         tls: bool,

@@ -62,6 +62,8 @@ class Deliveries:
             takers.rotate(-1)
             self._assign(subscription, entry, now)
             return
+        if self._state.hand_over(entry):
+            return
         topic.shared.push_back(entry) if topic.attempts.get(entry.id) else topic.shared.push(entry)
         self.count_waiting(entry)
 

@@ -118,6 +118,17 @@ class PriorityQueue:
         """Take the entry that `peek` has just shown."""
         return self._lanes[-self._priorities[0]].popleft()
 
+    def take(self, entry: Entry) -> bool:
+        """Take an entry out of the middle; False if it is not here."""
+        lane = self._lanes.get(entry.priority)
+        if lane is None:
+            return False
+        try:
+            lane.remove(entry)
+        except ValueError:
+            return False
+        return True
+
     def forget(self) -> None:
         """Note that one entry in here has become GONE; once half have, they are swept out."""
         self._stale += 1

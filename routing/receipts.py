@@ -7,12 +7,13 @@ latest when the timeout ends. Source: SMQP RECEIPT, routing contract 6.
 
 import heapq
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 import msgspec
 
 from routing.decisions import MarkReceipted, Record
+from routing.federation.decisions import TellReceipt
 from routing.queue import GUARANTEED, RECEIPT, Entry
 from routing.state import SiteState
 from routing.subscription import Subscription
@@ -22,9 +23,14 @@ class Receipt(msgspec.Struct):
     """A receipt that is owed.
 
     Attributes:
-        due: Y.
-        have: X.
-        open: subscriptions of Y that may still come to have it.
+        due: Y of this site.
+        have: X of this site.
+        open: subscriptions of `due` that may still come to have it.
+        parent: the peer that the message came from and that is told; "" where the publisher is here.
+        query: the parent's number for what it asks.
+        children: (Y, X) by the number of each of our own questions, as the peer last answered.
+        waiting: those of them that are not answered for good.
+        told: what the parent was told last.
     """
 
     entry: Entry
@@ -34,11 +40,23 @@ class Receipt(msgspec.Struct):
     due: int
     have: int
     open: int
+    parent: str = ""
+    query: int = 0
+    children: dict[int, tuple[int, int]] = {}
+    waiting: set[int] = set()
+    told: tuple[int, int] = (0, 0)
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """(Y, X) of this site and all that it was sent on to."""
+        due = self.due + sum(due for due, _ in self.children.values())
+        return due, self.have + sum(have for _, have in self.children.values())
 
     @property
     def text(self) -> str:
         """What the publisher is told."""
-        return f"{self.have}/{self.due}"
+        due, have = self.counts
+        return f"{have}/{due}"
 
 
 class Receipts:
@@ -48,12 +66,16 @@ class Receipts:
         self._state = state
         self._send = send
         self._owed: dict[int, Receipt] = {}
+        self._asked: dict[int, Receipt] = {}
+        self._engaged: set[tuple[str, int]] = set()
         self._ends: list[tuple[float, int]] = []
 
     def owe(self, receipt: Receipt, now: float) -> None:
         """A message asked for a receipt; if nobody can have it any more, that is told at once."""
         entry = receipt.entry
         self._owed[entry.id] = receipt
+        self._asked |= dict.fromkeys(receipt.waiting, receipt)
+        self._engaged.add((receipt.parent, receipt.query))
         if entry.deadline == math.inf:
             ends_at = now + self._state.settings.default_timeout_s
             heapq.heappush(self._ends, (ends_at, entry.id))
@@ -71,16 +93,69 @@ class Receipts:
         receipt.have += has_it
         self._check(receipt)
 
+    def owed(self, entry: Entry) -> Receipt | None:
+        """The receipt that is still owed for a message."""
+        return self._owed.get(entry.id)
+
+    def engaged(self, peer: str, query: int) -> bool:
+        """Whether this very question is being answered: it was repeated, not asked by another way."""
+        return (peer, query) in self._engaged
+
+    def ask(self, receipt: Receipt, queries: Iterable[int]) -> None:
+        """The message went on to peers, which were asked to answer for what is beyond them."""
+        for query in queries:
+            receipt.children[query] = (0, 0)
+            receipt.waiting.add(query)
+            self._asked[query] = receipt
+
+    def handing(self, entry: Entry, query: int) -> None:
+        """A message of mode ONE is being handed to a peer, which from now on speaks for it."""
+        receipt = self._owed.get(entry.id)
+        if receipt is not None:
+            receipt.due = receipt.open = 0
+            self.ask(receipt, (query,))
+            receipt.children[query] = (1, 0)
+
+    def kept(self, entry: Entry, query: int) -> None:
+        """The peer did not take it."""
+        receipt = self._owed.get(entry.id)
+        if receipt is not None:
+            receipt.due = receipt.open = 1
+            receipt.children.pop(query, None)
+            receipt.waiting.discard(query)
+            self._asked.pop(query, None)
+
+    def heard(self, query: int, due: int, have: int, *, closed: bool) -> None:
+        """A peer answers: how many have the message there and beyond. Its last word is kept."""
+        receipt = self._asked.get(query)
+        if receipt is None:
+            return
+        receipt.children[query] = (due, have)
+        if closed:
+            receipt.waiting.discard(query)
+            del self._asked[query]
+        self._check(receipt)
+
     def close(self, entry: Entry) -> None:
         """No more can have it: tell what is known."""
         receipt = self._owed.pop(entry.id, None)
         if receipt is None:
             return
+        for query in receipt.waiting:
+            del self._asked[query]
+        self._engaged.discard((receipt.parent, receipt.query))
         entry.flags &= ~RECEIPT
-        self._state.out.append(Record("receipt", entry, receipt=receipt.text))
         if entry.flags & GUARANTEED:
             self._state.out.append(MarkReceipted(entry.id))
+        if receipt.parent:
+            self._tell_parent(receipt, closed=True)
+            return
+        self._state.out.append(Record("receipt", entry, receipt=receipt.text))
         self._send(receipt)
+
+    def _tell_parent(self, receipt: Receipt, *, closed: bool) -> None:
+        due, have = receipt.told = receipt.counts
+        self._state.out.append(TellReceipt(receipt.parent, receipt.query, due, have, closed))
 
     def withdraw(self, entry: Entry) -> None:
         """The message did not come true: nothing is owed."""
@@ -98,5 +173,8 @@ class Receipts:
         return self._ends[0][0] if self._ends else math.inf
 
     def _check(self, receipt: Receipt) -> None:
-        if not receipt.open or (receipt.mode == "ONE" and receipt.have):
+        due, have = receipt.counts
+        if not (receipt.open or receipt.waiting) or (receipt.mode == "ONE" and have):
             self.close(receipt.entry)
+        elif receipt.parent and (due, have) != receipt.told:
+            self._tell_parent(receipt, closed=False)

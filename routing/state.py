@@ -6,6 +6,7 @@ and add what they want done to `out`, which the broker takes after each input.
 
 import heapq
 import math
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -56,6 +57,9 @@ class SiteState:
         sequenced: by entry id, publisher and Sequence of those that have one.
         delayed: (site time, tie-break, lock): given back, to be offered again then.
         wake_at: no later than the next thing that time alone brings about; `inf` for none.
+        hand_over: gives a message of mode ONE that nobody here can take to another site, if one wants it.
+        discarded, topic_changed: told of copies that are gone, and of subscriptions that come or go.
+        removed: the topic of each message that was removed, by Smuid: tombstones.
         header_bytes: by id, of unguaranteed messages that have headers unknown to SMQP.
         locking: subscriptions with locks that can time out.
     """
@@ -79,16 +83,31 @@ class SiteState:
         self.unguaranteed_bytes = 0
         self.header_bytes: dict[int, int] = {}
         self.wake_at = math.inf
+        self.removed: dict[str, str] = {}
+        self.hand_over: Callable[[Entry], bool] = lambda entry: False
+        self.discarded: Callable[[Entry], None] = lambda entry: None
+        self.topic_changed: Callable[[Topic], None] = lambda topic: None
         self.held = 0
         self.dropped = 0
         self.counter = 0
         self.parked = 0
+        self.query_counter = 0
         self.subscription_counter = 0
+
+    @property
+    def last_id(self) -> int:
+        """The id of the newest message."""
+        return self.boot << COUNTER_BITS | self.counter
 
     def next_id(self) -> int:
         """The id of the next message."""
         self.counter += 1
-        return self.boot << COUNTER_BITS | self.counter
+        return self.last_id
+
+    def next_query(self) -> int:
+        """The number of the next question for a receipt."""
+        self.query_counter += 1
+        return self.boot << COUNTER_BITS | self.query_counter
 
     def next_subscription_id(self) -> int:
         """The id of the next subscription; those of an earlier boot may still be named by marks."""
@@ -136,6 +155,7 @@ class SiteState:
         topic.attempts.pop(entry.id, None)
         self.sequenced.pop(entry.id, None)
         self.out.append(DiscardMessage(entry))
+        self.discarded(entry)
         self.forget_topic_if_unused(topic)
 
     def finish(self, entry: Entry, event: Any, reason: str = "") -> None:

@@ -76,12 +76,14 @@ class Subscribing:
         state.subscriptions[subscription.id] = subscription
         state.by_owner[topic.name, subscription.owner, name] = subscription
         topic.subscriptions[subscription.id] = subscription
+        state.topic_changed(topic)
 
     def _change(self, subscription: Subscription, options: SubscribeOptions, now: float) -> None:
         if options == subscription.options:
             return
         held_back = subscription.order.release_all() if subscription.order and not options.ordered else []
         subscription.set(options)
+        self._state.topic_changed(subscription.topic)
         if options.durable:
             self._state.out.append(StoreSubscription(subscription))
         for entry in held_back:
@@ -169,6 +171,7 @@ class Subscribing:
         del state.subscriptions[subscription.id]
         del state.by_owner[topic.name, subscription.owner, subscription.options.name]
         del topic.subscriptions[subscription.id]
+        state.topic_changed(topic)
         state.locking.pop(subscription.id, None)
         state.ordering.pop(subscription.id, None)
         if subscription.offered:

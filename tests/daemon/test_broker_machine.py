@@ -62,7 +62,7 @@ class Disk(Backing):
             settings=HopSettings(),
             now_us=self.clock.wall_us,
         )
-        self.router = ObservedRouter(SERVER, site.boot, SETTINGS, lambda: (0, self.clock.created()))
+        self.router = ObservedRouter(SERVER, site.boot, SETTINGS, lambda: 0)
         self.bodies = Bodies()
         self.carrier = Carrier(self.router, self.bodies, self.hops, self.clock, self.store)
         self.store.restore_into(self.router.restore(now), now, SETTINGS.dedupe_window_s)

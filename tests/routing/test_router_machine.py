@@ -14,7 +14,7 @@ class Dictionaries(Backing):
         self.bodies = {}
 
     def start(self, boot: int, now: float) -> ObservedRouter:
-        self.router = ObservedRouter(SERVER, boot, SETTINGS, lambda: (0, "2026-11-21T10:00:00.000Z"))
+        self.router = ObservedRouter(SERVER, boot, SETTINGS, lambda: 0)
         self.store.restore_into(self.router.restore(now))
         return self.router
 

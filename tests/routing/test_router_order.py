@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.site import Client, Site
+from tests.support.one_router import Client, Site
 
 
 @pytest.fixture

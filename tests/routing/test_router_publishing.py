@@ -3,7 +3,7 @@
 import pytest
 
 from routing.errors import Refusal
-from tests.support.site import Site
+from tests.support.one_router import Site
 
 
 @pytest.fixture

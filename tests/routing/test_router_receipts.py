@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from routing.message import INFINITE
-from tests.support.site import Client, Site
+from tests.support.one_router import Client, Site
 
 
 @pytest.fixture

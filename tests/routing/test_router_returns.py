@@ -5,7 +5,7 @@ import math
 import pytest
 
 from routing.errors import Refusal
-from tests.support.site import Client, Got, Site
+from tests.support.one_router import Client, Got, Site
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import pytest
 
 from routing.errors import Refusal
 from routing.message import INFINITE
-from tests.support.site import Site
+from tests.support.one_router import Site
 
 
 @pytest.fixture
