@@ -213,7 +213,6 @@ class Carrier:
         entry, lock = d.entry, d.lock
         now = self._clock.now()
         stored = self._bodies.find(entry.id)
-        states_timeout = entry.flags & STATED and entry.deadline != math.inf
         d.consumer.handle.put(
             frontend.Delivered(
                 number=d.number,
@@ -224,7 +223,7 @@ class Carrier:
                 attempt=lock.attempt if lock is not None else 1,
                 received=lock is not None and lock.received,
                 lock_s=None if lock is None or lock.received else max(lock.ends_at - now, 0.0),
-                expires_in_s=max(entry.deadline - now, 0.0) if states_timeout else None,
+                expires_in_s=_time_left(entry, now),
                 acknowledge=lock is not None,
                 size=entry.size,
                 message_id=entry.id,
@@ -241,6 +240,13 @@ class Carrier:
 
     def _detach(self, d: decisions.Detach) -> None:
         d.consumer.handle.put(frontend.Detached(topic=d.topic.name, name=d.name, reason=d.reason))
+
+
+def _time_left(entry: Entry, now: float) -> float | None:
+    """Seconds of a stated timeout that are left; None where none was stated, or it has no end."""
+    if not entry.flags & STATED or entry.deadline == math.inf:
+        return None
+    return max(entry.deadline - now, 0.0)
 
 
 def _id_of(decision: Decision) -> int | None:
