@@ -169,12 +169,19 @@ class BrokerSession:
     async def events(self) -> list[Event]:
         """See `daemon.frontend.Session`."""
         self._sent()
-        while not self._outbox:
-            if self._ended:
-                await trio.lowlevel.checkpoint()
-                return []
-            self._arrived = trio.Event()
-            await self._arrived.wait()
+        while True:
+            while not self._outbox:
+                if self._ended:
+                    await trio.lowlevel.checkpoint()
+                    return []
+                self._arrived = trio.Event()
+                await self._arrived.wait()
+            if events := await self._take_events():
+                return events
+            # all of them had ended before they could be loaded
+            self._sent()
+
+    async def _take_events(self) -> list[Event]:
         handed, size = self._next_events()
         missing = [event for event in handed if _is_missing(event)]
         if missing:
