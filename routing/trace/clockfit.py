@@ -1,0 +1,271 @@
+"""From the fastest hops between pairs of servers to a line for each server's clock. Plain Python, on the driver.
+
+For a link with least times *there* and *back*, (there - back) / 2 is how far the receiver's clock is ahead of
+the sender's, and (there + back) / 2 the one-way time, which bounds the error. Least squares over the graph
+spreads the disagreement; links that disagree much count little (Huber). Only differences of clocks can be
+known, so the median of the clocks of a connected federation is taken as right.
+
+A clock that jumps within a window makes *there* come from one side of the jump and *back* from the other:
+their sum is negative, which no network can do. Such links are left out of that window.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from operator import mul
+from statistics import median
+from typing import Final
+
+FOREVER_US: Final = 1 << 62
+WINDOW_US: Final = 3_600_000_000
+
+ROUND_TRIP_US_MIN: Final = 200.0
+"""A faster round trip weighs no more than this: then the clock's own grain is the error."""
+
+NEGATIVE_US: Final = -2_000
+"""A round trip may look this negative by drift within a window; beyond it, a clock has jumped."""
+
+NEGATIVE_ROUGH_US: Final = -60_000_000
+
+JUMP_ROUGH_US: Final = 200_000.0
+"""Before drift is removed, an hour's change of less than this may be drift (55 ppm)."""
+
+JUMP_US: Final = 20_000.0
+
+HUBER_ROUNDS: Final = 4
+HUBER: Final = 1.5
+POINTS_FOR_DRIFT: Final = 3
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """The fastest hops of one link in one window; `back_us` None where no acknowledgement tells."""
+
+    sender: str
+    receiver: str
+    window: int
+    count: int
+    there_us: int | None
+    back_us: int | None
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A stretch without a jump, by the server's own clock: see `clocks.SEGMENTS`."""
+
+    from_us: int
+    until_us: int
+    middle_us: int
+    offset_us: float
+    drift_ppm: float
+    error_us: float
+
+    def error_at(self, clock_us: float) -> float:
+        return self.offset_us + self.drift_ppm * (clock_us - self.middle_us) / 1e6
+
+
+@dataclass(frozen=True)
+class Clock:
+    server: str
+    segments: tuple[Segment, ...]
+
+
+@dataclass(frozen=True)
+class _Link:
+    """`b` is `ahead_us` ahead of `a`, give or take."""
+
+    a: str
+    b: str
+    ahead_us: float
+    weight: float
+
+
+def fit(minima: Iterable[Minimum], base: Sequence[Clock] | None = None) -> list[Clock]:
+    """The clocks, one line for each stretch; servers that no link reaches in both directions are left out.
+
+    Without `base` the minima are of raw times, in one window, and the lines are flat. With it they are what
+    is left after `base` was taken off.
+    """
+    windows: dict[int, list[Minimum]] = defaultdict(list)
+    for minimum in minima:
+        windows[minimum.window].append(minimum)
+    if base is None:
+        solved = [_solve(_links(found, NEGATIVE_ROUGH_US)[0]) for found in windows.values()]
+        flat = {name: pair for answer in solved for name, pair in answer.items()}
+        return [
+            Clock(name, (Segment(-FOREVER_US, FOREVER_US, 0, offset, 0.0, error),))
+            for name, (offset, error) in sorted(flat.items())
+        ]
+    points: dict[str, list[_Point]] = defaultdict(list)
+    known = {clock.server: clock for clock in base}
+    for window, found in windows.items():
+        links, doubtful = _links(found, NEGATIVE_US if _has_drift(base) else NEGATIVE_US - JUMP_ROUGH_US)
+        for name, (left, error) in _solve(links).items():
+            for part in known[name].segments if name in known else ():
+                clock_us = _clock_at(part, (window + 0.5) * WINDOW_US)
+                if part.from_us <= clock_us < part.until_us:
+                    total = part.error_at(clock_us) + left
+                    points[name].append(_Point(window, clock_us, total, error, name in doubtful))
+    limit = JUMP_US if _has_drift(base) else JUMP_ROUGH_US
+    return [Clock(name, _segments(sorted(found, key=lambda p: p.window), limit)) for name, found in sorted(points.items())]
+
+
+@dataclass(frozen=True)
+class _Point:
+    window: int
+    clock_us: float
+    offset_us: float
+    error_us: float
+    doubtful: bool
+
+
+def _has_drift(base: Sequence[Clock]) -> bool:
+    return any(part.drift_ppm for clock in base for part in clock.segments)
+
+
+def _clock_at(part: Segment, reference_us: float) -> float:
+    """What the clock shows at this reference time; the drift is so small that one step is exact enough."""
+    first = reference_us + part.offset_us
+    return reference_us + part.error_at(first)
+
+
+def _links(minima: Iterable[Minimum], negative_us: float) -> tuple[list[_Link], set[str]]:
+    """The links of one window, and the servers on links whose round trip is impossible."""
+    best: dict[tuple[str, str], tuple[float, float]] = {}
+    for found in minima:
+        # Both directions of a link measure both ways: the fastest of each is taken together.
+        flipped = found.sender > found.receiver
+        pair = (found.receiver, found.sender) if flipped else (found.sender, found.receiver)
+        there = FOREVER_US if found.there_us is None else found.there_us
+        back = FOREVER_US if found.back_us is None else found.back_us
+        if flipped:
+            there, back = back, there
+        old = best.get(pair, (FOREVER_US, FOREVER_US))
+        best[pair] = (min(old[0], there), min(old[1], back))
+    links, doubtful = [], set()
+    for (a, b), (there, back) in best.items():
+        if there == FOREVER_US or back == FOREVER_US:
+            continue
+        if there + back < negative_us:
+            doubtful |= {a, b}
+            continue
+        weight = 1.0 / max(abs(there + back), ROUND_TRIP_US_MIN) ** 2
+        links.append(_Link(a, b, (there - back) / 2, weight))
+    return links, doubtful
+
+
+def _solve(links: Sequence[_Link]) -> dict[str, tuple[float, float]]:
+    """For each server how far its clock is ahead, and the median disagreement of its links."""
+    answer: dict[str, tuple[float, float]] = {}
+    for names, part in _components(links):
+        weights = [link.weight for link in part]
+        offsets = dict.fromkeys(names, 0.0)
+        for _ in range(HUBER_ROUNDS):
+            offsets = _least_squares(names, part, weights)
+            off = [abs(offsets[link.b] - offsets[link.a] - link.ahead_us) for link in part]
+            scale = max(1.4826 * median(off), 1.0)
+            weights = [
+                link.weight * min(1.0, HUBER * scale / max(by, 1e-9)) for link, by in zip(part, off, strict=True)
+            ]
+        near: dict[str, list[float]] = defaultdict(list)
+        for link, by in zip(part, off, strict=True):
+            near[link.a].append(by)
+            near[link.b].append(by)
+        middle = median(offsets.values())
+        answer |= {name: (offsets[name] - middle, median(near[name])) for name in names}
+    return answer
+
+
+def _components(links: Sequence[_Link]) -> list[tuple[list[str], list[_Link]]]:
+    neighbours: dict[str, list[_Link]] = defaultdict(list)
+    for link in links:
+        neighbours[link.a].append(link)
+        neighbours[link.b].append(link)
+    seen: set[str] = set()
+    found = []
+    for start in sorted(neighbours):
+        if start in seen:
+            continue
+        seen.add(start)
+        names, queue = [], [start]
+        while queue:
+            name = queue.pop()
+            names.append(name)
+            for link in neighbours[name]:
+                other = link.b if link.a == name else link.a
+                if other not in seen:
+                    seen.add(other)
+                    queue.append(other)
+        members = set(names)
+        found.append((names, [link for link in links if link.a in members]))
+    return found
+
+
+def _least_squares(names: Sequence[str], links: Sequence[_Link], weights: Sequence[float]) -> dict[str, float]:
+    """Minimise sum of w (x_b - x_a - ahead)^2 with the first server at 0, by Cholesky's method."""
+    index = {name: number - 1 for number, name in enumerate(names)}
+    size = len(names) - 1
+    top = max(weights)
+    matrix = [[0.0] * (row + 1) for row in range(size)]
+    right = [0.0] * size
+    for link, raw in zip(links, weights, strict=True):
+        weight = raw / top + 1e-12
+        a, b = index[link.a], index[link.b]
+        for row, sign in ((a, -1.0), (b, 1.0)):
+            if row >= 0:
+                matrix[row][row] += weight
+                right[row] += sign * weight * link.ahead_us
+        if a >= 0 and b >= 0:
+            matrix[max(a, b)][min(a, b)] -= weight
+    for row in range(size):
+        line = matrix[row]
+        for column in range(row):
+            other = matrix[column]
+            line[column] = (line[column] - sum(map(mul, line[:column], other))) / other[column]
+        line[row] = max(line[row] - sum(map(mul, line[:row], line)), 1e-30) ** 0.5
+    for row in range(size):
+        right[row] = (right[row] - sum(map(mul, matrix[row][:row], right))) / matrix[row][row]
+    for row in reversed(range(size)):
+        below = sum(matrix[lower][row] * right[lower] for lower in range(row + 1, size))
+        right[row] = (right[row] - below) / matrix[row][row]
+    return {name: 0.0 if number == 0 else right[number - 1] for number, name in enumerate(names)}
+
+
+def _segments(points: Sequence[_Point], limit_us: float) -> tuple[Segment, ...]:
+    """Cut the series where it jumps, and draw a line through each part."""
+    slopes = [(b.offset_us - a.offset_us) / (b.clock_us - a.clock_us) for a, b in pairwise(points)]
+    usual = median(slopes) if slopes else 0.0
+    groups: list[list[_Point]] = [[points[0]]]
+    for a, b in pairwise(points):
+        if abs(b.offset_us - a.offset_us - usual * (b.clock_us - a.clock_us)) > limit_us:
+            groups.append([])
+        groups[-1].append(b)
+    kept = []
+    for number, group in enumerate(groups):
+        begins = number > 0 and group[0].doubtful
+        ends = number < len(groups) - 1 and group[-1].doubtful
+        part = group[1 if begins else 0 : len(group) - 1 if ends else len(group)]
+        if part:
+            kept.append(part)
+    found = []
+    for number, part in enumerate(kept):
+        middle = round(median(p.clock_us for p in part))
+        drift = _drift(part)
+        offset = median(p.offset_us - drift * (p.clock_us - middle) for p in part)
+        line = Segment(0, 0, middle, offset, drift * 1e6, median(p.error_us for p in part))
+        first = -FOREVER_US if number == 0 else round(_clock_at(line, part[0].window * WINDOW_US))
+        last = (
+            FOREVER_US
+            if number == len(kept) - 1
+            else round(_clock_at(line, (part[-1].window + 1) * WINDOW_US))
+        )
+        found.append(Segment(first, last, middle, offset, line.drift_ppm, line.error_us))
+    return tuple(found)
+
+
+def _drift(points: Sequence[_Point]) -> float:
+    """The median slope between all pairs (Theil and Sen): a bad window does not turn the line."""
+    if len(points) < POINTS_FOR_DRIFT:
+        return 0.0
+    return median((b.offset_us - a.offset_us) / (b.clock_us - a.clock_us) for a, b in combinations(points, 2))

@@ -1,0 +1,194 @@
+"""From log files to records that the jobs may trust, and the lines that are set aside.
+
+Read are closed log files (`hops-*.jsonl`, `.gz`, `.zst`; never `open-*`) and Parquet compactions of them,
+below any directory of any Hadoop file system. What a line claims is checked once, here: everything later
+relies on it. A line that fails is counted, kept aside with the reason, and harms no other.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql import types as t
+
+from routing.trace import schema
+
+LOG_NAMES: Final = "hops-*.{jsonl,jsonl.gz,jsonl.zst}"
+PLAIN_NAMES: Final = "hops-*.jsonl"
+COMPACTED_NAMES: Final = "*.parquet"
+
+FUTURE_MAX_BATCH_US: Final = 2 * schema.DAY_US
+"""A clock may be a day off; two days from now is no clock but rubbish."""
+
+FUTURE_MAX_STREAM_US: Final = 300_000_000
+"""A stream's watermark follows the latest birth, so one bad clock would make every other record late."""
+
+SHOWN_CHARS: Final = 500
+
+REASONS: Final = (
+    "not a record",
+    "line too long",
+    "missing field",
+    "wrong value",
+    "newer version",
+    "time out of range",
+    "other server",
+)
+
+_CORRUPT: Final = "_corrupt"
+
+
+def logs(session: SparkSession, paths: Sequence[str]) -> DataFrame:
+    """Lines and compacted records below `paths`: `file`, `bytes`, `value` (null where compacted), `record`.
+
+    `bytes` is what the line took in an uncompressed file with its line end, 0 elsewhere.
+    """
+    text = (
+        session.read.option("recursiveFileLookup", True)
+        .option("pathGlobFilter", LOG_NAMES)
+        .text(list(paths))
+        .select(f.col("_metadata.file_path").alias("file"), "value")
+    )
+    parquet = (
+        session.read.schema(schema.RECORD)
+        .option("recursiveFileLookup", True)
+        .option("pathGlobFilter", COMPACTED_NAMES)
+        .parquet(*paths)
+        .select(
+            f.col("_metadata.file_path").alias("file"),
+            f.lit(0).cast("long").alias("bytes"),
+            f.lit(None).cast("string").alias("value"),
+            f.struct(*schema.RECORD.names, f.lit(None).cast("string").alias(_CORRUPT)).alias("record"),
+        )
+    )
+    return parsed(text).unionByName(parquet)
+
+
+def parsed(text: DataFrame) -> DataFrame:
+    """Lines (`file`, `value`) with their record beside them; a null record where the line is too long."""
+    with_corrupt = t.StructType([*schema.RECORD.fields, t.StructField(_CORRUPT, t.StringType())])
+    fits = f.octet_length("value") <= schema.LINE_BYTES_MAX
+    plain = f.col("file").endswith(".jsonl")
+    return text.select(
+        "file",
+        f.when(plain, f.octet_length("value") + 1).otherwise(0).cast("long").alias("bytes"),
+        "value",
+        f.from_json(
+            f.when(fits, f.col("value")), with_corrupt, {"columnNameOfCorruptRecord": _CORRUPT}
+        ).alias("record"),
+    )
+
+
+def checked(lines: DataFrame, now_us: int, future_us: int, servers: Iterable[str] = ()) -> DataFrame:
+    """`lines` with `birth_us` (of the Smuid; of the record for a heartbeat) and `problem`, null where sound.
+
+    `servers`: the names whose records are wanted; none given means all.
+    """
+    lines = lines.withColumn("birth_us", birth_us(f.col("record")))
+    return lines.withColumn("problem", problem(now_us, future_us, tuple(servers)))
+
+
+def birth_us(record: Column) -> Column:
+    """When the message was born, UTC microseconds, by the clock of its first server: the Smuid begins with it."""
+    uid = f.substring_index(record["smuid"], "/", -1)
+    born = f.conv(f.substring(uid, 1, 12), 16, 10).cast("long") * 1000
+    sound = record["smuid"].rlike(schema.SMUID_PATTERN)
+    return f.when(record["event"] == "heartbeat", record["time_us"]).when(sound, born)
+
+
+def problem(now_us: int, future_us: int, servers: tuple[str, ...]) -> Column:
+    """The first of `REASONS` that holds, null for a sound record."""
+    record = f.col("record")
+    latest = f.lit(now_us + future_us)
+    needed = [record[name] for name in ("version", "server", "boot", "record", "time_us", "event")]
+    absent = needed[0].isNull()
+    for column in needed[1:]:
+        absent = absent | column.isNull()
+    a_name = f.length(record["server"]).between(1, schema.NAME_CHARS_MAX)
+    short = (
+        a_name
+        & (f.coalesce(f.length(record["peer"]), f.lit(0)) <= schema.NAME_CHARS_MAX)
+        & (f.coalesce(f.length(record["topic"]), f.lit(0)) <= schema.NAME_CHARS_MAX)
+        & (f.coalesce(f.length(record["subscription"]), f.lit(0)) <= schema.NAME_CHARS_MAX)
+        & (f.coalesce(f.size(record["hops"]), f.lit(0)) <= schema.HOPS_MAX)
+    )
+    counted = (
+        (record["record"] >= 0)
+        & (record["boot"] >= 0)
+        & (f.coalesce(record["attempt"], f.lit(0)) >= 0)
+        & (f.coalesce(record["size"], f.lit(0)) >= 0)
+    )
+    linked = record["event"].isin("received", "forwarded", "duplicate", "loop", "depth")
+    placed = ~linked | (f.length(f.coalesce(record["peer"], f.lit(""))) > 0)
+    sound = record["event"].isin(*schema.EVENTS) & short & counted & placed & f.col("birth_us").isNotNull()
+    timely = record["time_us"].between(f.lit(schema.EARLIEST_US), latest) & f.col("birth_us").between(
+        f.lit(schema.EARLIEST_US), latest
+    )
+    found = (
+        f.when(record.isNull() & (f.octet_length("value") > schema.LINE_BYTES_MAX), "line too long")
+        .when(record.isNull() | record[_CORRUPT].isNotNull(), "not a record")
+        .when(absent, "missing field")
+        .when(record["version"] > schema.VERSIONS_READ[1], "newer version")
+        .when((record["version"] < schema.VERSIONS_READ[0]) | ~f.coalesce(sound, f.lit(False)), "wrong value")
+        .when(~timely, "time out of range")
+    )
+    if servers:
+        found = found.when(~record["server"].isin(*servers), "other server")
+    return found
+
+
+def records(lines: DataFrame) -> DataFrame:
+    """The sound records of `checked` lines: the fields of `schema.RECORD` with their defaults filled in, plus
+    `birth_us` long and `day` date (UTC day of birth).
+    """
+    record = f.col("record")
+    blank = {"due", "hops"}
+    texts = {"mode": "ALL"}
+    columns = []
+    for field in schema.RECORD.fields:
+        column = record[field.name]
+        if field.name == "guarantee":
+            column = f.coalesce(column, f.lit(True))
+        elif isinstance(field.dataType, t.StringType):
+            column = f.coalesce(column, f.lit(texts.get(field.name, "")))
+        elif isinstance(field.dataType, t.BooleanType):
+            column = f.coalesce(column, f.lit(False))
+        elif field.name not in blank:
+            column = f.coalesce(column, f.lit(0).cast(field.dataType))
+        columns.append(column.alias(field.name))
+    day = f.timestamp_micros("birth_us").cast("date").alias("day")
+    return lines.where(f.col("problem").isNull()).select(*columns, "birth_us", day)
+
+
+def aside(lines: DataFrame) -> DataFrame:
+    """The lines that are no records: `schema.ASIDE`."""
+    return lines.where(f.col("problem").isNotNull()).select(
+        "file",
+        f.col("problem").alias("reason"),
+        f.substring(f.coalesce(f.col("record.server"), f.lit("")), 1, schema.NAME_CHARS_MAX).alias("server"),
+        f.substring(f.coalesce(f.col("value"), f.lit("")), 1, SHOWN_CHARS).alias("line"),
+    )
+
+
+def passed_over(session: SparkSession, paths: Sequence[str], lines: DataFrame) -> DataFrame:
+    """Uncompressed files of which more was left unread than line ends explain: `file`, `bytes` long.
+
+    The reader passes over a line of more than 16 MiB without a word; the size of the file tells.
+    """
+    found = (
+        session.read.format("binaryFile")
+        .option("recursiveFileLookup", True)
+        .option("pathGlobFilter", PLAIN_NAMES)
+        .load(list(paths))
+        .select(f.regexp_replace("path", "^file:/+", "/").alias("name"), "length")
+    )
+    read = lines.groupBy(f.regexp_replace("file", "^file:/+", "/").alias("name")).agg(
+        f.sum("bytes").alias("read")
+    )
+    unread = f.col("length") - f.coalesce(f.col("read"), f.lit(0))
+    return (
+        found.join(read, "name", "left")
+        .select(f.col("name").alias("file"), unread.alias("bytes"))
+        .where(f.col("bytes") > schema.LINE_BYTES_MAX)
+    )
