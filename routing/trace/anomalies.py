@@ -63,7 +63,9 @@ def anomalies(
                 server="origin",
                 smuid="smuid",
                 topic="topic",
-                detail=f.concat(f.col("custodians").cast("string"), f.lit(" custodians: "), f.array_join("path", ", ")),
+                detail=f.concat(
+                    f.col("custodians").cast("string"), f.lit(" custodians: "), f.array_join("path", ", ")
+                ),
             ),
             _rows(
                 receipts.where(f.col("verdict") == "wrong"),
@@ -73,7 +75,12 @@ def anomalies(
                 smuid="smuid",
                 topic="topic",
                 detail=f.format_string(
-                    "%d/%d says %s (%d committed, %s due)", "x", "y", "why", "committed", f.col("due").cast("string")
+                    "%d/%d says %s (%d committed, %s due)",
+                    "x",
+                    "y",
+                    "why",
+                    "committed",
+                    f.col("due").cast("string"),
                 ),
             ),
             _rows(
@@ -87,9 +94,9 @@ def anomalies(
                 "log missing",
                 server="server",
                 time_us="first_gap_us",
-                detail=f.when(f.col("log") == "gaps", f.format_string("%d records missing", "missing")).otherwise(
-                    f.col("log")
-                ),
+                detail=f.when(
+                    f.col("log") == "gaps", f.format_string("%d records missing", "missing")
+                ).otherwise(f.col("log")),
             ),
             _clock_jumps(segments),
             _degraded(link_hours),
@@ -136,8 +143,10 @@ def _of_copies(copies: DataFrame) -> list[DataFrame]:
             "begun or ended twice",
             **where,
             time_us="begun_us",
-            detail=f.when(twice_begun, f.format_string("begun in records %d and %d", "begun_record", "begun_last_record"))
-            .otherwise(f.format_string("ended in records %d and %d", "ended_record", "ended_last_record")),
+            detail=f.when(
+                twice_begun,
+                f.format_string("begun in records %d and %d", "begun_record", "begun_last_record"),
+            ).otherwise(f.format_string("ended in records %d and %d", "ended_record", "ended_last_record")),
         ),
     ]
 
@@ -201,6 +210,8 @@ def _degraded(link_hours: DataFrame) -> DataFrame:
         peer="to",
         time_us=f.unix_micros("hour"),
         detail=f.format_string(
-            "median delay %.1f ms in this hour, usually %.1f ms", f.col("delay_p50_us") / 1e3, f.col("usual_us") / 1e3
+            "median delay %.1f ms in this hour, usually %.1f ms",
+            f.col("delay_p50_us") / 1e3,
+            f.col("usual_us") / 1e3,
         ),
     )

@@ -64,8 +64,10 @@ def holdings(copies: DataFrame, coverage: DataFrame) -> DataFrame:
         after = f.col(record) > f.col("base_record")
         return f.count_if(f.coalesce(after & (f.col(record) <= f.col("beat_record")), f.lit(False)))
 
-    counted = kept.join(f.broadcast(beats), "server").groupBy("server").agg(
-        between("begun_record").alias("begun"), between("ended_record").alias("ended")
+    counted = (
+        kept.join(f.broadcast(beats), "server")
+        .groupBy("server")
+        .agg(between("begun_record").alias("begun"), between("ended_record").alias("ended"))
     )
     total = f.col("base_held") + f.coalesce("begun", f.lit(0)) - f.coalesce("ended", f.lit(0))
     return beats.join(counted, "server", "left").select(

@@ -100,7 +100,11 @@ def _ingest(
     tables.write(aside, out, "aside")
     skipped = [row.asDict() for row in ingest.passed_over(session, logs, lines).limit(NAMED_MAX).collect()]
     servers_aside = (
-        tables.read(session, out, "aside").where("server != ''").groupBy("server").count().orderBy(f.desc("count"))
+        tables.read(session, out, "aside")
+        .where("server != ''")
+        .groupBy("server")
+        .count()
+        .orderBy(f.desc("count"))
     )
     named = {row["server"]: row["count"] for row in servers_aside.limit(NAMED_MAX).collect()} if found else {}
     return {"lines": total, "reasons": found, "servers": named, "passed_over": skipped}
@@ -157,7 +161,18 @@ def summarize(session: SparkSession, out: str) -> dict[str, Any]:
         return [row[0] for row in frame.orderBy("server").limit(NAMED_MAX).collect()]
 
     covered = table("coverage")
-    sums = ("published", "received", "begin_missing", "finished", "held", "gone", "lost", "log_missing", "unknown", "twice")
+    sums = (
+        "published",
+        "received",
+        "begin_missing",
+        "finished",
+        "held",
+        "gone",
+        "lost",
+        "log_missing",
+        "unknown",
+        "twice",
+    )
     return {
         "days": [str(row.day) for row in table("routes").select("day").distinct().orderBy("day").collect()],
         "messages": one_row(
@@ -183,7 +198,9 @@ def summarize(session: SparkSession, out: str) -> dict[str, Any]:
         "balance": one_row(table("balance").agg(*(f.sum(name).alias(name) for name in sums)))
         | {"closes": table("balance").where("not closes").isEmpty()},
         "holdings": {row[0]: row[1] for row in table("holdings").groupBy("verdict").count().collect()},
-        "anomalies": {row[0]: row[1] for row in table("anomalies").groupBy("kind").count().orderBy("kind").collect()},
+        "anomalies": {
+            row[0]: row[1] for row in table("anomalies").groupBy("kind").count().orderBy("kind").collect()
+        },
         "clocks": one_row(
             table("clocks").agg(
                 f.count_distinct("server").alias("known"),

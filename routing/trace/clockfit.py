@@ -1,4 +1,4 @@
-"""From the fastest hops between pairs of servers to a line for each server's clock. Plain Python, on the driver.
+"""From the fastest hops between pairs of servers to a line for each server's clock, in plain Python.
 
 For a link with least times *there* and *back*, (there - back) / 2 is how far the receiver's clock is ahead of
 the sender's, and (there + back) / 2 the one-way time, which bounds the error. Least squares over the graph
@@ -97,18 +97,27 @@ def fit(minima: Iterable[Minimum], base: Sequence[Clock] | None = None) -> list[
             Clock(name, (Segment(-FOREVER_US, FOREVER_US, 0, offset, 0.0, error),))
             for name, (offset, error) in sorted(flat.items())
         ]
-    points: dict[str, list[_Point]] = defaultdict(list)
+    drifting = _has_drift(base)
+    points: dict[tuple[str, Segment], list[_Point]] = defaultdict(list)
     known = {clock.server: clock for clock in base}
     for window, found in windows.items():
-        links, doubtful = _links(found, NEGATIVE_US if _has_drift(base) else NEGATIVE_US - JUMP_ROUGH_US)
-        for name, (left, error) in _solve(links).items():
+        links, doubtful = _links(found, NEGATIVE_US if drifting else NEGATIVE_US - JUMP_ROUGH_US)
+        solved = _solve(links)
+        for link in links:
+            if abs(solved[link.b][0] - solved[link.a][0] - link.ahead_us) > JUMP_ROUGH_US:
+                doubtful |= {link.a, link.b}
+        for name in solved.keys() | doubtful:
+            left, error = solved.get(name, (0.0, 0.0))
             for part in known[name].segments if name in known else ():
                 clock_us = _clock_at(part, (window + 0.5) * WINDOW_US)
                 if part.from_us <= clock_us < part.until_us:
                     total = part.error_at(clock_us) + left
-                    points[name].append(_Point(window, clock_us, total, error, name in doubtful))
-    limit = JUMP_US if _has_drift(base) else JUMP_ROUGH_US
-    return [Clock(name, _segments(sorted(found, key=lambda p: p.window), limit)) for name, found in sorted(points.items())]
+                    points[name, part].append(_Point(window, clock_us, total, error, name in doubtful))
+    limit = JUMP_US if drifting else JUMP_ROUGH_US
+    segments: dict[str, list[Segment]] = defaultdict(list)
+    for (name, part), series in sorted(points.items(), key=lambda item: (item[0][0], item[0][1].from_us)):
+        segments[name] += _segments(sorted(series, key=lambda p: p.window), limit, part)
+    return [Clock(name, tuple(found)) for name, found in segments.items() if found]
 
 
 @dataclass(frozen=True)
@@ -166,7 +175,8 @@ def _solve(links: Sequence[_Link]) -> dict[str, tuple[float, float]]:
             off = [abs(offsets[link.b] - offsets[link.a] - link.ahead_us) for link in part]
             scale = max(1.4826 * median(off), 1.0)
             weights = [
-                link.weight * min(1.0, HUBER * scale / max(by, 1e-9)) for link, by in zip(part, off, strict=True)
+                link.weight * min(1.0, HUBER * scale / max(by, 1e-9))
+                for link, by in zip(part, off, strict=True)
             ]
         near: dict[str, list[float]] = defaultdict(list)
         for link, by in zip(part, off, strict=True):
@@ -202,7 +212,9 @@ def _components(links: Sequence[_Link]) -> list[tuple[list[str], list[_Link]]]:
     return found
 
 
-def _least_squares(names: Sequence[str], links: Sequence[_Link], weights: Sequence[float]) -> dict[str, float]:
+def _least_squares(
+    names: Sequence[str], links: Sequence[_Link], weights: Sequence[float]
+) -> dict[str, float]:
     """Minimise sum of w (x_b - x_a - ahead)^2 with the first server at 0, by Cholesky's method."""
     index = {name: number - 1 for number, name in enumerate(names)}
     size = len(names) - 1
@@ -232,36 +244,39 @@ def _least_squares(names: Sequence[str], links: Sequence[_Link], weights: Sequen
     return {name: 0.0 if number == 0 else right[number - 1] for number, name in enumerate(names)}
 
 
-def _segments(points: Sequence[_Point], limit_us: float) -> tuple[Segment, ...]:
-    """Cut the series where it jumps, and draw a line through each part."""
-    slopes = [(b.offset_us - a.offset_us) / (b.clock_us - a.clock_us) for a, b in pairwise(points)]
+def _segments(points: Sequence[_Point], limit_us: float, bounds: Segment) -> list[Segment]:
+    """Cut the series where it jumps, and draw a line through each part.
+
+    When within two windows a clock has jumped is not known, so neither of them belongs to a part, and a part
+    ends before a doubtful window at the end of the series.
+    """
+    good = [point for point in points if not point.doubtful]
+    if not good:
+        return []
+    slopes = [(b.offset_us - a.offset_us) / (b.clock_us - a.clock_us) for a, b in pairwise(good)]
     usual = median(slopes) if slopes else 0.0
-    groups: list[list[_Point]] = [[points[0]]]
-    for a, b in pairwise(points):
+    groups: list[list[_Point]] = [[good[0]]]
+    for a, b in pairwise(good):
         if abs(b.offset_us - a.offset_us - usual * (b.clock_us - a.clock_us)) > limit_us:
             groups.append([])
         groups[-1].append(b)
-    kept = []
-    for number, group in enumerate(groups):
-        begins = number > 0 and group[0].doubtful
-        ends = number < len(groups) - 1 and group[-1].doubtful
-        part = group[1 if begins else 0 : len(group) - 1 if ends else len(group)]
-        if part:
-            kept.append(part)
     found = []
-    for number, part in enumerate(kept):
+    for number, group in enumerate(groups):
+        opens, closes = number == 0, number == len(groups) - 1
+        part = group[0 if opens else 1 : len(group) if closes else -1]
+        if not part:
+            continue
         middle = round(median(p.clock_us for p in part))
         drift = _drift(part)
         offset = median(p.offset_us - drift * (p.clock_us - middle) for p in part)
         line = Segment(0, 0, middle, offset, drift * 1e6, median(p.error_us for p in part))
-        first = -FOREVER_US if number == 0 else round(_clock_at(line, part[0].window * WINDOW_US))
-        last = (
-            FOREVER_US
-            if number == len(kept) - 1
-            else round(_clock_at(line, (part[-1].window + 1) * WINDOW_US))
-        )
+        first, last = bounds.from_us, bounds.until_us
+        if not (opens and part[0] is points[0]):
+            first = max(first, round(_clock_at(line, part[0].window * WINDOW_US)))
+        if not (closes and part[-1] is points[-1]):
+            last = min(last, round(_clock_at(line, (part[-1].window + 1) * WINDOW_US)))
         found.append(Segment(first, last, middle, offset, line.drift_ppm, line.error_us))
-    return tuple(found)
+    return found
 
 
 def _drift(points: Sequence[_Point]) -> float:

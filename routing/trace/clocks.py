@@ -1,9 +1,10 @@
 """Times of different servers made comparable: from the fastest hops of each link to the error of each clock.
 
-For one link and window, the least of (received - sent) and of (acknowledgement come - acknowledgement sent) are
-the fastest way there and back; half their difference is how far the two clocks are apart, if the fastest ways
-are as long. Only first, accepted copies count: a duplicate may have waited anywhere. `clockfit` turns these
-into a line for each clock. The minima are as many as links times windows and are all that the driver sees.
+For one link and window, the least of (received - sent) and of (acknowledgement come - acknowledgement
+sent) are the fastest way there and back; half their difference is how far the two clocks are apart, if the
+fastest ways are as long. Only first, accepted copies count: a duplicate may have waited anywhere. `clockfit`
+turns these into a line for each clock. The minima are as many as links times windows and are all that the
+driver sees.
 """
 
 from collections.abc import Sequence
@@ -14,8 +15,6 @@ from pyspark.sql import types as t
 
 from routing.trace.clockfit import WINDOW_US, Clock, Minimum, Segment, fit
 from routing.trace.links import kind
-
-
 
 SEGMENTS = t.StructType(
     [
@@ -36,7 +35,15 @@ median disagreement of its links. A server, or a stretch, without a row: unknown
 def segments_frame(session: SparkSession, clocks: Sequence[Clock]) -> DataFrame:
     """The clocks as a table of `SEGMENTS`."""
     rows = [
-        (clock.server, part.from_us, part.until_us, part.middle_us, part.offset_us, part.drift_ppm, part.error_us)
+        (
+            clock.server,
+            part.from_us,
+            part.until_us,
+            part.middle_us,
+            part.offset_us,
+            part.drift_ppm,
+            part.error_us,
+        )
         for clock in clocks
         for part in clock.segments
     ]
@@ -44,8 +51,8 @@ def segments_frame(session: SparkSession, clocks: Sequence[Clock]) -> DataFrame:
 
 
 def corrected(hops: DataFrame, segments: DataFrame) -> DataFrame:
-    """`hops` with delay_raw_us (received - sent as logged), and by corrected clocks sent_at_us, received_at_us
-    and delay_us; each null where it cannot be known. The raw times stay as they are.
+    """`hops` with delay_raw_us (received - sent as logged), and by corrected clocks sent_at_us,
+    received_at_us and delay_us; each null where it cannot be known. The raw times stay as they are.
     """
 
     def shifted(side: str) -> DataFrame:
@@ -110,7 +117,10 @@ def measured(hops: DataFrame) -> list[Clock]:
 
 
 def _collected(minima: DataFrame) -> list[Minimum]:
-    return [Minimum(*row) for row in minima.select("from", "to", "window", "count", "there_us", "back_us").collect()]
+    return [
+        Minimum(*row)
+        for row in minima.select("from", "to", "window", "count", "there_us", "back_us").collect()
+    ]
 
 
 __all__ = ["SEGMENTS", "WINDOW_US", "Clock", "Segment", "corrected", "measured", "minima", "segments_frame"]

@@ -1,9 +1,9 @@
 """Which log is whole, which has gaps, which is absent: what decides between *lost* and *log missing*.
 
 Record numbers of a server have no gaps over all its boots, so a number that is not there is a record that was
-not read. Numbers are gathered 64 to a word with `bit_or`, which reading a log twice does not change; only words
-that are not full are looked into. A heartbeat each minute tells a quiet log from one that ends early, and the
-count of copies that it states is compared with the count that the log itself gives.
+not read. Numbers are gathered 64 to a word with `bit_or`, which reading a log twice does not change; only
+words that are not full are looked into. A heartbeat each minute tells a quiet log from one that ends early,
+and the count of copies that it states is compared with the count that the log itself gives.
 """
 
 from typing import Final
@@ -47,9 +47,9 @@ def gaps(words: DataFrame) -> DataFrame:
 
     def edges(mask: str, side: str) -> DataFrame:
         number = f.col("word") * WORD_BITS + f.col("bit")
-        return edged.select("server", "word", "first_us", "last_us", f.explode(numbers(mask)).alias("bit")).select(
-            "server", number.alias("record"), f.lit(side).alias("side"), "first_us", "last_us"
-        )
+        return edged.select(
+            "server", "word", "first_us", "last_us", f.explode(numbers(mask)).alias("bit")
+        ).select("server", number.alias("record"), f.lit(side).alias("side"), "first_us", "last_us")
 
     order = Window.partitionBy("server").orderBy("record", "side")
     both = edges("starts", "1 start").unionByName(edges("ends", "2 end"))
@@ -72,8 +72,12 @@ def servers_named(records: DataFrame) -> DataFrame:
     writers = records.select("server")
     peers = records.where(f.col("peer") != "").select(f.col("peer").alias("server"))
     path = records.where(f.size("hops") > 0).select(f.explode("hops").alias("server"))
-    return writers.distinct().union(peers.distinct()).union(path.distinct()).distinct().where(
-        f.col("server").isNotNull()
+    return (
+        writers.distinct()
+        .union(peers.distinct())
+        .union(path.distinct())
+        .distinct()
+        .where(f.col("server").isNotNull())
     )
 
 
@@ -92,9 +96,7 @@ def coverage(records: DataFrame, words: DataFrame, gaps: DataFrame) -> DataFrame
     top = f.length(f.bin("top")) - 1
     low = f.length(f.bin("bottom")) - f.length(f.regexp_replace(f.bin("bottom"), "0+$", ""))
     per_server = (
-        words.withColumn(
-            "went_back", f.col("first_us") < f.lag("first_us").over(series) - f.lit(BACK_US)
-        )
+        words.withColumn("went_back", f.col("first_us") < f.lag("first_us").over(series) - f.lit(BACK_US))
         .groupBy("server")
         .agg(
             f.sum(f.bit_count("mask")).alias("records"),
@@ -136,29 +138,26 @@ def coverage(records: DataFrame, words: DataFrame, gaps: DataFrame) -> DataFrame
         )
     )
     whole = f.col("missing").isNull() & (f.col("first_record") <= 1)
-    return (
-        known.join(beats, "server", "left")
-        .select(
-            "server",
-            "first_record",
-            "last_record",
-            f.coalesce("records", f.lit(0)).alias("records"),
-            f.coalesce("missing", f.lit(0)).alias("missing"),
-            f.coalesce("boots", f.lit(0)).alias("boots"),
-            "first_us",
-            "last_us",
-            "first_gap_us",
-            "last_gap_us",
-            "complete_from",
-            f.coalesce("went_back", f.lit(False)).alias("went_back"),
-            "held",
-            "beat_record",
-            f.when(whole, f.lit(0)).otherwise(f.col("first_held")).alias("base_held"),
-            f.when(whole, f.lit(0)).otherwise(f.col("first_beat")).alias("base_record"),
-            f.when(f.col("records").isNull(), "absent")
-            .when(f.col("missing") > 0, "gaps")
-            .when(f.col("beat_record").isNull(), "no heartbeat")
-            .otherwise("whole")
-            .alias("log"),
-        )
+    return known.join(beats, "server", "left").select(
+        "server",
+        "first_record",
+        "last_record",
+        f.coalesce("records", f.lit(0)).alias("records"),
+        f.coalesce("missing", f.lit(0)).alias("missing"),
+        f.coalesce("boots", f.lit(0)).alias("boots"),
+        "first_us",
+        "last_us",
+        "first_gap_us",
+        "last_gap_us",
+        "complete_from",
+        f.coalesce("went_back", f.lit(False)).alias("went_back"),
+        "held",
+        "beat_record",
+        f.when(whole, f.lit(0)).otherwise(f.col("first_held")).alias("base_held"),
+        f.when(whole, f.lit(0)).otherwise(f.col("first_beat")).alias("base_record"),
+        f.when(f.col("records").isNull(), "absent")
+        .when(f.col("missing") > 0, "gaps")
+        .when(f.col("beat_record").isNull(), "no heartbeat")
+        .otherwise("whole")
+        .alias("log"),
     )

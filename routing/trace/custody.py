@@ -24,7 +24,9 @@ def custody(routes: DataFrame) -> DataFrame:
     senders = f.transform(first, lambda h: h["from"])
     # Whoever has handed one copy to two peers has made two custodians, wherever they handed it since.
     split = f.size(senders) - f.size(f.array_distinct(senders))
-    ordered = f.array_sort(f.transform(copies, lambda c: f.struct(c["level"].alias("level"), c["server"].alias("server"))))
+    ordered = f.array_sort(
+        f.transform(copies, lambda c: f.struct(c["level"].alias("level"), c["server"].alias("server")))
+    )
     return (
         routes.where(f.col("mode") == "ONE")
         .withColumn("owners", owners)

@@ -1,7 +1,7 @@
 """What became of each copy: finished, held, lost, log missing or unknown.
 
-The order of the rules is the order of the evidence. A copy is *lost* only where the log that should know of it
-is whole where it should, or where that server has acknowledged it and its whole log knows nothing of it.
+The order of the rules is the order of the evidence. A copy is *lost* only where its server has acknowledged
+it, and that server's log, whole where it counts, knows nothing of it.
 """
 
 from pyspark.sql import DataFrame
@@ -14,14 +14,21 @@ MARGIN_US = 2_000_000
 def states(copies: DataFrame, coverage: DataFrame) -> DataFrame:
     """`copies` with `state`, and `held_until_us`, the end of the log in which a held copy has no end.
 
-    finished: its final record is there. held: begun, not ended, and the log is whole since. gone: the same, of
-    an unguaranteed copy, which may vanish with a restart. log missing: a record of it may be in a gap, in an
-    absent log, or in one that is not closed yet. lost: the server acknowledged it to a peer, its log covers
-    that time without a gap, and has no record of it. unknown: none of these can be told.
+    finished: its final record is there. held: begun, not ended, and the log is whole since. gone: the same,
+    of an unguaranteed copy, which may vanish with a restart. log missing: a record of it may be in a gap, in
+    an absent log, or in one that is not closed yet. lost: the server acknowledged it to a peer, its log
+    covers that time without a gap, and has no record of it. unknown: none of these can be told.
     """
     logs = f.broadcast(
         coverage.select(
-            "server", "log", "complete_from", "first_us", "last_us", "first_gap_us", "last_gap_us", "went_back"
+            "server",
+            "log",
+            "complete_from",
+            "first_us",
+            "last_us",
+            "first_gap_us",
+            "last_gap_us",
+            "went_back",
         )
     )
     at = f.col("claimed_us")
@@ -38,7 +45,9 @@ def states(copies: DataFrame, coverage: DataFrame) -> DataFrame:
         .when(f.col("begun").isNotNull() & f.col("unguaranteed"), "gone")
         .when(f.col("begun").isNotNull(), "held")
         .when(~seen, "log missing")
-        .when(f.coalesce(at, f.lit(0)) <= 0, f.when(f.col("log") == "gaps", "log missing").otherwise("unknown"))
+        .when(
+            f.coalesce(at, f.lit(0)) <= 0, f.when(f.col("log") == "gaps", "log missing").otherwise("unknown")
+        )
         .when(~inside | ~off_gaps, "log missing")
         .when(f.col("went_back"), "unknown")
         .otherwise("lost")

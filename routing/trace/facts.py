@@ -9,7 +9,7 @@ aggregates them in place. The three kinds share one set of numbered slots, becau
 aggregation buffer is what the job's time is made of; a greatest number is kept as the smallest negative one.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -27,20 +27,22 @@ RECEIPT_SHIFT: Final = 1 << 31
 """A receipt X/Y travels as X times this plus Y."""
 
 _NEEDED: Final = (
-    "smuid server peer subscription topic event outcome mode attempt record time_us depth size priority "
-    "guarantee final sent_us peer_received_us peer_sent_us due expires_us receipt"
-).split()
+    *("smuid", "server", "peer", "subscription", "topic", "event", "outcome", "mode", "attempt", "record"),
+    *("time_us", "depth", "size", "priority", "guarantee", "final", "sent_us", "peer_received_us"),
+    *("peer_sent_us", "due", "expires_us", "receipt"),
+)
 
 
-def facts(records: DataFrame, incomplete: Collection[str] = ()) -> DataFrame:
+def facts(records: DataFrame, incomplete: Collection[str] = (), by: Sequence[str] = ()) -> DataFrame:
     """Records to one row for each hop, copy and delivery.
 
     `incomplete`: servers whose log has gaps or is absent; for these the Hops of other servers' records are
-    read as well. Returns `smuid`, `kind` (HOP, COPY, DELIVERY), `a`, `b`, `attempt` and the slots `s0` ...;
-    `hops`, `copies` and `deliveries` give them their names. Partitioned by Smuid.
+    read as well. `by`: columns to group by besides, such as a stream's window. Returns `by`, `smuid`, `kind`
+    (HOP, COPY, DELIVERY), `a`, `b`, `attempt` and the slots `s0` ...; `hops`, `copies` and `deliveries` give
+    them their names. Partitioned by Smuid.
     """
     slim = records.where(f.col("event") != "heartbeat").select(
-        *_NEEDED, f.size(f.coalesce("hops", f.array().cast("array<string>"))).cast("long").alias("level")
+        *by, *_NEEDED, f.size(f.coalesce("hops", f.array().cast("array<string>"))).cast("long").alias("level")
     )
     if incomplete:
         slim = slim.unionByName(_passed(records, incomplete))
@@ -55,6 +57,7 @@ def facts(records: DataFrame, incomplete: Collection[str] = ()) -> DataFrame:
                 value = f.when(kind == code, layout[number]()).otherwise(value)
         slots.append(f.min(value.cast("long")).alias(f"s{number}"))
     return keyed.groupBy(
+        *by,
         "smuid",
         kind.alias("kind"),
         f.col("key.a").alias("a"),
@@ -99,8 +102,8 @@ def copies(facts: DataFrame) -> DataFrame:
     begun_record, begun_last_record; ended int (`schema.ENDS`, null where no record is final), ended_us,
     ended_record, ended_last_record; due int or null; expires_us (null: none stated or unknown; -1: a state
     message); claimed_us, when it came by its own clock, as a peer's acknowledgement says (0: the peer gave no
-    time; null: no acknowledgement); receipt_x, receipt_y, receipt_us; widened bool; depth int as published; priority; level; bytes;
-    one, unguaranteed bool.
+    time; null: no acknowledgement); receipt_x, receipt_y, receipt_us; widened bool; depth int as published;
+    priority; level; bytes; one, unguaranteed bool.
     """
     named = _named(facts, COPY, _COPY)
     receipt = f.col("receipt")
@@ -149,6 +152,12 @@ def deliveries(facts: DataFrame) -> DataFrame:
     )
 
 
+def hop_columns() -> dict[str, Column]:
+    """The slots of a hop by name, for rows that have not gone through `hops`; bytes is negative there."""
+    named = {name: f.col(f"s{number}") for number, name in enumerate(_HOP)}
+    return named | {"received_us": f.coalesce(named["received_us"], named["peer_received_us"])}
+
+
 def _named(facts: DataFrame, kind: int, layout: dict[str, object]) -> DataFrame:
     names = [f.col(f"s{number}").alias(name) for number, name in enumerate(layout)]
     return facts.where(f.col("kind") == kind).select("smuid", "a", "b", "attempt", *names)
@@ -172,7 +181,7 @@ def _keys() -> Column:
     arrived = key(HOP, peer, server, f.col("attempt"))
     copy = key(COPY, server, f.col("topic"), none)
     delivery = key(DELIVERY, server, f.col("subscription"), none)
-    linked = (peer != "") & event.isin("received", "depth", "duplicate", "loop", "denied", "dropped", "passed")
+    linked = (peer != "") & event.isin(*ARRIVALS, "passed")
     handed = (f.col("subscription") != "") & event.isin("delivered", "committed", "returned")
     claimed = key(COPY, peer, f.col("topic"), none)
     first = f.when(event == "forwarded", sent).when(linked, arrived).when(handed, delivery).otherwise(copy)
@@ -187,24 +196,27 @@ def _keys() -> Column:
 
 
 def _passed(records: DataFrame, incomplete: Collection[str]) -> DataFrame:
-    """The hops into `incomplete` servers that the Hops of later records prove, as records of event `passed`."""
+    """The hops into `incomplete` servers that later records' Hops prove, as records of event `passed`."""
     wanted = list(incomplete)
     path = records.where(f.col("event").isin("received", "depth", "duplicate", "loop") & (f.size("hops") > 1))
     steps = f.arrays_zip(
         f.slice("hops", f.lit(1), f.size("hops") - 1),
         f.slice("hops", f.lit(2), f.size("hops") - 1),
     )
-    found = (
-        path.select(
-            "smuid", "topic", "mode", "guarantee", "size",
-            f.posexplode(f.transform(steps, lambda s: f.struct(s["0"].alias("f"), s["1"].alias("t")))).alias(
-                "position", "step"
-            ),
-        )
-        .where(f.col("step.t").isin(wanted) & f.col("step.f").isNotNull())
-    )
+    found = path.select(
+        "smuid",
+        "topic",
+        "mode",
+        "guarantee",
+        "size",
+        f.posexplode(f.transform(steps, lambda s: f.struct(s["0"].alias("f"), s["1"].alias("t")))).alias(
+            "position", "step"
+        ),
+    ).where(f.col("step.t").isin(wanted) & f.col("step.f").isNotNull())
     zero = f.lit(0).cast("long")
-    blanks = {name: zero for name in _NEEDED if name.endswith("_us") or name in ("record", "depth", "priority")}
+    blanks = {
+        name: zero for name in _NEEDED if name.endswith("_us") or name in ("record", "depth", "priority")
+    }
     columns = blanks | {
         "smuid": f.col("smuid"),
         "server": f.col("step.t"),

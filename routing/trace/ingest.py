@@ -80,27 +80,28 @@ def parsed(text: DataFrame) -> DataFrame:
     )
 
 
-def checked(lines: DataFrame, now_us: int, future_us: int, servers: Iterable[str] = ()) -> DataFrame:
+def checked(lines: DataFrame, now_us: int | None, future_us: int, servers: Iterable[str] = ()) -> DataFrame:
     """`lines` with `birth_us` (of the Smuid; of the record for a heartbeat) and `problem`, null where sound.
 
-    `servers`: the names whose records are wanted; none given means all.
+    `now_us`: what counts as now, None for the clock as each batch begins; times more than `future_us` later
+    are no times. `servers`: the names whose records are wanted; none given means all.
     """
+    now = f.unix_micros(f.current_timestamp()) if now_us is None else f.lit(now_us)
     lines = lines.withColumn("birth_us", birth_us(f.col("record")))
-    return lines.withColumn("problem", problem(now_us, future_us, tuple(servers)))
+    return lines.withColumn("problem", problem(now + future_us, tuple(servers)))
 
 
 def birth_us(record: Column) -> Column:
-    """When the message was born, UTC microseconds, by the clock of its first server: the Smuid begins with it."""
+    """When the message was born, UTC microseconds by its first server's clock: the Smuid begins with it."""
     uid = f.substring_index(record["smuid"], "/", -1)
     born = f.conv(f.substring(uid, 1, 12), 16, 10).cast("long") * 1000
     sound = record["smuid"].rlike(schema.SMUID_PATTERN)
     return f.when(record["event"] == "heartbeat", record["time_us"]).when(sound, born)
 
 
-def problem(now_us: int, future_us: int, servers: tuple[str, ...]) -> Column:
+def problem(latest: Column, servers: tuple[str, ...]) -> Column:
     """The first of `REASONS` that holds, null for a sound record."""
     record = f.col("record")
-    latest = f.lit(now_us + future_us)
     needed = [record[name] for name in ("version", "server", "boot", "record", "time_us", "event")]
     absent = needed[0].isNull()
     for column in needed[1:]:

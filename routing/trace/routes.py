@@ -45,25 +45,53 @@ def bounded(hops: DataFrame, most: int = NESTED_HOPS_MAX) -> DataFrame:
     )
 
 
-def routes(hops: DataFrame, copies: DataFrame, deliveries: DataFrame, most: int = NESTED_HOPS_MAX) -> DataFrame:
+def routes(
+    hops: DataFrame, copies: DataFrame, deliveries: DataFrame, most: int = NESTED_HOPS_MAX
+) -> DataFrame:
     """One row for each message.
 
-    smuid, birth_us, day, origin, topic, mode, guarantee, depth (as published; null: unknown), bytes, priority;
-    reached: servers that have had it; hops: array of struct `from`, `to`, attempt, kind, level, sent_us,
-    received_us, acked_us, delay_raw_us, sent_at_us, received_at_us, delay_us, sent_logged, received_logged;
-    copies: array of struct server, state, level, begun_us, ended_us, ended, due, bytes, widened;
-    delivered, committed: subscriptions; last_delay_us: from the first sending to the last first copy, by
-    corrected clocks;
-    receipt_x, receipt_y; state: complete where every copy's fate is known, else partial; missing: the
-    servers whose part is not known; truncated: hops has no more than `most` of them.
+    smuid, birth_us, day, origin, topic, mode, guarantee, depth (as published; null: unknown), bytes,
+    priority; reached: servers that have had it; hops: array of struct `from`, `to`, attempt, kind, level,
+    sent_us, received_us, acked_us, delay_raw_us, sent_at_us, received_at_us, delay_us, sent_logged,
+    received_logged; copies: array of struct server, state, level, begun_us, ended_us, ended, due, bytes,
+    widened; delivered, committed: subscriptions; last_delay_us: from the first sending to the last first
+    copy, by corrected clocks; receipt_x, receipt_y; state: complete where every copy's fate is known, else
+    partial; missing: the servers whose part is not known; truncated: hops has no more than `most` of them.
     """
     hop = f.struct(
-        "from", "to", "attempt", kind_name().alias("kind"), "level", "sent_us", "received_us", "acked_us",
-        "delay_raw_us", "sent_at_us", "received_at_us", "delay_us", "sent_logged", "received_logged",
+        "from",
+        "to",
+        "attempt",
+        kind_name().alias("kind"),
+        "level",
+        "sent_us",
+        "received_us",
+        "acked_us",
+        "delay_raw_us",
+        "sent_at_us",
+        "received_at_us",
+        "delay_us",
+        "sent_logged",
+        "received_logged",
     )
     copy = f.struct(
-        "server", "state", "level", "begun_us", "ended_us", "ended", "begun", "bytes", "widened", "depth", "topic",
-        "priority", "receipt_x", "receipt_y", "due", "one", "unguaranteed",
+        "server",
+        "state",
+        "level",
+        "begun_us",
+        "ended_us",
+        "ended",
+        "begun",
+        "bytes",
+        "widened",
+        "depth",
+        "topic",
+        "priority",
+        "receipt_x",
+        "receipt_y",
+        "due",
+        "one",
+        "unguaranteed",
     )
     nested = hops.withColumn("kind", kind()).select("smuid", hop.alias("hop"))
     rows = nested.unionByName(copies.select("smuid", copy.alias("copy")), allowMissingColumns=True)
@@ -90,31 +118,28 @@ def routes(hops: DataFrame, copies: DataFrame, deliveries: DataFrame, most: int 
     def most_of(field: str) -> Column:
         return f.array_max(f.transform(copies_of, lambda c: c[field]))
 
-    return (
-        gathered.withColumn("birth_us", born_us())
-        .select(
-            "smuid",
-            "birth_us",
-            day().alias("day"),
-            f.substring_index("smuid", "/", 1).alias("origin"),
-            most_of("topic").alias("topic"),
-            f.when(most_of("one"), "ONE").otherwise("ALL").alias("mode"),
-            (~f.coalesce(most_of("unguaranteed"), f.lit(False))).alias("guarantee"),
-            most_of("depth").alias("depth"),
-            most_of("bytes").alias("bytes"),
-            most_of("priority").alias("priority"),
-            f.size(f.filter(copies_of, lambda c: c["state"] != "lost")).alias("reached"),
-            f.slice("hops", 1, most).alias("hops"),
-            known.alias("copies"),
-            "delivered",
-            "committed",
-            travelled.alias("last_delay_us"),
-            most_of("receipt_x").alias("receipt_x"),
-            most_of("receipt_y").alias("receipt_y"),
-            f.when(f.size(unsure) == 0, "complete").otherwise("partial").alias("state"),
-            f.array_sort(f.transform(unsure, lambda c: c["server"])).alias("missing"),
-            (f.col("hop_count") >= most).alias("truncated"),
-        )
+    return gathered.withColumn("birth_us", born_us()).select(
+        "smuid",
+        "birth_us",
+        day().alias("day"),
+        f.substring_index("smuid", "/", 1).alias("origin"),
+        most_of("topic").alias("topic"),
+        f.when(most_of("one"), "ONE").otherwise("ALL").alias("mode"),
+        (~f.coalesce(most_of("unguaranteed"), f.lit(False))).alias("guarantee"),
+        most_of("depth").alias("depth"),
+        most_of("bytes").alias("bytes"),
+        most_of("priority").alias("priority"),
+        f.size(f.filter(copies_of, lambda c: c["state"] != "lost")).alias("reached"),
+        f.slice("hops", 1, most).alias("hops"),
+        known.alias("copies"),
+        "delivered",
+        "committed",
+        travelled.alias("last_delay_us"),
+        most_of("receipt_x").alias("receipt_x"),
+        most_of("receipt_y").alias("receipt_y"),
+        f.when(f.size(unsure) == 0, "complete").otherwise("partial").alias("state"),
+        f.array_sort(f.transform(unsure, lambda c: c["server"])).alias("missing"),
+        (f.col("hop_count") >= most).alias("truncated"),
     )
 
 

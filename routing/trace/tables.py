@@ -9,7 +9,18 @@ from typing import Final
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-BY_DAY: Final = ("records", "hops", "copies", "deliveries", "routes", "links", "link_hours", "custody", "receipts", "balance")
+BY_DAY: Final = (
+    "records",
+    "hops",
+    "copies",
+    "deliveries",
+    "routes",
+    "links",
+    "link_hours",
+    "custody",
+    "receipts",
+    "balance",
+)
 WHOLE: Final = ("coverage", "gaps", "clocks", "holdings", "anomalies", "aside")
 
 

@@ -1,1 +1,1 @@
-"""Hop logs of a federation that never was, with the truth beside them: what tests and benchmarks are judged by."""
+"""Hop logs of a federation that never was, with the truth beside them: which judges tests and benchmarks."""

@@ -53,7 +53,7 @@ class Journey:
         born_ms = site.clock.read(birth_us) // 1000
         one = fault == "custody" or (fault in ("", "lost") and rng.random() < plan.one)
         guarantee = bool(fault) or one or rng.random() >= plan.unguaranteed
-        depth = -1 if one else 2 if fault == "deep" else rng.choice((-1, 1, 2, 2, 3, 4))
+        depth = -1 if one else 1 if fault == "deep" else rng.choice((-1, 1, 2, 2, 3, 4))
         self.truth = Truth(
             smuid=f"{site.name}/{born_ms:012x}-{site.boot(birth_us):x}-{site.counter:x}",
             topic=topic.name,
@@ -181,15 +181,11 @@ class Journey:
                 continue
             if peer in hops and self.rng.random() >= self.plan.loop:
                 continue
-            if too_deep:
-                if peer in self.seen:
-                    continue
-                self.truth.faults.append("deep")
+            if too_deep and peer in self.seen:
+                continue
             left = UNLIMITED if depth == UNLIMITED else max(depth - 1, 0)
             self.open[site] += 1
             self.at(now + self.rng.randrange(50, 800), "send", site, peer, left, (*hops, site))
-            if too_deep:
-                return
 
     def hand_over(self, now: int, site: int, hops: tuple[int, ...]) -> None:
         self.open[site] += 1
@@ -242,6 +238,8 @@ class Journey:
             self.write(now, site, "loop", **fields)
         elif site not in self.seen:
             truth.accepted.append((sender, site, now - sent))
+            if 0 <= truth.depth < len(hops) and "deep" not in truth.faults:
+                truth.faults.append("deep")
             self.seen[site] = depth
             if self.fault == "lost" and "lost" not in truth.faults:
                 truth.faults.append("lost")

@@ -130,7 +130,7 @@ class Federation:
                 # The two directions of a link differ by a little, as on a real network.
                 delay[a, b] = int(delay[b, a] * rng.uniform(0.99, 1.01))
         links = sorted(delay)
-        bad = {link: plan.start_us + plan.duration_s * 500_000 for link in rng.sample(links, plan.faults)}
+        bad = dict.fromkeys(rng.sample(links, plan.faults), plan.start_us + plan.duration_s * 500_000)
         topics = [_topic(number, plan, peers, rng) for number in range(plan.topics)]
         return cls(plan, sites, peers, delay, bad, topics, rng)
 
@@ -184,5 +184,3 @@ def _topic(number: int, plan: Plan, peers: list[list[int]], rng: random.Random) 
                     following.append(peer)
         ring = following
     return topic
-
-

@@ -58,7 +58,7 @@ class SiteLog:
         if self.file is None:
             self.first = self.record
             path = self.directory / "open"
-            self.file = gzip.open(path, "wb", compresslevel=3) if self.compress else path.open("wb", 1 << 20)
+            self.file = _opened(path, self.compress)
         line = self.encode(record) + b"\n"
         self.file.write(line)
         if plan.repeated and rng.random() < plan.repeated:
@@ -91,7 +91,11 @@ class SiteLog:
 
 
 def generate(
-    plan: Plan, out: Path, *, compress: bool = False, truth: bool = True,
+    plan: Plan,
+    out: Path,
+    *,
+    compress: bool = False,
+    truth: bool = True,
     progress: Callable[[int], None] = lambda done: None,
 ) -> int:
     """Write the logs of `plan` below `out`; returns the number of records, missing ones included.
@@ -129,8 +133,9 @@ def generate(
         for number in range(plan.messages):
             birth_us = plan.start_us + number * step_us + federation.rng.randrange(max(step_us, 1))
             flush(plan.start_us + number * step_us)
-            journey = Journey(federation, federation.rng.choice(federation.topics), birth_us,
-                              faults.get(number, ""))
+            journey = Journey(
+                federation, federation.rng.choice(federation.topics), birth_us, faults.get(number, "")
+            )
             for when, site, record in journey.records():
                 order += 1
                 heappush(waiting, (when, order, site, record))
@@ -144,6 +149,10 @@ def generate(
         log.close()
     _write_links(known, federation, links)
     return sum(log.record for log in logs)
+
+
+def _opened(path: Path, compress: bool) -> IO[bytes]:
+    return gzip.open(path, "wb", compresslevel=3) if compress else path.open("wb", 1 << 20)
 
 
 def _fault_plan(plan: Plan) -> dict[int, str]:
