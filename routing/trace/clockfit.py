@@ -9,8 +9,8 @@ A clock that jumps within a window makes *there* come from one side of the jump 
 their sum is negative, which no network can do. Such links are left out of that window.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from operator import mul
@@ -35,7 +35,7 @@ JUMP_US: Final = 20_000.0
 
 HUBER_ROUNDS: Final = 4
 HUBER: Final = 1.5
-POINTS_FOR_DRIFT: Final = 3
+POINTS_FOR_DRIFT: Final = 2
 
 
 @dataclass(frozen=True)
@@ -91,21 +91,24 @@ def fit(minima: Iterable[Minimum], base: Sequence[Clock] | None = None) -> list[
     for minimum in minima:
         windows[minimum.window].append(minimum)
     if base is None:
-        solved = [_solve(_links(found, NEGATIVE_ROUGH_US)[0]) for found in windows.values()]
+        solved = [_solve(_links(found, NEGATIVE_ROUGH_US, ())[0]) for found in windows.values()]
         flat = {name: pair for answer in solved for name, pair in answer.items()}
         return [
             Clock(name, (Segment(-FOREVER_US, FOREVER_US, 0, offset, 0.0, error),))
             for name, (offset, error) in sorted(flat.items())
         ]
-    drifting = _has_drift(base)
     points: dict[tuple[str, Segment], list[_Point]] = defaultdict(list)
     known = {clock.server: clock for clock in base}
+    flat = {clock.server for clock in base if any(part.drift_ppm == 0 for part in clock.segments)}
     for window, found in windows.items():
-        links, doubtful = _links(found, NEGATIVE_US if drifting else NEGATIVE_US - JUMP_ROUGH_US)
+        links, bad = _links(found, NEGATIVE_US, flat)
         solved = _solve(links)
-        for link in links:
-            if abs(solved[link.b][0] - solved[link.a][0] - link.ahead_us) > JUMP_ROUGH_US:
-                doubtful |= {link.a, link.b}
+        bad += [
+            link
+            for link in links
+            if abs(solved[link.b][0] - solved[link.a][0] - link.ahead_us) > JUMP_ROUGH_US
+        ]
+        doubtful = _doubtful(links, bad)
         for name in solved.keys() | doubtful:
             left, error = solved.get(name, (0.0, 0.0))
             for part in known[name].segments if name in known else ():
@@ -113,7 +116,7 @@ def fit(minima: Iterable[Minimum], base: Sequence[Clock] | None = None) -> list[
                 if part.from_us <= clock_us < part.until_us:
                     total = part.error_at(clock_us) + left
                     points[name, part].append(_Point(window, clock_us, total, error, name in doubtful))
-    limit = JUMP_US if drifting else JUMP_ROUGH_US
+    limit = JUMP_ROUGH_US if len(flat) == len(known) else JUMP_US
     segments: dict[str, list[Segment]] = defaultdict(list)
     for (name, part), series in sorted(points.items(), key=lambda item: (item[0][0], item[0][1].from_us)):
         segments[name] += _segments(sorted(series, key=lambda p: p.window), limit, part)
@@ -129,18 +132,19 @@ class _Point:
     doubtful: bool
 
 
-def _has_drift(base: Sequence[Clock]) -> bool:
-    return any(part.drift_ppm for clock in base for part in clock.segments)
-
-
 def _clock_at(part: Segment, reference_us: float) -> float:
     """What the clock shows at this reference time; the drift is so small that one step is exact enough."""
     first = reference_us + part.offset_us
     return reference_us + part.error_at(first)
 
 
-def _links(minima: Iterable[Minimum], negative_us: float) -> tuple[list[_Link], set[str]]:
-    """The links of one window, and the servers on links whose round trip is impossible."""
+def _links(
+    minima: Iterable[Minimum], negative_us: float, flat: Collection[str]
+) -> tuple[list[_Link], list[_Link]]:
+    """The links of one window, and apart from these the ones whose round trip is impossible.
+
+    `flat`: servers whose drift is not known yet; their links may look this much more negative.
+    """
     best: dict[tuple[str, str], tuple[float, float]] = {}
     for found in minima:
         # Both directions of a link measure both ways: the fastest of each is taken together.
@@ -152,16 +156,30 @@ def _links(minima: Iterable[Minimum], negative_us: float) -> tuple[list[_Link], 
             there, back = back, there
         old = best.get(pair, (FOREVER_US, FOREVER_US))
         best[pair] = (min(old[0], there), min(old[1], back))
-    links, doubtful = [], set()
+    links, bad = [], []
     for (a, b), (there, back) in best.items():
         if there == FOREVER_US or back == FOREVER_US:
             continue
-        if there + back < negative_us:
-            doubtful |= {a, b}
-            continue
         weight = 1.0 / max(abs(there + back), ROUND_TRIP_US_MIN) ** 2
-        links.append(_Link(a, b, (there - back) / 2, weight))
-    return links, doubtful
+        link = _Link(a, b, (there - back) / 2, weight)
+        allowed = negative_us - JUMP_ROUGH_US if a in flat or b in flat else negative_us
+        (links if there + back >= allowed else bad).append(link)
+    return links, bad
+
+
+def _doubtful(links: Sequence[_Link], bad: Sequence[_Link]) -> set[str]:
+    """Of each bad link the end that has more of them for its links: that clock has jumped. Both, if equal."""
+    total: Counter[str] = Counter()
+    wrong: Counter[str] = Counter()
+    for link in {*links, *bad}:
+        total.update((link.a, link.b))
+    for link in bad:
+        wrong.update((link.a, link.b))
+    found = set()
+    for link in bad:
+        a, b = wrong[link.a] / total[link.a], wrong[link.b] / total[link.b]
+        found |= {name for name, share in ((link.a, a), (link.b, b)) if share >= max(a, b)}
+    return found
 
 
 def _solve(links: Sequence[_Link]) -> dict[str, tuple[float, float]]:

@@ -1,4 +1,4 @@
-"""What spark-submit runs: `run LOGS… --out DIR [--day DAY] [--server NAME]` or `stream DIR --out DIR [--once]`.
+"""What spark-submit runs: `run LOGS… --out DIR [--day DAY] [--server NAME]`, `stream DIR --out DIR [--once]`.
 
 The same jobs as `smqpd trace run` and `smqpd trace stream`; it prints the summary as one line of JSON. Paths
 are those of any Hadoop file system.

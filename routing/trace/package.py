@@ -1,7 +1,7 @@
 """The two files that spark-submit takes: the jobs as a zip, and the script that starts them.
 
-No executor runs Python, and the jobs import nothing but PySpark and the standard library, so the cluster needs
-no environment beyond Spark's own.
+No executor runs Python, and the jobs import nothing but PySpark and the standard library, so the cluster
+needs no environment beyond Spark's own.
 """
 
 import zipfile

@@ -1,5 +1,6 @@
 """The route of each message: where it was, over which links it came there, and what is not known of it."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -9,7 +10,7 @@ from routing.trace.links import kind
 from routing.trace.schema import DAY_US, KINDS
 
 NESTED_HOPS_MAX: Final = 10_000
-"""Hops kept in one row of the routes; the table of hops has all of them."""
+"""Hops, and copies, kept in one row of the routes; the tables `hops` and `copies` have all."""
 
 
 def born_us(smuid: str = "smuid") -> Column:
@@ -31,18 +32,17 @@ def kind_name() -> Column:
     return words
 
 
-def bounded(hops: DataFrame, most: int = NESTED_HOPS_MAX) -> DataFrame:
-    """`hops` without what goes beyond `most` for one message; the accepted ones and the early ones stay.
+def bounded(rows: DataFrame, key: Sequence[str], most: int) -> DataFrame:
+    """`rows` (hops or copies) with about `most` of one message at most, and `cut`, true where it had more.
 
-    A message with more is rare, so that the list of these messages is small enough for every worker.
+    What stays is chosen by the hash of `key`. A message with more is rare, so that the list of these messages
+    is small enough for every worker.
     """
-    many = hops.groupBy("smuid").agg(f.count("*").alias("hop_count")).where(f.col("hop_count") > most)
-    share = f.pmod(f.xxhash64("from", "to", "attempt"), f.col("hop_count")) < most
-    return (
-        hops.join(f.broadcast(many), "smuid", "left")
-        .where(f.col("hop_count").isNull() | share)
-        .drop("hop_count")
-    )
+    many = rows.groupBy("smuid").agg(f.count("*").alias("rows_of")).where(f.col("rows_of") > most)
+    share = f.pmod(f.xxhash64(*key), f.col("rows_of")) < most
+    cut = f.col("rows_of").isNotNull().alias("cut")
+    joined = rows.join(f.broadcast(many), "smuid", "left").where(f.col("rows_of").isNull() | share)
+    return joined.select(*rows.columns, cut)
 
 
 def routes(
@@ -56,7 +56,8 @@ def routes(
     received_logged; copies: array of struct server, state, level, begun_us, ended_us, ended, due, bytes,
     widened; delivered, committed: subscriptions; last_delay_us: from the first sending to the last first
     copy, by corrected clocks; receipt_x, receipt_y; state: complete where every copy's fate is known, else
-    partial; missing: the servers whose part is not known; truncated: hops has no more than `most` of them.
+    partial; missing: the servers whose part is not known; truncated: there were more hops or copies
+    than `most`, and state and counts are those of the ones kept.
     """
     hop = f.struct(
         "from",
@@ -93,8 +94,11 @@ def routes(
         "one",
         "unguaranteed",
     )
-    nested = hops.withColumn("kind", kind()).select("smuid", hop.alias("hop"))
-    rows = nested.unionByName(copies.select("smuid", copy.alias("copy")), allowMissingColumns=True)
+    nested = bounded(hops, ("from", "to", "attempt"), most).withColumn("kind", kind())
+    held = bounded(copies, ("server",), most)
+    rows = nested.select("smuid", hop.alias("hop"), "cut").unionByName(
+        held.select("smuid", copy.alias("copy"), "cut"), allowMissingColumns=True
+    )
     handed = deliveries.select("smuid", f.col("committed_us").isNotNull().cast("int").alias("done"))
     rows = rows.unionByName(handed, allowMissingColumns=True)
     gathered = rows.groupBy("smuid").agg(
@@ -102,7 +106,7 @@ def routes(
         f.collect_list("copy").alias("copies"),
         f.count("done").alias("delivered"),
         f.coalesce(f.sum("done"), f.lit(0)).alias("committed"),
-        f.count("hop").alias("hop_count"),
+        f.bool_or("cut").alias("cut"),
     )
     copies_of = f.col("copies")
     unsure = f.filter(copies_of, lambda c: c["state"].isin("log missing", "unknown", "lost"))
@@ -139,7 +143,7 @@ def routes(
         most_of("receipt_y").alias("receipt_y"),
         f.when(f.size(unsure) == 0, "complete").otherwise("partial").alias("state"),
         f.array_sort(f.transform(unsure, lambda c: c["server"])).alias("missing"),
-        (f.col("hop_count") >= most).alias("truncated"),
+        f.coalesce("cut", f.lit(False)).alias("truncated"),
     )
 
 

@@ -62,7 +62,8 @@ class Journey:
             depth=depth,
             guarantee=guarantee,
         )
-        self.wants_receipt = guarantee and (fault == "receipt" or rng.random() < plan.receipt)
+        asked = fault == "receipt" or (fault != "custody" and rng.random() < plan.receipt)
+        self.wants_receipt = guarantee and asked
         self.holds = guarantee and not fault and not one and rng.random() < plan.held
         self.fault = fault
         self.size = int(rng.expovariate(1 / 800)) + 20

@@ -20,9 +20,11 @@ def spark() -> Iterator[Any]:
     from routing.trace.session import open_session
 
     try:
-        session = open_session("local[2]", partitions=4, heap_bytes=2 << 30)
+        session = open_session("local[2]", partitions=2, heap_bytes=2 << 30)
     except NoJava as error:
         pytest.skip(str(error))
+    # Tables are tiny here, and compiling a class for each plan would take most of the time.
+    session.conf.set("spark.sql.codegen.wholeStage", "false")
     yield session
     session.stop()
 

@@ -1,7 +1,6 @@
 """`smqpd trace` on the command line."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from tests.support.traced import Traced
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, spark: Any) -> Iterator[Any]:
+def run(monkeypatch: pytest.MonkeyPatch, spark: Any) -> Any:
     """Runs a command in the session of the tests, which a command must not end."""
     import routing.trace.session
 
@@ -25,7 +24,7 @@ def run(monkeypatch: pytest.MonkeyPatch, spark: Any) -> Iterator[Any]:
             return (lambda: None) if name == "stop" else getattr(self.session, name)
 
     monkeypatch.setattr(routing.trace.session, "open_session", lambda master=None: Lent(spark))
-    yield lambda *arguments: CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return lambda *arguments: CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 def test_route_prints_the_tree(run: Any, whole: Traced) -> None:
