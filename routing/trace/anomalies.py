@@ -16,7 +16,7 @@ EXPIRED_MARGIN_US: Final = 60_000_000
 
 DEGRADED_FACTOR: Final = 3.0
 DEGRADED_US: Final = 20_000
-DEGRADED_HOPS_MIN: Final = 20
+DEGRADED_HOPS_MIN: Final = 10
 """An hour's median of fewer hops says little."""
 
 KINDS: Final = (

@@ -98,7 +98,6 @@ def _ingest(
     total = found.pop("lines", 0)
     aside = ingest.aside(lines) if found else session.createDataFrame([], schema.ASIDE)
     tables.write(aside, out, "aside")
-    skipped = [row.asDict() for row in ingest.passed_over(session, logs, lines).limit(NAMED_MAX).collect()]
     servers_aside = (
         tables.read(session, out, "aside")
         .where("server != ''")
@@ -107,7 +106,7 @@ def _ingest(
         .orderBy(f.desc("count"))
     )
     named = {row["server"]: row["count"] for row in servers_aside.limit(NAMED_MAX).collect()} if found else {}
-    return {"lines": total, "reasons": found, "servers": named, "passed_over": skipped}
+    return {"lines": total, "reasons": found, "servers": named}
 
 
 def _write_messages(hops: DataFrame, paired: DataFrame, covered: DataFrame, out: str) -> None:

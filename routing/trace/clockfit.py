@@ -91,11 +91,11 @@ def fit(minima: Iterable[Minimum], base: Sequence[Clock] | None = None) -> list[
     for minimum in minima:
         windows[minimum.window].append(minimum)
     if base is None:
-        solved = [_solve(_links(found, NEGATIVE_ROUGH_US, ())[0]) for found in windows.values()]
-        flat = {name: pair for answer in solved for name, pair in answer.items()}
+        answers = [_solve(_links(found, NEGATIVE_ROUGH_US, ())[0]) for found in windows.values()]
+        rough = {name: pair for answer in answers for name, pair in answer.items()}
         return [
             Clock(name, (Segment(-FOREVER_US, FOREVER_US, 0, offset, 0.0, error),))
-            for name, (offset, error) in sorted(flat.items())
+            for name, (offset, error) in sorted(rough.items())
         ]
     points: dict[tuple[str, Segment], list[_Point]] = defaultdict(list)
     known = {clock.server: clock for clock in base}
@@ -150,13 +150,14 @@ def _links(
         # Both directions of a link measure both ways: the fastest of each is taken together.
         flipped = found.sender > found.receiver
         pair = (found.receiver, found.sender) if flipped else (found.sender, found.receiver)
-        there = FOREVER_US if found.there_us is None else found.there_us
-        back = FOREVER_US if found.back_us is None else found.back_us
+        there: float = FOREVER_US if found.there_us is None else found.there_us
+        back: float = FOREVER_US if found.back_us is None else found.back_us
         if flipped:
             there, back = back, there
         old = best.get(pair, (FOREVER_US, FOREVER_US))
         best[pair] = (min(old[0], there), min(old[1], back))
-    links, bad = [], []
+    links: list[_Link] = []
+    bad: list[_Link] = []
     for (a, b), (there, back) in best.items():
         if there == FOREVER_US or back == FOREVER_US:
             continue

@@ -9,7 +9,7 @@ driver sees.
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
@@ -59,12 +59,12 @@ def corrected(hops: DataFrame, segments: DataFrame) -> DataFrame:
         names = [f"{side}_from", f"{side}_until", f"{side}_middle", f"{side}_offset", f"{side}_drift"]
         return f.broadcast(segments.drop("error_us").toDF(side, *names))
 
-    def true_us(side: str, time: str) -> f.Column:
+    def true_us(side: str, time: str) -> Column:
         beyond = f.col(time) - f.col(f"{side}_middle")
         error = f.col(f"{side}_offset") + f.col(f"{side}_drift") * beyond / 1e6
         return f.col(time) - f.round(error).cast("long")
 
-    def holds(side: str, time: str) -> f.Column:
+    def holds(side: str, time: str) -> Column:
         return f.col(time).between(f.col(f"{side}_from"), f.col(f"{side}_until") - 1)
 
     columns = [name for name in hops.columns if name not in _ADDED]

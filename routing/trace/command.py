@@ -33,6 +33,8 @@ Day = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=100_000, help="Rows at most.")]
 
+UNFOLDED_COLUMNS = 2_000
+
 NOT_HERE = "the trace jobs are not installed here; install them with: pip install 'smqpd[trace]'"
 
 
@@ -67,7 +69,8 @@ def _spark(master: str | None = None) -> Iterator["SparkSession"]:
 
 
 def _console() -> Console:
-    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    # A file or a pipe has no width: nothing is folded there.
+    return Console(highlight=False, width=None if sys.stdout.isatty() else UNFOLDED_COLUMNS)
 
 
 def _read(session: "SparkSession", out: str, name: str, day: datetime | None) -> "DataFrame":
@@ -169,13 +172,11 @@ def links(out: Out, day: Day = None, as_json: Json = False, limit: Limit = 1000)
             "from": "from",
             "to": "to",
             "messages": "messages",
-            "bytes": "bytes",
             "lost": lambda r: "unknown" if r["lost"] is None else r["lost"],
             "retries": lambda r: "unknown" if r["retries"] is None else r["retries"],
             "duplicates": "duplicates",
             "p50": lambda r: milliseconds(r["delay_p50_us"]),
             "p99": lambda r: milliseconds(r["delay_p99_us"]),
-            "raw p50": lambda r: milliseconds(r["raw_p50_us"]),
             "logs": "logs",
         },
     )

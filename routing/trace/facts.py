@@ -9,7 +9,7 @@ aggregates them in place. The three kinds share one set of numbered slots, becau
 aggregation buffer is what the job's time is made of; a greatest number is kept as the smallest negative one.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -158,7 +158,7 @@ def hop_columns() -> dict[str, Column]:
     return named | {"received_us": f.coalesce(named["received_us"], named["peer_received_us"])}
 
 
-def _named(facts: DataFrame, kind: int, layout: dict[str, object]) -> DataFrame:
+def _named(facts: DataFrame, kind: int, layout: Mapping[str, object]) -> DataFrame:
     names = [f.col(f"s{number}").alias(name) for number, name in enumerate(layout)]
     return facts.where(f.col("kind") == kind).select("smuid", "a", "b", "attempt", *names)
 

@@ -15,7 +15,6 @@ from pyspark.sql import types as t
 from routing.trace import schema
 
 LOG_NAMES: Final = "hops-*.{jsonl,jsonl.gz,jsonl.zst}"
-PLAIN_NAMES: Final = "hops-*.jsonl"
 COMPACTED_NAMES: Final = "*.parquet"
 
 FUTURE_MAX_BATCH_US: Final = 2 * schema.DAY_US
@@ -40,9 +39,9 @@ _CORRUPT: Final = "_corrupt"
 
 
 def logs(session: SparkSession, paths: Sequence[str]) -> DataFrame:
-    """Lines and compacted records below `paths`: `file`, `bytes`, `value` (null where compacted), `record`.
+    """Lines and compacted records below `paths`: `file`, `value` (null where compacted), `record`.
 
-    `bytes` is what the line took in an uncompressed file with its line end, 0 elsewhere.
+    Of a line longer than `session.LINE_BYTES_READ_MAX` only the beginning is read.
     """
     text = (
         session.read.option("recursiveFileLookup", True)
@@ -57,7 +56,6 @@ def logs(session: SparkSession, paths: Sequence[str]) -> DataFrame:
         .parquet(*paths)
         .select(
             f.col("_metadata.file_path").alias("file"),
-            f.lit(0).cast("long").alias("bytes"),
             f.lit(None).cast("string").alias("value"),
             f.struct(*schema.RECORD.names, f.lit(None).cast("string").alias(_CORRUPT)).alias("record"),
         )
@@ -69,10 +67,8 @@ def parsed(text: DataFrame) -> DataFrame:
     """Lines (`file`, `value`) with their record beside them; a null record where the line is too long."""
     with_corrupt = t.StructType([*schema.RECORD.fields, t.StructField(_CORRUPT, t.StringType())])
     fits = f.octet_length("value") <= schema.LINE_BYTES_MAX
-    plain = f.col("file").endswith(".jsonl")
     return text.select(
         "file",
-        f.when(plain, f.octet_length("value") + 1).otherwise(0).cast("long").alias("bytes"),
         "value",
         f.from_json(
             f.when(fits, f.col("value")), with_corrupt, {"columnNameOfCorruptRecord": _CORRUPT}
@@ -169,27 +165,4 @@ def aside(lines: DataFrame) -> DataFrame:
         f.col("problem").alias("reason"),
         f.substring(f.coalesce(f.col("record.server"), f.lit("")), 1, schema.NAME_CHARS_MAX).alias("server"),
         f.substring(f.coalesce(f.col("value"), f.lit("")), 1, SHOWN_CHARS).alias("line"),
-    )
-
-
-def passed_over(session: SparkSession, paths: Sequence[str], lines: DataFrame) -> DataFrame:
-    """Uncompressed files of which more was left unread than line ends explain: `file`, `bytes` long.
-
-    The reader passes over a line of more than 16 MiB without a word; the size of the file tells.
-    """
-    found = (
-        session.read.format("binaryFile")
-        .option("recursiveFileLookup", True)
-        .option("pathGlobFilter", PLAIN_NAMES)
-        .load(list(paths))
-        .select(f.regexp_replace("path", "^file:/+", "/").alias("name"), "length")
-    )
-    read = lines.groupBy(f.regexp_replace("file", "^file:/+", "/").alias("name")).agg(
-        f.sum("bytes").alias("read")
-    )
-    unread = f.col("length") - f.coalesce(f.col("read"), f.lit(0))
-    return (
-        found.join(read, "name", "left")
-        .select(f.col("name").alias("file"), unread.alias("bytes"))
-        .where(f.col("bytes") > schema.LINE_BYTES_MAX)
     )

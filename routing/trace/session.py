@@ -17,8 +17,8 @@ HEAP_BYTES_MIN: Final = 1 << 30
 HEAP_BYTES_MAX: Final = 24 << 30
 """Above 32 GB a JVM's references double in size; the jobs gain nothing there."""
 
-LINE_BYTES_READ_MAX: Final = 1 << 24
-"""A longer line is passed over while reading, before it can fill the memory of an executor."""
+LINE_BYTES_READ_MAX: Final = 1 << 20
+"""Of a longer line only this much is read: enough to see that it is no record."""
 
 SHUFFLE_PARTITIONS_MIN: Final = 8
 

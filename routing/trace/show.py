@@ -116,10 +116,6 @@ def summary(console: Console, found: dict[str, Any], out: str) -> None:
     aside = found["aside"]
     for reason, count in aside["reasons"].items():
         console.print(plain(f"{count:,} lines set aside: {reason}"))
-    for skipped in aside["passed_over"]:
-        console.print(
-            plain(f"{skipped['bytes']:,} bytes passed over in {skipped['file']}: a line too long to read")
-        )
     if aside["servers"]:
         console.print(
             plain("of servers " + ", ".join(f"{name} ({n})" for name, n in aside["servers"].items()))

@@ -8,7 +8,7 @@ attempt, a message of mode ONE has one custodian.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from routing.hops import FORMAT_VERSION, Event, HopRecord
 from routing.trace.synthetic.plan import Federation, Topic
@@ -25,7 +25,7 @@ class Truth:
 
     smuid: str
     topic: str
-    mode: str
+    mode: Literal["ONE", "ALL"]
     origin: int
     depth: int
     guarantee: bool

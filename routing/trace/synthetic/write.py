@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from heapq import heappop, heappush
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, cast
 
 import msgspec
 
@@ -152,7 +152,9 @@ def generate(
 
 
 def _opened(path: Path, compress: bool) -> IO[bytes]:
-    return gzip.open(path, "wb", compresslevel=3) if compress else path.open("wb", 1 << 20)
+    if compress:
+        return cast("IO[bytes]", gzip.open(path, "wb", compresslevel=3))
+    return path.open("wb", 1 << 20)
 
 
 def _fault_plan(plan: Plan) -> dict[int, str]:

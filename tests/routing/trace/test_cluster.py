@@ -86,7 +86,8 @@ def test_spark_submit_runs_the_packaged_jobs_on_two_workers(tmp_path: Path) -> N
             [
                 *(str(home / "bin" / "spark-submit"), "--master", master, "--py-files", str(archive)),
                 *("--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.executor.memory=700m"),
-                *("--conf", "spark.executor.cores=1", "--conf", "spark.sql.shuffle.partitions=4"),
+                *("--conf", "spark.executor.cores=1", "--conf", "spark.sql.shuffle.partitions=2"),
+                *("--conf", "spark.sql.codegen.wholeStage=false"),
                 *(str(script), "run", str(tmp_path / "logs"), "--out", str(tmp_path / "tables")),
             ],
             env=environment,
