@@ -19,7 +19,7 @@ from daemon.store.batch import Batch
 from daemon.store.store import Store
 from routing import decisions
 from routing.decisions import Decision
-from routing.queue import GUARANTEED, ONE, STATED, Entry
+from routing.queue import GUARANTEED, ONE, STATED, TOGETHER, Entry
 from routing.router import Router
 
 
@@ -91,7 +91,7 @@ class Carrier:
         """The batch could not be stored: refuse its new messages, keep the rest for the next time."""
         failed: set[int] = set()
         for decision in self._carried.decisions:
-            if type(decision) is decisions.StoreMessage:
+            if type(decision) is decisions.StoreMessage and not decision.entry.flags & TOGETHER:
                 entry, message = decision.entry, decision.message
                 failed.add(entry.id)
                 self._router.unpublish(entry, message.account, message.cmuid, now)
@@ -215,6 +215,8 @@ class Carrier:
         )
 
     def _answer(self, d: decisions.Answer) -> None:
+        if d.request is None and d.error is None:
+            return
         d.consumer.handle.put(
             frontend.Answer(request=d.request, error=d.error, smuid=d.smuid, repeated=d.repeated)
         )
