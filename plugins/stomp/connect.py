@@ -8,6 +8,7 @@ import msgspec
 
 from plugins.stomp.codec import VERSIONS, Frame, Version
 from routing.errors import HeaderRefusal, Refusal
+from routing.names import channel_name
 
 HEART_BEAT_MS_MAX: Final = 86_400_000  # beyond a day a beat tells nothing, and timers stay small
 
@@ -50,11 +51,12 @@ def read_connect(frame: Frame, *, token_passcode: bool) -> Connect:
         headers = {name: value.strip(" ") for name, value in headers.items()}
     sends, wants = read_heart_beat(headers.get("heart-beat", "0,0"))
     password = headers.get("passcode", "")
+    client_id = headers.get("client-id")
     return Connect(
         version,
         headers.get("login", ""),
         _from_token(password) if token_passcode else password,
-        headers.get("client-id"),
+        None if client_id is None else channel_name(client_id),
         sends,
         wants,
     )

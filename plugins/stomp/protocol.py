@@ -13,6 +13,7 @@ server-specific there is described in README.md beside this file.
 """
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any, Final
 
 from daemon.frontend import Answer, Delivered, Detached, Event, Limits, Session, Withdrawn
@@ -182,7 +183,8 @@ class Connection:
     def written(self, finished: list[int]) -> None:
         """Output was sent: in the ack mode auto its messages are thereby consumed. Source: STOMP 1.2 ack."""
         if finished:
-            self._session.commit(finished)
+            with suppress(Refusal):  # the session has just ended; they come again
+                self._session.commit(finished)
 
     # -- the client's frames ----------------------------------------------------------------------
 
