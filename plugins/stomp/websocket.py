@@ -96,7 +96,8 @@ class WebSocketTransport:
             await self._send(event.response())
         elif isinstance(event, CloseConnection):
             self._ended = True
-            if self._websocket.state is ConnectionState.REMOTE_CLOSING:
+            # wsproto also reports the client's breaking of the rules so, and then the state is still OPEN.
+            if self._websocket.state in (ConnectionState.OPEN, ConnectionState.REMOTE_CLOSING):
                 await self._send(event.response())
 
     async def send_all(self, data: bytes) -> None:
