@@ -15,7 +15,7 @@ class StompPlugin:
 
     name = "stomp"
     settings = StompSettings
-    enabled_by_default = True
+    enabled_by_default = False
 
     async def serve(
         self, site: Site, settings: Any, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED

@@ -18,13 +18,9 @@ class StompSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     listen: Annotated[tuple[str, ...], _note("Addresses, `host:port` or `[v6]:port`, of plain TCP.")] = (
         "127.0.0.1:61613",
-        "[::1]:61613",
     )
     listen_tls: Annotated[tuple[str, ...], _note("Addresses of TLS; the port is usually 61614.")] = ()
-    listen_websocket: Annotated[tuple[str, ...], _note("Addresses of WebSocket.")] = (
-        "127.0.0.1:15674",
-        "[::1]:15674",
-    )
+    listen_websocket: Annotated[tuple[str, ...], _note("Addresses of WebSocket.")] = ("127.0.0.1:15674",)
     listen_websocket_tls: Annotated[
         tuple[str, ...], _note("Addresses of WebSocket over TLS; the port is usually 15673.")
     ] = ()
