@@ -113,7 +113,10 @@ class Decoder:
     def __init__(self, limits: FrameLimits) -> None:
         self.version: Version = "1.2"
         self.receipt: str | None = None
-        self._limits = limits
+        self._header_bytes_max = limits.header_bytes_max
+        self._header_line_bytes_max = limits.header_line_bytes_max
+        self._headers_max = limits.headers_max
+        self._body_bytes_max = limits.body_bytes_max
         self._data = b""
         self._at = 0  # where in _data the next frame begins
         self._more = bytearray()  # came after _data, not yet joined to it
@@ -146,53 +149,51 @@ class Decoder:
         """
         if self._error is not None:
             raise self._error
+        if self._more and not self._join():
+            return None
         try:
-            return self._next_frame()
+            head = self._head or self._next_head()
+            if head is None:
+                return None
+            command, headers, offset, length = head
+            data = self._data
+            start = self._at + offset
+            end = start + length if length >= 0 else data.find(b"\0", start)
+            if not 0 <= end < len(data):
+                self._wait_for_body(head)
+                return None
+            if length < 0:
+                if end - start > self._body_bytes_max:
+                    raise self._body_too_large(command, headers)
+            elif data[end]:
+                self.receipt = headers.get("receipt")
+                raise FramingLost(f"the {length} bytes of the body of {command} are not followed by NUL")
         except FramingLost as error:
             self._error = error
             raise
-
-    def _next_frame(self) -> Frame | None:
-        if self._more and not self._join():
-            return None
-        head = self._head
-        if head is None:
-            head = self._next_head()
-            if head is None:
-                return None
-        command, headers, offset, length = head
-        data = self._data
-        start = self._at + offset
-        if length >= 0:
-            end = start + length
-            if end >= len(data):
-                self._head = head
-                self._wanted = offset + length + 1
-                return None
-            if data[end]:
-                self.receipt = headers.get("receipt")
-                raise FramingLost(f"the {length} bytes of the body of {command} are not followed by NUL")
-        else:
-            end = data.find(b"\0", start)
-            if (end if end >= 0 else len(data)) - start > self._limits.body_bytes_max:
-                raise self._body_too_large(command, headers)
-            if end < 0:
-                self._head = head
-                self._needle = True
-                return None
         self._head = None
         self._wanted = 0
         self._at = end + 1
         return Frame(command, headers, data[start:end])
+
+    def _wait_for_body(self, head: tuple[str, dict[str, str], int, int]) -> None:
+        command, headers, offset, length = head
+        self._head = head
+        if length >= 0:
+            self._wanted = offset + length + 1
+        elif self.buffered_bytes - offset > self._body_bytes_max:
+            raise self._body_too_large(command, headers)
+        else:
+            self._needle = True
 
     def _join(self) -> bool:
         """Make one piece of all that came; False where it is known not to be enough yet."""
         if self.buffered_bytes < self._wanted:
             return False
         if self._needle:
-            limit = self._limits.header_bytes_max
+            limit = self._header_bytes_max
             if self._head is not None:
-                limit = self._head[2] + self._limits.body_bytes_max
+                limit = self._head[2] + self._body_bytes_max
             if self.buffered_bytes <= limit:
                 return False
             self._needle = False
@@ -202,7 +203,7 @@ class Decoder:
 
     def _next_head(self) -> tuple[str, dict[str, str], int, int] | None:
         """Command, headers, where from _at the body begins, and its length (-1: up to the first NUL)."""
-        data, at, limits = self._data, self._at, self._limits
+        data, at = self._data, self._at
         size = len(data)
         while at < size and data[at] in b"\r\n":
             at += 1
@@ -220,14 +221,14 @@ class Decoder:
             elif end < 0:
                 if b"\0" in head:
                     raise FramingLost("a frame ended before the empty line that ends its headers")
-                if len(head) > limits.header_bytes_max:
+                if len(head) > self._header_bytes_max:
                     raise self._head_too_large()
                 self._needle = True
                 return None
             head = head.removesuffix(b"\r").replace(b"\r\n", b"\n")
         if b"\0" in head:
             raise FramingLost("a frame ended before the empty line that ends its headers")
-        if len(head) > limits.header_bytes_max:
+        if len(head) > self._header_bytes_max:
             raise self._head_too_large()
         command, headers = self._headers(head)
         length = -1
@@ -237,30 +238,30 @@ class Decoder:
                 self.receipt = headers.get("receipt")
                 raise FramingLost(f"content-length: {stated[:80]!r} is not a number of bytes")
             # Twenty digits hold any length there is; more of them would only cost time.
-            length = int(stated) if len(stated) <= 20 else limits.body_bytes_max + 1
-            if length > limits.body_bytes_max:
+            length = int(stated) if len(stated) <= 20 else self._body_bytes_max + 1
+            if length > self._body_bytes_max:
                 raise self._body_too_large(command, headers)
         return command, headers, offset, length
 
     def _headers(self, head: bytes) -> tuple[str, dict[str, str]]:
-        limits = self._limits
         try:
-            command, *lines = head.decode().split("\n")
+            lines = head.decode().split("\n")
         except UnicodeDecodeError:
             raise FramingLost("the headers are not UTF-8") from None
-        if len(lines) > limits.headers_max:
-            text = f"the frame has {len(lines)} headers, at most {limits.headers_max} are taken"
+        command = lines.pop(0)
+        if len(lines) > self._headers_max:
+            text = f"the frame has {len(lines)} headers, at most {self._headers_max} are taken"
             raise FramingLost(text, Refusal.TOO_MANY)
-        longest = limits.header_line_bytes_max
+        longest = self._header_line_bytes_max
         if len(head) > longest and any(len(line.encode()) > longest for line in lines):
             raise FramingLost(f"a header line has more than {longest} bytes", Refusal.TOO_LARGE)
         headers: dict[str, str] = {}
         for line in lines:
             name, colon, value = line.partition(":")
-            if name not in headers:
-                headers[name] = value
             if not colon:
                 raise FramingLost(f"the header line {line[:80]!r} has no colon")
+            if name not in headers:
+                headers[name] = value
         version = self.version
         if version == "1.0":
             if b" " in head:
@@ -274,10 +275,10 @@ class Decoder:
         return command, headers
 
     def _head_too_large(self) -> FramingLost:
-        text = f"the headers have more than {self._limits.header_bytes_max} bytes"
+        text = f"the headers have more than {self._header_bytes_max} bytes"
         return FramingLost(text, Refusal.TOO_LARGE)
 
     def _body_too_large(self, command: str, headers: dict[str, str]) -> FramingLost:
         self.receipt = headers.get("receipt")
-        text = f"the body of {command} has more than {self._limits.body_bytes_max} bytes"
+        text = f"the body of {command} has more than {self._body_bytes_max} bytes"
         return FramingLost(text, Refusal.TOO_LARGE)

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import Any, Final, Literal
 from urllib.parse import quote, unquote
 
+from plugins.stomp.codec import Version, escape, escape_name
 from plugins.stomp.destinations import REPLY_PREFIX, Destination
 from routing.errors import HeaderRefusal
 from routing.headers import is_header_name, is_reserved, parse_headers, write_seconds
@@ -165,50 +166,48 @@ def _carried(name: str, value: str) -> tuple[str, str]:
     return CARRIER, f"{quote(name, _READABLE)}:{quote(value, _READABLE)}"
 
 
-def write_message(message: Message) -> list[tuple[str, str]]:
-    """The headers of MESSAGE that are the same for every subscriber, without content-length.
+def write_message(message: Message, version: Version) -> list[str]:
+    """The header lines of MESSAGE that are the same for every subscriber, without content-length.
 
     A timeout is not among them, unless it is INFINITE: what is left of it differs with each delivery.
     """
-    out: list[tuple[str, str]] = [("smuid", message.smuid), ("account", message.account)]
+    colon = ":" if version == "1.0" else "\\c"
+    out = [f"smuid:{message.smuid.replace(':', colon)}", f"account:{message.account.replace(':', colon)}"]
     if message.created:
-        out.append(("created", message.created))
+        out.append(f"created:{message.created.replace(':', colon)}")
     if message.hops:
-        out.append(("hops", ",".join(message.hops)))
-    if message.guarantee:
-        out.append(("persistent", "true"))
-    else:
-        out.append(("guarantee", "NO"))
+        out.append(f"hops:{','.join(message.hops).replace(':', colon)}")
+    out.append("persistent:true" if message.guarantee else "guarantee:NO")
     if message.priority:
-        out.append(("priority", str(message.priority)))
+        out.append(f"priority:{message.priority}")
     if message.delivery is not None:
-        out.append(("delivery", message.delivery))
+        out.append("delivery:" + message.delivery)
     if message.name is not None:
         charset = f'; charset="{message.charset}"' if message.charset is not None else ""
-        out.append(("name", message.name + charset))
+        out.append(f"name:{escape(message.name + charset, version)}")
     if message.depth:
-        out.append(("depth", str(message.depth)))
+        out.append(f"depth:{message.depth}")
     if message.timeout_s == INFINITE:
-        out.append(("timeout", "INFINITE"))
+        out.append("timeout:INFINITE")
     if message.receipt != "NONE":
-        out.append(("smqp-receipt", message.receipt))
+        out.append("smqp-receipt:" + message.receipt)
     if message.sequence is not None:
-        out.append(("sequence", str(message.sequence)))
+        out.append(f"sequence:{message.sequence}")
     if message.cmuid:
-        out.append(("cmuid", message.cmuid))
+        out.append(f"cmuid:{escape(message.cmuid, version)}")
     if message.mime_version is not None:
-        out.append(("mime-version", message.mime_version))
+        out.append("mime-version:" + message.mime_version)
     if message.reply:
-        out.append(("reply", "YES"))
+        out.append("reply:YES")
         if not any(name == "reply-to" for name, _ in message.others):
-            out.append(("reply-to", REPLY_PREFIX + message.account))
+            out.append(f"reply-to:{escape(REPLY_PREFIX + message.account, version)}")
     for name, value in message.others:
         if name == CARRIER:
             name, value = _uncarried(value)
         elif name == "reply-to" and is_system_topic(value):
             value = REPLY_PREFIX + value
         if name not in _WRITTEN_FIRST:
-            out.append((name, value))
+            out.append(f"{escape_name(name, version)}:{escape(value, version)}")
     return out
 
 

@@ -26,10 +26,9 @@ class Shared:
     def __init__(self, message: Message, version: Version) -> None:
         self.smuid = escape(message.smuid, version)
         section = one_section(message)
-        lines = [
-            f"{escape_name(name, version)}:{escape(value, version)}"
-            for name, value in (*write_message(message), *section.headers)
-        ]
+        lines = write_message(message, version)
+        for name, value in section.headers:
+            lines.append(f"{escape_name(name, version)}:{escape(value, version)}")
         if version == "1.2":
             # The ack header names the delivery, so the message's own id can be its message-id.
             lines.insert(0, "message-id:" + self.smuid)

@@ -1,4 +1,4 @@
-"""A daemon that speaks STOMP, as a process: its site is made in an empty directory, then run in the foreground.
+"""A daemon that speaks STOMP, as a process: its site is made in a new directory, then run in the foreground.
 
     python -m tests.support.stomp_site --port PORT --data DIR [--websocket PORT] [--tls PORT]
 
@@ -47,7 +47,7 @@ def environment(directory: Path) -> dict[str, str]:
 
 def main() -> None:
     """Make the site if need be, and become its daemon."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--websocket", type=int)
