@@ -31,7 +31,7 @@ $stomp = client();
 $stomp->subscribe({ destination => "/queue/$name", ack => 'auto', id => '0' });
 my $frame = $stomp->receive_frame({ timeout => 30 }) or die 'no message';
 print $frame->body, ' redelivered ', $frame->headers->{redelivered}, "\n";
-$stomp->send_transactional({ destination => "/queue/$name", body => join('', map { chr } 0 .. 255) })
+$stomp->send_transactional({ destination => "/queue/$name", bytes_message => 1, body => join('', map { chr } 0 .. 255) })
     or die 'not committed';
 $frame = $stomp->receive_frame({ timeout => 30 }) or die 'no message';
 print 'bytes ', ($frame->body eq join('', map { chr } 0 .. 255) ? 'intact' : 'changed'), "\n";
