@@ -99,6 +99,8 @@ def read_options(
 
     Raises HeaderRefusal.
     """
+    if "selector" in headers:
+        raise HeaderRefusal("selector", headers["selector"], "supported: all of a destination comes")
     name = durable_name(headers, destination) or ""
     visibility = headers.get("visibility")
     return SubscribeOptions(
