@@ -4,13 +4,15 @@ The session is paused, and gets no more messages, while more than `PENDING_BYTES
 end to send them: a slow reader holds up its own subscriptions and costs a bounded amount of memory.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 
 import msgspec
 import trio
 
 from daemon.frontend import Delivered, Ending, Event, SubscribeOptions
+from daemon.transaction import Transaction
 from routing.errors import HeaderRefusal, Refusal
 from routing.headers import write_created
 from routing.message import DeliveryMode, Message
@@ -44,6 +46,7 @@ class BrokerSession:
         self._ended = False
         self._pending_bytes = 0
         self._handed_bytes = 0
+        self._transaction: Transaction | None = None
         self._tokens = self._rate = broker.limits.publish_rate_per_s_max
         self._tokens_at = broker.clock.now()
 
@@ -75,6 +78,9 @@ class BrokerSession:
             broker.check_room()
         if not message.created:
             message = msgspec.structs.replace(message, created=write_created(broker.clock.wall_ms()))
+        if self._transaction is not None:
+            self._transaction.publish(topic, message)
+            return
         self._router.publish(self._consumer, topic, message, self.system_topic, request, broker.clock.now())
         broker.wake()
 
@@ -121,6 +127,9 @@ class BrokerSession:
     def commit(self, numbers: Iterable[int], request: Any = None) -> None:
         """See `daemon.frontend.Session`."""
         self._check_open()
+        if self._transaction is not None:
+            self._transaction.commit(numbers)
+            return
         self._router.commit(self._consumer, numbers, request, self._broker.clock.now())
         self._broker.wake()
 
@@ -129,8 +138,24 @@ class BrokerSession:
     ) -> None:
         """See `daemon.frontend.Session`."""
         self._check_open()
+        if self._transaction is not None:
+            self._transaction.give_back(numbers, reason, delay_s)
+            return
         now = self._broker.clock.now()
         self._router.give_back(self._consumer, numbers, reason, delay_s, request, now)
+        self._broker.wake()
+
+    @contextmanager
+    def transaction(self, request: Any = None) -> Iterator[None]:
+        """See `daemon.frontend.Session`."""
+        self._check_open()
+        assert self._transaction is None, "a transaction inside a transaction"
+        transaction = self._transaction = Transaction(self._router, self._consumer, self.system_topic)
+        try:
+            yield
+        finally:
+            self._transaction = None
+        transaction.carry_out(request, self._broker.clock.now())
         self._broker.wake()
 
     def remove(self, topic: str, smuid: str, request: Any = None) -> None:

@@ -25,6 +25,7 @@ SEQUENCED: Final = 16  # it has a Sequence
 GONE: Final = 32  # finished; still in a queue only because nobody has come past it
 WAITING: Final = 64  # unguaranteed and counted in the memory that such messages may take
 EXPIRED: Final = 128  # its timeout has ended; only those that had received it may finish it
+TOGETHER: Final = 256  # stored with others at once or not at all
 COMMITTED_STATES: Final = ONE | GUARANTEED | STATED | RECEIPT | SEQUENCED
 """The flags that are written to the store."""
 
