@@ -166,6 +166,11 @@ class Broker:
             if (stored := found[entry.id]) is not None
         ]
 
+    @property
+    def topic_count(self) -> int:
+        """See `daemon.frontend.Site`."""
+        return len(self.router.state.topics)
+
     def durable_subscriptions(self, name_prefix: str) -> list[frontend.SubscriptionInfo]:
         """See `daemon.frontend.Site`."""
         return [

@@ -272,6 +272,10 @@ class Site(Protocol):
     def open_session(self, identity: Identity, channel: str, *, protocol: str, remote: str) -> Session:
         """Log an account and channel in. Raises Refusal (too-many, not-available, bad-login if disabled)."""
 
+    @property
+    def topic_count(self) -> int:
+        """Topics that something is known of."""
+
     def durable_subscriptions(self, name_prefix: str) -> list[SubscriptionInfo]:
         """Those whose `name` begins so: for a front end to find its own again after a start."""
 

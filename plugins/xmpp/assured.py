@@ -4,13 +4,11 @@
     deliver(msgId)   published and forgotten, then answered; unknown: answered at once, nothing to do
 
 What is held is on disk, in a system topic that belongs to the sender alone, before `received` is
-answered: a sender that has had it will never send the message again. The publication carries a Cmuid made
-of the msgId, so that a crash between publishing and forgetting does not publish twice.
+answered: a sender that has had it will never send the message again.
 
 Limits are kept for each sender and for all. Source: urn:xmpp:qos, Assured service and Memory attacks.
 """
 
-import hashlib
 from typing import Final, Literal
 from xml.etree.ElementTree import Element
 
@@ -88,9 +86,3 @@ class Assured:
         """Its session ends; what is on disk is read again when it comes back."""
         for msg_id in list(self._senders.get(jid, ())):
             self.forget(jid, msg_id)
-
-
-def cmuid_of(purpose: str, jid: str, msg_id: str) -> str:
-    """A Cmuid that is the same for every repetition."""
-    digest = hashlib.sha256(f"{jid}\0{msg_id}".encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{purpose}-{digest[:48]}"
