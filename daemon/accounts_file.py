@@ -89,6 +89,11 @@ class AccountsEditor:
     def __init__(self, document: tomlkit.TOMLDocument) -> None:
         self._document = document
 
+    @classmethod
+    def parse(cls, text: str) -> "AccountsEditor":
+        """For the text of a file that has been read before, or is new."""
+        return cls(tomlkit.parse(text))
+
     def add(self, name: str, account: Account) -> None:
         """Raises FileExistsError where there is one of this name."""
         tables = self._tables()
@@ -142,7 +147,7 @@ def edit(path: Path) -> Iterator[AccountsEditor]:
     """
     with _alone(path.parent):
         read_accounts(path)
-        editor = AccountsEditor(tomlkit.parse(path.read_text()))
+        editor = AccountsEditor.parse(path.read_text())
         yield editor
         text = editor.text()
         _parse(path, tomlkit.parse(text).unwrap())

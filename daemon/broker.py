@@ -75,14 +75,10 @@ class Broker:
         self._wal_checkpointed = False
         self._maintenance_due = False
         self._load_lock = trio.Lock()
+        self.draining = False
         self._closing = False
         self._idle = True
-        self.router = Router(
-            self.server_name,
-            store.site.boot,
-            router_settings(settings),
-            lambda: (clock.wall_ms(), clock.created()),
-        )
+        self.router = Router(self.server_name, store.site.boot, router_settings(settings), clock.wall_ms)
         self._carrier = Carrier(self.router, self._bodies, hops, clock, store)
         restore = self.router.restore(clock.now())
         store.restore_into(restore, clock.now(), settings.queues.dedupe_window_s)
@@ -103,7 +99,7 @@ class Broker:
         self, identity: frontend.Identity, channel: str, *, protocol: str, remote: str
     ) -> BrokerSession:
         """See `daemon.frontend.Site`."""
-        if self._closing:
+        if self.draining or self._closing:
             raise Refusal(Refusal.NOT_AVAILABLE, "the site is stopping")
         if not self.accounts.enabled(identity.account):
             raise Refusal(Refusal.BAD_LOGIN, "account or password is wrong")
@@ -197,6 +193,9 @@ class Broker:
             await self._work.wait()
             self._work = trio.Event()
             await self._carry_out()
+            if self.draining and not self.router.state.out:
+                for session in list(self._sessions):
+                    session.end(frontend.Ending("draining", "the site is stopping"))
 
     async def _carry_out(self) -> None:
         self._idle = False
@@ -294,8 +293,13 @@ class Broker:
             wall_clock=lambda: self.clock.wall_ms() / 1000,
         )
 
+    def drain(self) -> None:
+        """Refuse whatever is asked from now on, and end each session once what it had asked is answered."""
+        self.draining = True
+        self._work.set()
+
     def stop(self) -> None:
-        """End all sessions; `run` returns once everything they caused is on disk."""
+        """Close all sessions; `run` returns once everything they caused is on disk."""
         self._closing = True
         for session in list(self._sessions):
             self.close_session(session)

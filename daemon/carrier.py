@@ -57,7 +57,7 @@ class Carrier:
             decisions.DiscardSubscription: self._discard_subscription,
             decisions.StoreTopic: self._store_topic,
             decisions.Record: self._record,
-            decisions.Denied: self._denied,
+            decisions.Refused: self._refused,
             decisions.Bury: self._bury,
         }
         self._releases: dict[type, Callable[[Any], None]] = {
@@ -158,6 +158,9 @@ class Carrier:
             smuid=entry.smuid(self._router.state.server),
             topic=entry.topic.name,
             account=d.account,
+            peer=d.peer,
+            depth=d.depth,
+            hops=d.hops,
             subscription=d.subscription.owner if d.subscription is not None else "",
             mode="ONE" if entry.flags & ONE else "ALL",
             attempt=d.attempt,
@@ -169,8 +172,18 @@ class Carrier:
             receipt=d.receipt,
         )
 
-    def _denied(self, d: decisions.Denied) -> None:
-        self._hops.append("denied", topic=d.topic, account=d.publisher, reason=d.reason, size=d.size)
+    def _refused(self, d: decisions.Refused) -> None:
+        self._hops.append(
+            d.event,
+            smuid=d.smuid,
+            topic=d.topic,
+            account=d.publisher,
+            peer=d.peer,
+            depth=d.depth,
+            hops=d.hops,
+            reason=d.reason,
+            size=d.size,
+        )
 
     # -- effects ----------------------------------------------------------------------------------
 

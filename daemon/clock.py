@@ -5,9 +5,7 @@ on through a restart of the daemon: by the machine's own count of seconds since 
 booted since, else by the wall clock, and never backwards. So a message's timeout counts its age.
 """
 
-import math
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -25,9 +23,6 @@ class Clock(Protocol):
 
     def wall_us(self) -> int:
         """Unix time, microseconds."""
-
-    def created(self) -> str:
-        """Now, as the header Created."""
 
     def mark(self) -> tuple[float, float, str, float]:
         """What the store keeps, for `continue_from` after a restart."""
@@ -66,18 +61,7 @@ class SystemClock:
         """Unix time, microseconds."""
         return time.time_ns() // 1_000
 
-    def created(self) -> str:
-        """Now, as the header Created."""
-        return format_created(time.time())
-
     def mark(self) -> tuple[float, float, str, float]:
         """What the store keeps, for the next start to go on from."""
         machine_now = time.clock_gettime(time.CLOCK_BOOTTIME)
         return (machine_now + self._offset, time.time(), self._machine_boot, machine_now)
-
-
-def format_created(wall: float) -> str:
-    """Unix seconds as the date-time of the header Created: UTC, with milliseconds. Source: SMQP CREATED."""
-    whole = math.floor(wall)
-    milliseconds = int((wall - whole) * 1000)
-    return f"{datetime.fromtimestamp(whole, UTC):%Y-%m-%dT%H:%M:%S}.{milliseconds:03d}Z"

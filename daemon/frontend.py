@@ -232,7 +232,7 @@ class Session(Protocol):
         """
 
     def purge(self, topic: str, request: Any = None) -> None:
-        """Remove every message of a topic, wherever it is. Raises Refusal (forbidden)."""
+        """REMOVE every message of a topic, also from subscribers that have it. Raises Refusal (forbidden)."""
 
     def delete_topic(self, topic: str, request: Any = None) -> None:
         """Remove a topic's messages, subscriptions and settings. Raises Refusal (forbidden)."""
@@ -282,7 +282,7 @@ class Site(Protocol):
     async def serve_streams(
         self,
         listen: tuple[str, ...],
-        handler: Callable[[trio.abc.HalfCloseableStream, str], Awaitable[object]],
+        handler: Callable[[trio.abc.Stream, str], Awaitable[object]],
         *,
         socket_name: str,
         tls: bool,

@@ -6,7 +6,7 @@ end to send them: a slow reader holds up its own subscriptions and costs a bound
 
 from collections.abc import Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 
 import msgspec
 import trio
@@ -22,6 +22,7 @@ from daemon.frontend import (
 )
 from daemon.inventory import subscription_info, topic_info
 from routing.errors import HeaderRefusal, Refusal
+from routing.headers import write_created
 from routing.message import DeliveryMode, Message
 from routing.names import check_topic, make_address
 from routing.rights import RIGHTS, Right
@@ -83,7 +84,7 @@ class BrokerSession:
         if message.guarantee:
             broker.check_room()
         if not message.created:
-            message = msgspec.structs.replace(message, created=broker.clock.created())
+            message = msgspec.structs.replace(message, created=write_created(broker.clock.wall_ms()))
         self._router.publish(self._consumer, topic, message, self.system_topic, request, broker.clock.now())
         broker.wake()
 
@@ -214,6 +215,8 @@ class BrokerSession:
     def _check_open(self) -> None:
         if self._ended:
             raise Refusal(Refusal.NOT_AVAILABLE, "the session has ended")
+        if self._broker.draining:
+            raise Refusal(Refusal.NOT_AVAILABLE, "the site is stopping")
 
     # -- events -----------------------------------------------------------------------------------
 
@@ -227,14 +230,14 @@ class BrokerSession:
             self._arrived = trio.Event()
             await self._arrived.wait()
         handed, size = self._next_events()
-        missing = [event for event in handed if isinstance(event, Delivered) and event.stored is None]
+        missing = [event for event in handed if _is_missing(event)]
         if missing:
             await self._broker.load(missing)
         else:
             await trio.lowlevel.cancel_shielded_checkpoint()
         del self._outbox[: len(handed)]
         self._handed_bytes = size
-        return [e for e in handed if not (isinstance(e, Delivered) and e.stored is None)]
+        return [event for event in handed if not _is_missing(event)] if missing else handed
 
     def _next_events(self) -> tuple[list[Event], int]:
         size = 0
@@ -285,3 +288,8 @@ class BrokerSession:
 
 def _cost(event: Event) -> int:
     return event.size + EVENT_BYTES if isinstance(event, Delivered) else EVENT_BYTES
+
+
+def _is_missing(event: Event) -> TypeGuard[Delivered]:
+    """Whether its message is on disk only, or not even there any more."""
+    return isinstance(event, Delivered) and cast("object | None", event.stored) is None

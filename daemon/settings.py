@@ -11,11 +11,11 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
+from routing.names import SERVER_EXPECTED, SERVER_PATTERN
+
 YEAR_S: Final = 366 * 86_400.0
 COUNT_MAX: Final = 2**53
 """Above this, a JSON or TOML reader in another language may round."""
-
-ADDRESS: Final = r"^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(:[1-9][0-9]{0,4})?$"
 
 
 def note(description: str, *examples: str) -> msgspec.Meta:
@@ -46,8 +46,8 @@ class SiteSettings(msgspec.Struct, frozen=True, kw_only=True):
         text(
             "The name of this site, `host` or `host:port`, unique in the federation. It is part of every"
             " Smuid and system topic: do not change it while messages are waiting.",
-            ADDRESS,
-            "a server name, `host` or `host:port`",
+            rf"^{SERVER_PATTERN}$",
+            SERVER_EXPECTED,
         ),
     ]
     state_directory: Annotated[Path, note("Holds the store, the hop log and the lock file.")] = Path("state")
@@ -58,7 +58,7 @@ class SiteSettings(msgspec.Struct, frozen=True, kw_only=True):
         str,
         text(
             "`host:port` that clients are told to go to while this site drains; empty for none.",
-            f"^$|{ADDRESS}",
+            rf"^{SERVER_PATTERN}$|^$",
             "`host:port`, or empty",
         ),
     ] = ""

@@ -32,6 +32,12 @@ def render(settings: Settings, *, all_keys: bool = False) -> str:
     return "\n".join(tables)
 
 
+def render_commented(name: str, settings: msgspec.Struct) -> str:
+    """A table as a comment: to be enabled by taking away the `# ` before its name and what is needed."""
+    lines = _table(name, settings, all_keys=False).splitlines()
+    return "\n".join(f"# {line}" if line and not line.startswith("#") else line for line in lines) + "\n"
+
+
 def _table(name: str, settings: msgspec.Struct, all_keys: bool) -> str:
     kind = inspect.type_info(type(settings))
     assert isinstance(kind, inspect.StructType)

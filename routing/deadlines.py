@@ -1,7 +1,8 @@
 """When messages expire: deadlines gathered into slots, so that a million of them cost a list each few.
 
 A slot is as wide as a thousandth of the time that is left (never under a millisecond): an expiry is
-late by at most that. `inf` is no deadline and is not kept.
+late by at most that. `inf` is no deadline and is not kept. Most messages are finished long before they
+expire; so that those do not stay here until then, they are swept out once they are half of what is here.
 """
 
 import heapq
@@ -12,14 +13,18 @@ from routing.queue import GONE, Entry
 
 SLOT_SHARE: Final = 1024
 SLOT_MIN_S: Final = 1 / 1024
+SWEEP_MIN: Final = 10_000
+"""Finished entries that are worth a sweep."""
 
 
 class Deadlines:
     """Entries by the time at which they expire."""
 
-    __slots__ = ("_slots", "_times")
+    __slots__ = ("_count", "_gone", "_slots", "_times")
 
     def __init__(self) -> None:
+        self._count = 0
+        self._gone = 0
         self._slots: dict[float, list[Entry]] = {}
         self._times: list[float] = []
 
@@ -36,12 +41,31 @@ class Deadlines:
             entries = self._slots[slot] = []
             heapq.heappush(self._times, slot)
         entries.append(entry)
+        self._count += 1
+
+    def forget(self) -> None:
+        """Note that one entry in here has become GONE."""
+        self._gone += 1
+        if self._gone < SWEEP_MIN or self._gone * 2 < self._count:
+            return
+        slots = {}
+        for slot, entries in self._slots.items():
+            if left := [entry for entry in entries if not entry.flags & GONE]:
+                slots[slot] = left
+        self._slots = slots
+        self._times = sorted(slots)
+        self._count = sum(map(len, slots.values()))
+        self._gone = 0
 
     def expired(self, now: float) -> list[Entry]:
         """Take out all entries whose slot has ended and that are not finished already."""
         out: list[Entry] = []
         while self._times and self._times[0] <= now:
-            out += [e for e in self._slots.pop(heapq.heappop(self._times)) if not e.flags & GONE]
+            entries = self._slots.pop(heapq.heappop(self._times))
+            waiting = [entry for entry in entries if not entry.flags & GONE]
+            self._count -= len(entries)
+            self._gone -= len(entries) - len(waiting)
+            out += waiting
         return out
 
     def next(self) -> float:

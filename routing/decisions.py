@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from routing.errors import Refusal
+from routing.federation.decisions import FederationDecision
 from routing.hops import Event
 from routing.message import Message
 from routing.queue import Entry
@@ -21,11 +22,14 @@ class StoreMessage(msgspec.Struct, gc=False):
 
     Attributes:
         receipt_due: subscriptions that a receipt will speak of, its Y.
+        cause: the id of the message of which this one, the server's own, tells (a receipt, a dead letter); it
+            is refused with that one, and else stored later. 0 for none.
     """
 
     entry: Entry
     message: Message
     receipt_due: int
+    cause: int = 0
 
 
 class KeepMessage(msgspec.Struct, gc=False):
@@ -160,19 +164,27 @@ class Record(msgspec.Struct, gc=False):
     entry: Entry
     subscription: Subscription | None = None
     account: str = ""
+    peer: str = ""
+    depth: int = 0
+    hops: tuple[str, ...] = ()
     attempt: int = 0
     final: bool = False
     reason: str = ""
     receipt: str = ""
 
 
-class Denied(msgspec.Struct, gc=False):
-    """Write a record about a message that was refused and of which no copy was made."""
+class Refused(msgspec.Struct, gc=False):
+    """Write a record about a message of which no copy was made."""
 
+    event: Literal["denied", "duplicate", "loop"]
     topic: str
     publisher: str
     reason: str
     size: int
+    smuid: str = ""
+    peer: str = ""
+    depth: int = 0
+    hops: tuple[str, ...] = ()
 
 
 Decision = (
@@ -193,5 +205,6 @@ Decision = (
     | Detach
     | Bury
     | Record
-    | Denied
+    | Refused
+    | FederationDecision
 )

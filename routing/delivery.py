@@ -26,13 +26,16 @@ from routing.decisions import (
     Withdraw,
 )
 from routing.errors import Refusal
-from routing.queue import GONE, GUARANTEED, ONE, RECEIPT, STATED, WAITING, Entry
+from routing.queue import EXPIRED, GONE, GUARANTEED, ONE, RECEIPT, STATED, WAITING, Entry
 from routing.receipts import Receipts
 from routing.state import SiteState
 from routing.subscription import Consumer, Lock, Subscription
 
 RETRY_FIRST_S: Final = 0.1
 RETRY_MAX_S: Final = 30.0
+RETRY_DOUBLINGS_MAX: Final = 16
+DELAY_MAX_S: Final = 86_400.0
+"""The longest that a client may have a message that it gives back wait."""
 
 
 class Deliveries:
@@ -41,6 +44,8 @@ class Deliveries:
     def __init__(self, state: SiteState, receipts: Receipts) -> None:
         self._state = state
         self._receipts = receipts
+        self._hungry: list[Subscription] = []
+        self._feeding = False
 
     # -- to the subscriber ------------------------------------------------------------------------
 
@@ -50,12 +55,14 @@ class Deliveries:
         takers = topic.takers
         while takers:
             subscription = takers[0]
-            if not subscription.ready:
+            if not (subscription.ready and subscription.accepts_one):
                 takers.popleft()
                 subscription.offered = False
                 continue
             takers.rotate(-1)
             self._assign(subscription, entry, now)
+            return
+        if self._state.hand_over(entry):
             return
         topic.shared.push_back(entry) if topic.attempts.get(entry.id) else topic.shared.push(entry)
         self.count_waiting(entry)
@@ -66,6 +73,7 @@ class Deliveries:
         if order is None or (key := self._state.sequenced.get(entry.id)) is None:
             self._enqueue(subscription, entry, now)
             return
+        self.count_waiting(entry)
         for each in order.arrived(entry, *key, now):
             self._enqueue(subscription, each, now)
         self._watch_order(subscription)
@@ -79,6 +87,8 @@ class Deliveries:
             self._state.wake_at = min(self._state.wake_at, release_at)
 
     def _enqueue(self, subscription: Subscription, entry: Entry, now: float) -> None:
+        if entry.flags & (GONE | EXPIRED):
+            return
         if subscription.ready and not subscription.queue:
             self._assign(subscription, entry, now)
         else:
@@ -92,10 +102,12 @@ class Deliveries:
             return
         entry.flags |= WAITING
         state.unguaranteed[entry.id] = entry
-        state.unguaranteed_bytes += entry.size
+        state.unguaranteed_bytes += state.memory_bytes(entry)
         while state.unguaranteed_bytes > state.settings.unguaranteed_bytes_max:
             oldest = next(iter(state.unguaranteed.values()))
             state.dropped += 1
+            if oldest.flags & RECEIPT:
+                self._receipts.close(oldest)
             state.finish(oldest, "dropped", "unguaranteed, and memory for such messages is full")
 
     def pump(self, subscription: Subscription, now: float) -> None:
@@ -173,7 +185,8 @@ class Deliveries:
                 lock.received = True
                 subscription = lock.subscription
                 subscription.received[lock.entry.id] = lock
-                state.out.append(MarkReceived(lock.entry.id, subscription.id))
+                if subscription.options.durable:
+                    state.out.append(MarkReceived(lock.entry.id, subscription.id))
         state.out.append(Answer(consumer, request, _lost(lost)))
 
     def commit(self, consumer: Consumer, numbers: Iterable[int], request: Any, now: float) -> None:
@@ -194,7 +207,6 @@ class Deliveries:
             self._complete(lock.entry, subscription, "committed", lock.attempt)
         self._state.out.append(Answer(consumer, request, _lost(lost)))
         for subscription in freed.values():
-            subscription.used_at = now
             self.pump(subscription, now)
 
     def _complete(
@@ -209,8 +221,10 @@ class Deliveries:
             self._receipts.progress(entry, subscription, has_it=event == "committed")
         if last:
             state.discard(entry)
-        else:
-            state.out.append(MarkDone(entry.id, subscription.id, event == "committed"))
+        elif subscription.options.durable or entry.flags & RECEIPT:
+            # another start would not know a subscription that ends with its session
+            has_it = event == "committed" and not subscription.joined_after(entry)
+            state.out.append(MarkDone(entry.id, subscription.id, has_it))
 
     def give_back(
         self,
@@ -246,6 +260,9 @@ class Deliveries:
         if entry.flags & GONE:
             return
         state.out.append(Record("returned", entry, subscription, attempt=lock.attempt, reason=reason))
+        if entry.flags & EXPIRED:
+            self._expire_returned(lock)
+            return
         if lock.attempt >= state.settings.max_deliveries and not entry.topic.is_dead_letter:
             state.out.append(Bury(entry, subscription, lock.attempt, reason))
             return
@@ -254,14 +271,25 @@ class Deliveries:
             state.out.append(MarkReturned(entry.id, 0, lock.attempt))
         else:
             subscription.attempts[entry.id] = lock.attempt
-            state.out.append(MarkReturned(entry.id, subscription.id, lock.attempt))
+            if subscription.options.durable:
+                state.out.append(MarkReturned(entry.id, subscription.id, lock.attempt))
         if lock.attempt > 1 and self._is_only_taker(lock):
             # a growing pause, or one bad message would be delivered in circles
-            delay_s = max(delay_s, min(RETRY_FIRST_S * 2.0 ** (lock.attempt - 2), RETRY_MAX_S))
+            doublings = min(lock.attempt - 2, RETRY_DOUBLINGS_MAX)
+            delay_s = max(delay_s, min(RETRY_FIRST_S * 2.0**doublings, RETRY_MAX_S))
         if delay_s > 0:
-            state.park(lock, now + delay_s)
+            state.park(lock, now + min(delay_s, DELAY_MAX_S))
         else:
             self._offer_again(lock, now)
+
+    def _expire_returned(self, lock: Lock) -> None:
+        """Its timeout ended while it was received, and it was not finished: nobody else gets it."""
+        entry, subscription = lock.entry, lock.subscription
+        entry.due -= 1
+        if entry.due <= 0:
+            self._state.finish(entry, "expired")
+        elif subscription.options.durable:
+            self._state.out.append(MarkReturned(entry.id, subscription.id, lock.attempt))
 
     def _is_only_taker(self, lock: Lock) -> bool:
         if not lock.entry.flags & ONE:
@@ -324,6 +352,8 @@ class Deliveries:
                 state.out.append(Withdraw(subscription.consumer, lock.number, lock.entry, "lock-timeout"))
             for lock in late:
                 self.take_back(lock, "lock timed out", now)
+            if late:
+                self.pump(subscription, now)
         while state.delayed and state.delayed[0][0] <= now:
             self._offer_again(heapq.heappop(state.delayed)[2], now)
         for subscription in list(state.ordering.values()):
@@ -336,9 +366,13 @@ class Deliveries:
 
     def expire(self, entry: Entry, now: float) -> None:
         """A message's timeout has ended; what a subscriber has already received is left to it."""
+        if entry.flags & (GONE | EXPIRED):
+            return
         holders = self.holders(entry)
         if any(lock.received for lock in holders):
-            entry.flags &= ~STATED
+            if entry.flags & RECEIPT:
+                self._receipts.close(entry)
+            entry.flags = entry.flags & ~STATED | EXPIRED
             entry.due = sum(lock.received for lock in holders)
             entry.topic.kept.pop(entry.id, None)
             self._take_away([lock for lock in holders if not lock.received], "expired", now)
@@ -367,8 +401,14 @@ class Deliveries:
             consumer = lock.subscription.consumer
             if consumer is not None and consumer.locks.pop(lock.number, None) is not None:
                 self._state.out.append(Withdraw(consumer, lock.number, lock.entry, reason))
-        for lock in holders:
-            self.pump(lock.subscription, now)
+        # what is pumped may find more that has expired: a list, since a chain of it can be long
+        self._hungry += [lock.subscription for lock in holders]
+        if self._feeding:
+            return
+        self._feeding = True
+        while self._hungry:
+            self.pump(self._hungry.pop(), now)
+        self._feeding = False
 
     def _take_from(self, lock: Lock) -> None:
         if lock.received:
@@ -387,8 +427,7 @@ class Deliveries:
 
     def buried(self, bury: Bury) -> None:
         """A copy for the dead-letter topic has been published: this subscription is done with it."""
-        if not bury.entry.flags & GONE:
-            self._complete(bury.entry, bury.subscription, "dead", bury.attempts, bury.reason)
+        self._complete(bury.entry, bury.subscription, "dead", bury.attempts, bury.reason)
 
 
 def _lost(numbers: list[int]) -> Refusal | None:

@@ -73,12 +73,13 @@ class FrameReader:
     """Cuts bytes into frames, however they are split: `feed`, then `take` until it returns None.
 
     `refused` is what could be read of the frame that `take` last refused: its command, its arguments and
-    those of its headers that could be read, so that an answer can say which one it was.
+    those of its headers that could be read, so that an answer can say which one it was. `limits` may be
+    changed between two calls, as after a login.
     """
 
     def __init__(self, limits: FrameLimits) -> None:
         self.refused = Frame("")
-        self._limits = limits
+        self.limits = limits
         self._data = b""
         self._position = 0  # of the first byte not yet read
         self._scanned = 0  # no empty line ends before here
@@ -144,13 +145,13 @@ class FrameReader:
         """Where the empty line after the head at `_position` begins; -1 where it has not come."""
         data, position = self._data, self._position
         end = data.find(b"\r\n\r\n", max(position, self._scanned))
-        if (len(data) - 3 if end < 0 else end) - position > self._limits.header_bytes_max:
+        if (len(data) - 3 if end < 0 else end) - position > self.limits.header_bytes_max:
             raise FramingLost(
-                f"the header lines are longer than {self._limits.header_bytes_max} bytes", Refusal.TOO_LARGE
+                f"the header lines are longer than {self.limits.header_bytes_max} bytes", Refusal.TOO_LARGE
             )
+        if data.find(b"\n\n", max(position, self._scanned), len(data) if end < 0 else end) >= 0:
+            raise FramingLost("lines end with CR LF, not with LF alone")
         if end < 0:
-            if data.find(b"\n\n", max(position, self._scanned)) >= 0:
-                raise FramingLost("lines end with CR LF, not with LF alone")
             self._scanned = max(position, len(data) - 3)
         return end
 
@@ -169,10 +170,10 @@ class FrameReader:
             refusal = Refusal(Refusal.BAD_FRAME, "the start line is not UTF-8 without control characters")
         command, _, arguments = lines[0].partition(" ")
         if refusal is None:
-            if len(headers) > self._limits.headers_max:
-                refusal = Refusal(Refusal.TOO_MANY, f"more than {self._limits.headers_max} header lines")
-            elif missing > self._limits.sections_max:
-                refusal = Refusal(Refusal.TOO_MANY, f"more than {self._limits.sections_max} sections")
+            if len(headers) > self.limits.headers_max:
+                refusal = Refusal(Refusal.TOO_MANY, f"more than {self.limits.headers_max} header lines")
+            elif missing > self.limits.sections_max:
+                refusal = Refusal(Refusal.TOO_MANY, f"more than {self.limits.sections_max} sections")
         return _Open(Frame(command.upper(), arguments, headers), missing, refusal)
 
     def _take_sections(self, unfinished: _Open) -> bool:
@@ -186,7 +187,7 @@ class FrameReader:
             except HeaderRefusal as refusal:
                 content_type, length, headers = "", content_length(head), ()
                 unfinished.refusal = unfinished.refusal or refusal
-            bytes_max = self._limits.message_bytes_max
+            bytes_max = self.limits.message_bytes_max
             if unfinished.refusal is None and unfinished.body_bytes + length > bytes_max:
                 unfinished.refusal = Refusal(Refusal.TOO_LARGE, f"the bodies are more than {bytes_max} bytes")
             body_end = end + 4 + length

@@ -13,7 +13,7 @@ Source: SMQP draft, message headers; routing contract 2. Readings of ours are ma
 
 import re
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
@@ -98,6 +98,12 @@ def _read_created(value: str) -> str:
         else:
             return value.strip()
     raise HeaderRefusal("Created", value, _CREATED_EXPECTED)
+
+
+def write_created(unix_ms: int) -> str:
+    """Unix milliseconds as the date-time of the header Created. Source: SMQP CREATED."""
+    seconds, milliseconds = divmod(unix_ms, 1000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{milliseconds:03d}Z"
 
 
 def read_seconds(value: str, header: str = "Timeout") -> float:

@@ -26,15 +26,15 @@ ACCOUNT_CHARACTERS_MAX: Final = 64
 SERVER_NAME_CHARACTERS_MAX: Final = 259  # 253 of a DNS name, a colon, five digits
 
 _PORT = r"(?:6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[1-9][0-9]{0,3})"
-_SERVER = rf"(?:[a-z0-9](?:[a-z0-9._-]{{0,251}}[a-z0-9])?|\[[0-9a-f:.]{{2,45}}\])(?::{_PORT})?"
+SERVER_PATTERN: Final = rf"(?:[a-z0-9](?:[a-z0-9._-]{{0,251}}[a-z0-9])?|\[[0-9a-f:.]{{2,45}}\])(?::{_PORT})?"
 _ACCOUNT = r"[A-Za-z0-9._+-]{1,64}"
 _CHANNEL = r"[A-Za-z0-9._-]{1,64}"
 
-_is_server = re.compile(_SERVER).fullmatch
+_is_server = re.compile(SERVER_PATTERN).fullmatch
 _is_account = re.compile(_ACCOUNT).fullmatch
 _is_channel = re.compile(_CHANNEL).fullmatch
-_address = re.compile(f"({_ACCOUNT}):({_CHANNEL})@({_SERVER})").fullmatch
-_smuid = re.compile(f"({_SERVER})/([0-9a-f]{{12}})-([0-9a-f]{{1,16}})-([0-9a-f]{{1,16}})").fullmatch
+_address = re.compile(f"({_ACCOUNT}):({_CHANNEL})@({SERVER_PATTERN})").fullmatch
+_smuid = re.compile(f"({SERVER_PATTERN})/([0-9a-f]{{12}})-([0-9a-f]{{1,16}})-([0-9a-f]{{1,16}})").fullmatch
 _is_topic = re.compile(r"[^\s\x00-\x1f\x7f-\x9f/*#>]{1,255}").fullmatch
 _is_cmuid = re.compile(r"[^\s\x00-\x1f\x7f-\x9f]{1,255}").fullmatch
 

@@ -16,15 +16,17 @@ import msgspec
 from routing.decisions import (
     Answer,
     Bury,
-    Denied,
     KeepMessage,
     Record,
+    Refused,
     StoreMessage,
     StorePublication,
     StoreTopic,
 )
 from routing.delivery import Deliveries
 from routing.errors import Refusal
+from routing.federation.federation import Federation
+from routing.headers import write_created
 from routing.message import DeliveryMode, Message, Section
 from routing.names import make_address
 from routing.queue import GONE, GUARANTEED, ONE, RECEIPT, SEQUENCED, STATED, Entry
@@ -39,10 +41,13 @@ SERVER_ACCOUNT = "smqpd"
 class Publishing:
     """Accepts messages from clients, and makes those that the server itself sends."""
 
-    def __init__(self, state: SiteState, deliveries: Deliveries, receipts: Receipts) -> None:
+    def __init__(
+        self, state: SiteState, deliveries: Deliveries, receipts: Receipts, federation: Federation
+    ) -> None:
         self._state = state
         self._deliveries = deliveries
         self._receipts = receipts
+        self._federation = federation
         self._own_address = make_address(SERVER_ACCOUNT, "system", state.server)
 
     def publish(
@@ -68,7 +73,8 @@ class Publishing:
         settings = state.settings
         if topic.messages >= settings.queue_messages_max or topic.bytes >= settings.queue_bytes_max:
             text = f"{topic_name} holds as much as it may; try again once messages have been taken from it"
-            state.out.append(Denied(topic_name, publisher, Refusal.QUEUE_FULL, message.size_bytes))
+            denied = Refused("denied", topic_name, publisher, Refusal.QUEUE_FULL, message.size_bytes)
+            state.out.append(denied)
             raise Refusal(Refusal.QUEUE_FULL, text)
         entry = self._accept(topic, message, publisher, now, wall_ms)
         smuid = entry.smuid(state.server)
@@ -107,7 +113,7 @@ class Publishing:
             state.sequenced[entry.id] = (publisher, message.sequence)
         return entry
 
-    def _offer(self, entry: Entry, message: Message, publisher: str, now: float) -> None:
+    def _offer(self, entry: Entry, message: Message, publisher: str, now: float, cause: int = 0) -> None:
         """Hold an accepted message and offer it to whom it is due to."""
         state, topic = self._state, entry.topic
         state.out.append(Record("published", entry, account=publisher))
@@ -118,15 +124,21 @@ class Publishing:
             due = [s for s in topic.subscriptions.values() if s.accepts_all]
             entry.due = len(due)
         state.hold(entry, now)
+        count = entry.due
         stamped = msgspec.structs.replace(message, smuid=entry.smuid(state.server), account=publisher)
-        state.out.append(
-            StoreMessage(entry, stamped, entry.due)
-            if entry.flags & GUARANTEED
-            else KeepMessage(entry, stamped)
-        )
+        if entry.flags & GUARANTEED:
+            state.out.append(StoreMessage(entry, stamped, count, cause))
+        else:
+            state.out.append(KeepMessage(entry, stamped))
+            if message.others:
+                state.header_bytes[entry.id] = sum(len(name) + len(value) for name, value in message.others)
+        counted = bool(entry.flags & RECEIPT)
+        peers = self._federation.published(entry, message.depth, counted=counted)
         if entry.flags & RECEIPT:
             assert message.receipt != "NONE"
-            receipt = Receipt(entry, message.receipt, publisher, message.cmuid, entry.due, 0, entry.due)
+            receipt = Receipt(entry, message.receipt, publisher, message.cmuid, count, 0, count)
+            receipt.children = dict.fromkeys(peers, (0, 0))
+            receipt.waiting = peers
             self._receipts.owe(receipt, now)
         if entry.flags & ONE:
             self._deliveries.offer_to_one(entry, now)
@@ -134,7 +146,7 @@ class Publishing:
         if entry.flags & STATED:
             topic.kept[entry.id] = entry
             self._deliveries.count_waiting(entry)
-        elif not due:
+        elif not entry.due:
             state.finish(entry, "expired", "due to nobody")
             return
         for subscription in due:
@@ -144,13 +156,15 @@ class Publishing:
 
     # -- what the server itself publishes ---------------------------------------------------------
 
-    def publish_own(self, topic_name: str, message: Message, now: float, wall_ms: int) -> None:
-        """Publish a message of the server's own; never refused."""
+    def publish_own(
+        self, topic_name: str, message: Message, now: float, wall_ms: int, cause: int = 0
+    ) -> None:
+        """Publish a message of the server's own; never refused. `cause` is the message that it tells of."""
         topic = self._state.topic(topic_name)
         entry = self._accept(topic, message, self._own_address, now, wall_ms)
-        self._offer(entry, message, self._own_address, now)
+        self._offer(entry, message, self._own_address, now, cause)
 
-    def send_receipt(self, receipt: Receipt, now: float, wall_ms: int, created: str) -> None:
+    def send_receipt(self, receipt: Receipt, now: float, wall_ms: int) -> None:
         """Tell a publisher `X/Y` on its system topic. Source: SMQP RECEIPT."""
         headers = [
             ("Receipt-Smuid", receipt.entry.smuid(self._state.server)),
@@ -159,8 +173,10 @@ class Publishing:
         if receipt.cmuid:
             headers.append(("Receipt-Cmuid", receipt.cmuid))
         body = Section("text/plain", receipt.text.encode())
-        message = Message(name="Receipt", created=created, others=tuple(headers), sections=(body,))
-        self.publish_own(receipt.publisher, message, now, wall_ms)
+        message = Message(
+            name="Receipt", created=write_created(wall_ms), others=tuple(headers), sections=(body,)
+        )
+        self.publish_own(receipt.publisher, message, now, wall_ms, receipt.entry.id)
 
     def bury(self, bury: Bury, message: Message, now: float, wall_ms: int) -> None:
         """Publish a copy of an undeliverable message to the dead-letter topic, with the reason."""
@@ -182,7 +198,7 @@ class Publishing:
             hops=(),
             others=message.others + headers,
         )
-        self.publish_own(dead_letter_topic(topic), dead, now, wall_ms)
+        self.publish_own(dead_letter_topic(topic), dead, now, wall_ms, bury.entry.id)
 
     # -- the topic's own settings -----------------------------------------------------------------
 

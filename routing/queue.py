@@ -25,6 +25,7 @@ RECEIPT: Final = 8  # the publisher asked for a receipt that is still owed
 SEQUENCED: Final = 16  # it has a Sequence
 GONE: Final = 32  # finished; still in a queue only because nobody has come past it
 WAITING: Final = 64  # unguaranteed and counted in the memory that such messages may take
+EXPIRED: Final = 128  # its timeout has ended; only those that had received it may finish it
 COMMITTED_STATES: Final = ONE | GUARANTEED | STATED | RECEIPT | SEQUENCED
 """The flags that are written to the store."""
 
@@ -125,6 +126,17 @@ class PriorityQueue:
             first = bisect_right(lane, id, key=_id)
             out += (entry for entry in islice(lane, first, first + count) if not entry.flags & GONE)
         return out
+
+    def take(self, entry: Entry) -> bool:
+        """Take an entry out of the middle; False if it is not here."""
+        lane = self._lanes.get(entry.priority)
+        if lane is None:
+            return False
+        try:
+            lane.remove(entry)
+        except ValueError:
+            return False
+        return True
 
     def forget(self) -> None:
         """Note that one entry in here has become GONE; once half have, they are swept out."""

@@ -13,7 +13,8 @@ from typing import Literal
 import msgspec
 
 from routing.decisions import MarkReceipted, Record
-from routing.queue import GUARANTEED, ONE, RECEIPT, Entry
+from routing.federation.decisions import TellReceipt
+from routing.queue import GUARANTEED, RECEIPT, Entry
 from routing.state import SiteState
 from routing.subscription import Subscription
 
@@ -22,9 +23,13 @@ class Receipt(msgspec.Struct):
     """A receipt that is owed.
 
     Attributes:
-        due: Y.
-        have: X.
-        open: subscriptions of Y that may still come to have it.
+        due: Y of this site.
+        have: X of this site.
+        open: subscriptions of `due` that may still come to have it.
+        parent: the peer that the message came from and that is told; "" where the publisher is here.
+        children: (Y, X) of each peer that the message went to, as it last said.
+        waiting: those of them that have not said their last.
+        told: what the parent was told last.
     """
 
     entry: Entry
@@ -34,11 +39,22 @@ class Receipt(msgspec.Struct):
     due: int
     have: int
     open: int
+    parent: str = ""
+    children: dict[str, tuple[int, int]] = {}
+    waiting: set[str] = set()
+    told: tuple[int, int] = (0, 0)
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """(Y, X) of this site and all that it was sent on to."""
+        due = self.due + sum(due for due, _ in self.children.values())
+        return due, self.have + sum(have for _, have in self.children.values())
 
     @property
     def text(self) -> str:
         """What the publisher is told."""
-        return f"{self.have}/{self.due}"
+        due, have = self.counts
+        return f"{have}/{due}"
 
 
 class Receipts:
@@ -65,11 +81,40 @@ class Receipts:
         receipt = self._owed.get(entry.id)
         if receipt is None:
             return
-        joined_late = not entry.flags & ONE and subscription.since >= entry.id
-        if joined_late or not receipt.open:
+        if subscription.joined_after(entry) or not receipt.open:
             return
         receipt.open -= 1
         receipt.have += has_it
+        self._check(receipt)
+
+    def owed(self, entry: Entry) -> Receipt | None:
+        """The receipt that is still owed for a message."""
+        return self._owed.get(entry.id)
+
+    def handing(self, entry: Entry, peer: str) -> None:
+        """A message of mode ONE is being handed to a peer, which from now on speaks for it."""
+        receipt = self._owed.get(entry.id)
+        if receipt is not None:
+            receipt.due = receipt.open = 0
+            receipt.children[peer] = (1, 0)
+            receipt.waiting.add(peer)
+
+    def kept(self, entry: Entry, peer: str) -> None:
+        """The peer did not take it."""
+        receipt = self._owed.get(entry.id)
+        if receipt is not None:
+            receipt.due = receipt.open = 1
+            receipt.children.pop(peer, None)
+            receipt.waiting.discard(peer)
+
+    def heard(self, entry_id: int, peer: str, due: int, have: int, *, closed: bool) -> None:
+        """A peer that the message went to says how many have it there and beyond."""
+        receipt = self._owed.get(entry_id)
+        if receipt is None or peer not in receipt.children:
+            return
+        receipt.children[peer] = (due, have)
+        if closed:
+            receipt.waiting.discard(peer)
         self._check(receipt)
 
     def close(self, entry: Entry) -> None:
@@ -78,10 +123,18 @@ class Receipts:
         if receipt is None:
             return
         entry.flags &= ~RECEIPT
-        self._state.out.append(Record("receipt", entry, receipt=receipt.text))
         if entry.flags & GUARANTEED:
             self._state.out.append(MarkReceipted(entry.id))
+        if receipt.parent:
+            self._tell_parent(receipt, closed=True)
+            return
+        self._state.out.append(Record("receipt", entry, receipt=receipt.text))
         self._send(receipt)
+
+    def _tell_parent(self, receipt: Receipt, *, closed: bool) -> None:
+        due, have = receipt.told = receipt.counts
+        smuid = receipt.entry.smuid(self._state.server)
+        self._state.out.append(TellReceipt(receipt.parent, smuid, due, have, closed))
 
     def withdraw(self, entry: Entry) -> None:
         """The message did not come true: nothing is owed."""
@@ -99,5 +152,8 @@ class Receipts:
         return self._ends[0][0] if self._ends else math.inf
 
     def _check(self, receipt: Receipt) -> None:
-        if not receipt.open or (receipt.mode == "ONE" and receipt.have):
+        due, have = receipt.counts
+        if not (receipt.open or receipt.waiting) or (receipt.mode == "ONE" and have):
             self.close(receipt.entry)
+        elif receipt.parent and (due, have) != receipt.told:
+            self._tell_parent(receipt, closed=False)

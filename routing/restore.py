@@ -58,6 +58,7 @@ class Restore:
         self._receipts = receipts
         self._now = now
         self._unneeded: list[Entry] = []
+        self._owed: list[Receipt] = []
 
     def topic(self, name: str, mode: DeliveryMode | None, timeout_s: float | None) -> None:
         """A topic with settings of its own."""
@@ -70,7 +71,6 @@ class Restore:
         """A durable subscription."""
         topic = self._state.topic(topic_name)
         self._subscribing.enter(Subscription(id, topic, owner, options, since, used_at))
-        self._state.subscription_counter = max(self._state.subscription_counter, id)
 
     def publication(self, publisher: str, cmuid: str, smuid: str, at: float) -> None:
         """A Cmuid that is still within the window."""
@@ -83,11 +83,11 @@ class Restore:
         entry = Entry(row.id, topic, row.origin, row.priority, row.size, row.flags, 0, row.deadline)
         if row.flags & SEQUENCED:
             state.sequenced[entry.id] = (row.publisher, row.sequence)
+        open_ = entry.due = 1
         if row.flags & ONE:
-            entry.due = 1
             self._wait_for_one(entry, marks)
         else:
-            self._wait_for_all(entry, {mark.subscription_id: mark for mark in marks} if marks else {})
+            open_ = self._wait_for_all(entry, {mark.subscription_id: mark for mark in marks} if marks else {})
         state.hold(entry, self._now)
         if entry.flags & STATED and not entry.flags & ONE:
             topic.kept[entry.id] = entry
@@ -95,10 +95,8 @@ class Restore:
             self._unneeded.append(entry)
         if row.flags & RECEIPT:
             have = sum(mark.has_it for mark in marks)
-            # owed before the restart: only subscriptions of that time count
-            open_ = min(entry.due, row.receipt_due - have)
             receipt = Receipt(entry, row.receipt_mode, row.publisher, row.cmuid, row.receipt_due, have, open_)
-            self._receipts.owe(receipt, self._now)
+            self._owed.append(receipt)
 
     def _wait_for_one(self, entry: Entry, marks: list[StoredMark]) -> None:
         holder = None
@@ -113,25 +111,28 @@ class Restore:
             attempt = entry.topic.attempts.get(entry.id, 0) + 1
             holder.received[entry.id] = Lock(0, entry, holder, attempt, 0.0, received=True)
 
-    def _wait_for_all(self, entry: Entry, marks: dict[int, StoredMark]) -> None:
+    def _wait_for_all(self, entry: Entry, marks: dict[int, StoredMark]) -> int:
+        """How many of those that a receipt speaks of may still come to have it."""
+        entry.due = late = 0
         for subscription in entry.topic.subscriptions.values():
             if not subscription.accepts_all or (subscription.since >= entry.id and not entry.flags & STATED):
                 continue
             mark = marks.get(subscription.id)
+            if mark is not None and mark.done:
+                continue
+            entry.due += 1
+            late += subscription.since >= entry.id
             if mark is None:
-                entry.due += 1
                 self._enqueue(subscription, entry)
                 continue
             if mark.attempts:
                 subscription.attempts[entry.id] = mark.attempts
-            if mark.done:
-                continue
-            entry.due += 1
             if mark.received:
                 lock = Lock(0, entry, subscription, mark.attempts + 1, 0.0, received=True)
                 subscription.received[entry.id] = lock
             else:
                 self._enqueue(subscription, entry)
+        return entry.due - late
 
     def _enqueue(self, subscription: Subscription, entry: Entry) -> None:
         key = self._state.sequenced.get(entry.id) if subscription.order is not None else None
@@ -144,7 +145,9 @@ class Restore:
             self._state.ordering[subscription.id] = subscription
 
     def end(self) -> None:
-        """All rows have been given: end what the restart has made unneeded."""
+        """All rows have been given: tell what receipts are known, end what the restart has made unneeded."""
+        for receipt in self._owed:
+            self._receipts.owe(receipt, self._now)
         for entry in self._unneeded:
             if not entry.flags & GONE:
                 self._state.finish(entry, "expired", "due to nobody any more")

@@ -1,9 +1,7 @@
 """Who may do what with which topic.
 
-An account holds, for each right, patterns of topics. A pattern is a topic name in which a level may be
-`*` (any one level) and the last may be `#` (any rest, also none): `orders.#` covers `orders`,
-`orders.new` and `orders.eu.new`; `*.new` covers `orders.new` only. Nothing is allowed that no pattern
-allows, with the exception of system topics (`account:channel@host`), which belong to their account:
+An account holds, for each right, patterns of topics (see `routing.names`). Nothing is allowed that no
+pattern allows, with the exception of system topics (`account:channel@host`), which belong to their account:
 
     publish      every account, so that replies and receipts find their way
     subscribe    the account itself, at its own server; a pattern never opens it to others
@@ -13,25 +11,19 @@ allows, with the exception of system topics (`account:channel@host`), which belo
 The answer is needed for every message, so it is remembered for each account, right and topic.
 """
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final, Literal, get_args
 
 import msgspec
+
+from routing.errors import Refusal
+from routing.names import check_pattern, is_system_topic, parse_address, topic_matches
 
 Right = Literal["publish", "subscribe", "remove", "administer"]
 RIGHTS: Final[tuple[Right, ...]] = get_args(Right)
 
 CACHE_ENTRIES_MAX: Final = 16_384
 """Answers remembered for a whole site, about 4 MB; when full it starts anew."""
-
-PATTERN_BYTES_MAX: Final = 255
-"""As for the topics themselves."""
-
-_LEVEL: Final = re.compile(r"[^\s/*#>.\x00-\x1f\x7f-\x9f]*")
-_SYSTEM_TOPIC: Final = re.compile(
-    r"([A-Za-z0-9._+-]{1,64}):[A-Za-z0-9._-]{1,64}@([A-Za-z0-9.-]+(?::[0-9]+)?)"
-)
 
 
 class Rights(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +36,14 @@ class Rights(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for right in RIGHTS:
-            compile_patterns(getattr(self, right))
+            for pattern in getattr(self, right):
+                try:
+                    check_pattern(pattern)
+                except Refusal as refusal:
+                    raise ValueError(refusal.text) from None
+
+
+EVERYTHING: Final = Rights(publish=("#",), subscribe=("#",), remove=("#",), administer=("#",))
 
 
 class RightsTable:
@@ -56,7 +55,7 @@ class RightsTable:
     def __init__(self, server_name: str, accounts: Mapping[str, Rights]) -> None:
         self._server_name = server_name
         self._patterns = {
-            (account, right): compile_patterns(getattr(rights, right))
+            (account, right): getattr(rights, right)
             for account, rights in accounts.items()
             for right in RIGHTS
         }
@@ -74,43 +73,14 @@ class RightsTable:
         return answer
 
     def _decide(self, account: str, right: Right, topic: str) -> bool:
-        pattern = self._patterns.get((account, right))
-        if pattern is None:
+        patterns = self._patterns.get((account, right))
+        if patterns is None:
             return False
-        system = _SYSTEM_TOPIC.fullmatch(topic)
-        if system and right == "publish":
-            return True
-        if system and right != "administer":
-            own = system[1] == account and system[2] == self._server_name
-            if own or right == "subscribe":
-                return own
-        return pattern.fullmatch(topic) is not None
-
-
-def compile_patterns(patterns: Iterable[str]) -> re.Pattern[str]:
-    """One expression whose `fullmatch` says whether any of the patterns covers a topic.
-
-    Raises ValueError naming the pattern that is none.
-    """
-    return re.compile("|".join(_expression(pattern) for pattern in patterns) or r"(?!)")
-
-
-def _expression(pattern: str) -> str:
-    if not pattern or len(pattern.encode()) > PATTERN_BYTES_MAX:
-        raise ValueError(f"a topic pattern has 1 to {PATTERN_BYTES_MAX} bytes, not {len(pattern.encode())}")
-    if pattern == "#":
-        return r".+"
-    levels = pattern.split(".")
-    rest = levels[-1] == "#"
-    parts = []
-    for level in levels[:-1] if rest else levels:
-        if level == "*":
-            parts.append(r"[^.]*")
-        elif _LEVEL.fullmatch(level):
-            parts.append(re.escape(level))
-        else:
-            raise ValueError(f"{pattern!r} is no topic pattern: a level is a name, `*`, or a last `#`")
-    return r"\.".join(parts) + (r"(?:\..*)?" if rest else "")
-
-
-EVERYTHING: Final = Rights(publish=("#",), subscribe=("#",), remove=("#",), administer=("#",))
+        if right != "administer" and is_system_topic(topic):
+            owner = parse_address(topic)
+            own = owner.account == account and owner.server == self._server_name
+            if own or right == "publish":
+                return True
+            if right == "subscribe":
+                return False
+        return any(topic_matches(pattern, topic) for pattern in patterns)

@@ -15,10 +15,11 @@ from typing import Any, Literal
 from routing.decisions import Answer, Bury, Decision
 from routing.delivery import Deliveries
 from routing.errors import Refusal
+from routing.federation.copies import Seen
+from routing.federation.federation import Federation
 from routing.message import DeliveryMode, Message
-from routing.names import parse_smuid
 from routing.publishing import Publishing
-from routing.queue import COUNTER_BITS, GONE, Entry
+from routing.queue import EXPIRED, GONE, Entry
 from routing.receipts import Receipt, Receipts
 from routing.restore import Restore
 from routing.state import RouterSettings, SiteState
@@ -33,24 +34,31 @@ class Router:
     Args:
         server: this site's name.
         boot: greater than at every earlier start.
-        clock: gives (wall_ms, created): Unix milliseconds, and the same as a date-time for the header
-            Created of the messages that the server itself makes.
+        wall_ms: the wall clock, Unix milliseconds.
+        recall: finds on disk what was remembered of another server's Smuid.
     """
 
     def __init__(
-        self, server: str, boot: int, settings: RouterSettings, clock: Callable[[], tuple[int, str]]
+        self,
+        server: str,
+        boot: int,
+        settings: RouterSettings,
+        wall_ms: Callable[[], int],
+        recall: Callable[[str], Seen | None] = lambda smuid: None,
     ) -> None:
         self.state = SiteState(server, boot, settings)
-        self._clock = clock
+        self._wall_ms = wall_ms
         self._now = 0.0
         self._receipts = Receipts(self.state, self._send_receipt)
         self._deliveries = Deliveries(self.state, self._receipts)
         self._subscribing = Subscribing(self.state, self._deliveries, self._receipts)
-        self._publishing = Publishing(self.state, self._deliveries, self._receipts)
-        self._topics = Topics(self.state, self._deliveries, self._subscribing)
+        self.federation = Federation(self.state, self._deliveries, self._receipts, recall)
+        self._publishing = Publishing(self.state, self._deliveries, self._receipts, self.federation)
+        self._topics = Topics(self.state, self._deliveries, self._subscribing, self.federation)
 
     def take(self) -> list[Decision]:
         """The decisions since the last call, in order."""
+        self.federation.tell_interest()
         out, self.state.out = self.state.out, []
         return out
 
@@ -86,7 +94,7 @@ class Router:
     ) -> None:
         """A client's message. Raises Refusal (queue-full)."""
         self._now = now
-        self._publishing.publish(consumer, topic, message, publisher, request, now, self._clock()[0])
+        self._publishing.publish(consumer, topic, message, publisher, request, now, self._wall_ms())
 
     def unpublish(self, entry: Entry, publisher: str, cmuid: str, now: float) -> None:
         """A message could not be stored: it never was. Its publisher is refused by the broker."""
@@ -145,23 +153,16 @@ class Router:
     def remove(self, consumer: Consumer, topic: str, smuid: str, request: Any, now: float) -> None:
         """REMOVE. A message that is finished already is removed with success. Raises Refusal."""
         self._now = now
-        entry = self._find(topic, smuid)
-        if entry is not None:
-            self._deliveries.end(entry, self._deliveries.holders(entry), "removed", now)
-        self.state.out.append(Answer(consumer, request, smuid=smuid))
-
-    def _find(self, topic: str, smuid: str) -> Entry | None:
-        state = self.state
-        parts = parse_smuid(smuid)
-        known = parts.server == state.server and (parts.boot, parts.counter) <= (state.boot, state.counter)
-        if not known and not (parts.server == state.server and parts.boot < state.boot):
+        entry_id = self.federation.entry_id(smuid)
+        if entry_id is None or entry_id > self.state.last_id:
             raise Refusal(Refusal.NOT_FOUND, f"{smuid} has never been at this site")
-        entry = state.entries.get(parts.boot << COUNTER_BITS | parts.counter)
-        if entry is None:
-            return None
-        if entry.topic.name != topic or entry.smuid(state.server) != smuid:
-            raise Refusal(Refusal.NOT_FOUND, f"{smuid} is not a message of {topic}")
-        return entry
+        entry = self.state.entries.get(entry_id)
+        if entry is not None:
+            if entry.topic.name != topic or entry.smuid(self.state.server) != smuid:
+                raise Refusal(Refusal.NOT_FOUND, f"{smuid} is not a message of {topic}")
+            self._deliveries.end(entry, self._deliveries.holders(entry), "removed", now)
+        self.federation.note_removed(smuid, topic)
+        self.state.out.append(Answer(consumer, request, smuid=smuid))
 
     def set_delivery(self, consumer: Consumer, topic: str, mode: DeliveryMode | None, request: Any) -> None:
         """SET TOPIC DELIVERY."""
@@ -195,14 +196,14 @@ class Router:
     def buried(self, bury: Bury, message: Message, now: float) -> None:
         """The message that the decision `Bury` asked for: on to the dead-letter topic with it."""
         self._now = now
-        if not bury.entry.flags & GONE:
-            self._publishing.bury(bury, message, now, self._clock()[0])
+        if not bury.entry.flags & (GONE | EXPIRED):
+            self._publishing.bury(bury, message, now, self._wall_ms())
             self._deliveries.buried(bury)
 
     def publish_own(self, topic: str, message: Message, now: float) -> None:
         """Publish a message of the server's own."""
         self._now = now
-        self._publishing.publish_own(topic, message, now, self._clock()[0])
+        self._publishing.publish_own(topic, message, now, self._wall_ms())
 
     def tick(self, now: float) -> None:
         """Carry out what time alone brings about; to be called at `wake_at`."""
@@ -223,5 +224,4 @@ class Router:
         return self.state.wake_at
 
     def _send_receipt(self, receipt: Receipt) -> None:
-        wall_ms, created = self._clock()
-        self._publishing.send_receipt(receipt, self._now, wall_ms, created)
+        self._publishing.send_receipt(receipt, self._now, self._wall_ms())

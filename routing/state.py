@@ -6,7 +6,8 @@ and add what they want done to `out`, which the broker takes after each input.
 
 import heapq
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 import msgspec
 
@@ -16,6 +17,9 @@ from routing.dedupe import Publications
 from routing.names import is_system_topic
 from routing.queue import COUNTER_BITS, GONE, GUARANTEED, ONE, WAITING, Entry
 from routing.subscription import Lock, Subscription, Topic
+
+ENTRY_BYTES: Final = 1_024
+"""Of an unguaranteed message in memory, besides its bodies and unknown headers."""
 
 
 class RouterSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +57,10 @@ class SiteState:
         sequenced: by entry id, publisher and Sequence of those that have one.
         delayed: (site time, tie-break, lock): given back, to be offered again then.
         wake_at: no later than the next thing that time alone brings about; `inf` for none.
+        hand_over: gives a message of mode ONE that nobody here can take to another site, if one wants it.
+        discarded, topic_changed: told of copies that are gone, and of subscriptions that come or go.
+        removed: the topic of each message that was removed, by Smuid: tombstones.
+        header_bytes: by id, of unguaranteed messages that have headers unknown to SMQP.
         locking: subscriptions with locks that can time out.
     """
 
@@ -73,16 +81,32 @@ class SiteState:
         self.delayed: list[tuple[float, int, Lock]] = []
         self.unguaranteed: dict[int, Entry] = {}
         self.unguaranteed_bytes = 0
+        self.header_bytes: dict[int, int] = {}
         self.wake_at = math.inf
+        self.removed: dict[str, str] = {}
+        self.hand_over: Callable[[Entry], bool] = lambda entry: False
+        self.discarded: Callable[[Entry], None] = lambda entry: None
+        self.topic_changed: Callable[[Topic], None] = lambda topic: None
         self.held = 0
         self.dropped = 0
         self.counter = 0
+        self.parked = 0
         self.subscription_counter = 0
+
+    @property
+    def last_id(self) -> int:
+        """The id of the newest message."""
+        return self.boot << COUNTER_BITS | self.counter
 
     def next_id(self) -> int:
         """The id of the next message."""
         self.counter += 1
-        return self.boot << COUNTER_BITS | self.counter
+        return self.last_id
+
+    def next_subscription_id(self) -> int:
+        """The id of the next subscription; those of an earlier boot may still be named by marks."""
+        self.subscription_counter += 1
+        return self.boot << COUNTER_BITS | self.subscription_counter
 
     def topic(self, name: str) -> Topic:
         """The topic of this name, made if there is none."""
@@ -101,6 +125,10 @@ class SiteState:
         if entry.flags & GUARANTEED:
             self.held += 1
 
+    def memory_bytes(self, entry: Entry) -> int:
+        """What an unguaranteed message that waits takes, about."""
+        return entry.size + ENTRY_BYTES + self.header_bytes.get(entry.id, 0)
+
     def discard(self, entry: Entry) -> None:
         """Stop holding a copy; whoever calls this has recorded how it ended."""
         topic = entry.topic
@@ -108,15 +136,20 @@ class SiteState:
         del self.entries[entry.id]
         topic.messages -= 1
         topic.bytes -= entry.size
+        if entry.deadline != math.inf:
+            self.deadlines.forget()
         if entry.flags & GUARANTEED:
             self.held -= 1
         if entry.flags & WAITING:
             del self.unguaranteed[entry.id]
-            self.unguaranteed_bytes -= entry.size
+            self.unguaranteed_bytes -= self.memory_bytes(entry)
+        if not entry.flags & GUARANTEED:
+            self.header_bytes.pop(entry.id, None)
         topic.kept.pop(entry.id, None)
         topic.attempts.pop(entry.id, None)
         self.sequenced.pop(entry.id, None)
         self.out.append(DiscardMessage(entry))
+        self.discarded(entry)
         self.forget_topic_if_unused(topic)
 
     def finish(self, entry: Entry, event: Any, reason: str = "") -> None:
@@ -137,7 +170,8 @@ class SiteState:
 
     def park(self, lock: Lock, until: float) -> None:
         """Offer what was given back again at a later time."""
-        heapq.heappush(self.delayed, (until, lock.entry.id, lock))
+        self.parked += 1
+        heapq.heappush(self.delayed, (until, self.parked, lock))
         self.wake_at = min(self.wake_at, until)
 
     def next_wake(self) -> float:

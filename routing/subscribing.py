@@ -1,7 +1,7 @@
 """Subscriptions come, change, are attached to a session, detached, and end."""
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from routing.decisions import (
     Answer,
@@ -13,10 +13,13 @@ from routing.decisions import (
 from routing.delivery import Deliveries
 from routing.errors import Refusal
 from routing.names import make_address
-from routing.queue import GONE, ONE, RECEIPT, STATED, Entry
+from routing.queue import COUNTER_BITS, EXPIRED, GONE, ONE, RECEIPT, STATED, Entry
 from routing.receipts import Receipts
 from routing.state import SiteState
 from routing.subscription import Consumer, SubscribeOptions, Subscription
+
+NOTE_SHARE: Final = 1 / 30
+"""Of the time after which an unused subscription ends: how old the stored time of use may be in a crash."""
 
 
 class Subscribing:
@@ -34,6 +37,9 @@ class Subscribing:
         state = self._state
         owner = make_address(consumer.account, consumer.channel, state.server)
         subscription = state.by_owner.get((topic_name, owner, options.name))
+        if subscription is not None and _begins_anew(subscription, options):
+            self.end(subscription, now, by=consumer, reason="replaced")
+            subscription = None
         if subscription is None:
             subscription = self._begin(topic_name, owner, options, now)
         else:
@@ -52,9 +58,8 @@ class Subscribing:
     def _begin(self, topic_name: str, owner: str, options: SubscribeOptions, now: float) -> Subscription:
         state = self._state
         topic = state.topic(topic_name)
-        state.subscription_counter += 1
-        since = state.boot << 40 | state.counter
-        subscription = Subscription(state.subscription_counter, topic, owner, options, since, now)
+        since = state.boot << COUNTER_BITS | state.counter
+        subscription = Subscription(state.next_subscription_id(), topic, owner, options, since, now)
         self.enter(subscription)
         if options.durable:
             state.out.append(StoreSubscription(subscription))
@@ -71,16 +76,15 @@ class Subscribing:
         state.subscriptions[subscription.id] = subscription
         state.by_owner[topic.name, subscription.owner, name] = subscription
         topic.subscriptions[subscription.id] = subscription
+        state.topic_changed(topic)
 
     def _change(self, subscription: Subscription, options: SubscribeOptions, now: float) -> None:
-        durable = subscription.options.durable
         if options == subscription.options:
             return
         held_back = subscription.order.release_all() if subscription.order and not options.ordered else []
         subscription.set(options)
-        if durable != options.durable and not options.durable:
-            self._state.out.append(DiscardSubscription(subscription.id))
-        elif options.durable:
+        self._state.topic_changed(subscription.topic)
+        if options.durable:
             self._state.out.append(StoreSubscription(subscription))
         for entry in held_back:
             self._deliveries.offer(subscription, entry, now)
@@ -114,11 +118,21 @@ class Subscribing:
 
     def end_unused(self, now: float) -> list[Subscription]:
         """End durable subscriptions that nobody has used for the configured time, and name them."""
-        limit = now - self._state.settings.subscription_unused_s
-        unused = [s for s in self._state.subscriptions.values() if s.consumer is None and s.used_at < limit]
-        for subscription in unused:
-            self.end(subscription, now)
+        unused_s = self._state.settings.subscription_unused_s
+        unused = []
+        for subscription in list(self._state.subscriptions.values()):
+            unused_for_s = now - subscription.used_at
+            if subscription.consumer is None and unused_for_s > unused_s:
+                self.end(subscription, now)
+                unused.append(subscription)
+            elif subscription.consumer is not None and unused_for_s > unused_s * NOTE_SHARE:
+                self._note_use(subscription, now)
         return unused
+
+    def _note_use(self, subscription: Subscription, now: float) -> None:
+        subscription.used_at = now
+        if subscription.options.durable:
+            self._state.out.append(StoreSubscription(subscription))
 
     def _leave(self, subscription: Subscription, now: float, reason: str) -> None:
         consumer = subscription.consumer
@@ -127,7 +141,7 @@ class Subscribing:
             self.end(subscription, now, by=consumer)
             return
         del consumer.subscriptions[subscription.topic.name, subscription.options.name]
-        subscription.used_at = now
+        self._note_use(subscription, now)
         self._deliveries.abandon(subscription, now, reason)
 
     def _replace(self, subscription: Subscription, consumer: Consumer, now: float) -> None:
@@ -142,7 +156,7 @@ class Subscribing:
         now: float,
         *,
         by: Consumer | None = None,
-        reason: Literal["removed", "forbidden"] = "removed",
+        reason: Literal["replaced", "removed", "forbidden"] = "removed",
     ) -> None:
         """End a subscription; a session that consumes from it and did not ask for this is told."""
         state, topic = self._state, subscription.topic
@@ -157,8 +171,11 @@ class Subscribing:
         del state.subscriptions[subscription.id]
         del state.by_owner[topic.name, subscription.owner, subscription.options.name]
         del topic.subscriptions[subscription.id]
+        state.topic_changed(topic)
         state.locking.pop(subscription.id, None)
         state.ordering.pop(subscription.id, None)
+        if subscription.offered:
+            topic.takers.remove(subscription)
         if subscription.options.durable:
             state.out.append(DiscardSubscription(subscription.id))
         locks = [*subscription.locks.values(), *subscription.received.values()]
@@ -173,8 +190,11 @@ class Subscribing:
             if lock.subscription is subscription and not lock.entry.flags & ONE
         ]
         held_back = subscription.order.release_all() if subscription.order else []
+        waiting = (*parked, *held_back, *subscription.queue)
         given_up = [lock.entry for lock in locks if not lock.entry.flags & ONE]
-        self._give_up((*given_up, *parked, *held_back, *subscription.queue), subscription)
+        # what has expired is due only to those who have received it
+        given_up += [entry for entry in waiting if not entry.flags & EXPIRED]
+        self._give_up(given_up, subscription)
         state.forget_topic_if_unused(topic)
 
     def _give_up(self, entries: Iterable[Entry], subscription: Subscription) -> None:
@@ -190,3 +210,9 @@ class Subscribing:
             if entry.due <= 0 and not entry.flags & STATED:
                 state.out.append(Record("expired", entry, final=True, reason="due to nobody any more"))
                 state.discard(entry)
+
+
+def _begins_anew(subscription: Subscription, options: SubscribeOptions) -> bool:
+    """Whether options change what is due to a subscription, or whether the store knows of it."""
+    before = subscription.options
+    return (before.accepts == "ONE") != (options.accepts == "ONE") or before.durable != options.durable

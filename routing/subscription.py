@@ -14,7 +14,7 @@ import msgspec
 
 from routing.message import DeliveryMode
 from routing.ordering import SequenceOrder
-from routing.queue import Entry, PriorityQueue
+from routing.queue import ONE, Entry, PriorityQueue
 
 Accepts = Literal["ONE", "ALL", "BOTH"]
 
@@ -86,6 +86,7 @@ class Subscription:
         id: unique at this site, never reused; kept in the store for durable ones.
         owner: `account:channel@server`, as in the header Account.
         since: messages with a greater id are due to it (and older ones with a stated timeout).
+        used_at: site time at which a session was last noted to consume from it.
         attempts: returns so far, by entry id, of messages of mode ALL.
         credit_used: guaranteed messages in hand, received or not.
     """
@@ -126,7 +127,7 @@ class Subscription:
         self.set(options)
 
     def set(self, options: SubscribeOptions) -> None:
-        """Take on options; `durable` and `name` of an existing subscription stay as they were."""
+        """Take on options."""
         self.options = options
         self.accepts_one = options.accepts != "ALL"
         self.accepts_all = options.accepts != "ONE"
@@ -134,6 +135,10 @@ class Subscription:
             self.order = None
         elif self.order is None:
             self.order = SequenceOrder()
+
+    def joined_after(self, entry: Entry) -> bool:
+        """Whether it got the message as a late subscriber, of whom a receipt does not speak."""
+        return not entry.flags & ONE and self.since >= entry.id
 
     @property
     def ready(self) -> bool:

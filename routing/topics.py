@@ -5,7 +5,8 @@ from typing import Any
 
 from routing.decisions import Answer, StoreTopic
 from routing.delivery import Deliveries
-from routing.queue import Entry
+from routing.federation.federation import Federation
+from routing.queue import ONE, Entry
 from routing.state import SiteState
 from routing.subscribing import Subscribing
 from routing.subscription import Consumer, Topic
@@ -14,8 +15,11 @@ from routing.subscription import Consumer, Topic
 class Topics:
     """Answers what a topic holds, and takes it away."""
 
-    def __init__(self, state: SiteState, deliveries: Deliveries, subscribing: Subscribing) -> None:
+    def __init__(
+        self, state: SiteState, deliveries: Deliveries, subscribing: Subscribing, federation: Federation
+    ) -> None:
         self._state = state
+        self._federation = federation
         self._deliveries = deliveries
         self._subscribing = subscribing
 
@@ -65,3 +69,6 @@ class Topics:
         for entry in [entry for entry in self._state.entries.values() if entry.topic is topic]:
             if entry.id in self._state.entries:
                 self._deliveries.end(entry, self._deliveries.holders(entry), "removed", now)
+                if not entry.flags & ONE:
+                    # other sites may hold copies: they end as after a REMOVE
+                    self._federation.note_removed(entry.smuid(self._state.server), topic.name)

@@ -83,12 +83,3 @@ def list_files(directory: Path) -> list[LogFile]:
             )
         )
     return sorted(found, key=lambda file: (file.first, file.is_open))
-
-
-def sync_directory(directory: Path) -> None:
-    """Make names that were added, changed or removed in a directory survive a power loss."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

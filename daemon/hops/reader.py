@@ -4,7 +4,6 @@ What cannot be read is counted and passed over: a torn last line, binary rubbish
 records of a later format. Reading holds at most one block and one line in memory.
 """
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -13,6 +12,7 @@ import msgspec
 
 from daemon.hops.files import LogFile, list_files
 from routing.hops import FORMAT_VERSION, HopRecord
+from routing.names import parse_smuid
 
 BLOCK_BYTES: Final = 1_048_576
 
@@ -21,9 +21,6 @@ LINE_BYTES_MAX: Final = 262_144
 
 CLOCK_DOUBT_S: Final = 86_400.0
 """How far the birth time in a Smuid may be ahead of this site's clock: it is by the clock of another."""
-
-
-_SMUID: Final = re.compile(r"[A-Za-z0-9.:-]{1,260}/([0-9a-f]{1,14})-[0-9a-f]{1,16}-[0-9a-f]{1,16}")
 
 
 class Unread(msgspec.Struct):
@@ -67,13 +64,13 @@ class HopLogReader:
                         yield record
 
     def find(self, smuid: str) -> list[HopRecord]:
-        """The records of one message, in their order. Raises OSError.
+        """The records of one message, in their order. Raises HeaderRefusal for what is no Smuid, and OSError.
 
         Files that were last written before the message was born are not opened, and no line is decoded
         that does not hold the Smuid.
         """
         needle = msgspec.json.encode(smuid)
-        born_s = birth_ms(smuid) / 1000
+        born_s = parse_smuid(smuid).birth_ms / 1000
         found = []
         for file in self.files():
             if file.written_s < born_s - CLOCK_DOUBT_S:
@@ -151,18 +148,6 @@ class HopLogReader:
             return closed.path.open("rb") if closed else None
         except FileNotFoundError:
             return None
-
-
-def birth_ms(smuid: str) -> int:
-    """When a message was born, milliseconds since 1970 by the clock of its first server.
-
-    Raises ValueError where `smuid` is not `host/uid` with a uid of `milliseconds-boot-counter` in hex.
-    Source: routing contract 1.
-    """
-    matched = _SMUID.fullmatch(smuid)
-    if not matched:
-        raise ValueError("a Smuid is host/uid, the uid three hexadecimal numbers with - between them")
-    return int(matched[1], 16)
 
 
 def _lines_with(needle: bytes, block: bytes) -> Iterator[bytes]:

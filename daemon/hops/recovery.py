@@ -10,7 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from daemon.hops.files import LogFile, closed_name, list_files, sync_directory
+from daemon.hops.files import LogFile, closed_name, list_files
+from daemon.private_files import sync_directory
 
 
 class _Mark(msgspec.Struct):

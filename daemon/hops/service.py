@@ -1,7 +1,8 @@
 """Keeps a hop log while its site runs: one task, started by the broker and ended by its cancellation.
 
 It writes records that no batch of the store carries, adds the heartbeats, and has finished files synced
-and renamed in a thread, so that the loop never waits for the disk to be done.
+and renamed in a thread, so that the loop never waits for the disk to be done. A quiet site wakes it once a
+minute.
 """
 
 import logging
@@ -41,21 +42,33 @@ async def keep(
         idle: whether no batch is gathered, flushed or being committed. Then every record that was appended
             is true as it stands; else the batch will flush and settle, and it is left to it.
     """
+    gathered = trio.Event()
     next_heartbeat = next_retention = trio.current_time()
-    while True:
-        if trio.current_time() >= next_heartbeat:
-            next_heartbeat = trio.current_time() + settings.heartbeat_s
-            log.append("heartbeat", held=held())
-        if idle():
-            log.settle(log.flush())
-        if finished := log.take_finished():
-            # Taken is owed: who cancels waits for one sync rather than leave files open until the next start.
-            with trio.CancelScope(shield=True):
-                await trio.to_thread.run_sync(_close_all, finished)
-        if trio.current_time() >= next_retention:
-            next_retention = trio.current_time() + RETENTION_S
-            await trio.to_thread.run_sync(delete_old, directory, settings, wall_clock())
-        await trio.sleep(FLUSH_S)
+    async with trio.open_nursery() as nursery:
+        while True:
+            if trio.current_time() >= next_heartbeat:
+                next_heartbeat = trio.current_time() + settings.heartbeat_s
+                log.append("heartbeat", held=held())
+            if idle():
+                log.settle(log.flush())
+            if finished := log.take_finished():
+                nursery.start_soon(_close_in_thread, finished)
+            if trio.current_time() >= next_retention:
+                next_retention = trio.current_time() + RETENTION_S
+                nursery.start_soon(trio.to_thread.run_sync, delete_old, directory, settings, wall_clock())
+            if not log.has_unwritten:
+                gathered = trio.Event()
+                log.on_gathered = gathered.set
+                with trio.move_on_at(min(next_heartbeat, trio.current_time() + settings.file_s)):
+                    await gathered.wait()
+            if gathered.is_set() or log.has_unwritten:
+                await trio.sleep(FLUSH_S)
+
+
+async def _close_in_thread(finished: list[FinishedFile]) -> None:
+    # What was taken is owed: who cancels waits for the disk rather than leave files to the next start.
+    with trio.CancelScope(shield=True):
+        await trio.to_thread.run_sync(_close_all, finished)
 
 
 def _close_all(finished: list[FinishedFile]) -> None:

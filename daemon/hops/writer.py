@@ -22,8 +22,9 @@ from typing import Literal, TypedDict, Unpack
 
 import msgspec
 
-from daemon.hops.files import closed_name, list_files, open_name, sync_directory
+from daemon.hops.files import closed_name, list_files, open_name
 from daemon.hops.recovery import close_left_open
+from daemon.private_files import sync_directory
 from daemon.settings import HopSettings
 from routing.hops import FORMAT_VERSION, Event, HopRecord
 
@@ -87,6 +88,7 @@ class HopLog:
     Attributes:
         last_record: number of the last record that was appended.
         lost_records: records that could not be written, in this boot.
+        on_gathered: called when a record is appended where none waited to be written.
     """
 
     def __init__(
@@ -101,6 +103,7 @@ class HopLog:
     ) -> None:
         self.last_record = previous
         self.lost_records = 0
+        self.on_gathered: Callable[[], object] = lambda: None
         self._directory = directory
         self._server = server
         self._boot = boot
@@ -148,6 +151,8 @@ class HopLog:
 
     def append(self, event: Event, **fields: Unpack[HopFields]) -> int:
         """Number and stamp a record, to be written by the next `flush`; returns its number."""
+        if not self._gathered:
+            self.on_gathered()
         self.last_record = record = self.last_record + 1
         self._gathered.append(
             HopRecord(

@@ -184,7 +184,7 @@ def test_an_edit_that_fails_changes_nothing(file: Path) -> None:
         ('[accounts.ann]\npassword = "secret"', "expected an Argon2id hash"),
         (
             f'[accounts.ann]\npassword = "{HASH}"\nrights = {{publish = ["a b"]}}',
-            "rights: 'a b' is no topic pattern",
+            "rights: 'a b' is not a topic pattern",
         ),
         (f'[accounts.ann]\npassword = "{HASH}"\nrights = {{write = ["a"]}}', "rights.write: unknown key"),
     ],

@@ -264,6 +264,11 @@ def test_whatever_arrives_the_reader_gives_frames_or_refusals(changes):
             assert decode_message(again) == message_of(found)
 
 
+def test_an_empty_line_without_carriage_returns_loses_the_framing_also_before_a_proper_one():
+    data = b"PUBLISH t\r\nCmuid: 1\n\nCreated: x\r\n\r\n"
+    assert outcomes(data) == outcomes(*(data[at : at + 1] for at in range(len(data)))) == ["lost"]
+
+
 @settings(max_examples=1_000, deadline=None)
 @given(st.lists(mutation, min_size=1, max_size=4))
 def test_whatever_arrives_is_the_same_byte_by_byte(changes):

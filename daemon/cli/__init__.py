@@ -1,0 +1,1 @@
+"""The command line `smqpd`: one file for each group of commands, `main` puts them together."""

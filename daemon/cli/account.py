@@ -1,0 +1,200 @@
+"""`smqpd account`: who may log in, and with which rights. A running daemon is told of each change."""
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from daemon.accounts_file import Account, AccountsEditor, NoSuchAccountError, edit, read_accounts
+from daemon.cli.failure import USAGE, Failure
+from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, read_settings
+from daemon.config import nearest
+from daemon.lock import signal_running
+from daemon.passwords import generate_password, hash_password
+from daemon.settings import Settings
+from routing.rights import RIGHTS, Rights
+
+app = typer.Typer(help="Accounts and their rights.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="NAME")]
+PasswordFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--password-file", metavar="FILE", help="Read the password from its first line; - is stdin."
+    ),
+]
+Generate = Annotated[bool, typer.Option("--generate", help="Make a password and print it once.")]
+Patterns = list[str] | None
+Publish = Annotated[Patterns, typer.Option("--publish", metavar="PATTERN", help="Topics it may publish to.")]
+Subscribe = Annotated[
+    Patterns, typer.Option("--subscribe", metavar="PATTERN", help="Topics it may subscribe to.")
+]
+Remove = Annotated[
+    Patterns, typer.Option("--remove", metavar="PATTERN", help="Topics it may remove messages of.")
+]
+Administer = Annotated[
+    Patterns, typer.Option("--administer", metavar="PATTERN", help="Topics whose settings it may change.")
+]
+
+
+@app.command()
+def add(
+    name: Name,
+    publish: Publish = None,
+    subscribe: Subscribe = None,
+    remove: Remove = None,
+    administer: Administer = None,
+    password_file: PasswordFile = None,
+    generate: Generate = False,
+    config: ConfigOption = DEFAULT_CONFIG,
+) -> None:
+    """Add an account. Rights are topic patterns; an option can be given several times."""
+    settings = read_settings(config)
+    if name in read_accounts(settings.site.accounts_file):
+        raise Failure(f"there is an account {name} already; see `smqpd account passwd` and `rights`")
+    rights = _rights(Rights(), publish, subscribe, remove, administer)
+    phc = _password(password_file, generate)
+    with _changed(settings) as editor:
+        editor.add(name, Account(password=phc, rights=rights))
+    typer.echo(f"Added {name}.")
+
+
+@app.command("list")
+def list_(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> None:
+    """Show all accounts with their rights."""
+    accounts = read_accounts(read_settings(config).site.accounts_file)
+    if json:
+        rows = [
+            {"name": name, "disabled": account.disabled, "rights": account.rights}
+            for name, account in accounts.items()
+        ]
+        typer.echo(msgspec.json.encode(rows))
+        return
+    table = Table("account", "state", *RIGHTS)
+    for name, account in accounts.items():
+        patterns = (" ".join(getattr(account.rights, right)) for right in RIGHTS)
+        table.add_row(name, "disabled" if account.disabled else "enabled", *patterns)
+    Console().print(table)
+
+
+@app.command()
+def disable(name: Name, config: ConfigOption = DEFAULT_CONFIG) -> None:
+    """Refuse its logins and end its sessions; its subscriptions and messages stay."""
+    with _changed(read_settings(config)) as editor:
+        editor.set_disabled(name, True)
+    typer.echo(f"Disabled {name}.")
+
+
+@app.command()
+def enable(name: Name, config: ConfigOption = DEFAULT_CONFIG) -> None:
+    """Let it log in again."""
+    with _changed(read_settings(config)) as editor:
+        editor.set_disabled(name, False)
+    typer.echo(f"Enabled {name}.")
+
+
+@app.command()
+def passwd(
+    name: Name,
+    password_file: PasswordFile = None,
+    generate: Generate = False,
+    config: ConfigOption = DEFAULT_CONFIG,
+) -> None:
+    """Give it another password. Sessions that are open stay."""
+    settings = read_settings(config)
+    _existing(settings, name)
+    phc = _password(password_file, generate)
+    with _changed(settings) as editor:
+        editor.set_password(name, phc)
+    typer.echo(f"Changed the password of {name}.")
+
+
+@app.command()
+def rights(
+    name: Name,
+    publish: Publish = None,
+    subscribe: Subscribe = None,
+    remove: Remove = None,
+    administer: Administer = None,
+    clear: Annotated[bool, typer.Option("--clear", help="Take all rights that are not given here.")] = False,
+    config: ConfigOption = DEFAULT_CONFIG,
+    json: JsonOption = False,
+) -> None:
+    """Show its rights, or replace those that are given; an option can be given several times."""
+    settings = read_settings(config)
+    held = _existing(settings, name).rights
+    wanted = _rights(Rights() if clear else held, publish, subscribe, remove, administer)
+    if wanted != held:
+        with _changed(settings) as editor:
+            editor.set_rights(name, wanted)
+    if json:
+        typer.echo(msgspec.json.encode(wanted))
+        return
+    for right in RIGHTS:
+        typer.echo(f"{right:<11}{' '.join(getattr(wanted, right)) or '-'}")
+
+
+@contextmanager
+def _changed(settings: Settings) -> Iterator[AccountsEditor]:
+    """Change the accounts of a site, and tell its daemon."""
+    try:
+        with edit(settings.site.accounts_file) as editor:
+            yield editor
+    except (NoSuchAccountError, FileExistsError) as error:
+        raise Failure(str(error)) from None
+    except OSError as error:
+        raise Failure(f"{settings.site.accounts_file}: cannot be changed: {error.strerror}") from None
+    try:
+        signal_running(settings.site.state_directory, signal.SIGHUP)
+    except PermissionError:
+        raise Failure(
+            "the change is kept, but this user may not tell the running daemon; send it SIGHUP"
+        ) from None
+
+
+def _existing(settings: Settings, name: str) -> Account:
+    accounts = read_accounts(settings.site.accounts_file)
+    if name not in accounts:
+        raise Failure(f"there is no account {name}{nearest(name, accounts)}")
+    return accounts[name]
+
+
+def _rights(
+    rights: Rights, publish: Patterns, subscribe: Patterns, remove: Patterns, administer: Patterns
+) -> Rights:
+    given = {"publish": publish, "subscribe": subscribe, "remove": remove, "administer": administer}
+    changed = {right: tuple(patterns) for right, patterns in given.items() if patterns}
+    try:
+        return Rights(**{right: changed.get(right, getattr(rights, right)) for right in RIGHTS})
+    except ValueError as error:
+        raise Failure(str(error), USAGE) from None
+
+
+def _password(file: Path | None, generate: bool) -> str:
+    """The hash of a password that is generated, in a file, piped in or asked for; never an argument."""
+    if generate and file is not None:
+        raise Failure("give --generate or --password-file, not both", USAGE)
+    if generate:
+        password = generate_password()
+        typer.echo(f"Password: {password}")
+    elif file is not None and str(file) != "-":
+        try:
+            with file.open(encoding="utf-8") as stream:
+                password = stream.readline().rstrip("\r\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise Failure(f"--password-file {file} cannot be read: {error}") from None
+    elif file is not None or not sys.stdin.isatty():
+        password = sys.stdin.readline().rstrip("\r\n")
+    else:
+        password = typer.prompt("Password", hide_input=True, confirmation_prompt=True)
+    try:
+        return hash_password(password)
+    except ValueError as error:
+        raise Failure(str(error), USAGE) from None

@@ -1,0 +1,50 @@
+"""`smqpd config`: look at a configuration before a daemon does."""
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from daemon.accounts_file import read_accounts
+from daemon.cli.failure import USAGE, Failure
+from daemon.cli.init import SMQP_PORT
+from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, read_settings
+from daemon.discovery import installed_plugins
+from daemon.site_directory import new_config
+from daemon.template import render
+from daemon.tls import client_context
+
+app = typer.Typer(help="Check and show a site's configuration.", no_args_is_help=True)
+
+
+@app.command()
+def check(file: Annotated[Path, typer.Argument(metavar="FILE")] = DEFAULT_CONFIG) -> None:
+    """Say whether a daemon would accept FILE, with its accounts and TLS files."""
+    settings = read_settings(file)
+    accounts = read_accounts(settings.site.accounts_file)
+    if settings.tls.certificate is not None:
+        client_context(settings.tls)
+    front_ends = "front ends " + ", ".join(settings.plugins) if settings.plugins else "no front end"
+    typer.echo(f"{file} is good: site {settings.site.server_name}, {len(accounts)} accounts, {front_ends}")
+
+
+@app.command()
+def show(
+    config: ConfigOption = DEFAULT_CONFIG,
+    defaults: Annotated[
+        bool, typer.Option("--defaults", help="The configuration of a new site instead; FILE is not read.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Print every setting as it is in effect, with its meaning."""
+    if defaults:
+        if json:
+            raise Failure("--defaults has no --json", USAGE)
+        typer.echo(new_config("smqp.example", SMQP_PORT, installed_plugins()), nl=False)
+        return
+    settings = read_settings(config)
+    if json:
+        typer.echo(msgspec.json.encode(settings, enc_hook=str))
+    else:
+        typer.echo(render(settings, all_keys=True), nl=False)

@@ -1,0 +1,57 @@
+"""`smqpd init`: make a site that runs at once."""
+
+import os
+import re
+import socket
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from daemon.cli.failure import USAGE, Failure
+from daemon.discovery import installed_plugins
+from daemon.site_directory import ADMIN, make_site
+from routing.names import SERVER_EXPECTED, is_server_name
+
+SMQP_PORT: Final = 720
+UNPRIVILEGED_PORT: Final = 7720
+FIRST_UNPRIVILEGED_PORT: Final = 1024
+
+
+def init(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Made if need be.")],
+    server_name: Annotated[
+        str | None,
+        typer.Option(metavar="HOST", help="Unique in the federation. Default: this machine's name."),
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(min=1, max=65_535, help="For SMQP on loopback. Default: 720, or 7720 if not root."),
+    ] = None,
+) -> None:
+    """Make a site in DIR: configuration, keys, and one administrator, whose password is shown once."""
+    name = server_name or _machine_name()
+    if not is_server_name(name):
+        raise Failure(f"--server-name {name!r} is not {SERVER_EXPECTED}", USAGE)
+    privileged = os.geteuid() == 0
+    chosen = port or (SMQP_PORT if privileged else UNPRIVILEGED_PORT)
+    try:
+        made = make_site(directory, name, chosen, installed_plugins())
+    except FileExistsError as error:
+        raise Failure(f"{error}; choose another directory, or remove it") from None
+    except OSError as error:
+        raise Failure(f"cannot make a site in {directory}: {error.strerror}") from None
+
+    typer.echo(f"Site {name} is ready in {directory}. It listens on {made.address} only.")
+    if port is None and not privileged:
+        typer.echo(f"Port {chosen}, since {SMQP_PORT} needs root or a socket unit; --port chooses another.")
+    if chosen < FIRST_UNPRIVILEGED_PORT and not privileged:
+        typer.echo(f"Port {chosen} needs root or a socket unit to listen on.")
+    typer.echo(f"\n  account   {ADMIN}\n  password  {made.password}\n")
+    typer.echo("The password is not shown again; keys/admin.toml keeps it for commands on this machine.")
+    typer.echo(f"Start it with:  smqpd run --config {made.config}")
+
+
+def _machine_name() -> str:
+    name = re.sub(r"[^a-z0-9.-]", "-", socket.gethostname().lower()).strip("-.")
+    return name or "localhost"

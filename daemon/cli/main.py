@@ -1,0 +1,93 @@
+"""The command `smqpd`: the core's own commands, and those that installed packages add.
+
+A package adds a command by an entry point of the group `smqpd.commands` that names a `typer.Typer` (a
+group) or a function (one command). Commands raise `Failure`, `ConfigError` or `Refusal` for what their
+user can understand; anything else is a mistake of ours and shows its traceback.
+"""
+
+import os
+import sys
+from typing import Annotated, Any, Final
+
+import typer
+
+from daemon.cli import account, backup, config, init, run, why
+from daemon.cli.failure import FAILED, REFUSED, Failure, fail
+from daemon.config import ConfigError
+from daemon.discovery import installed_commands
+from daemon.version import VERSION
+from routing.errors import Refusal
+
+CORE: Final[dict[str, Any]] = {
+    "init": init.init,
+    "run": run.run,
+    "why": why.why,
+    "backup": backup.backup,
+    "account": account.app,
+    "config": config.app,
+}
+
+
+def build_app() -> typer.Typer:
+    """The whole command line."""
+    app = typer.Typer(
+        name="smqpd",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(help="A federated message router.")(_options)
+    for name, command in CORE.items():
+        _add(app, name, command)
+    # What packages add is not loaded for a command of the core: a daemon has no use for their libraries.
+    commands, broken = ({}, {}) if sys.argv[1:2] and sys.argv[1] in CORE else installed_commands()
+    for name, command in commands.items():
+        _add(app, name, command)
+    for name, reason in broken.items():
+        app.command(name, help=f"Not available: {reason}", hidden=True)(_unavailable(name, reason))
+    return app
+
+
+def _add(app: typer.Typer, name: str, command: Any) -> None:
+    if isinstance(command, typer.Typer):
+        app.add_typer(command, name=name)
+    else:
+        app.command(name)(command)
+
+
+def main() -> None:
+    """Run the command that `sys.argv` names, and exit."""
+    try:
+        build_app()()
+    except Failure as failure:
+        fail(str(failure), failure.exit_code)
+    except ConfigError as error:
+        fail(str(error))
+    except Refusal as refusal:
+        fail(refusal.text, REFUSED if refusal.code in (Refusal.FORBIDDEN, Refusal.BAD_LOGIN) else FAILED)
+    except BrokenPipeError:
+        # Whoever read our output has enough. Python would complain again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(FAILED)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"smqpd {VERSION}")
+        raise typer.Exit
+
+
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version),
+    ] = False,
+) -> None:
+    """What stands before the command."""
+
+
+def _unavailable(name: str, reason: str) -> Any:
+    def unavailable() -> None:
+        raise Failure(f"{name} is not available: {reason}")
+
+    return unavailable

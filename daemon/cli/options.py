@@ -1,0 +1,36 @@
+"""Options that several commands share, and what they read."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from daemon.config import load
+from daemon.discovery import installed_plugins
+from daemon.settings import Settings
+
+ConfigOption = Annotated[
+    Path,
+    typer.Option(
+        "--config",
+        "-c",
+        "--site",
+        "-s",
+        metavar="FILE|DIR",
+        envvar="SMQPD_CONFIG",
+        help="The site's configuration, or its directory with smqpd.toml.",
+    ),
+]
+DEFAULT_CONFIG = Path("smqpd.toml")
+
+JsonOption = Annotated[bool, typer.Option("--json", help="For programs: one JSON value on stdout.")]
+
+
+def config_file(config: Path) -> Path:
+    """The file that `--config` or `--site` names."""
+    return config / DEFAULT_CONFIG if config.is_dir() else config
+
+
+def read_settings(config: Path) -> Settings:
+    """The configuration that `--config` or `--site` names. Raises ConfigError."""
+    return load(config_file(config), installed_plugins())

@@ -1,0 +1,190 @@
+"""What became of one message at one site, judged from its records alone; pure.
+
+A verdict claims no more than the records say: where the log does not reach back to the beginning, or the
+last word is missing, it says so.
+"""
+
+from typing import Final, Literal
+
+import msgspec
+
+from routing.hops import HopRecord
+
+State = Literal[
+    "waiting",  # held: for its subscribers, or, if it is a state message, for ever
+    "committed",
+    "delivered",  # without a guarantee, which ends with the delivery
+    "forwarded",  # handed to another site, and no longer this one's
+    "expired",
+    "removed",
+    "dead",
+    "dropped",
+    "refused",  # a copy that this site did not take
+    "unknown",
+]
+
+_REFUSED: Final = ("duplicate", "loop", "denied")
+
+
+class Reader(msgspec.Struct):
+    """One subscription that the message was delivered to.
+
+    Attributes:
+        delivered_us: when it was first delivered; 0 where the log no longer has that.
+        attempts: deliveries.
+        committed_us: None where it is not finished.
+        returned: why the last delivery came back; "" where none did.
+    """
+
+    subscription: str
+    delivered_us: int = 0
+    attempts: int = 0
+    committed_us: int | None = None
+    returned: str = ""
+
+
+class Fate(msgspec.Struct):
+    """What became of a message.
+
+    Attributes:
+        began: the record by which this site took it; None where the log has none.
+        ended: the record that ended it here; None while it is held.
+        readers: in the order of their first delivery.
+        verdict: one or two plain sentences.
+    """
+
+    state: State
+    verdict: str
+    began: HopRecord | None
+    ended: HopRecord | None
+    readers: list[Reader]
+
+
+def judge(records: list[HopRecord], newest_boot: int) -> Fate:
+    """The fate that `records`, all of one message and in their order, tell of; at least one.
+
+    `newest_boot` is that of the newest record of the whole log: a copy without a guarantee does not
+    outlive its boot.
+    """
+    began = next((record for record in records if record.event in ("published", "received")), None)
+    ended = next((record for record in records if record.final), None)
+    readers = _readers(records)
+    state, end = _end(records, began, ended, readers, newest_boot)
+    return Fate(state=state, verdict=f"{_beginning(began)} {end}", began=began, ended=ended, readers=readers)
+
+
+def duration(us: int) -> str:
+    """A length of time for people, in the unit that suits it."""
+    sign, size = ("-", -us) if us < 0 else ("", us)
+    for unit, length_us in (
+        ("d", 86_400_000_000),
+        ("h", 3_600_000_000),
+        ("min", 60_000_000),
+        ("s", 1_000_000),
+    ):
+        if size >= length_us:
+            return f"{sign}{size / length_us:.3g} {unit}"
+    return f"{sign}{size / 1000:.3g} ms"
+
+
+def _readers(records: list[HopRecord]) -> list[Reader]:
+    readers: dict[str, Reader] = {}
+    for record in records:
+        if not record.subscription:
+            continue
+        reader = readers.setdefault(record.subscription, Reader(record.subscription))
+        if record.event == "delivered":
+            reader.delivered_us = reader.delivered_us or record.time_us
+            reader.attempts = max(reader.attempts + 1, record.attempt)
+        elif record.event == "committed":
+            reader.committed_us = record.time_us
+        elif record.event == "returned":
+            reader.returned = record.reason or "given back"
+    return list(readers.values())
+
+
+def _beginning(began: HopRecord | None) -> str:
+    if began is None:
+        return "The log does not have how this site came by it."
+    if began.event == "published":
+        return f"Published by {began.account}." if began.account else "Published."
+    return f"Received from {began.peer}." if began.peer else "Received."
+
+
+def _end(
+    records: list[HopRecord],
+    began: HopRecord | None,
+    ended: HopRecord | None,
+    readers: list[Reader],
+    newest_boot: int,
+) -> tuple[State, str]:
+    if ended is not None:
+        return _ended(began, ended, readers)
+    if began is None and all(record.event in _REFUSED for record in records):
+        return "refused", f"This site did not take it: {_reason(records[-1])}."
+    if not records[0].guarantee and newest_boot > records[-1].boot:
+        return (
+            "dropped",
+            "It had no guarantee, and the daemon was started anew before anyone had it: it is gone.",
+        )
+    return "waiting", _waiting(records, readers)
+
+
+def _ended(began: HopRecord | None, ended: HopRecord, readers: list[Reader]) -> tuple[State, str]:
+    after = f" {duration(ended.time_us - began.time_us)} later" if began else ""
+    committed = [reader.subscription for reader in readers if reader.committed_us is not None]
+    also = f" Committed by {_count(committed)} before." if committed else ""
+    match ended.event:
+        case "committed":
+            return "committed", f"Finished{after}: committed by {_count(committed)}."
+        case "delivered":
+            everyone = _count([reader.subscription for reader in readers])
+            return "delivered", f"Delivered{after} to {everyone}, without a guarantee."
+        case "forwarded":
+            return "forwarded", f"Handed on{after} to {ended.peer}, whose log has what came of it.{also}"
+        case "expired":
+            return "expired", f"Expired{after}: {ended.reason or 'its timeout ended'}.{also}"
+        case "removed":
+            return "removed", f"Removed{after}{f': {ended.reason}' if ended.reason else ''}.{also}"
+        case "dead":
+            return (
+                "dead",
+                f"Given up{after} and moved to the topic dead.{ended.topic}: {_reason(ended)}.{also}",
+            )
+        case "dropped":
+            return "dropped", f"Dropped{after}, as it had no guarantee: {_reason(ended)}."
+        case _:
+            return "unknown", f"The record that ends it says {ended.event!r}, which ends no message."
+
+
+def _waiting(records: list[HopRecord], readers: list[Reader]) -> str:
+    committed = [reader.subscription for reader in readers if reader.committed_us is not None]
+    done = f" Committed by {_count(committed)} so far." if committed else ""
+    last = next(
+        (record for record in reversed(records) if record.event in ("delivered", "returned", "committed")),
+        None,
+    )
+    if last is None:
+        return "Still held: nobody has it yet."
+    if last.event == "returned":
+        return f"Still held: it came back from {last.subscription} ({_reason(last)}).{done}"
+    out = [
+        record.subscription
+        for record in {record.subscription: record for record in records if record.subscription}.values()
+        if record.event == "delivered"
+    ]
+    if out:
+        return f"Still held: delivered to {_count(out)} and not committed yet.{done}"
+    return f"Still held for others, or for those who come.{done}"
+
+
+def _reason(record: HopRecord) -> str:
+    return record.reason or {"duplicate": "it had been here before", "loop": "it had come from here"}.get(
+        record.event, "no reason was recorded"
+    )
+
+
+def _count(subscriptions: list[str]) -> str:
+    if len(subscriptions) == 1:
+        return subscriptions[0]
+    return f"{len(subscriptions)} subscriptions"

@@ -1,0 +1,73 @@
+"""Copies a store while its daemon goes on writing.
+
+One read transaction holds the snapshot that is copied: what the copy holds was true together at the
+moment when the copy began. (Without it, SQLite's backup begins again at each commit of the daemon.) The
+daemon is held up by nothing; its write-ahead log cannot shrink until the copy is done.
+"""
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from daemon.private_files import write_new
+
+STEP_PAGES: Final = 2_048
+"""8 MB with SQLite's default page: many steps a second, so that progress moves and Ctrl-C is heard."""
+
+
+class DamagedError(Exception):
+    """The copy does not pass SQLite's own check."""
+
+
+class StoreCopy(msgspec.Struct, frozen=True):
+    """What was copied.
+
+    Attributes:
+        boot: of the daemon that had written the store.
+        messages: guaranteed messages that the store holds.
+    """
+
+    boot: int
+    messages: int
+    size_bytes: int
+
+
+def copy_store(source: Path, target: Path, progress: Callable[[int, int], None]) -> StoreCopy:
+    """Copy the store at `source` to the new file `target`, mode 0600, and check the copy.
+
+    `progress` is called with the pages that were copied and those there are. Raises FileNotFoundError,
+    FileExistsError, DamagedError and sqlite3.Error; what was written by then is left.
+    """
+    if not source.is_file():
+        raise FileNotFoundError(f"there is no store at {source}")
+    write_new(target, b"")
+    reader = sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+    try:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        copy = sqlite3.connect(target, isolation_level=None)
+        try:
+            reader.backup(
+                copy,
+                pages=STEP_PAGES,
+                progress=lambda _status, remaining, total: progress(total - remaining, total),
+            )
+            # One file, which can be moved about; the daemon makes it a WAL store again when it opens it.
+            copy.execute("PRAGMA journal_mode = DELETE")
+            return _checked(copy, target)
+        finally:
+            copy.close()
+    finally:
+        reader.close()
+
+
+def _checked(copy: sqlite3.Connection, target: Path) -> StoreCopy:
+    (verdict,) = copy.execute("PRAGMA integrity_check(1)").fetchone()
+    if verdict != "ok":
+        raise DamagedError(f"SQLite's integrity check says: {verdict}")
+    (boot,) = copy.execute("SELECT boot FROM site").fetchone()
+    (messages,) = copy.execute("SELECT count(*) FROM message").fetchone()
+    return StoreCopy(boot=boot, messages=messages, size_bytes=target.stat().st_size)

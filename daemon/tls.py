@@ -1,0 +1,62 @@
+"""TLS for clients: 1.2 or newer, with the certificate of [tls]. Links between sites have their own.
+
+New connections take the context that is current; what is open stays as it is.
+"""
+
+import ssl
+from pathlib import Path
+
+from daemon.config import ConfigError
+from daemon.private_files import refuse_loose
+from daemon.settings import TlsSettings
+
+
+def client_context(tls: TlsSettings) -> ssl.SSLContext:
+    """The server's side of TLS for clients.
+
+    Raises ConfigError for files that cannot be read, do not belong together, or a key that others
+    may read, which is refused since it may be known already.
+    """
+    assert tls.certificate is not None
+    assert tls.key is not None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
+    _readable(tls.certificate, "certificate")
+    _readable(tls.key, "key")
+    try:
+        refuse_loose(tls.key)
+    except PermissionError as error:
+        raise ConfigError(tls.key, "", str(error)) from None
+    try:
+        context.load_cert_chain(tls.certificate, tls.key, password=_no_password)
+    except (ssl.SSLError, OSError, ValueError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise ConfigError(
+            tls.certificate, "", f"this and {tls.key} are no certificate and its key in PEM: {reason}"
+        ) from None
+    return context
+
+
+def _readable(path: Path, what: str) -> None:
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise ConfigError(path, "", f"the TLS {what} cannot be read: {error.strerror}") from None
+
+
+def _no_password() -> str:
+    """Without this OpenSSL would ask on the terminal."""
+    raise ValueError("the key must not be encrypted")
+
+
+class ClientTls:
+    """The context that new connections get; None where the site has no certificate."""
+
+    def __init__(self, tls: TlsSettings) -> None:
+        """Raises ConfigError."""
+        self.reload(tls)
+
+    def reload(self, tls: TlsSettings) -> None:
+        """Read the files again. Raises ConfigError, and then keeps what it had."""
+        self.context = None if tls.certificate is None else client_context(tls)

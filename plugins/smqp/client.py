@@ -1,0 +1,355 @@
+"""A client of SMQP for trio programs: one connection, one login.
+
+    async with connect("smqp.example", 720, "ada", password) as client:
+        await client.publish("weather.oslo", Message(sections=(Section("text/plain", b"rain"),)))
+        await client.subscribe("weather.oslo")
+        async for delivery in client:
+            await client.received([delivery])
+            ...                                  # the work
+            await client.commit([delivery])
+
+When the connection ends, all who wait get `ConnectionLost`. To connect again, and to publish again what got
+no answer (with the same Cmuid, so that it is routed once), is the caller's.
+"""
+
+import secrets
+import ssl
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Final
+
+import msgspec
+import trio
+
+from daemon.frontend import SubscribeOptions
+from plugins.smqp.connection import Connection, ConnectionLost, Pending
+from plugins.smqp.incoming import (
+    Delivery,
+    attributes,
+    read_delivery,
+    read_greeting,
+    read_number,
+    read_refusal,
+)
+from plugins.smqp.protocol import write_ids
+from routing.errors import Refusal
+from routing.frames import Frame, encode_message
+from routing.headers import Headers, read_seconds, write_created, write_seconds
+from routing.message import DeliveryMode, Message
+from routing.names import check_topic
+
+IDS_PER_FRAME: Final = 2_000  # 20 characters each at most: within a server's limit on header lines
+UNGUARANTEED_MAX: Final = 10_000  # waiting for the program; more are dropped, and counted
+
+
+class SubscriptionEnded(Exception):
+    """A subscription no longer delivers here; the connection lives on.
+
+    Attributes:
+        reason: `replaced` (another connection of the same account and channel), `removed` or `forbidden`.
+    """
+
+    def __init__(self, topic: str, reason: str) -> None:
+        super().__init__(f"the subscription to {topic} was {reason}")
+        self.topic = topic
+        self.reason = reason
+
+
+class Publication(Pending):
+    """A message on its way. `cmuid` is the id to publish it with again if the connection is lost."""
+
+    def __init__(self, cmuid: str) -> None:
+        super().__init__()
+        self.cmuid = cmuid
+
+
+class Client:
+    """One login; made by `connect`.
+
+    Attributes:
+        topic: the login's system topic, to which receipts, replies and CONNECTTO requests come.
+        timeout_s: of messages that state none, as the server says.
+        connection: the lower half; `connection.lost` is set once it has ended.
+        server_ident, suid: who the server is.
+        dropped: unguaranteed messages that came faster than the program took them.
+    """
+
+    def __init__(self, stream: trio.abc.Stream) -> None:
+        self.topic = ""
+        self.timeout_s = 0.0
+        self.server_ident = ""
+        self.suid = ""
+        self.dropped = 0
+        self.connection = Connection(stream, self._notice)
+        self._cmuid_prefix = secrets.token_hex(8)
+        self._published = 0
+        self._deliveries: deque[Delivery] = deque()
+        self._unfinished: dict[int, Delivery] = {}
+        self._unguaranteed = 0
+        self._ended: deque[SubscriptionEnded] = deque()
+        self._arrived = trio.Event()
+
+    # -- publishing -------------------------------------------------------------------------------
+
+    async def publish(self, topic: str, message: Message) -> str:
+        """Publish, and wait until the server has the message on disk. Returns its Smuid.
+
+        Created and Cmuid are written where the message has none. An unguaranteed message is never
+        answered: this returns "" at once. Raises Refusal, or ConnectionLost (it may or may not have come).
+        """
+        publication = await self.publish_soon(topic, message)
+        return (await publication.wait()).get("smuid", "")
+
+    async def publish_soon(self, topic: str, message: Message) -> Publication:
+        """Publish without waiting for the answer, so that many can be on their way: `wait` gives it.
+
+        Waits only where much is unsent. Raises Refusal for what cannot be written, or ConnectionLost.
+        """
+        check_topic(topic)
+        self._published += 1
+        if not (message.cmuid and message.created):
+            message = msgspec.structs.replace(
+                message,
+                cmuid=message.cmuid or f"{self._cmuid_prefix}-{self._published}",
+                created=message.created or write_created(time.time_ns() // 1_000_000),
+            )
+        data = f"PUBLISH {topic}\r\n".encode() + encode_message(message)
+        publication = Publication(message.cmuid)
+        if message.guarantee:
+            self.connection.expect(f"Cmuid {message.cmuid}", publication)
+        else:
+            publication.finish({})
+        await self.connection.send(data)
+        return publication
+
+    # -- receiving --------------------------------------------------------------------------------
+
+    async def subscribe(self, topic: str, options: SubscribeOptions | None = None) -> None:
+        """Begin or change a subscription; its messages come by iterating over the client."""
+        options = options or SubscribeOptions()
+        headers: Headers = [
+            ("Credit", str(options.credit)),
+            ("Accept", options.accepts),
+            ("Durable", "YES" if options.durable else "NO"),
+            ("Ordered", "YES" if options.ordered else "NO"),
+        ]
+        if options.lock_s is not None:
+            headers.append(("Lock", write_seconds(options.lock_s)))
+        await self.connection.request(
+            "SUBSCRIBE", check_topic(topic), [*headers, *_subscription(options.name)]
+        )
+
+    async def unsubscribe(self, topic: str, name: str = "") -> None:
+        """End a subscription for good."""
+        await self.connection.request("UNSUBSCRIBE", check_topic(topic), _subscription(name))
+
+    async def detach(self, topic: str, name: str = "") -> None:
+        """Receive no more here; a durable subscription stays."""
+        await self.connection.request("DETACH", check_topic(topic), _subscription(name))
+
+    async def take(self) -> list[Delivery]:
+        """All messages that have come, at least one. Cancellation loses none.
+
+        Raises ConnectionLost, or SubscriptionEnded once for each subscription that ended.
+        """
+        await trio.lowlevel.checkpoint()
+        self.connection.check()
+        while not self._deliveries:
+            if self._ended:
+                raise self._ended.popleft()
+            self._arrived = trio.Event()
+            await self._arrived.wait()
+            self.connection.check()
+        taken = [delivery for delivery in self._deliveries if delivery.withdrawn is None]
+        self._deliveries.clear()
+        self._unguaranteed = 0
+        return taken or await self.take()
+
+    async def __aiter__(self) -> AsyncIterator[Delivery]:
+        """Each message as it comes, until ConnectionLost. Use either this or `take`."""
+        while True:
+            for delivery in await self.take():
+                if delivery.withdrawn is None:
+                    yield delivery
+
+    async def received(self, deliveries: Iterable[Delivery]) -> None:
+        """First phase: these are stored here. Once answered, they go to no other subscriber."""
+        await self._acknowledge("RECEIVED", deliveries, [])
+
+    async def commit(self, deliveries: Iterable[Delivery]) -> None:
+        """Second phase, or the only one: these are finished. Raises Refusal (lock-lost) where one was."""
+        await self._acknowledge("COMMIT", deliveries, [])
+
+    async def give_back(self, deliveries: Iterable[Delivery], reason: str = "", delay_s: float = 0.0) -> None:
+        """These go to the next subscriber, or come here again, after `delay_s` seconds."""
+        headers: Headers = [("Reason", reason)] if reason else []
+        if delay_s:
+            headers.append(("Delay", write_seconds(delay_s)))
+        await self._acknowledge("RETURN", deliveries, headers)
+
+    # -- other commands ---------------------------------------------------------------------------
+
+    async def remove(self, topic: str, smuid: str) -> None:
+        """REMOVE a message wherever it went."""
+        await self.connection.request("REMOVE", f"{check_topic(topic)} {smuid}", [])
+
+    async def set_topic_delivery(self, topic: str, mode: DeliveryMode | None) -> None:
+        """SET TOPIC DELIVERY; None lets each message say again."""
+        await self.connection.request("SET", f"TOPIC DELIVERY {check_topic(topic)} {mode or 'NONE'}", [])
+
+    async def set_topic_timeout(self, topic: str, timeout_s: float | None) -> None:
+        """SET TOPIC TIMEOUT; None removes it."""
+        value = "NONE" if timeout_s is None else write_seconds(timeout_s)
+        await self.connection.request("SET", f"TOPIC TIMEOUT {check_topic(topic)} {value}", [])
+
+    async def connect_to(self, account: str, channel: str, port: int, address: str | None = None) -> None:
+        """CONNECTTO: ask another login of this site to connect to `port` here, or at `address`."""
+        where = f"{address}:{port}" if address else str(port)
+        await self.connection.request("CONNECTTO", f"{account}/{channel} {where}", [])
+
+    async def ping(self) -> None:
+        """Wait until the server has read all that was sent before."""
+        await self.connection.request("PING", "", [])
+
+    # -- inside -----------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """For `connect`: the connection's tasks, until it ends; raises nothing but Cancelled."""
+        await self.connection.run()
+        self._deliveries.clear()
+        self._arrived.set()
+
+    async def log_in(self, account: str, password: str, channel: str | None) -> None:
+        """For `connect`: greet and log in. Raises Refusal, or ConnectionLost."""
+        connection = self.connection
+        greeting = read_greeting(await connection.next_frame())
+        if not greeting.ready:
+            raise ConnectionLost("not-available", greeting.server_ident, greeting.redirect)
+        login = f"{account}/{channel}" if channel else account
+        answer = await connection.exchange(Frame("PASS", f"{login} {password}"))
+        if answer.command == "ERROR":
+            raise read_refusal(answer)
+        reply = attributes(answer)
+        if answer.command != "OK" or "topic" not in reply:
+            raise ConnectionLost("protocol", f"{answer.command} is no answer to PASS")
+        self.server_ident = greeting.server_ident
+        self.topic = reply["topic"]
+        self.suid = reply.get("suid", "")
+        self.timeout_s = read_seconds(reply.get("timeout", "0"))
+        connection.idle_s = read_seconds(reply.get("idle", "300"))
+
+    async def _acknowledge(self, command: str, deliveries: Iterable[Delivery], headers: Headers) -> None:
+        """Raises the last refusal, after all frames have been answered."""
+        numbers = sorted(delivery.number for delivery in deliveries if delivery.number)
+        requests = [
+            await self.connection.request_soon(command, write_ids(numbers[at : at + IDS_PER_FRAME]), headers)
+            for at in range(0, len(numbers), IDS_PER_FRAME)
+        ]
+        refused: Refusal | None = None
+        for request in requests:
+            try:
+                await request.wait()
+            except Refusal as refusal:
+                refused = refusal
+        if command != "RECEIVED":
+            for number in numbers:
+                self._unfinished.pop(number, None)
+        if refused is not None:
+            raise refused
+
+    def _notice(self, frame: Frame) -> None:
+        if frame.command == "MESSAGE":
+            delivery = read_delivery(frame)
+            if delivery.number:
+                self._unfinished[delivery.number] = delivery
+            elif self._unguaranteed >= UNGUARANTEED_MAX:
+                self.dropped += 1
+                return
+            else:
+                self._unguaranteed += 1
+            self._deliveries.append(delivery)
+        elif frame.command == "WITHDRAWN":
+            withdrawn = self._unfinished.pop(read_number(frame.arguments), None)
+            if withdrawn is not None:
+                withdrawn.withdrawn = attributes(frame).get("reason", "")
+        elif frame.command == "DETACHED":
+            self._ended.append(SubscriptionEnded(frame.arguments, attributes(frame).get("reason", "")))
+        self._arrived.set()
+
+
+def _subscription(name: str) -> Headers:
+    return [("Subscription", name)] if name else []
+
+
+async def _open(host: str, port: int, context: ssl.SSLContext | None, server_name: str) -> trio.abc.Stream:
+    stream = await trio.open_tcp_stream(host, port)
+    if context is None:
+        return stream
+    tls_stream = trio.SSLStream(stream, context, server_hostname=server_name, https_compatible=True)
+    try:
+        await tls_stream.do_handshake()
+    except trio.BrokenResourceError as error:
+        await trio.aclose_forcefully(tls_stream)
+        raise ConnectionLost("tls", str(error.__cause__ or "the server closed the connection")) from None
+    return tls_stream
+
+
+@asynccontextmanager
+async def connect(
+    host: str,
+    port: int,
+    account: str,
+    password: str,
+    *,
+    channel: str | None = None,
+    tls: ssl.SSLContext | None = None,
+    tls_server_name: str | None = None,
+    timeout_s: float = 20.0,
+) -> AsyncIterator[Client]:
+    """Connect and log in; leaving the block says goodbye and closes the connection.
+
+    `channel` is the server's default where it is None. `tls` checks the certificate against
+    `tls_server_name`, or `host`. Raises Refusal where the login is refused, ConnectionLost where the
+    server cannot be reached within `timeout_s` or is not available.
+    """
+    try:
+        with trio.fail_after(timeout_s):
+            stream = await _open(host, port, tls, tls_server_name or host)
+    except (OSError, trio.TooSlowError) as error:
+        raise ConnectionLost("unreachable", f"{host}:{port}: {error or 'no answer'}") from None
+    async with session(stream, account, password, channel=channel, timeout_s=timeout_s) as client:
+        yield client
+
+
+@asynccontextmanager
+async def session(
+    stream: trio.abc.Stream,
+    account: str,
+    password: str,
+    *,
+    channel: str | None = None,
+    timeout_s: float = 20.0,
+) -> AsyncIterator[Client]:
+    """`connect`, over a stream that is connected already and that this closes."""
+    failure: Exception | None = None
+    async with stream:
+        client = Client(stream)
+        try:
+            with trio.fail_after(timeout_s):
+                await client.log_in(account, password, channel)
+        except trio.TooSlowError:
+            raise ConnectionLost("silent", "the server does not answer") from None
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            raise ConnectionLost("lost", str(error.__cause__ or "the connection was cut")) from None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(client.run)
+            try:
+                yield client
+                await client.connection.quit()
+            except Exception as error:  # raised again below, where no nursery wraps it in a group
+                failure = error
+            nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure

@@ -1,0 +1,278 @@
+"""The command line of SMQP: `smqpd pub` and `smqpd sub`, their arguments and options."""
+
+import os
+import secrets
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeVar
+
+import trio
+import typer
+
+from daemon.cli.failure import FAILED, UNREACHABLE, USAGE, Failure
+from daemon.cli.options import JsonOption
+from daemon.frontend import Accepts, SubscribeOptions
+from plugins.smqp.connection import ConnectionLost
+from plugins.smqp.profile import (
+    CONNECTION,
+    AccountOption,
+    CaOption,
+    PasswordFileOption,
+    ServerOption,
+    SiteOption,
+    TlsNameOption,
+    TlsOption,
+    read_profile,
+)
+from plugins.smqp.pub import STDIN, Work, publish
+from plugins.smqp.sub import Format, Wish, receive
+from routing.errors import Refusal
+from routing.headers import Headers, is_header_name, is_reserved, parse_headers
+from routing.message import Message
+from routing.names import check_topic
+
+_T = TypeVar("_T")
+
+MESSAGE: Final = "Headers of the message"
+_PUB_CHANNEL: Final = "pub"
+
+
+class Mode(StrEnum):
+    """Of a delivery, or of a receipt."""
+
+    ONE = "ONE"
+    ALL = "ALL"
+
+
+class Accept(StrEnum):
+    ONE = "ONE"
+    ALL = "ALL"
+    BOTH = "BOTH"
+
+
+def _header(name: str, help: str) -> Any:
+    return typer.Option(name, help=help, rich_help_panel=MESSAGE)
+
+
+def pub(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    body: Annotated[str | None, typer.Argument(metavar="[BODY]", help="Else --file, else stdin.")] = None,
+    file: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--file", "-f", metavar="FILE", help="A section of the message; - is stdin. Repeatable."
+        ),
+    ] = None,
+    lines: Annotated[
+        bool, typer.Option("--lines", "-l", help="Each line of the input is a message.")
+    ] = False,
+    name: Annotated[str | None, _header("--name", "The subject, at most 128 characters.")] = None,
+    charset: Annotated[str | None, _header("--charset", "Of the name.")] = None,
+    priority: Annotated[int | None, _header("--priority", "1 or more; higher goes first.")] = None,
+    timeout: Annotated[
+        str | None, _header("--timeout", "Seconds to keep it for those who come later, or INFINITE.")
+    ] = None,
+    delivery: Annotated[Mode | None, _header("--delivery", "To ONE subscriber or to ALL.")] = None,
+    guarantee: Annotated[
+        bool, typer.Option("--guarantee/--no-guarantee", help="On disk, or fast.", rich_help_panel=MESSAGE)
+    ] = True,
+    depth: Annotated[int | None, _header("--depth", "Hops to other servers; -1 for no limit.")] = None,
+    sequence: Annotated[
+        int | None, _header("--sequence", "1 or more; with --lines the first line's, rising.")
+    ] = None,
+    receipt: Annotated[Mode | None, _header("--receipt", "When ONE or ALL subscribers have it.")] = None,
+    reply: Annotated[bool, _header("--reply", "A reply is expected.")] = False,
+    cmuid: Annotated[
+        str | None,
+        _header("--cmuid", "Your id: published twice, it is routed once. With --lines, -N is added."),
+    ] = None,
+    created: Annotated[str | None, _header("--created", "UTC date-time; now, if not given.")] = None,
+    mime_version: Annotated[str | None, _header("--mime-version", "Such as 1.0.")] = None,
+    header: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--header", "-H", metavar="'NAME: VALUE'", help="Any other. Repeatable.", rich_help_panel=MESSAGE
+        ),
+    ] = None,
+    content_type: Annotated[
+        str | None, _header("--content-type", "Of the sections; else guessed from the file's name.")
+    ] = None,
+    wait_receipt: Annotated[
+        bool, typer.Option("--wait-receipt", help="Wait for the receipt and print it, as X/Y.")
+    ] = False,
+    wait_timeout: Annotated[
+        float, typer.Option("--wait-timeout", metavar="SECONDS", help="For each receipt.")
+    ] = 60.0,
+    json: JsonOption = False,
+    site: SiteOption = None,
+    server: ServerOption = None,
+    account: AccountOption = None,
+    channel: Annotated[
+        str | None,
+        typer.Option(help="Of the login; `pub` with --cmuid, else its own.", rich_help_panel=CONNECTION),
+    ] = None,
+    password_file: PasswordFileOption = None,
+    tls: TlsOption = False,
+    ca: CaOption = None,
+    tls_name: TlsNameOption = None,
+) -> None:
+    """Publish to TOPIC, and print the Smuid of each message once the server has it on disk."""
+    if body is not None and (file or lines):
+        raise Failure("BODY stands alone; leave it out with --file and --lines", USAGE)
+    if wait_receipt and not guarantee:
+        raise Failure("a receipt needs a guaranteed message; leave --no-guarantee out", USAGE)
+    wanted = receipt or (Mode.ALL if wait_receipt else None)
+    given = {
+        "Name": name if name is None or charset is None else f'{name}; charset="{charset}"',
+        "Priority": priority,
+        "Timeout": timeout,
+        "Delivery": delivery,
+        "Guarantee": None if guarantee else "NO",
+        "Depth": depth,
+        "Sequence": sequence,
+        "Receipt": wanted,
+        "Reply": "YES" if reply else None,
+        "Cmuid": cmuid,
+        "Created": created,
+        "MIME-Version": mime_version,
+    }
+    headers = [(key, str(value)) for key, value in given.items() if value is not None]
+    work = Work(
+        topic=_usage(lambda: check_topic(topic)),
+        message=_usage(lambda: Message(**parse_headers([*headers, *_other_headers(header or [])]))),
+        body=None if body is None else os.fsencode(body),
+        files=tuple(file or ()) or ((STDIN,) if body is None else ()),
+        lines=lines,
+        content_type=content_type,
+        wait_receipt_s=wait_timeout if wait_receipt else None,
+        json=json,
+    )
+    profile = read_profile(site, server, account, password_file, tls, ca, tls_name)
+    login_channel = channel or (_PUB_CHANNEL if cmuid else _own_channel("pub"))
+    _run(lambda: publish(profile, login_channel, work))
+
+
+def sub(
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...")],
+    count: Annotated[
+        int | None, typer.Option("--count", "-n", min=1, help="End after so many messages.")
+    ] = None,
+    timeout: Annotated[
+        float | None, typer.Option(min=0, metavar="SECONDS", help="End when nothing came for so long.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object a line for each message.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="The bodies, byte for byte, and nothing else.")] = False,
+    headers: Annotated[bool, typer.Option("--headers", help="The headers of each message, too.")] = False,
+    ordered: Annotated[
+        bool, typer.Option("--ordered", help="Messages with a Sequence in their publisher's order.")
+    ] = False,
+    delivery: Annotated[
+        Accept, typer.Option("--delivery", help="Take part in deliveries to ONE, to ALL, or BOTH.")
+    ] = Accept.BOTH,
+    credit: Annotated[int, typer.Option(min=1, help="Messages that may be on their way at a time.")] = 100,
+    lock: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="Until a message that was not received goes to another."),
+    ] = None,
+    subscription: Annotated[str, typer.Option(help="Tells several subscriptions of a channel apart.")] = "",
+    channel: Annotated[
+        str | None,
+        typer.Option(
+            help="Makes the subscription last: what comes meanwhile waits for this channel.",
+            rich_help_panel=CONNECTION,
+        ),
+    ] = None,
+    site: SiteOption = None,
+    server: ServerOption = None,
+    account: AccountOption = None,
+    password_file: PasswordFileOption = None,
+    tls: TlsOption = False,
+    ca: CaOption = None,
+    tls_name: TlsNameOption = None,
+) -> None:
+    """Write the messages of TOPICs as they come; each is committed once it is written."""
+    if json + raw + headers > 1:
+        raise Failure("--json, --raw and --headers exclude each other", USAGE)
+    accepts: Accepts = delivery.value
+    format: Format = "json" if json else "raw" if raw else "headers" if headers else "text"
+    wish = Wish(
+        topics=_usage(lambda: tuple(check_topic(topic) for topic in topics)),
+        options=SubscribeOptions(
+            credit=credit,
+            accepts=accepts,
+            durable=channel is not None,
+            ordered=ordered,
+            lock_s=lock,
+            name=subscription,
+        ),
+        count=count,
+        timeout_s=timeout,
+        format=format,
+    )
+    profile = read_profile(site, server, account, password_file, tls, ca, tls_name)
+    _run(lambda: receive(profile, channel or _own_channel("sub"), wish))
+
+
+def _other_headers(given: list[str]) -> Headers:
+    headers: Headers = []
+    for text in given:
+        name, colon, value = text.partition(":")
+        if not colon or not is_header_name(name) or is_reserved(name):
+            raise Failure(f"{text!r} is no header; give 'NAME: VALUE' with a name of your own", USAGE)
+        headers.append((name, value.removeprefix(" ")))
+    return headers
+
+
+def _own_channel(prefix: str) -> str:
+    """A channel that nobody else uses, so that two commands do not take each other's subscriptions."""
+    return f"{prefix}-{secrets.token_hex(6)}"
+
+
+def _usage(read: Callable[[], _T]) -> _T:
+    try:
+        return read()
+    except Refusal as refusal:
+        raise Failure(refusal.text, USAGE) from None
+
+
+def _run(command: Callable[[], Awaitable[None]]) -> None:
+    """Run to the end; SIGINT and SIGTERM end it cleanly, with what is committed committed."""
+    try:
+        interrupted = trio.run(_until_signal, command)
+    except ConnectionLost as lost:
+        where = f"; go to {lost.redirect}" if lost.redirect else ""
+        raise Failure(f"no connection: {lost}{where}", UNREACHABLE) from None
+    except BrokenPipeError:
+        # whoever read has enough; Python would complain once more when it flushes at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(0) from None
+    sys.stdout.flush()
+    if interrupted:
+        raise typer.Exit(FAILED)
+
+
+async def _until_signal(command: Callable[[], Awaitable[None]]) -> bool:
+    """True where a signal ended it."""
+    interrupted = False
+    failure: Exception | None = None
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with trio.open_nursery() as nursery:
+
+            async def watch() -> None:
+                nonlocal interrupted
+                async for _ in signals:
+                    interrupted = True
+                    nursery.cancel_scope.cancel()
+
+            nursery.start_soon(watch)
+            try:
+                await command()
+            except Exception as error:  # raised again below, where no nursery wraps it in a group
+                failure = error
+            nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+    return interrupted

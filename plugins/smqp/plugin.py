@@ -1,0 +1,60 @@
+"""The front end `smqp`: its settings, and its listeners."""
+
+from typing import Annotated, Final
+
+import msgspec
+import trio
+
+from daemon.frontend import Site
+from daemon.settings import note
+from plugins.smqp.server import serve_connection
+
+
+class SmqpSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Native SMQP (plugins/smqp/README.md). IANA has registered port 720/tcp for it."""
+
+    listen: Annotated[
+        tuple[str, ...],
+        note("Addresses for connections without TLS, `host:port` or `[v6]:port`; passwords cross in clear."),
+    ] = ("127.0.0.1:720",)
+    listen_tls: Annotated[
+        tuple[str, ...],
+        note("Addresses for connections with TLS; needs [tls]. sockets from systemd are named `smqps`."),
+    ] = ()
+
+
+class SmqpPlugin:
+    """See `daemon.frontend.Plugin`."""
+
+    name: Final = "smqp"
+    settings: Final = SmqpSettings
+    enabled_by_default: Final = True
+
+    async def serve(
+        self,
+        site: Site,
+        settings: SmqpSettings,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Run until cancelled or drained; started once it accepts connections."""
+
+        async def handle(stream: trio.abc.Stream, remote: str) -> None:
+            await serve_connection(site, stream, remote)
+
+        async def listen(
+            addresses: tuple[str, ...],
+            socket_name: str,
+            tls: bool,
+            task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
+        ) -> None:
+            await site.serve_streams(
+                addresses, handle, socket_name=socket_name, tls=tls, task_status=task_status
+            )
+
+        async with trio.open_nursery() as nursery:
+            await nursery.start(listen, settings.listen, "smqp", False)
+            await nursery.start(listen, settings.listen_tls, "smqps", True)
+            task_status.started()
+
+
+plugin: Final = SmqpPlugin()

@@ -1,0 +1,182 @@
+"""Where `pub` and `sub` connect to and as whom: from options, the environment, or a site's own directory.
+
+A password is taken, in this order, from --password-file, SMQPD_PASSWORD, the login that `smqpd init` left
+in DIR/keys/admin.toml (with --site DIR), or the terminal; never from an argument, which others can see.
+"""
+
+import os
+import ssl
+import sys
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+import typer
+
+from daemon.cli.failure import USAGE, Failure
+from plugins.smqp.client import Client, connect
+from plugins.smqp.protocol import DEFAULT_PORT
+
+PASSWORD_VARIABLE: Final = "SMQPD_PASSWORD"
+CONNECTION: Final = "Connection"
+LOGIN_FILE: Final = Path("keys", "admin.toml")
+
+SiteOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--site",
+        "-s",
+        metavar="DIR",
+        envvar="SMQPD_SITE",
+        help="A site of `smqpd init` on this machine: its address and administrator's login.",
+        rich_help_panel=CONNECTION,
+    ),
+]
+ServerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--server",
+        metavar="HOST[:PORT]",
+        envvar="SMQPD_SERVER",
+        help="Where to connect to.",
+        rich_help_panel=CONNECTION,
+    ),
+]
+AccountOption = Annotated[
+    str | None,
+    typer.Option(
+        "--account", "-a", envvar="SMQPD_ACCOUNT", help="Who to log in as.", rich_help_panel=CONNECTION
+    ),
+]
+PasswordFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--password-file",
+        metavar="FILE",
+        help=f"Its first line is the password; else {PASSWORD_VARIABLE}, else the terminal.",
+        rich_help_panel=CONNECTION,
+    ),
+]
+TlsOption = Annotated[
+    bool, typer.Option("--tls", help="Connect by TLS; --ca implies it.", rich_help_panel=CONNECTION)
+]
+CaOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--ca",
+        metavar="FILE",
+        help="PEM certificates to trust instead of the system's.",
+        rich_help_panel=CONNECTION,
+    ),
+]
+TlsNameOption = Annotated[
+    str | None,
+    typer.Option(
+        "--tls-name",
+        metavar="NAME",
+        help="The name in the certificate, where it is not HOST.",
+        rich_help_panel=CONNECTION,
+    ),
+]
+
+
+class Profile(msgspec.Struct, frozen=True):
+    """A connection that can be made; `tls` is None without TLS."""
+
+    host: str
+    port: int
+    account: str
+    password: str
+    tls: ssl.SSLContext | None
+    tls_name: str | None
+
+    def connect(self, channel: str) -> AbstractAsyncContextManager[Client]:
+        """Connect and log in to `channel`; see `plugins.smqp.client.connect`."""
+        return connect(
+            self.host,
+            self.port,
+            self.account,
+            self.password,
+            channel=channel,
+            tls=self.tls,
+            tls_server_name=self.tls_name,
+        )
+
+
+class _Login(msgspec.Struct, frozen=True):
+    server: str
+    account: str
+    password: str
+
+
+def read_profile(
+    site: Path | None,
+    server: str | None,
+    account: str | None,
+    password_file: Path | None,
+    tls: bool,
+    ca: Path | None,
+    tls_name: str | None,
+) -> Profile:
+    """Put a profile together. Raises Failure."""
+    login = _read_login(site / LOGIN_FILE) if site is not None else None
+    server = server or (login.server if login else None) or "127.0.0.1"
+    account = account or (login.account if login else None)
+    if account is None:
+        raise Failure("nobody to log in as; give --account, or --site for a site on this machine", USAGE)
+    host, port = _split_server(server)
+    password = _read_password(account, password_file, login)
+    return Profile(host, port, account, password, _tls_context(ca) if tls or ca else None, tls_name)
+
+
+def _read_login(path: Path) -> _Login:
+    try:
+        return msgspec.toml.decode(path.read_bytes(), type=_Login)
+    except FileNotFoundError:
+        raise Failure(
+            f"{path} is not there; --site names a directory that `smqpd init` made", USAGE
+        ) from None
+    except OSError as error:
+        raise Failure(f"{path} cannot be read: {error.strerror}") from None
+    except msgspec.DecodeError as error:
+        raise Failure(f"{path} is no login: {error}") from None
+
+
+def _split_server(server: str) -> tuple[str, int]:
+    """`host`, `host:port`, `[v6]` or `[v6]:port`."""
+    if server.startswith("["):
+        host, bracket, rest = server[1:].partition("]")
+        good = bool(bracket) and rest[:1] in ("", ":")
+        port = rest[1:]
+    else:
+        host, _, port = server.partition(":")
+        good = bool(host)
+    if not good or (port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536)):
+        raise Failure(f"{server!r} is no server; give HOST, HOST:PORT or [V6]:PORT", USAGE)
+    return host, int(port) if port else DEFAULT_PORT
+
+
+def _read_password(account: str, password_file: Path | None, login: _Login | None) -> str:
+    if password_file is not None:
+        try:
+            return password_file.read_text().partition("\n")[0].rstrip("\r")
+        except OSError as error:
+            raise Failure(f"{password_file} cannot be read: {error.strerror}", USAGE) from None
+    password = os.environ.get(PASSWORD_VARIABLE)
+    if password:
+        return password
+    if login is not None and login.account == account:
+        return login.password
+    if not sys.stdin.isatty():
+        raise Failure(f"no password for {account}; set {PASSWORD_VARIABLE} or give --password-file", USAGE)
+    return str(typer.prompt(f"Password of {account}", hide_input=True, err=True))
+
+
+def _tls_context(ca: Path | None) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=ca)
+    except (OSError, ssl.SSLError) as error:
+        raise Failure(f"{ca} holds no certificates to trust: {error}", USAGE) from None
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context

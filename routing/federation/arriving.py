@@ -1,0 +1,204 @@
+"""A copy comes from a peer: it is accepted, widens one that is here, or is turned away.
+
+Mode ALL is decided by the greatest depth seen, see `routing.federation.forwarding`. Mode ONE is handed over:
+what comes is accepted if it has passed through more hands than when it was here last, so that a handover
+that is repeated is taken once, and one that comes back after others had it is taken again.
+"""
+
+import math
+from typing import Literal
+
+import msgspec
+
+from routing.decisions import KeepMessage, Record, Refused, StoreMessage
+from routing.delivery import Deliveries
+from routing.federation.copies import Arrival, Copy, Seen, capped, wider
+from routing.federation.custody import Custody
+from routing.federation.decisions import TellReceipt
+from routing.federation.forwarding import Forwarding
+from routing.queue import GONE, GUARANTEED, ONE, RECEIPT, SEQUENCED, STATED, Entry
+from routing.receipts import Receipt, Receipts
+from routing.state import SiteState
+
+
+class Arriving:
+    """Takes copies from peers."""
+
+    def __init__(
+        self,
+        state: SiteState,
+        forwarding: Forwarding,
+        custody: Custody,
+        deliveries: Deliveries,
+        receipts: Receipts,
+    ) -> None:
+        self._state = state
+        self._forwarding = forwarding
+        self._custody = custody
+        self._deliveries = deliveries
+        self._receipts = receipts
+
+    def arrive(self, arrival: Arrival, now: float) -> None:
+        """Decide over one copy; the peer is always answered."""
+        forwarding, state = self._forwarding, self._state
+        peer = forwarding.peers.get(arrival.peer)
+        if peer is None or not peer.may_come(arrival.topic):
+            self._turn_away(arrival, "denied", "topic")
+            return
+        if arrival.message.smuid in state.removed:
+            self._turn_away(arrival, "duplicate", "removed")
+            return
+        arrival.depth = capped(arrival.depth, peer.rules.depth_max)
+        seen = forwarding.known(arrival.message.smuid)
+        if arrival.mode == "ONE":
+            if seen is None or len(arrival.hops) > seen.custody:
+                self._accept_one(arrival, now)
+            else:
+                self._turn_away(arrival, "duplicate")
+        elif state.server in arrival.hops:
+            self._turn_away(arrival, "loop")
+        elif seen is None:
+            self._accept_all(arrival, now)
+        elif wider(arrival.depth, seen.depth):
+            self._widen(arrival, seen, now)
+        else:
+            self._turn_away(arrival, "duplicate")
+
+    def _turn_away(
+        self, arrival: Arrival, outcome: Literal["denied", "duplicate", "loop"], reason: str = ""
+    ) -> None:
+        message = arrival.message
+        self._state.out.append(
+            Refused(
+                outcome,
+                arrival.topic,
+                message.account,
+                reason,
+                message.size_bytes,
+                message.smuid,
+                arrival.peer,
+                arrival.depth,
+                arrival.hops,
+            )
+        )
+        self._forwarding.answer(arrival, outcome, reason)
+        if arrival.counted:
+            self._state.out.append(TellReceipt(arrival.peer, message.smuid, 0, 0, closed=True))
+
+    def _hold(self, arrival: Arrival, now: float, due: int) -> Copy:
+        """Begin to hold an accepted copy."""
+        state = self._state
+        message = msgspec.structs.replace(arrival.message, depth=arrival.depth, hops=arrival.hops)
+        topic = state.topic(arrival.topic)
+        flags = GUARANTEED if message.guarantee else 0
+        if arrival.mode == "ONE":
+            flags |= ONE
+        if arrival.timeout_left_s is not None:
+            flags |= STATED
+            deadline = now + arrival.timeout_left_s
+        else:
+            deadline = math.inf if arrival.mode == "ONE" else now + state.settings.default_timeout_s
+        if arrival.counted and message.receipt != "NONE":
+            flags |= RECEIPT
+        entry = Entry(
+            state.next_id(), topic, message.smuid, message.priority, message.size_bytes, flags, due, deadline
+        )
+        if message.sequence is not None:
+            entry.flags |= SEQUENCED
+            state.sequenced[entry.id] = (message.account, message.sequence)
+        copy = Copy(entry, message.smuid, arrival.depth, arrival.hops, arrival.peer, {})
+        state.out.append(
+            Record(
+                "received",
+                entry,
+                account=message.account,
+                peer=arrival.peer,
+                depth=arrival.depth,
+                hops=arrival.hops,
+            )
+        )
+        state.hold(entry, now)
+        self._forwarding.begin(copy)
+        self._forwarding.remember(copy, now)
+        if message.guarantee:
+            state.out.append(StoreMessage(entry, message, due))
+        else:
+            state.out.append(KeepMessage(entry, message))
+        return copy
+
+    def _accept_one(self, arrival: Arrival, now: float) -> None:
+        copy = self._hold(arrival, now, 1)
+        if copy.entry.flags & RECEIPT:
+            self._owe(arrival, copy, 1, now)
+        self._forwarding.answer(arrival, "accepted")
+        self._custody.offer(copy.entry, now)
+
+    def _accept_all(self, arrival: Arrival, now: float) -> None:
+        state = self._state
+        topic = state.topic(arrival.topic)
+        due = [s for s in topic.subscriptions.values() if s.accepts_all]
+        copy = self._hold(arrival, now, len(due))
+        copy.counted = arrival.counted
+        entry = copy.entry
+        peers = self._forwarding.send_to_all(copy)
+        if copy.entry.flags & RECEIPT:
+            self._owe(arrival, copy, len(due), now)
+        self._forwarding.answer(arrival, "accepted")
+        if entry.flags & STATED:
+            topic.kept[entry.id] = entry
+            self._deliveries.count_waiting(entry)
+        elif not due and not (peers and entry.flags & GUARANTEED):
+            state.finish(entry, "expired", "due to nobody")
+            return
+        for subscription in due:
+            if entry.flags & GONE:
+                return
+            self._deliveries.offer(subscription, entry, now)
+
+    def _owe(self, arrival: Arrival, copy: Copy, due: int, now: float) -> None:
+        message = arrival.message
+        assert message.receipt != "NONE"
+        receipt = Receipt(
+            copy.entry, message.receipt, message.account, message.cmuid, due, 0, due, parent=arrival.peer
+        )
+        receipt.children = dict.fromkeys(copy.forwards, (0, 0))
+        receipt.waiting = set(copy.forwards)
+        self._receipts.owe(receipt, now)
+
+    def _widen(self, arrival: Arrival, seen: Seen, now: float) -> None:
+        """The same message, by a way that lets it go further: on with it, to nobody here a second time."""
+        forwarding, state = self._forwarding, self._state
+        copy = forwarding.copies.get(seen.entry_id)
+        if copy is None:
+            # what was here has ended; what is sent on now is held until the peers have it
+            copy = self._hold(arrival, now, 0)
+            owed = None
+        else:
+            copy.depth = arrival.depth
+            copy.hops = arrival.hops
+            forwarding.remember(copy, now)
+            state.out.append(
+                Record("depth", copy.entry, peer=arrival.peer, depth=arrival.depth, hops=arrival.hops)
+            )
+            owed = self._receipts.owed(copy.entry)
+        before = set(copy.forwards)
+        copy.counted = arrival.counted
+        forwarding.send_to_all(copy)
+        self._count_wider(arrival, copy, owed, set(copy.forwards) - before, now)
+        forwarding.answer(arrival, "accepted")
+        if not copy.entry.flags & (STATED | GONE) and copy.entry.due <= 0:
+            state.finish(copy.entry, "expired", "due to nobody")
+
+    def _count_wider(
+        self, arrival: Arrival, copy: Copy, owed: Receipt | None, new: set[str], now: float
+    ) -> None:
+        if not arrival.counted:
+            return
+        if owed is not None and owed.parent != arrival.peer:
+            owed.children |= dict.fromkeys(new, (0, 0))
+            owed.waiting |= new
+            self._state.out.append(TellReceipt(arrival.peer, copy.smuid, 0, 0, closed=True))
+        elif new:
+            self._owe(arrival, copy, 0, now)
+        else:
+            self._state.out.append(TellReceipt(arrival.peer, copy.smuid, 0, 0, closed=True))

@@ -1,0 +1,121 @@
+"""What a site remembers of a copy that came from, or may go to, another site."""
+
+from typing import Final, Literal
+
+import msgspec
+
+from routing.message import DEPTH_UNLIMITED, DeliveryMode, Message
+from routing.queue import Entry
+
+Outcome = Literal["accepted", "duplicate", "loop", "denied"]
+
+FOREVER: Final = 10 * 366 * 86_400.0
+"""Seconds for which the Smuid of a state message is remembered."""
+
+
+class PeerRules(msgspec.Struct, frozen=True, kw_only=True):
+    """What may cross a link; patterns as in `routing.names`.
+
+    Attributes:
+        depth_max: a copy that may still go further is taken with this depth; -1 for no limit.
+        flood: everything within depth goes there, wanted or not.
+    """
+
+    allow_in: tuple[str, ...] = ("#",)
+    allow_out: tuple[str, ...] = ("#",)
+    depth_max: int = DEPTH_UNLIMITED
+    flood: bool = False
+
+
+class Forward(msgspec.Struct):
+    """A copy on its way to one peer.
+
+    Attributes:
+        depth: hops it may go from the peer on, as it was last sent.
+        unacknowledged: transfers of it that the peer has not answered.
+    """
+
+    depth: int
+    unacknowledged: int = 0
+
+
+class Copy(msgspec.Struct):
+    """A message that crosses links.
+
+    Attributes:
+        depth: the greatest that this site has seen it with; -1 for no limit.
+        hops: the servers that sent it on, before this one.
+        source: the peer that it first came from; "" for one of our own.
+        forwards: by peer.
+        custody_to: mode ONE: the peer it is being handed to; "" while it is ours alone.
+        counted: a receipt is asked for along with it.
+    """
+
+    entry: Entry
+    smuid: str
+    depth: int
+    hops: tuple[str, ...]
+    source: str
+    forwards: dict[str, Forward] = {}
+    custody_to: str = ""
+    counted: bool = False
+
+
+class Seen(msgspec.Struct):
+    """The memory of a Smuid, which outlives the copy.
+
+    Attributes:
+        entry_id: of the copy that it began here.
+        depth: the greatest that it came with.
+        custody: mode ONE: how many hands it had passed through when it was here last.
+        until: site time at which no copy of it can be on its way any more.
+    """
+
+    entry_id: int
+    depth: int
+    custody: int
+    until: float
+
+
+class Arrival(msgspec.Struct, kw_only=True):
+    """A copy as a peer sent it.
+
+    Attributes:
+        number: names it in the acknowledgement; 0 for an unguaranteed one.
+        depth: hops that it may still go from here on.
+        hops: the servers that sent it on, the peer last.
+        timeout_left_s: None where none was stated.
+        counted: a receipt is owed to the peer.
+    """
+
+    peer: str
+    number: int
+    topic: str
+    message: Message
+    mode: DeliveryMode
+    depth: int
+    hops: tuple[str, ...]
+    timeout_left_s: float | None
+    counted: bool
+
+
+def wider(a: int, b: int) -> bool:
+    """Whether depth `a` reaches further than depth `b`."""
+    return b != DEPTH_UNLIMITED and (a == DEPTH_UNLIMITED or a > b)
+
+
+def onward(depth: int) -> int | None:
+    """The depth that a copy of depth `depth` has at the next site; None if it may not go there."""
+    if depth == DEPTH_UNLIMITED:
+        return depth
+    return depth - 1 if depth > 0 else None
+
+
+def within(distance: int, depth: int) -> bool:
+    """Whether a copy of that depth reaches a site at that distance."""
+    return depth == DEPTH_UNLIMITED or distance <= depth
+
+
+def capped(depth: int, depth_max: int) -> int:
+    """A depth, as far as the rules of a link allow."""
+    return depth_max if wider(depth, depth_max) else depth

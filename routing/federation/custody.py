@@ -1,0 +1,114 @@
+"""Mode ONE across sites: one custodian at every moment.
+
+The custodian gives the message to a subscription of its own that has credit; else it hands it to the nearest
+peer beyond which somebody takes messages of mode ONE, and forgets it only when that peer has it on disk;
+else it keeps it until somebody comes. While a handover is unanswered the message is offered to nobody: it
+may be the peer's already, and only the peer can say.
+
+A site that nobody could take it at hands it also to a peer that had it before; one with subscriptions that
+are merely busy does not, or two busy sites would pass it to and fro.
+"""
+
+from routing.decisions import Record
+from routing.delivery import Deliveries
+from routing.federation.copies import Copy, Forward, Outcome, onward, within
+from routing.federation.decisions import Send, StoreForward
+from routing.federation.forwarding import Forwarding, Peer
+from routing.federation.interest import Interest
+from routing.names import parse_address
+from routing.queue import GONE, GUARANTEED, RECEIPT, Entry
+from routing.receipts import Receipts
+from routing.state import SiteState
+
+
+class Custody:
+    """Hands messages of mode ONE over."""
+
+    def __init__(
+        self,
+        state: SiteState,
+        forwarding: Forwarding,
+        deliveries: Deliveries,
+        receipts: Receipts,
+        interest: Interest,
+    ) -> None:
+        self._state = state
+        self._receipts = receipts
+        self._forwarding = forwarding
+        self._deliveries = deliveries
+        self._interest = interest
+
+    def offer(self, entry: Entry, now: float) -> None:
+        """A message of mode ONE has come: to a subscription here, else to a peer, else it waits."""
+        self._deliveries.offer_to_one(entry, now)
+
+    def hand_over(self, entry: Entry) -> bool:
+        """Hand a message that nobody here can take now to a peer; False where it has to wait here."""
+        copy = self._forwarding.copies.get(entry.id)
+        if copy is None or copy.custody_to:
+            return False
+        peer = self._nearest(copy)
+        if peer is None:
+            return False
+        depth = onward(copy.depth)
+        assert depth is not None
+        if not entry.flags & GUARANTEED:
+            self._state.out.append(Send(peer.name, copy, depth, counted=False))
+            self._state.out.append(Record("forwarded", entry, peer=peer.name, depth=depth, final=True))
+            self._state.discard(entry)
+            return True
+        copy.custody_to = peer.name
+        copy.counted = bool(entry.flags & RECEIPT)
+        self._receipts.handing(entry, peer.name)
+        copy.forwards[peer.name] = Forward(depth, unacknowledged=1)
+        self._state.out.append(StoreForward(entry.id, peer.name, depth, done=False))
+        self._state.out.append(Send(peer.name, copy, depth, copy.counted))
+        return True
+
+    def _nearest(self, copy: Copy) -> Peer | None:
+        depth = onward(copy.depth)
+        if depth is None:
+            return None
+        topic = copy.entry.topic
+        could_be_taken_here = any(s.accepts_one for s in topic.subscriptions.values())
+        found: list[tuple[bool, int, str]] = []
+        for name, distance in self._interest.distances(self._forwarding.want_of(copy.entry)).items():
+            peer = self._forwarding.peers.get(name)
+            if peer is None or not peer.up or not peer.may_go(topic.name) or not within(distance, depth):
+                continue
+            had_it = name in copy.hops
+            if not (had_it and could_be_taken_here):
+                found.append((had_it, distance, name))
+        return self._forwarding.peers[min(found)[2]] if found else None
+
+    def acknowledged(self, copy: Copy, peer: str, outcome: Outcome, now: float) -> None:
+        """The peer has answered a handover: it is the peer's now, or it is still ours."""
+        entry = copy.entry
+        if copy.custody_to != peer or entry.flags & GONE:
+            return
+        copy.custody_to = ""
+        if outcome in ("accepted", "duplicate"):
+            self._forwarding.remember_handed(copy, now)
+            self._state.out.append(Record("forwarded", entry, peer=peer, depth=copy.depth, final=True))
+            self._state.discard(entry)
+        else:
+            del copy.forwards[peer]
+            self._receipts.kept(entry, peer)
+            copy.hops = (*copy.hops, peer)  # it will not have it: ask it no more
+            self._deliveries.offer_to_one(entry, now)
+
+    def pull(self, topic: str, now: float) -> None:
+        """Somebody elsewhere takes messages of this topic now: what waits here may go."""
+        found = self._state.topics.get(topic)
+        if found is None:
+            return
+        for entry in list(found.shared):
+            if entry.id in self._forwarding.copies and found.shared.take(entry):
+                self._deliveries.offer_to_one(entry, now)
+
+    def reached(self, server: str, now: float) -> None:
+        """A server can be reached now: what waits here for its accounts may go."""
+        for name in [name for name in self._forwarding.by_topic if name.endswith(server)]:
+            topic = self._state.topics.get(name)
+            if topic is not None and topic.is_system and parse_address(name).server == server:
+                self.pull(name, now)

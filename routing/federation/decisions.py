@@ -1,0 +1,87 @@
+"""What the router can want done across links; see `routing.decisions` for the rest."""
+
+import msgspec
+
+from routing.federation.copies import Copy, Outcome, Seen
+from routing.federation.interest import InterestChange
+
+
+class Send(msgspec.Struct, gc=False):
+    """Transfer a copy to a peer; if its link is down, the broker waits for `Federation.link_up`.
+
+    Attributes:
+        depth: hops that it may still go from the peer on.
+        counted: the peer is to answer for the receipt.
+    """
+
+    peer: str
+    copy: Copy
+    depth: int
+    counted: bool
+
+
+class Acknowledge(msgspec.Struct, gc=False):
+    """Answer a peer's transfer."""
+
+    peer: str
+    number: int
+    outcome: Outcome
+    reason: str = ""
+
+
+class TellInterest(msgspec.Struct, gc=False):
+    """Tell a peer what this site wants now.
+
+    Attributes:
+        whole: what is not among the changes is not wanted: the first after a link has come up.
+    """
+
+    peer: str
+    changes: list[InterestChange]
+    whole: bool
+
+
+class TellReceipt(msgspec.Struct, gc=False):
+    """Tell a peer how many have a message that it sent here; a later one replaces an earlier one."""
+
+    peer: str
+    smuid: str
+    due: int
+    have: int
+    closed: bool
+
+
+class TellRemoved(msgspec.Struct, gc=False):
+    """Tell a peer that a message has been removed."""
+
+    peer: str
+    smuid: str
+    topic: str
+
+
+class StoreForward(msgspec.Struct, gc=False):
+    """A peer has to have a message, or has it (`done`)."""
+
+    entry_id: int
+    peer: str
+    depth: int
+    done: bool
+
+
+class StoreSeen(msgspec.Struct, gc=False):
+    """Remember a Smuid beyond the life of its copy."""
+
+    smuid: str
+    seen: Seen
+
+
+class StoreRemoval(msgspec.Struct, gc=False):
+    """Remember that a message was removed: the tombstone."""
+
+    smuid: str
+    topic: str
+
+
+FederationDecision = (
+    Send | Acknowledge | TellInterest | TellReceipt | TellRemoved | StoreForward | StoreSeen | StoreRemoval
+)

@@ -1,0 +1,182 @@
+"""The router's side of all links: what peers say comes in here, what they are told goes out as decisions.
+
+forwarding   where copies go, and what is remembered of them
+arriving     what becomes of a copy that comes
+custody      mode ONE
+interest     who wants what
+"""
+
+from collections.abc import Callable, Iterable
+
+from routing.delivery import Deliveries
+from routing.federation.arriving import Arriving
+from routing.federation.copies import Arrival, Copy, Outcome, PeerRules, Seen
+from routing.federation.custody import Custody
+from routing.federation.decisions import StoreRemoval, TellInterest, TellRemoved
+from routing.federation.forwarding import Forwarding, Peer
+from routing.federation.interest import Interest, InterestChange
+from routing.message import DEPTH_UNLIMITED
+from routing.names import parse_address, parse_smuid
+from routing.queue import COUNTER_BITS, ONE, Entry
+from routing.receipts import Receipts
+from routing.state import SiteState
+from routing.subscription import Topic
+
+
+class Federation:
+    """One site among others.
+
+    Args:
+        recall: finds on disk what was remembered of a Smuid; None if nothing is.
+    """
+
+    def __init__(
+        self,
+        state: SiteState,
+        deliveries: Deliveries,
+        receipts: Receipts,
+        recall: Callable[[str], Seen | None],
+    ) -> None:
+        self._state = state
+        self._deliveries = deliveries
+        self._receipts = receipts
+        self.interest = Interest(state.server)
+        self.forwarding = Forwarding(state, self.interest, recall)
+        self.custody = Custody(state, self.forwarding, deliveries, receipts, self.interest)
+        self._arriving = Arriving(state, self.forwarding, self.custody, deliveries, receipts)
+        state.hand_over = self.custody.hand_over
+        state.discarded = self.forwarding.forget
+        state.topic_changed = self.topic_changed
+
+    # -- links ------------------------------------------------------------------------------------
+
+    def set_peer(self, name: str, rules: PeerRules) -> None:
+        """A peer is configured, or its rules have changed."""
+        peer = self.forwarding.peers.get(name)
+        if peer is None:
+            self.forwarding.peers[name] = Peer(name, rules)
+        else:
+            peer.rules = rules
+
+    def remove_peer(self, name: str, now: float) -> None:
+        """A peer is none any more: nothing is kept for it."""
+        if self.forwarding.peers.pop(name, None) is None:
+            return
+        self.interest.peer_down(name)
+        for copy in list(self.forwarding.copies.values()):
+            if (forward := copy.forwards.get(name)) is not None and forward.unacknowledged:
+                forward.unacknowledged = 1
+                self.acknowledged(name, copy.entry.id, "denied", now)
+                self._receipts.heard(copy.entry.id, name, 0, 0, closed=True)
+
+    def link_up(self, name: str, now: float) -> None:
+        """A link works: repeat what is unanswered, tell what is wanted, and what was removed."""
+        peer = self.forwarding.peers[name]
+        peer.up = True
+        self.interest.peer_up(name)
+        self._state.out.append(TellInterest(name, self.interest.tell(name), whole=True))
+        for smuid, topic in self._state.removed.items():
+            self._state.out.append(TellRemoved(name, smuid, topic))
+        self.forwarding.repeat(name)
+        if peer.rules.flood:
+            for topic in list(self.forwarding.by_topic):
+                self.forwarding.pull(peer, topic)
+        for topic in list(self.forwarding.by_topic):
+            self.custody.pull(topic, now)
+
+    def link_down(self, name: str) -> None:
+        """A link is gone. What its peer wanted is kept: what is due to it waits for it."""
+        peer = self.forwarding.peers.get(name)
+        if peer is not None:
+            peer.up = False
+
+    def tell_interest(self) -> None:
+        """Tell every peer that is up what has changed for it since the last time."""
+        for name in self.interest.untold:
+            peer = self.forwarding.peers.get(name)
+            if peer is not None and peer.up and (changes := self.interest.tell(name)):
+                self._state.out.append(TellInterest(name, changes, whole=False))
+
+    # -- what peers say ---------------------------------------------------------------------------
+
+    def arrive(self, arrival: Arrival, now: float) -> None:
+        """A copy of a message."""
+        self._arriving.arrive(arrival, now)
+
+    def acknowledged(self, peer: str, entry_id: int, outcome: Outcome, now: float) -> None:
+        """What became of a copy."""
+        copy = self.forwarding.acknowledged(peer, entry_id, outcome)
+        if copy is None:
+            return
+        if copy.entry.flags & ONE:
+            self.custody.acknowledged(copy, peer, outcome, now)
+        else:
+            self.forwarding.finish_if_done(copy, peer)
+
+    def hear_interest(self, name: str, changes: Iterable[InterestChange], now: float, *, whole: bool) -> None:
+        """What a peer wants."""
+        peer = self.forwarding.peers.get(name)
+        if peer is None:
+            return
+        nearer = self.interest.hear(name, changes, whole=whole)
+        for kind, wanted in nearer:
+            if kind == "ALL":
+                self.forwarding.pull(peer, wanted)
+            elif kind == "ONE":
+                self.custody.pull(wanted, now)
+            else:
+                self.custody.reached(wanted, now)
+
+    def hear_receipt(self, peer: str, smuid: str, due: int, have: int, *, closed: bool) -> None:
+        """How many have a message at a peer and beyond."""
+        entry_id = self.entry_id(smuid)
+        if entry_id is not None:
+            self._receipts.heard(entry_id, peer, due, have, closed=closed)
+
+    def entry_id(self, smuid: str) -> int | None:
+        """The number at this site of a message that is or was here; None if it never was."""
+        parts = parse_smuid(smuid)
+        if parts.server == self._state.server:
+            return parts.boot << COUNTER_BITS | parts.counter
+        seen = self.forwarding.known(smuid)
+        return seen.entry_id if seen is not None else None
+
+    def hear_removed(self, peer: str, smuid: str, topic: str, now: float) -> None:
+        """A message has been removed; told on to all others, once."""
+        if self.note_removed(smuid, topic, besides=peer):
+            entry = self._state.entries.get(self.entry_id(smuid) or 0)
+            if entry is not None and entry.smuid(self._state.server) == smuid:
+                self._deliveries.end(entry, self._deliveries.holders(entry), "removed", now)
+
+    def note_removed(self, smuid: str, topic: str, besides: str = "") -> bool:
+        """Remember a removal and tell the peers; False if it was known."""
+        if smuid in self._state.removed:
+            return False
+        self._state.removed[smuid] = topic
+        self._state.out.append(StoreRemoval(smuid, topic))
+        for name, peer in self.forwarding.peers.items():
+            if peer.up and name != besides:
+                self._state.out.append(TellRemoved(name, smuid, topic))
+        return True
+
+    # -- what this site does ----------------------------------------------------------------------
+
+    def published(self, entry: Entry, depth: int, *, counted: bool) -> set[str]:
+        """A message of this site's own is held; the peers to which it goes at once (mode ALL)."""
+        if entry.topic.is_system:
+            server = parse_address(entry.topic.name).server
+            depth = DEPTH_UNLIMITED if server != self._state.server else 0
+        if not depth or not self.forwarding.peers:
+            return set()
+        copy = Copy(entry, entry.smuid(self._state.server), depth, (), "", {}, counted=counted)
+        self.forwarding.begin(copy)
+        if not entry.flags & ONE:
+            self.forwarding.send_to_all(copy)
+        return set(copy.forwards)
+
+    def topic_changed(self, topic: Topic) -> None:
+        """Subscriptions of a topic have come or gone."""
+        if not topic.is_system:
+            subscriptions = topic.subscriptions.values()
+            self.interest.set_own(("ALL", topic.name), any(s.accepts_all for s in subscriptions))
+            self.interest.set_own(("ONE", topic.name), any(s.accepts_one for s in subscriptions))

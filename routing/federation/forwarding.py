@@ -1,0 +1,208 @@
+"""Where copies go. Mode ALL: to every peer beyond which somebody wants it, as far as its depth reaches.
+
+For each Smuid a site remembers the greatest remaining depth it has seen (routing contract 4):
+
+    unseen                 accept, deliver, send on with a depth less one to every peer not in Hops
+    seen with less         send on again with the greater depth, deliver no second time
+    seen with as much      a duplicate, dropped
+    own name in Hops       a loop, dropped
+
+A copy is held until its peers have it: each unanswered transfer counts in `Entry.due`, as a subscription
+does.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from routing.decisions import Record
+from routing.federation.copies import (
+    FOREVER,
+    Arrival,
+    Copy,
+    Forward,
+    Outcome,
+    PeerRules,
+    Seen,
+    onward,
+    wider,
+    within,
+)
+from routing.federation.decisions import Acknowledge, Send, StoreForward, StoreSeen
+from routing.federation.interest import Interest, Want
+from routing.names import is_system_topic, parse_address, topic_matches
+from routing.queue import EXPIRED, GONE, GUARANTEED, ONE, STATED, Entry
+from routing.state import SiteState
+
+MEMORY_AFTER_S: Final = 3600.0
+"""How long a Smuid is remembered after its timeout: copies that were late on the way."""
+
+
+class Peer:
+    """A site that this one links to, up or down."""
+
+    __slots__ = ("name", "rules", "up")
+
+    def __init__(self, name: str, rules: PeerRules) -> None:
+        self.name = name
+        self.rules = rules
+        self.up = False
+
+    def may_come(self, topic: str) -> bool:
+        """Whether a message of this topic is taken from the peer."""
+        return is_system_topic(topic) or any(topic_matches(one, topic) for one in self.rules.allow_in)
+
+    def may_go(self, topic: str) -> bool:
+        """Whether a message of this topic is sent to the peer."""
+        return is_system_topic(topic) or any(topic_matches(one, topic) for one in self.rules.allow_out)
+
+
+class Forwarding:
+    """Sends copies on, and knows which have arrived.
+
+    Attributes:
+        copies: by entry id, what is held and may cross a link.
+        by_topic: the same by topic, for interest that comes later.
+    """
+
+    def __init__(self, state: SiteState, interest: Interest, recall: Callable[[str], Seen | None]) -> None:
+        self._state = state
+        self._interest = interest
+        self._recall = recall
+        self.peers: dict[str, Peer] = {}
+        self.copies: dict[int, Copy] = {}
+        self.by_topic: dict[str, dict[int, Copy]] = {}
+        self.seen: dict[str, Seen] = {}
+
+    # -- what is held -----------------------------------------------------------------------------
+
+    def begin(self, copy: Copy) -> None:
+        """A copy that may cross links is held."""
+        self.copies[copy.entry.id] = copy
+        self.by_topic.setdefault(copy.entry.topic.name, {})[copy.entry.id] = copy
+
+    def forget(self, entry: Entry) -> None:
+        """It is held no longer."""
+        copy = self.copies.pop(entry.id, None)
+        if copy is not None:
+            of_topic = self.by_topic[entry.topic.name]
+            del of_topic[entry.id]
+            if not of_topic:
+                del self.by_topic[entry.topic.name]
+
+    def remember(self, copy: Copy, now: float) -> None:
+        """Note that the Smuid has been here, on disk, for as long as a copy can be on its way."""
+        deadline = copy.entry.deadline
+        until = (now + FOREVER if deadline == math.inf else deadline) + MEMORY_AFTER_S
+        seen = Seen(copy.entry.id, copy.depth, len(copy.hops), until)
+        self.seen[copy.smuid] = seen
+        self._state.out.append(StoreSeen(copy.smuid, seen))
+
+    def remember_handed(self, copy: Copy, now: float) -> None:
+        """Note that a message of mode ONE has left in other hands; only through more may it come back."""
+        self.remember(msgspec.structs.replace(copy, hops=(*copy.hops, self._state.server)), now)
+
+    def known(self, smuid: str) -> Seen | None:
+        """What is remembered of a Smuid."""
+        found = self.seen.get(smuid)
+        if found is None:
+            found = self._recall(smuid)
+            if found is not None:
+                self.seen[smuid] = found
+        return found
+
+    # -- to the peers -----------------------------------------------------------------------------
+
+    def want_of(self, entry: Entry) -> Want:
+        """What a peer must want, or be a way to, for a copy to be of use there."""
+        if entry.topic.is_system:
+            return ("SERVER", parse_address(entry.topic.name).server)
+        return ("ONE" if entry.flags & ONE else "ALL", entry.topic.name)
+
+    def send_to_all(self, copy: Copy) -> int:
+        """Send a copy of mode ALL wherever it is wanted and has not gone so far; how many got it."""
+        return sum(self.send(copy, peer) for peer in self.peers.values())
+
+    def send(self, copy: Copy, peer: Peer) -> bool:
+        """Send a copy of mode ALL to a peer if it should go there."""
+        depth = self.depth_for(copy, peer)
+        if depth is None:
+            return False
+        forward = copy.forwards.get(peer.name)
+        if forward is None:
+            forward = copy.forwards[peer.name] = Forward(depth)
+        elif not wider(depth, forward.depth):
+            return False
+        forward.depth = depth
+        self._transfer(copy, peer.name, forward)
+        return True
+
+    def depth_for(self, copy: Copy, peer: Peer) -> int | None:
+        """The depth with which a copy may go to a peer; None if it may not, or nobody there wants it."""
+        depth = onward(copy.depth)
+        if depth is None or peer.name in copy.hops:
+            return None
+        topic = copy.entry.topic.name
+        if not peer.may_go(topic):
+            return None
+        distance = 0 if peer.rules.flood else self._interest.distance(peer.name, self.want_of(copy.entry))
+        return depth if distance is not None and within(distance, depth) else None
+
+    def _transfer(self, copy: Copy, peer: str, forward: Forward) -> None:
+        entry = copy.entry
+        if entry.flags & GUARANTEED:
+            if not forward.unacknowledged:
+                entry.due += 1
+            forward.unacknowledged += 1
+            self._state.out.append(StoreForward(entry.id, peer, forward.depth, done=False))
+        self._state.out.append(Send(peer, copy, forward.depth, copy.counted))
+
+    def acknowledged(self, peer: str, entry_id: int, outcome: Outcome) -> Copy | None:
+        """A peer has answered for a copy; returns it once nothing at that peer is outstanding."""
+        copy = self.copies.get(entry_id)
+        forward = copy.forwards.get(peer) if copy is not None else None
+        if copy is None or forward is None or not forward.unacknowledged:
+            return None
+        forward.unacknowledged -= 1
+        if forward.unacknowledged:
+            return None
+        if not copy.entry.flags & EXPIRED:
+            copy.entry.due -= 1
+        self._state.out.append(StoreForward(entry_id, peer, forward.depth, done=True))
+        return copy
+
+    def finish_if_done(self, copy: Copy, peer: str) -> None:
+        """A copy of mode ALL that peers and subscriptions have, and that no late one can ask for, ends."""
+        entry = copy.entry
+        done = not entry.flags & (STATED | GONE) and entry.due <= 0
+        self._state.out.append(Record("forwarded", entry, peer=peer, depth=copy.depth, final=done))
+        if done:
+            self._state.discard(entry)
+
+    # -- repetition, and interest that comes later ------------------------------------------------
+
+    def repeat(self, peer: str) -> None:
+        """A link is up again: send once more what was not answered."""
+        for copy in list(self.copies.values()):
+            forward = copy.forwards.get(peer)
+            if forward is not None and forward.unacknowledged:
+                forward.unacknowledged = 1
+                self._state.out.append(Send(peer, copy, forward.depth, copy.counted))
+
+    def pull(self, peer: Peer, topic: str) -> None:
+        """Somebody beyond a peer wants a topic now: what is still alive goes there.
+
+        A receipt does not count those who came later.
+        """
+        for copy in list(self.by_topic.get(topic, {}).values()):
+            if not copy.entry.flags & (ONE | GONE) and copy.entry.flags & STATED:
+                counted, copy.counted = copy.counted, False
+                self.send(copy, peer)
+                copy.counted = counted
+
+    def answer(self, arrival: Arrival, outcome: Outcome, reason: str = "") -> None:
+        """Acknowledge an arrival, once what it brought is on disk."""
+        if arrival.number:
+            self._state.out.append(Acknowledge(arrival.peer, arrival.number, outcome, reason))

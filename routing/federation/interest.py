@@ -1,0 +1,145 @@
+"""Who wants what, as peers tell each other: for each want the distance to the nearest site that has it.
+
+A *want* is a kind and a name: subscriptions of a topic that take messages of mode ALL, or of mode ONE, or a
+server that can be reached. For each want a site tells each peer the distance in links from itself to the
+nearest wanting site, leaving out what it heard from that very peer (split horizon). Only changes are told.
+
+Never too far: along any shortest path to a wanting site, each site has told the one before it a distance
+no greater than the true one. So a message that may go as far as that site is never held back. It may be too
+near for a while: in a circle of sites, a want that has gone is passed on with a growing distance until it
+reaches `DISTANCE_MAX` and is gone. That costs copies that nobody wants, and loses none.
+
+Naming the sites on the way, and passing over ways that lead through the listener, would end that at once,
+and was not done: where two ways are equally long, the one that is told may be of no use to the listener's
+own peer while the other would be, and then a site within depth would not be reached.
+"""
+
+from collections.abc import Iterable
+from typing import Final, Literal
+
+import msgspec
+
+DISTANCE_MAX: Final = 255
+"""Links: above any real chain of sites, and how far a want that has gone can be counted up."""
+
+Kind = Literal["ALL", "ONE", "SERVER"]
+Want = tuple[Kind, str]
+
+
+class InterestChange(msgspec.Struct, frozen=True):
+    """One change told to a peer.
+
+    Attributes:
+        distance: links from the teller to the nearest site that wants it; None if there is none any more.
+    """
+
+    kind: Kind
+    name: str
+    distance: int | None
+
+
+class Interest:
+    """What this site and, by their own word, its peers want or can reach."""
+
+    def __init__(self, server: str, distance_max: int = DISTANCE_MAX) -> None:
+        self._distance_max = distance_max
+        self._own: set[Want] = {("SERVER", server)}
+        self._heard: dict[Want, dict[str, int]] = {}
+        self._told: dict[str, dict[Want, int]] = {}
+        self._stale: dict[str, set[Want]] = {}
+
+    # -- what is known ----------------------------------------------------------------------------
+
+    def distance(self, peer: str, want: Want) -> int | None:
+        """Links from the peer to the nearest site beyond it that wants this; 0 is the peer itself."""
+        return self._heard.get(want, {}).get(peer)
+
+    def distances(self, want: Want) -> dict[str, int]:
+        """The same for every peer that knows one; not to be changed."""
+        return self._heard.get(want, {})
+
+    # -- what changes -----------------------------------------------------------------------------
+
+    def set_own(self, want: Want, wanted: bool) -> None:
+        """This site begins or ceases to want something."""
+        if wanted != (want in self._own):
+            self._own.symmetric_difference_update((want,))
+            self._mark(want)
+
+    def peer_up(self, peer: str) -> None:
+        """A link has come up: the peer has to be told everything."""
+        self._told[peer] = {}
+        self._stale[peer] = self._own | self._heard.keys()
+
+    def peer_down(self, peer: str) -> None:
+        """A link has gone, and with it all that lay beyond it."""
+        self._told.pop(peer, None)
+        self._stale.pop(peer, None)
+        for want in [want for want, heard in self._heard.items() if peer in heard]:
+            self._forget(want, peer)
+
+    def hear(self, peer: str, changes: Iterable[InterestChange], *, whole: bool = False) -> list[Want]:
+        """A peer has told changes; returns the wants to which it now is a new or a nearer way.
+
+        `whole`: what it told before and does not tell now, it does not want any more.
+        """
+        nearer = []
+        if whole:
+            changes = list(changes)
+            told = {(change.kind, change.name) for change in changes}
+            for gone in [want for want, heard in self._heard.items() if peer in heard and want not in told]:
+                self._forget(gone, peer)
+        for change in changes:
+            want: Want = (change.kind, change.name)
+            before = self.distance(peer, want)
+            distance = change.distance
+            if distance is None or not 0 <= distance < self._distance_max:
+                if before is not None:
+                    self._forget(want, peer)
+            elif distance != before:
+                self._heard.setdefault(want, {})[peer] = distance
+                self._mark(want)
+                if before is None or distance < before:
+                    nearer.append(want)
+        return nearer
+
+    def tell(self, peer: str) -> list[InterestChange]:
+        """What has changed for a peer since it was last asked, each once."""
+        stale = self._stale.get(peer)
+        if not stale:
+            return []
+        told = self._told[peer]
+        out = []
+        for want in sorted(stale):
+            distance = self._distance_for(peer, want)
+            if distance != told.get(want):
+                out.append(InterestChange(*want, distance))
+                if distance is None:
+                    del told[want]
+                else:
+                    told[want] = distance
+        stale.clear()
+        return out
+
+    @property
+    def untold(self) -> list[str]:
+        """Peers for which `tell` may have something."""
+        return [peer for peer, stale in self._stale.items() if stale]
+
+    def _distance_for(self, peer: str, want: Want) -> int | None:
+        if want in self._own:
+            return 0
+        heard = self._heard.get(want, {})
+        nearest = min((d for other, d in heard.items() if other != peer), default=self._distance_max)
+        return nearest + 1 if nearest + 1 < self._distance_max else None
+
+    def _forget(self, want: Want, peer: str) -> None:
+        heard = self._heard[want]
+        del heard[peer]
+        if not heard:
+            del self._heard[want]
+        self._mark(want)
+
+    def _mark(self, want: Want) -> None:
+        for stale in self._stale.values():
+            stale.add(want)

@@ -1,0 +1,199 @@
+"""The command line, as an operator and a script meet it."""
+
+import json
+import os
+import stat
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from daemon.accounts_file import read_accounts
+from daemon.config import load
+from daemon.discovery import installed_plugins
+from daemon.passwords import verify_password
+from routing.rights import EVERYTHING, Rights
+from tests.support.cli import Shell
+
+
+@pytest.fixture
+def smqpd(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    monkeypatch.delenv("SMQPD_CONFIG", raising=False)
+    return Shell(monkeypatch, capsys)
+
+
+@pytest.fixture
+def site(smqpd: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    directory = tmp_path / "site"
+    assert smqpd("init", directory, "--server-name", "a.example", "--port", "7720") == 0
+    monkeypatch.setenv("SMQPD_CONFIG", str(directory / "smqpd.toml"))
+    return directory
+
+
+def accounts(site: Path) -> dict[str, Rights]:
+    return {name: account.rights for name, account in read_accounts(site / "accounts.toml").items()}
+
+
+def test_the_version(smqpd: Shell) -> None:
+    assert smqpd("--version") == 0
+    assert smqpd.out.startswith("smqpd ")
+
+
+def test_wrong_usage_is_exit_code_2(smqpd: Shell) -> None:
+    assert smqpd("no-such-command") == 2
+    assert smqpd("account", "add") == 2
+    assert smqpd("init", "x", "--port", "70000") == 2
+
+
+# -- init -----------------------------------------------------------------------------------------
+
+
+def test_init_makes_a_site_and_shows_the_password_once(site: Path, smqpd: Shell) -> None:
+    login = tomllib.loads((site / "keys" / "admin.toml").read_text())
+    assert login["server"] == "127.0.0.1:7720"
+    assert login["account"] == "admin"
+    assert f"password  {login['password']}\n" in smqpd.out
+    admin = read_accounts(site / "accounts.toml")["admin"]
+    assert verify_password(login["password"], admin.password)
+    assert admin.rights == EVERYTHING
+    settings = load(site / "smqpd.toml", installed_plugins())
+    assert settings.site.server_name == "a.example"
+    assert settings.tls.key == site / "keys" / "tls.key"
+
+
+def test_init_keeps_secrets_private(site: Path) -> None:
+    for name in ("accounts.toml", "keys/admin.toml", "keys/tls.key"):
+        assert stat.S_IMODE((site / name).stat().st_mode) == 0o600
+    for name in (".", "keys", "state"):
+        assert stat.S_IMODE((site / name).stat().st_mode) == 0o700
+
+
+def test_init_overwrites_nothing(site: Path, smqpd: Shell) -> None:
+    before = {path: path.read_bytes() for path in site.rglob("*") if path.is_file()}
+    assert smqpd("init", site) == 1
+    assert smqpd.err.startswith("smqpd: ")
+    assert "exists already; choose another directory" in smqpd.err
+    assert {path: path.read_bytes() for path in site.rglob("*") if path.is_file()} == before
+
+
+def test_init_refuses_a_name_that_is_none(smqpd: Shell, tmp_path: Path) -> None:
+    assert smqpd("init", tmp_path / "s", "--server-name", "a b") == 2
+    assert "is not a server name" in smqpd.err
+    assert not (tmp_path / "s").exists()
+
+
+def test_init_without_a_port_says_which_it_chose(smqpd: Shell, tmp_path: Path) -> None:
+    assert smqpd("init", tmp_path / "s") == 0
+    port = 720 if os.geteuid() == 0 else 7720
+    assert f"listens on 127.0.0.1:{port} only" in smqpd.out
+    assert ("needs root or a socket unit" in smqpd.out) == (port == 7720)
+
+
+# -- account --------------------------------------------------------------------------------------
+
+
+def test_an_account_is_added_with_rights_and_a_password_from_stdin(site: Path, smqpd: Shell) -> None:
+    added = smqpd("account", "add", "ann", "--publish", "a.#", "--publish", "b", stdin="secret\n")
+    assert added == 0
+    assert accounts(site)["ann"] == Rights(publish=("a.#", "b"))
+    assert verify_password("secret", read_accounts(site / "accounts.toml")["ann"].password)
+    assert "secret" not in smqpd.out + smqpd.err
+
+
+def test_a_password_comes_from_a_file_or_is_made(site: Path, smqpd: Shell, tmp_path: Path) -> None:
+    (tmp_path / "pw").write_text("from a file\n")
+    assert smqpd("account", "add", "ann", "--password-file", tmp_path / "pw") == 0
+    assert verify_password("from a file", read_accounts(site / "accounts.toml")["ann"].password)
+    assert smqpd("account", "passwd", "ann", "--generate") == 0
+    password = smqpd.out.removeprefix("Password: ").splitlines()[0]
+    assert verify_password(password, read_accounts(site / "accounts.toml")["ann"].password)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (["add", "admin"], 1, "there is an account admin already"),
+        (["add", "a:b"], 1, "an account name is"),
+        (["add", "ann", "--publish", "a b"], 2, "is not a topic pattern"),
+        (["add", "ann", "--password-file", "/nowhere"], 1, "--password-file /nowhere cannot be read"),
+        (["add", "ann", "--password-file", "/dev/null"], 2, "a password has 1 to 1024 bytes"),
+        (["add", "ann", "--generate", "--password-file", "-"], 2, "not both"),
+        (["disable", "admn"], 1, "there is no account admn; did you mean admin?"),
+        (["passwd", "nobody"], 1, "there is no account nobody"),
+        (["rights", "admim"], 1, "did you mean admin?"),
+        (["list", "--config", "/nowhere"], 1, "/nowhere: cannot be read: No such file or directory"),
+    ],
+)
+def test_what_cannot_be_done_changes_nothing(
+    site: Path, smqpd: Shell, arguments: list[str], code: int, text: str
+) -> None:
+    before = (site / "accounts.toml").read_text()
+    assert smqpd("account", *arguments, stdin="secret\n") == code
+    assert smqpd.err.startswith("smqpd: ")
+    assert text in smqpd.err
+    assert smqpd.err.count("\n") == 1
+    assert (site / "accounts.toml").read_text() == before
+
+
+def test_a_site_is_named_by_its_directory_too(site: Path, smqpd: Shell) -> None:
+    for arguments in (["account", "list", "--site", site], ["config", "show", "-c", site]):
+        assert smqpd(*arguments) == 0
+        assert "admin" in smqpd.out or "a.example" in smqpd.out
+
+
+def test_accounts_are_disabled_and_enabled(site: Path, smqpd: Shell) -> None:
+    assert smqpd("account", "disable", "admin") == 0
+    assert read_accounts(site / "accounts.toml")["admin"].disabled
+    assert smqpd("account", "enable", "admin") == 0
+    assert not read_accounts(site / "accounts.toml")["admin"].disabled
+
+
+def test_rights_are_replaced_one_by_one_or_all(site: Path, smqpd: Shell) -> None:
+    assert smqpd("account", "rights", "admin", "--publish", "a", "--publish", "b") == 0
+    assert smqpd.out.splitlines() == ["publish    a b", "subscribe  #", "remove     #", "administer #"]
+    assert smqpd("account", "rights", "admin", "--clear", "--subscribe", "c", "--json") == 0
+    assert json.loads(smqpd.out) == {"publish": [], "subscribe": ["c"], "remove": [], "administer": []}
+    assert accounts(site)["admin"] == Rights(subscribe=("c",))
+
+
+def test_the_list_is_for_people_and_for_programs(site: Path, smqpd: Shell) -> None:
+    assert smqpd("account", "list") == 0
+    assert "admin" in smqpd.out
+    assert smqpd("account", "list", "--json") == 0
+    (row,) = json.loads(smqpd.out)
+    assert row["name"] == "admin"
+    assert row["disabled"] is False
+    assert row["rights"]["publish"] == ["#"]
+    assert "argon2id" not in smqpd.out
+
+
+# -- config ---------------------------------------------------------------------------------------
+
+
+def test_a_good_configuration_is_said_to_be_good(site: Path, smqpd: Shell) -> None:
+    assert smqpd("config", "check", site / "smqpd.toml") == 0
+    assert "is good: site a.example, 1 accounts" in smqpd.out
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("smqpd.toml", "[sit]"), ("accounts.toml", "[acounts]"), ("keys/tls.crt", "")],
+)
+def test_a_bad_file_of_a_configuration_is_named(site: Path, smqpd: Shell, name: str, text: str) -> None:
+    (site / name).write_text(text)
+    assert smqpd("config", "check", site / "smqpd.toml") == 1
+    assert smqpd.err.startswith(f"smqpd: {site / name}: ")
+
+
+def test_what_is_in_effect_is_shown_and_reads_back(site: Path, smqpd: Shell) -> None:
+    assert smqpd("config", "show") == 0
+    shown = tomllib.loads(smqpd.out)
+    assert smqpd("config", "show", "--json") == 0
+    assert json.loads(smqpd.out)["queues"] == shown["queues"]
+    assert shown["site"]["state_directory"] == str(site / "state")
+
+
+def test_the_defaults_are_shown_without_a_site(smqpd: Shell) -> None:
+    assert smqpd("config", "show", "--defaults") == 0
+    assert "# max_deliveries = 16\n" in smqpd.out
+    assert smqpd("config", "show", "--defaults", "--json") == 2

@@ -1,0 +1,126 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import typer
+from click.testing import Result
+from typer.testing import CliRunner
+
+from daemon.cli.failure import Failure
+from daemon.cli.why import why
+from daemon.hops.writer import HopLog
+from daemon.settings import HopSettings
+
+BORN_US = 1_795_000_000_000_000
+SMUID = f"alpha.example/{BORN_US // 1000:012x}-1-1"
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> HopLog:
+    """The log of a site whose clock moves by 1 ms with each record."""
+    (tmp_path / "smqpd.toml").write_text('[site]\nserver_name = "alpha.example"\n')
+    ticks = iter(range(BORN_US, BORN_US + 10**9, 1_000))
+    return HopLog.open(
+        tmp_path / "state" / "hops",
+        server="alpha.example",
+        boot=1,
+        committed_record=0,
+        settings=HopSettings(file_s=3_600),
+        now_us=lambda: next(ticks),
+    )
+
+
+@pytest.fixture
+def ask(log: HopLog, tmp_path: Path) -> Callable[..., Result]:
+    app = typer.Typer()
+    app.command()(why)
+
+    def ask(*arguments: str) -> Result:
+        log.flush()
+        return CliRunner().invoke(app, ["--site", str(tmp_path), *arguments], env={"COLUMNS": "200"})
+
+    return ask
+
+
+def test_the_fate_of_a_message_is_a_table_and_a_verdict(log: HopLog, ask) -> None:
+    log.append("published", smuid=SMUID, topic="news", account="ada:desk@alpha.example", size=5, priority=3)
+    log.append("delivered", smuid=SMUID, topic="news", subscription="bob:desk@alpha.example", attempt=1)
+    log.append("published", smuid=SMUID + "2", topic="other")
+    log.append("committed", smuid=SMUID, topic="news", subscription="bob:desk@alpha.example", final=True)
+    result = ask(SMUID)
+    assert result.exit_code == 0
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert lines[0] == [SMUID, "at", "alpha.example,", "topic", "news,", "2026-11-18", "(UTC)"]
+    assert [line[1:] for line in lines[2:5]] == [
+        ["published", "ada:desk@alpha.example", "5", "bytes;", "priority", "3;", "mode", "ALL"],
+        ["1", "ms", "delivered", "bob:desk@alpha.example"],
+        ["3", "ms", "committed", "bob:desk@alpha.example"],
+    ]
+    assert result.stdout.splitlines()[-1] == (
+        "Published by ada:desk@alpha.example. Finished 3 ms later: committed by bob:desk@alpha.example."
+    )
+
+
+def test_json_has_the_verdict_and_every_record(log: HopLog, ask) -> None:
+    log.append("published", smuid=SMUID, topic="news", account="ada:desk@alpha.example")
+    report = json.loads(ask(SMUID, "--json").stdout)
+    assert (report["state"], report["covered"]) == ("waiting", True)
+    assert report["verdict"].endswith("nobody has it yet.")
+    assert [record["event"] for record in report["records"]] == ["published"]
+
+
+def test_what_others_wrote_cannot_act_on_the_terminal(log: HopLog, ask) -> None:
+    log.append("published", smuid=SMUID, topic="\x1b[2J[red]\u202e", account="ada\x07")
+    log.append("dead", smuid=SMUID, topic="\x1b[2J", reason="\x1b]0;owned\x07", final=True)
+    out = ask(SMUID).stdout
+    assert not set(out) & {"\x1b", "\x07", "\u202e"}
+    assert "\\x1b[2J[red]\\u202e" in out
+
+
+def test_a_log_that_is_damaged_is_read_around_and_said_to_be(log: HopLog, ask, tmp_path: Path) -> None:
+    log.append("published", smuid=SMUID, topic="news")
+    log.flush()
+    with (tmp_path / "state/hops/open-1.jsonl").open("ab") as file:
+        file.write(f'{{"smuid":"{SMUID}"}}\n{{"versi'.encode())
+    result = ask(SMUID)
+    assert result.exit_code == 0
+    assert "Part of the log could not be read (1 torn, 1 bad)." in result.stdout
+
+
+def test_an_unknown_message_that_the_log_covers_was_never_here(log: HopLog, ask) -> None:
+    log.append("heartbeat")
+    for number in range(10):
+        log.append("published", smuid=f"{SMUID}{number}", topic="news")
+    born_later = f"alpha.example/{BORN_US // 1000 + 5:012x}-1-ffff"
+    result = ask(born_later)
+    assert result.exit_code == 1
+    assert result.stdout.startswith("No record of it, though the log covers its birth, 2026-11-18 ")
+
+
+def test_an_unknown_message_from_before_the_log_may_have_been_here(log: HopLog, ask) -> None:
+    log.append("heartbeat")
+    result = ask(f"alpha.example/{BORN_US // 1000 - 86_400_000:012x}-1-1")
+    assert result.exit_code == 1
+    assert "the log only goes back to 2026-11-18 " in result.stdout
+    assert json.loads(ask(f"alpha.example/{1:012x}-1-1", "--json").stdout)["covered"] is False
+
+
+def test_an_unknown_message_from_after_the_log_is_said_to_be(log: HopLog, ask) -> None:
+    log.append("heartbeat")
+    result = ask("alpha.example/ffffffffffff-1-1")
+    assert result.exit_code == 1
+    assert "after the last record of the log" in result.stdout
+
+
+def test_an_empty_log_is_said_to_be_empty(ask) -> None:
+    result = ask(SMUID)
+    assert result.exit_code == 1
+    assert "is empty" in result.stdout
+
+
+def test_what_is_no_smuid_is_wrong_usage(ask) -> None:
+    result = ask("no\x1bsmuid")
+    assert isinstance(result.exception, Failure)
+    assert result.exception.exit_code == 2
+    assert "\x1b" not in str(result.exception)

@@ -1,0 +1,182 @@
+"""What the records of one message mean, in words."""
+
+import pytest
+
+from daemon.hops.fate import duration, judge
+from routing.hops import HopRecord
+
+ADA = "ada:desk@alpha.example"
+BOB = "bob:desk@alpha.example"
+EVE = "eve:desk@alpha.example"
+
+
+def records(*events: dict[str, object], boot: int = 1) -> list[HopRecord]:
+    """One record for each event, a millisecond after another."""
+    return [
+        HopRecord(
+            **{
+                "version": 1, "server": "alpha.example", "boot": boot, "record": number,
+                "time_us": 1_000 * number, "smuid": "alpha.example/1-1-1", "topic": "news", **event,
+            }
+        )
+        for number, event in enumerate(events, 1)
+    ]  # fmt: skip
+
+
+def published(**fields: object) -> dict[str, object]:
+    return {"event": "published", "account": ADA, **fields}
+
+
+def delivered(to: str, attempt: int = 1, **fields: object) -> dict[str, object]:
+    return {"event": "delivered", "subscription": to, "attempt": attempt, **fields}
+
+
+def committed(by: str, **fields: object) -> dict[str, object]:
+    return {"event": "committed", "subscription": by, **fields}
+
+
+def returned(by: str, reason: str = "") -> dict[str, object]:
+    return {"event": "returned", "subscription": by, "reason": reason}
+
+
+@pytest.mark.parametrize(
+    ("events", "state", "verdict"),
+    [
+        ([published()], "waiting", f"Published by {ADA}. Still held: nobody has it yet."),
+        (
+            [published(), delivered(BOB)],
+            "waiting",
+            f"Published by {ADA}. Still held: delivered to {BOB} and not committed yet.",
+        ),
+        (
+            [published(), delivered(BOB), returned(BOB, "lock timed out")],
+            "waiting",
+            f"Published by {ADA}. Still held: it came back from {BOB} (lock timed out).",
+        ),
+        (
+            [published(), delivered(BOB), delivered(EVE), committed(BOB)],
+            "waiting",
+            f"Published by {ADA}. Still held: delivered to {EVE} and not committed yet."
+            f" Committed by {BOB} so far.",
+        ),
+        (
+            [published(), delivered(BOB), committed(BOB)],
+            "waiting",
+            f"Published by {ADA}. Still held for others, or for those who come. Committed by {BOB} so far.",
+        ),
+        (
+            [published(), delivered(BOB), committed(BOB, final=True), {"event": "receipt", "receipt": "1/1"}],
+            "committed",
+            f"Published by {ADA}. Finished 2 ms later: committed by {BOB}.",
+        ),
+        (
+            [published(), delivered(BOB), delivered(EVE), committed(BOB), committed(EVE, final=True)],
+            "committed",
+            f"Published by {ADA}. Finished 4 ms later: committed by 2 subscriptions.",
+        ),
+        (
+            [published(guarantee=False), delivered(BOB, final=True, guarantee=False)],
+            "delivered",
+            f"Published by {ADA}. Delivered 1 ms later to {BOB}, without a guarantee.",
+        ),
+        (
+            [published(), {"event": "expired", "final": True}],
+            "expired",
+            f"Published by {ADA}. Expired 1 ms later: its timeout ended.",
+        ),
+        (
+            [
+                published(),
+                delivered(BOB),
+                committed(BOB),
+                {"event": "expired", "final": True, "reason": "due to nobody"},
+            ],
+            "expired",
+            f"Published by {ADA}. Expired 3 ms later: due to nobody. Committed by {BOB} before.",
+        ),
+        (
+            [published(), {"event": "removed", "final": True}],
+            "removed",
+            f"Published by {ADA}. Removed 1 ms later.",
+        ),
+        (
+            [published(), delivered(BOB), {"event": "dead", "final": True, "reason": "9 deliveries failed"}],
+            "dead",
+            f"Published by {ADA}. Given up 2 ms later and moved to the topic dead.news: 9 deliveries failed.",
+        ),
+        (
+            [published(guarantee=False), {"event": "dropped", "final": True, "reason": "too many waiting"}],
+            "dropped",
+            f"Published by {ADA}. Dropped 1 ms later, as it had no guarantee: too many waiting.",
+        ),
+        (
+            [
+                {"event": "received", "peer": "beta.example"},
+                {"event": "forwarded", "peer": "gamma.example", "final": True},
+            ],
+            "forwarded",
+            "Received from beta.example."
+            " Handed on 1 ms later to gamma.example, whose log has what came of it.",
+        ),
+        (
+            [{"event": "loop", "peer": "beta.example"}],
+            "refused",
+            "The log does not have how this site came by it."
+            " This site did not take it: it had come from here.",
+        ),
+        (
+            [committed(BOB, final=True)],
+            "committed",
+            f"The log does not have how this site came by it. Finished: committed by {BOB}.",
+        ),
+        (
+            [published(), {"event": "heartbeat", "final": True}],
+            "unknown",
+            f"Published by {ADA}. The record that ends it says 'heartbeat', which ends no message.",
+        ),
+    ],
+)
+def test_the_verdict_says_what_the_records_say(
+    events: list[dict[str, object]], state: str, verdict: str
+) -> None:
+    fate = judge(records(*events), newest_boot=1)
+    assert (fate.state, fate.verdict) == (state, verdict)
+
+
+def test_a_copy_without_a_guarantee_does_not_outlive_its_boot() -> None:
+    fate = judge(records(published(guarantee=False), boot=1), newest_boot=2)
+    assert fate.state == "dropped"
+    assert fate.verdict.endswith("started anew before anyone had it: it is gone.")
+
+
+def test_a_guaranteed_copy_does() -> None:
+    assert judge(records(published(), boot=1), newest_boot=2).state == "waiting"
+
+
+def test_each_subscription_is_told_apart() -> None:
+    fate = judge(
+        records(
+            published(), delivered(BOB), returned(BOB), delivered(EVE), delivered(BOB, 2), committed(BOB)
+        ),
+        newest_boot=1,
+    )
+    bob, eve = fate.readers
+    assert (bob.subscription, bob.delivered_us, bob.attempts, bob.committed_us) == (BOB, 2_000, 2, 6_000)
+    assert (eve.subscription, eve.delivered_us, eve.attempts, eve.committed_us) == (EVE, 4_000, 1, None)
+
+
+@pytest.mark.parametrize(
+    ("us", "words"),
+    [
+        (0, "0 ms"),
+        (12, "0.012 ms"),
+        (12_345, "12.3 ms"),
+        (1_500_000, "1.5 s"),
+        (90_000_000, "1.5 min"),
+        (5_400_000_000, "1.5 h"),
+        (129_600_000_000, "1.5 d"),
+        (-12_345, "-12.3 ms"),
+    ],
+)
+def test_durations_read_well(us: int, words: str) -> None:
+    assert duration(us) == words

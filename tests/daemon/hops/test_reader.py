@@ -1,0 +1,173 @@
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from daemon.hops.files import list_files
+from daemon.hops.reader import BLOCK_BYTES, LINE_BYTES_MAX, HopLogReader, Unread
+from daemon.hops.writer import HopLog, close_file
+from daemon.settings import HopSettings
+from routing.errors import HeaderRefusal
+from routing.hops import HopRecord
+
+BORN_MS = 1_795_000_000_000
+SMUID = f"alpha.example/{BORN_MS:012x}-1-1"
+
+
+def line(number: int, smuid: str = SMUID, **fields: object) -> bytes:
+    record = HopRecord(
+        version=1, server="alpha.example", boot=1, record=number, time_us=BORN_MS * 1000 + number,
+        event="published", smuid=smuid, topic="news",
+    )  # fmt: skip
+    return msgspec.json.encode(msgspec.structs.replace(record, **fields)) + b"\n"
+
+
+def read(directory: Path) -> tuple[list[int], Unread]:
+    reader = HopLogReader(directory)
+    return [record.record for record in reader.records()], reader.unread
+
+
+def test_files_are_read_in_the_order_of_their_records(tmp_path: Path) -> None:
+    (tmp_path / "open-11.jsonl").write_bytes(line(11))
+    (tmp_path / "hops-alpha.example-1-9-10.jsonl").write_bytes(line(9) + line(10))
+    (tmp_path / "hops-alpha.example-1-1-8.jsonl").write_bytes(line(1) + line(8))
+    assert read(tmp_path) == ([1, 8, 9, 10, 11], Unread())
+
+
+def test_a_directory_that_is_not_there_holds_no_records(tmp_path: Path) -> None:
+    assert read(tmp_path / "hops") == ([], Unread())
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "open-.jsonl", "open-1.jsonl.zst", "hops-a-1-2.jsonl"])
+def test_files_of_other_names_are_passed_over(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(line(1))
+    assert read(tmp_path) == ([], Unread())
+
+
+def test_links_and_directories_are_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_bytes(line(1))
+    (tmp_path / "open-1.jsonl").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "open-2.jsonl").mkdir()
+    assert read(tmp_path) == ([], Unread())
+
+
+@pytest.mark.parametrize("missing", range(1, len(line(2)) + 1))
+def test_a_torn_last_line_is_counted_at_whatever_byte_it_was_torn(tmp_path: Path, missing: int) -> None:
+    (tmp_path / "open-1.jsonl").write_bytes(line(1) + line(2)[:-missing])
+    assert read(tmp_path) == ([1], Unread(torn=1 if missing < len(line(2)) else 0))
+
+
+@pytest.mark.parametrize(
+    "rubbish",
+    [
+        b"\x00\xff\xfe",
+        b"{}",
+        b"[1, 2]",
+        b'{"version":1,"server":"a","boot":1,"record":"one","time_us":1,"event":"published"}',
+        b'{"version":1,"server":"a","boot":1,"record":1,"time_us":1,"event":"invented"}',
+        b'{"version":2,"server":"a","boot":1,"record":1,"time_us":1,"event":"published"}',
+        b'{"x":' + b"[" * 100_000,
+        b"",
+    ],
+)
+def test_a_line_that_is_no_record_is_counted_and_hurts_no_other(tmp_path: Path, rubbish: bytes) -> None:
+    (tmp_path / "open-1.jsonl").write_bytes(line(1) + rubbish + b"\n" + line(2))
+    assert read(tmp_path) == ([1, 2], Unread(bad=1))
+
+
+@pytest.mark.parametrize(
+    "length", [LINE_BYTES_MAX + 1, BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 1, 3 * BLOCK_BYTES]
+)
+def test_a_gigantic_line_is_counted_and_hurts_no_other(tmp_path: Path, length: int) -> None:
+    (tmp_path / "open-1.jsonl").write_bytes(line(1) + b"x" * length + b"\n" + line(2))
+    assert read(tmp_path) == ([1, 2], Unread(too_long=1))
+
+
+def test_the_longest_line_that_is_allowed_is_read(tmp_path: Path) -> None:
+    longest = line(2, reason="x" * (LINE_BYTES_MAX - len(line(2, reason="x")) + 2))
+    assert len(longest) == LINE_BYTES_MAX + 1
+    (tmp_path / "open-1.jsonl").write_bytes(line(1) + longest + line(3))
+    assert read(tmp_path) == ([1, 2, 3], Unread())
+
+
+def test_lines_on_the_border_of_a_block_are_whole(tmp_path: Path) -> None:
+    count = 2 * BLOCK_BYTES // len(line(1)) + 10
+    (tmp_path / "open-1.jsonl").write_bytes(b"".join(line(number) for number in range(1, count + 1)))
+    assert read(tmp_path) == (list(range(1, count + 1)), Unread())
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    pieces=st.lists(
+        st.one_of(st.binary(max_size=300), st.just(line(1)), st.just(line(2)[:-20]), st.just(b"\n"))
+    )
+)
+def test_whatever_a_file_holds_reading_it_raises_nothing(tmp_path: Path, pieces: list[bytes]) -> None:
+    (tmp_path / "open-1.jsonl").write_bytes(b"".join(pieces))
+    reader = HopLogReader(tmp_path)
+    assert {record.record for record in reader.records()} <= {1, 2}
+    assert all(record.smuid == SMUID for record in reader.find(SMUID))
+    reader.last()
+
+
+def test_a_message_is_found_in_all_files_and_nothing_else_is(tmp_path: Path) -> None:
+    other = f"alpha.example/{BORN_MS:012x}-1-11"
+    (tmp_path / "hops-alpha.example-1-1-3.jsonl").write_bytes(line(1) + line(2, other) + line(3))
+    (tmp_path / "open-4.jsonl").write_bytes(line(4, other, reason=f'"{SMUID}"') + line(5, event="committed"))
+    assert [record.record for record in HopLogReader(tmp_path).find(SMUID)] == [1, 3, 5]
+
+
+def test_files_that_are_older_than_the_message_are_not_opened(tmp_path: Path) -> None:
+    old = f"alpha.example/{4_000_000_000_000:012x}-1-1"
+    (tmp_path / "open-1.jsonl").write_bytes(line(1, old) + b"rubbish\n")
+    reader = HopLogReader(tmp_path)
+    assert reader.find(old) == []
+    assert [record.smuid for record in reader.records()] == [old]
+
+
+def test_first_and_last_are_the_ends_of_the_log(tmp_path: Path) -> None:
+    reader = HopLogReader(tmp_path)
+    assert reader.first() is None
+    assert reader.last() is None
+    (tmp_path / "hops-alpha.example-1-1-3.jsonl").write_bytes(b"rubbish\n" + line(2) + line(3))
+    (tmp_path / "open-4.jsonl").write_bytes(line(4) + line(5)[:-10])
+    assert reader.first().record == 2
+    assert reader.last().record == 4
+
+
+def test_a_file_that_is_closed_while_a_reader_is_at_work_is_read_under_its_new_name(tmp_path: Path) -> None:
+    log = HopLog.open(
+        tmp_path,
+        server="alpha.example",
+        boot=1,
+        committed_record=0,
+        settings=HopSettings(file_bytes_max=4_096),
+    )
+    (tmp_path / "hops-alpha.example-0-0-0.jsonl").write_bytes(line(0))
+    while not (finished := log.take_finished()):
+        log.append("published", smuid=SMUID)
+        log.settle(log.flush())
+    reader = HopLogReader(tmp_path)
+    records = reader.records()
+    assert next(records).record == 0
+    close_file(finished[0])
+    assert [record.record for record in records] == list(range(1, log.last_record + 1))
+    assert reader.unread == Unread()
+
+
+def test_a_file_that_is_deleted_while_a_reader_is_at_work_is_counted(tmp_path: Path) -> None:
+    for number in (1, 2, 3):
+        (tmp_path / f"hops-alpha.example-1-{number}-{number}.jsonl").write_bytes(line(number))
+    reader = HopLogReader(tmp_path)
+    records = reader.records()
+    assert next(records).record == 1
+    list_files(tmp_path)[1].path.unlink()
+    assert [record.record for record in records] == [3]
+    assert reader.unread == Unread(vanished=1)
+
+
+def test_what_is_no_smuid_is_not_looked_for(tmp_path: Path) -> None:
+    with pytest.raises(HeaderRefusal):
+        HopLogReader(tmp_path).find("news")

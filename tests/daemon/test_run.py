@@ -1,0 +1,212 @@
+"""The daemon as a process: start, reload, stop, and what it tells its service manager."""
+
+import signal
+import ssl
+from pathlib import Path
+from typing import Final
+
+import pytest
+import trio
+
+from daemon.accounts_file import Account, edit
+from daemon.discovery import Installed
+from daemon.lock import running_pid
+from daemon.passwords import hash_password
+from daemon.self_signed import make_self_signed
+from daemon.site_directory import make_site
+from routing.rights import EVERYTHING
+from tests.support.process import BECOMES, SMQPD_RUN, daemon, free_port
+
+NO_FRONT_END: Final = '[site]\nserver_name = "a"\n[plugins.smqp]\nenabled = false\n'
+
+
+class Site:
+    """A site directory with the front end `echo` on a port."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.port = free_port()
+        self.config = make_site(directory, "a.example", 7720, Installed({})).config
+        self.tls_port = free_port()
+        self._text = self.config.read_text()
+        self.configure("")
+        with edit(directory / "accounts.toml") as editor:
+            editor.add("ann", Account(password=hash_password("right"), rights=EVERYTHING))
+
+    def configure(self, more: str) -> None:
+        front_ends = f'[plugins.smqp]\nenabled = false\n[plugins.echo]\nlisten = ["127.0.0.1:{self.port}"]\n'
+        front_ends += f'listen_tls = ["127.0.0.1:{self.tls_port}"]\n'
+        self.config.write_text(self._text.replace("[site]", f"[site]\n{more}") + front_ends)
+
+    async def connect(self) -> trio.SocketStream:
+        return await trio.open_tcp_stream("127.0.0.1", self.port)
+
+    async def connect_tls(self) -> trio.SSLStream[trio.SocketStream]:
+        """Trusts nothing but the certificate that is in the site's directory now."""
+        context = ssl.create_default_context(cafile=str(self.directory / "keys" / "tls.crt"))
+        stream = await trio.open_tcp_stream("127.0.0.1", self.tls_port)
+        return trio.SSLStream(stream, context, server_hostname="a.example")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path / "site")
+
+
+async def says(stream: trio.abc.Stream, line: str) -> str:
+    await stream.send_all(line.encode() + b"\n")
+    return await hears(stream)
+
+
+async def hears(stream: trio.abc.Stream) -> str:
+    return bytes(await stream.receive_some(4096)).decode().strip()
+
+
+async def hears_all(stream: trio.SocketStream, count: int) -> set[str]:
+    """So many lines, in any order."""
+    text = ""
+    while text.count("\n") < count:
+        text += (await stream.receive_some()).decode()
+    return set(text.splitlines())
+
+
+@pytest.mark.parametrize("start", [SMQPD_RUN, BECOMES])
+async def test_a_site_starts_serves_and_stops_clean(site: Site, start: tuple[str, ...]) -> None:
+    async with daemon(site.config, start=start) as running:
+        assert running_pid(site.directory / "state") == running.process.pid
+        async with await site.connect() as stream:
+            assert await says(stream, "login ann wrong") == "bad-login"
+            assert await says(stream, "login ann right") == "welcome"
+            running.signal(signal.SIGTERM)
+            assert await hears_all(stream, 2) == {"draining", "Ending draining"}
+            assert "STATUS=draining; 1 connections" in await running.tells("STOPPING=1")
+            assert await says(stream, "login ann right") == "not-available"
+        assert await running.exit_code() == 0
+        assert "Traceback" not in running.log
+    assert running_pid(site.directory / "state") is None
+    assert [file.name.partition("-")[0] for file in (site.directory / "state" / "hops").iterdir()] == ["hops"]
+
+
+async def test_a_second_signal_does_not_wait_for_connections(site: Site) -> None:
+    site.configure("drain_s = 3600")
+    async with daemon(site.config) as running, await site.connect() as stream:
+        assert await says(stream, "hello") == "hello"
+        running.signal(signal.SIGTERM)
+        assert await hears(stream) == "draining"
+        running.signal(signal.SIGINT)
+        assert await running.exit_code() == 0
+
+
+async def test_the_drain_time_bounds_the_stop(site: Site) -> None:
+    site.configure("drain_s = 0.1")
+    async with daemon(site.config) as running, await site.connect() as stream:
+        assert await says(stream, "hello") == "hello"
+        running.signal(signal.SIGTERM)
+        assert await running.exit_code() == 0
+
+
+async def test_a_reload_ends_what_was_disabled_and_drops_no_connection(site: Site) -> None:
+    async with daemon(site.config) as running, await site.connect() as ann, await site.connect() as other:
+        assert await says(ann, "login ann right") == "welcome"
+        assert await says(other, "hello") == "hello"
+        with edit(site.directory / "accounts.toml") as editor:
+            editor.set_disabled("ann", True)
+        running.signal(signal.SIGHUP)
+        assert "MONOTONIC_USEC=" in await running.tells("RELOADING=1")
+        await running.tells("READY=1")
+        assert await hears(ann) == "Ending disabled"
+        assert await says(other, "still here") == "still here"
+        assert await says(other, "login ann right") == "bad-login"
+
+
+@pytest.mark.parametrize("name", ["smqpd.toml", "accounts.toml", "keys/tls.key"])
+async def test_a_bad_file_keeps_everything_and_says_why(site: Site, name: str) -> None:
+    async with daemon(site.config) as running, await site.connect() as stream:
+        (site.directory / name).write_text("[limit]\n")
+        running.signal(signal.SIGHUP)
+        await running.tells("RELOADING=1")
+        await running.tells("READY=1")
+        assert "not reloaded, everything stays as it was: " in running.log
+        assert str(site.directory / name) in running.log
+        assert await says(stream, "login ann right") == "welcome"
+
+
+async def test_a_reload_takes_on_limits_and_names_what_waits_for_a_start(site: Site) -> None:
+    async with daemon(site.config) as running, await site.connect() as first:
+        assert await says(first, "hello") == "hello"
+        site.configure("drain_s = 1")
+        with site.config.open("a") as file:
+            file.write("[limits]\nconnections_max = 1\n")
+        text = site.config.read_text().replace("\n[limits]\n", "\n", 1)
+        site.config.write_text(text)
+        running.signal(signal.SIGHUP)
+        await running.tells("RELOADING=1")
+        await running.tells("READY=1")
+        async with await site.connect() as second:
+            assert await hears(second) == ""
+        assert await says(first, "still here") == "still here"
+        assert "[site] has changed; that takes effect with the next start" in running.log
+
+
+async def test_a_reload_gives_new_connections_the_new_certificate(site: Site) -> None:
+    keys = site.directory / "keys"
+    async with daemon(site.config) as running, await site.connect_tls() as first:
+        assert await says(first, "hello") == "hello"
+        certificate, key = make_self_signed("a.example")
+        (keys / "tls.crt").write_bytes(certificate)
+        (keys / "tls.key").write_bytes(key)
+        running.signal(signal.SIGHUP)
+        await running.tells("RELOADING=1")
+        await running.tells("READY=1")
+        async with await site.connect_tls() as second:
+            assert await says(second, "hello") == "hello"
+        assert await says(first, "still here") == "still here"
+
+
+async def test_a_second_daemon_on_the_same_state_is_refused(site: Site) -> None:
+    async with daemon(site.config) as running, daemon(site.config, ready=False) as second:
+        assert await second.exit_code() == 1
+        assert f"is in use by process {running.process.pid}" in second.log
+        async with await site.connect() as stream:
+            assert await says(stream, "hello") == "hello"
+
+
+async def test_after_sigkill_it_starts_again(site: Site) -> None:
+    async with daemon(site.config) as running:
+        running.signal(signal.SIGKILL)
+        assert await running.exit_code() == -signal.SIGKILL
+    async with daemon(site.config) as running:
+        running.signal(signal.SIGTERM)
+        assert await running.exit_code() == 0
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (lambda site: site.config.write_text("[site]\n"), "site.server_name: is required"),
+        (lambda site: (site.directory / "accounts.toml").unlink(), "accounts.toml: cannot be read"),
+        (lambda site: (site.directory / "keys" / "tls.key").chmod(0o644), "tls.key: is open to others"),
+        (
+            lambda site: (site.directory / "state" / "smqpd.db").write_text("x" * 4096),
+            "file is not a database",
+        ),
+        (lambda site: (site.directory / "state" / "hops").write_text(""), "the hop log in"),
+        (lambda site: site.config.write_text(site.config.read_text().replace(f"{site.port}", "1x")), "1x"),
+        (lambda site: site.config.write_text(NO_FRONT_END), "no front end is enabled"),
+    ],
+)
+async def test_what_keeps_it_from_starting_is_told_in_one_line(site: Site, spoil: object, says: str) -> None:
+    assert callable(spoil)
+    spoil(site)
+    async with daemon(site.config, ready=False) as running:
+        assert await running.exit_code() == 1
+        assert says in running.log
+        assert running.log.startswith("smqpd: ")
+        assert running.log.count("\n") == 1
+
+
+async def test_the_watchdog_hears_from_the_loop(site: Site) -> None:
+    async with daemon(site.config, WATCHDOG_USEC="200000") as running:
+        for _ in range(3):
+            await running.tells("WATCHDOG=1")
+            running.told.clear()

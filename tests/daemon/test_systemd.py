@@ -1,0 +1,112 @@
+"""What the service manager hears, and what it passes."""
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from daemon.systemd import Notifier, passed_sockets
+
+
+@pytest.fixture
+def manager(tmp_path: Path) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
+        listening.bind(str(tmp_path / "notify"))
+        listening.setblocking(False)
+        yield listening
+
+
+def heard(manager: socket.socket) -> list[str]:
+    lines = []
+    while True:
+        try:
+            lines.append(manager.recv(4096).decode())
+        except BlockingIOError:
+            return lines
+
+
+def test_states_are_told_as_systemd_reads_them(manager: socket.socket) -> None:
+    environment = {"NOTIFY_SOCKET": manager.getsockname(), "HOME": "/"}
+    notifier = Notifier(environment)
+    assert environment == {"HOME": "/"}
+    notifier.ready("all well")
+    notifier.status("so so")
+    notifier.reloading()
+    notifier.stopping("bye")
+    ready, status, reloading, stopping = heard(manager)
+    assert ready == "READY=1\nSTATUS=all well"
+    assert status == "STATUS=so so"
+    assert reloading.startswith("RELOADING=1\nMONOTONIC_USEC=")
+    assert int(reloading.rpartition("=")[2]) > 0
+    assert stopping == "STOPPING=1\nSTATUS=bye"
+
+
+def test_an_abstract_socket_works_too() -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
+        listening.bind(f"\0smqpd-test-{os.getpid()}")
+        Notifier({"NOTIFY_SOCKET": f"@smqpd-test-{os.getpid()}"}).status("here")
+        assert listening.recv(100) == b"STATUS=here"
+
+
+def test_without_a_manager_or_with_a_deaf_one_nothing_happens(tmp_path: Path) -> None:
+    Notifier({}).ready("nobody hears")
+    Notifier({"NOTIFY_SOCKET": str(tmp_path / "gone")}).ready("nobody hears")
+
+
+async def test_the_watchdog_hears_from_a_loop_that_lives(
+    manager: socket.socket, autojump_clock: MockClock
+) -> None:
+    notifier = Notifier({"NOTIFY_SOCKET": manager.getsockname(), "WATCHDOG_USEC": "30000000"})
+    stuck = trio.Event()
+
+    async def alive() -> None:
+        if trio.current_time() >= 60:
+            stuck.set()
+            await trio.sleep_forever()
+
+    with trio.move_on_after(300):
+        await notifier.watchdog(alive)
+    assert stuck.is_set()
+    assert heard(manager) == ["WATCHDOG=1"] * 4
+
+
+@pytest.mark.parametrize("more", [{}, {"WATCHDOG_USEC": "1000", "WATCHDOG_PID": "1"}, {"WATCHDOG_USEC": "x"}])
+async def test_no_watchdog_is_asked_for(manager: socket.socket, more: dict[str, str]) -> None:
+    notifier = Notifier({"NOTIFY_SOCKET": manager.getsockname(), **more})
+    await notifier.watchdog(trio.lowlevel.checkpoint)
+    assert heard(manager) == []
+
+
+def test_sockets_are_passed_by_name(tmp_path: Path) -> None:
+    """In a process of its own, since the protocol begins at file descriptor 3."""
+    program = """if True:
+        import os, socket
+        from daemon.systemd import passed_sockets
+        sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+        addresses = [sock.getsockname() for sock in sockets]
+        for number, sock in enumerate(sockets):
+            os.dup2(sock.detach(), 13 + number)
+        for number in range(2):
+            os.dup2(13 + number, 3 + number)
+        environment = {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "2", "LISTEN_FDNAMES": "smqp:smqps"}
+        passed = passed_sockets(environment)
+        assert environment == {}
+        assert [sock.getsockname() for name in ("smqp", "smqps") for sock in passed[name]] == addresses
+        assert not any(sock.get_inheritable() for name in passed for sock in passed[name])
+        """
+    root = Path(__file__).parent.parent.parent
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=root)
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [{}, {"LISTEN_PID": "1", "LISTEN_FDS": "1"}, {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "x"}],
+)
+def test_what_is_not_ours_is_left_alone(environment: dict[str, str]) -> None:
+    assert passed_sockets(environment) == {}

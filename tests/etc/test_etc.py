@@ -1,0 +1,56 @@
+"""What an operator installs: the units, the user, the example configuration."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from daemon.config import load
+from daemon.site_directory import new_config
+from tests.support.installed import ROOT, checkout_plugins
+
+UNITS: Final = ROOT / "etc" / "systemd"
+EXPOSURE_MAX: Final = 2.0
+
+needs_systemd_analyze = pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed"
+)
+
+
+def run(*command: str) -> str:
+    """What a command prints; it must succeed."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+@needs_systemd_analyze
+@pytest.mark.parametrize("unit", ["smqpd@.service", "smqpd@.socket"])
+def test_systemd_accepts_the_units_without_a_word(unit: str) -> None:
+    assert run("systemd-analyze", "verify", str(UNITS / unit)) == ""
+
+
+@needs_systemd_analyze
+def test_the_service_is_hardened() -> None:
+    report = run("systemd-analyze", "security", "--offline=true", "--no-pager", str(UNITS / "smqpd@.service"))
+    exposure = re.search(r"Overall exposure level .*: ([0-9.]+)", report)
+    assert exposure is not None
+    assert float(exposure[1]) <= EXPOSURE_MAX
+
+
+def test_the_example_is_the_configuration_of_a_new_site(tmp_path: Path) -> None:
+    """To write it again: `smqpd config show --defaults > etc/smqpd.example.toml`."""
+    example = ROOT / "etc" / "smqpd.example.toml"
+    installed = checkout_plugins()
+    assert example.read_text() == new_config("smqp.example", 720, installed)
+    assert load(example, installed).site.server_name == "smqp.example"
+
+
+def test_the_units_and_the_user_agree() -> None:
+    service = (UNITS / "smqpd@.service").read_text()
+    user = (ROOT / "etc" / "sysusers.d" / "smqpd.conf").read_text().split("\n")[1].split()[1]
+    assert f"User={user}\n" in service
+    assert f" {user} {user} " in (ROOT / "etc" / "tmpfiles.d" / "smqpd.conf").read_text()

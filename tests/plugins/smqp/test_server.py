@@ -1,0 +1,338 @@
+import pytest
+import trio
+import trio.testing
+
+from daemon.frontend import Limits
+from tests.support.site import PASSWORD, SERVER, running_site
+from tests.support.smqp_peer import connected, frame, publish
+
+
+@pytest.fixture
+async def site(tmp_path):
+    async with running_site(tmp_path) as site:
+        yield site
+
+
+async def test_the_server_greets_and_tells_who_logged_in_what_it_needs_to_know(site):
+    async with connected(site, None) as peer:
+        assert await peer.line() == ("SMQP 1.0 Ready smqpd/test", {})
+        await peer.send(frame(f"PASS ada/desk {PASSWORD}", "Request: 1"))
+        start, attributes = await peer.line()
+        assert start == "OK PASS"
+        assert attributes.pop("Time").endswith("Z")
+        assert attributes == {
+            "Topic": f"ada:desk@{SERVER}",
+            "Timeout": "86400",
+            "Suid": f"{SERVER}/1",
+            "Idle": "300",
+            "Request": "1",
+        }
+
+
+async def test_a_draining_server_says_where_to_go(site):
+    site.draining.set()
+    async with connected(site, None) as peer:
+        assert await peer.line() == (
+            "SMQP 1.0 Not Available smqpd/test",
+            {"Redirect": "other.example:720"},
+        )
+        assert await peer.line() is None
+
+
+async def test_nothing_is_done_before_the_login(site):
+    async with connected(site, None) as peer:
+        await peer.line()
+        await peer.send(frame("SUBSCRIBE t", "Request: 9"), frame("PING"))
+        start, attributes = await peer.line()
+        assert start == "ERROR not-logged-in"
+        assert (attributes["Command"], attributes["Request"]) == ("SUBSCRIBE", "9")
+        assert await peer.line() == ("PONG", {})
+
+
+async def test_before_the_login_no_content_is_kept(site):
+    async with connected(site, None) as peer:
+        await peer.line()
+        await peer.send(publish("t", 1, body=b"x" * 100_000))
+        start, attributes = await peer.line()
+        assert (start, attributes["Cmuid"]) == ("ERROR too-many", "1")
+
+
+async def test_a_wrong_password_is_refused_and_the_third_ends_the_connection(tmp_path):
+    async with running_site(tmp_path, Limits(login_timeout_s=60)) as site, connected(site, None) as peer:
+        await peer.line()
+        await peer.send(frame("PASS ada wrong") * 3)
+        for _ in range(3):
+            start, attributes = await peer.line()
+            assert (start, attributes["Command"]) == ("ERROR bad-login", "PASS")
+        assert await peer.line() == ("BYE bad-login", {})
+        assert await peer.line() is None
+
+
+async def test_commands_may_follow_the_login_without_waiting(site):
+    async with connected(site, None) as peer:
+        await peer.send(frame(f"PASS ada/desk {PASSWORD}"), publish("t", 1), frame("QUIT"))
+        found = [(await peer.line())[0] for _ in range(4)]
+        assert found == ["SMQP 1.0 Ready smqpd/test", "OK PASS", "OK PUBLISH", "BYE quit"]
+
+
+async def test_a_message_goes_from_publisher_to_subscriber_in_two_phases(site):
+    async with connected(site, "bob/desk") as bob, connected(site, "ada/desk") as ada:
+        await bob.send(frame("SUBSCRIBE weather.oslo", "Request: 1"))
+        assert await bob.line() == ("OK SUBSCRIBE", {"Request": "1"})
+
+        await ada.send(publish("weather.oslo", "a1", "Priority: 3", "X-Station: 18700", body=b"rain\r\n\r\n"))
+        start, published = await ada.line()
+        assert (start, published["Cmuid"]) == ("OK PUBLISH", "a1")
+
+        message = await bob.frame()
+        assert (message.command, message.arguments) == ("MESSAGE", "weather.oslo")
+        delivery = dict(message.headers[: message.headers.index(("Smuid", published["Smuid"]))])
+        assert (delivery["Id"], delivery["Attempt"]) == ("1", "1")
+        assert 0 < float(delivery["Lock"]) <= 60
+        assert message.headers[len(delivery) :] == [
+            ("Smuid", published["Smuid"]),
+            ("Cmuid", "a1"),
+            ("Account", f"ada:desk@{SERVER}"),
+            ("Priority", "3"),
+            ("Created", "2026-11-21T10:00:00Z"),
+            ("X-Station", "18700"),
+        ]
+        assert [section.body for section in message.sections] == [b"rain\r\n\r\n"]
+
+        await bob.send(frame("RECEIVED 1", "Request: 2"))
+        assert await bob.line() == ("OK RECEIVED", {"Request": "2"})
+        await bob.send(frame("COMMIT 1"))
+        assert await bob.line() == ("OK COMMIT", {})
+        await bob.send(frame("COMMIT 1", "Request: 3"))
+        start, attributes = await bob.line()
+        assert (start, attributes["Command"], attributes["Request"]) == ("ERROR lock-lost", "COMMIT", "3")
+
+
+async def test_what_was_received_and_not_committed_comes_again_marked_as_received(site):
+    async with connected(site, "bob/desk") as bob:
+        await bob.send(frame("SUBSCRIBE t"), publish("t", 1))
+        assert [(await bob.line())[0] for _ in range(3)] == ["OK SUBSCRIBE", "OK PUBLISH", "MESSAGE t"]
+        await bob.send(frame("RECEIVED 1"))
+        assert await bob.line() == ("OK RECEIVED", {})
+    async with connected(site, "bob/desk") as bob:
+        await bob.send(frame("SUBSCRIBE t"))
+        lines = dict([await bob.line(), await bob.line()])
+        assert lines["MESSAGE t"]["Received"] == "YES"
+        assert "Lock" not in lines["MESSAGE t"]
+
+
+async def test_one_frame_acknowledges_a_whole_batch(site):
+    async with connected(site) as ada:
+        await ada.send(frame("SUBSCRIBE t"), *(publish("t", number) for number in range(50)))
+        found = [(await ada.line())[0] for _ in range(101)]
+        assert found.count("MESSAGE t") == 50
+        await ada.send(frame("RECEIVED 1-50"), frame("COMMIT 1-20 22-50"), frame("RETURN 21"))
+        assert [(await ada.line())[0] for _ in range(2)] == ["OK RECEIVED", "OK COMMIT"]
+        lines = dict([await ada.line(), await ada.line()])
+        assert lines["OK RETURN"] == {}
+        assert lines["MESSAGE t"]["Attempt"] == "2"
+
+
+async def test_a_repeated_publish_is_answered_with_the_first_smuid(site):
+    async with connected(site) as ada:
+        await ada.send(publish("t", "x"))
+        _, first = await ada.line()
+    async with connected(site) as ada:
+        await ada.send(publish("t", "x"))
+        assert await ada.line() == ("OK PUBLISH", {**first, "Repeated": "YES"})
+
+
+async def test_an_unguaranteed_message_is_answered_by_nothing_and_has_no_id(site):
+    async with connected(site, "eve/desk") as eve, connected(site, "ada/desk") as ada:
+        await ada.send(frame("SUBSCRIBE eve.mouse"))
+        assert await ada.line() == ("OK SUBSCRIBE", {})
+        await eve.send(
+            publish("eve.mouse", 1, "Guarantee: NO"), publish("forbidden", 2, "Guarantee: NO"), frame("PING")
+        )
+        assert await eve.line() == ("PONG", {})
+        start, attributes = await ada.line()
+        assert start == "MESSAGE eve.mouse"
+        assert not {"Id", "Attempt", "Lock"} & attributes.keys()
+
+
+@pytest.mark.parametrize("name", ["Smuid", "Hops", "Account"])
+async def test_what_only_a_server_writes_is_refused_by_name(site, name):
+    value = {"Smuid": "a/0193abcdef01-1-1", "Hops": "a", "Account": "bob:desk@a"}[name]
+    async with connected(site) as ada:
+        await ada.send(publish("t", "x", f"{name}: {value}"))
+        start, attributes = await ada.line()
+        assert start == "ERROR bad-header"
+        assert (attributes["Cmuid"], attributes["Header"], attributes["Value"]) == ("x", name, value)
+        assert attributes["Expected"]
+
+
+async def test_a_header_that_cannot_be_read_costs_one_message_and_says_why(site):
+    async with connected(site) as ada:
+        await ada.send(
+            publish("t", "x", "Priority: high"), publish("t", "y", "no colon"), publish("t", "z"), b"\r\n"
+        )
+        start, attributes = await ada.line()
+        assert start == "ERROR bad-header"
+        assert attributes == {
+            "Command": "PUBLISH",
+            "Cmuid": "x",
+            "Text": "Priority: 'high' is not an integer from 1 to 2147483647",
+            "Header": "Priority",
+            "Value": "high",
+            "Expected": "an integer from 1 to 2147483647",
+        }
+        start, attributes = await ada.line()
+        assert (start, attributes["Cmuid"]) == ("ERROR bad-header", "y")
+        start, attributes = await ada.line()
+        assert (start, attributes["Cmuid"]) == ("OK PUBLISH", "z")
+
+
+async def test_lost_framing_is_told_and_ends_the_connection(site):
+    async with connected(site) as ada:
+        await ada.send(frame("PUBLISH t", "Cmuid: 1", "Content-Length: 5", body=b"hello"), frame("PING"))
+        start, attributes = await ada.line()
+        assert start == "ERROR bad-frame"
+        assert "Sections" in attributes["Text"]
+        assert await ada.line() == ("BYE framing-lost", {})
+        assert await ada.line() is None
+
+
+async def test_rights_are_checked(site):
+    async with connected(site, "eve/desk") as eve:
+        await eve.send(frame("SUBSCRIBE eve.t"), publish("t", 1), frame("SET TOPIC DELIVERY eve.t ONE"))
+        assert [(await eve.line())[0] for _ in range(3)] == ["ERROR forbidden"] * 3
+
+
+async def test_topic_settings_removal_and_the_end_of_a_subscription(site):
+    async with connected(site) as ada:
+        await ada.send(frame("SET TOPIC DELIVERY t ONE"), frame("SET TOPIC TIMEOUT t 60"), publish("t", 1))
+        assert await ada.line() == ("OK SET", {})
+        assert await ada.line() == ("OK SET", {})
+        _, published = await ada.line()
+        await ada.send(frame("SUBSCRIBE t"))
+        lines = dict([await ada.line(), await ada.line()])
+        assert 0 < float(lines["MESSAGE t"]["Expires"]) <= 60
+        await ada.send(frame(f"REMOVE t {published['Smuid']}"))
+        lines = dict([await ada.line(), await ada.line()])
+        assert lines == {
+            "OK REMOVE": {"Smuid": published["Smuid"]},
+            "WITHDRAWN 1": {"Topic": "t", "Reason": "removed"},
+        }
+        await ada.send(frame("UNSUBSCRIBE t"))
+        assert await ada.line() == ("OK UNSUBSCRIBE", {})
+        await ada.send(frame("DETACH t"))
+        assert (await ada.line())[0] == "ERROR not-subscribed"
+
+
+async def test_a_second_connection_takes_a_subscription_over(site):
+    async with connected(site) as first, connected(site) as second:
+        await first.send(frame("SUBSCRIBE t"))
+        assert await first.line() == ("OK SUBSCRIBE", {})
+        await second.send(frame("SUBSCRIBE t"))
+        assert await second.line() == ("OK SUBSCRIBE", {})
+        assert await first.line() == ("DETACHED t", {"Reason": "replaced"})
+
+
+@pytest.mark.parametrize(
+    ("where", "told"),
+    [("4711", "192.0.2.1:4711"), ("host.example:1", "host.example:1"), ("[::1]:1", "[::1]:1")],
+)
+async def test_connectto_comes_to_the_other_logins_system_topic(site, where, told):
+    async with connected(site, "bob/desk") as bob, connected(site, "ada/desk") as ada:
+        await bob.send(frame(f"SUBSCRIBE bob:desk@{SERVER}"))
+        assert await bob.line() == ("OK SUBSCRIBE", {})
+        await ada.send(frame(f"CONNECTTO bob/desk {where}", "Request: 5"))
+        start, attributes = await ada.line()
+        assert (start, attributes["Request"]) == ("OK CONNECTTO", "5")
+        message = await bob.frame()
+        headers = dict(message.headers)
+        assert headers["Account"] == f"ada:desk@{SERVER}"
+        assert (headers["Name"], headers["Connect-To"]) == ("CONNECTTO", told)
+        assert message.sections[0].body == told.encode()
+
+
+async def test_a_client_that_quits_gets_all_its_answers_first(site):
+    async with connected(site) as ada:
+        await ada.send(*(publish("t", number) for number in range(100)), frame("QUIT"), frame("PING"))
+        found = [(await ada.line())[0] for _ in range(101)]
+        assert found == ["OK PUBLISH"] * 100 + ["BYE quit"]
+        assert await ada.line() is None
+
+
+async def test_a_client_that_ends_its_stream_gets_all_its_answers(site):
+    async with connected(site) as ada:
+        await ada.send(*(publish("t", number) for number in range(10)))
+        await ada.stream.send_eof()
+        assert [(await ada.line())[0] for _ in range(10)] == ["OK PUBLISH"] * 10
+        assert await ada.line() is None
+
+
+async def test_a_client_is_read_no_further_while_too_much_is_unanswered(tmp_path):
+    async with (
+        running_site(tmp_path, Limits(unanswered_per_session_max=3)) as site,
+        connected(site) as ada,
+    ):
+        await ada.send(*(publish("t", number) for number in range(20)), frame("QUIT"))
+        found = [(await ada.line())[0] for _ in range(21)]
+        assert found == ["OK PUBLISH"] * 20 + ["BYE quit"]
+
+
+async def test_a_disabled_account_is_told_goodbye(site):
+    async with connected(site) as ada:
+        site.disable_all()
+        start, attributes = await ada.line()
+        assert (start, attributes["Text"]) == ("BYE disabled", "the account has been disabled")
+        assert await ada.line() is None
+
+
+# -- time: the clock of these tests goes only where they move it ----------------------------------------
+
+
+@pytest.fixture
+def clock(mock_clock):
+    return mock_clock
+
+
+async def test_who_does_not_log_in_in_time_is_told_goodbye(site, clock):
+    async with connected(site, None) as peer:
+        await peer.line()
+        for _ in range(15):
+            await peer.send(b"P")
+            await trio.testing.wait_all_tasks_blocked()
+            clock.jump(1)
+        start, _ = await peer.line()
+        assert start == "BYE login-timeout"
+
+
+async def test_a_byte_now_and_then_is_no_sign_of_life(site, clock):
+    async with connected(site) as slow, connected(site) as other:
+        for byte in b"PUBLISH t\r\n" * 40:
+            await slow.send(bytes([byte]))
+            await trio.testing.wait_all_tasks_blocked()
+            clock.jump(1)
+            if clock.current_time() % 100 == 0:
+                await other.send(frame("PING"))
+                assert await other.line() == ("PONG", {})
+            if clock.current_time() >= 300:
+                break
+        start, _ = await slow.line()
+        assert start == "BYE idle"
+        await other.send(frame("PING"))
+        assert await other.line() == ("PONG", {})
+
+
+async def test_a_client_that_does_not_read_is_dropped_and_slows_nobody(site, clock):
+    async with (
+        connected(site, "bob/desk", pair=trio.testing.lockstep_stream_pair) as slow,
+        connected(site, "ada/desk") as ada,
+    ):
+        await slow.send(frame("SUBSCRIBE t"))
+        assert await slow.line() == ("OK SUBSCRIBE", {})
+        for number in range(20):
+            await ada.send(publish("t", number, body=b"x" * 100_000))
+            assert (await ada.line())[0] == "OK PUBLISH"
+        await trio.testing.wait_all_tasks_blocked()
+        clock.jump(61)
+        await trio.testing.wait_all_tasks_blocked()
+        with pytest.raises(trio.BrokenResourceError):
+            await slow.send(frame("PING"))

@@ -1,0 +1,118 @@
+"""Ordered delivery by Sequence, for subscriptions that ask for it. Source: SMQP SEQUENCE."""
+
+import pytest
+
+from tests.support.one_router import Client, Site
+
+
+@pytest.fixture
+def site() -> Site:
+    return Site(unguaranteed_bytes_max=10_000)
+
+
+@pytest.fixture
+def ada(site: Site) -> Client:
+    return site.login("ada").subscribe("news", ordered=True)
+
+
+def send(publisher: Client, *sequences: int) -> None:
+    for sequence in sequences:
+        publisher.publish("news", str(sequence), sequence=sequence)
+
+
+def test_messages_that_come_out_of_order_are_delivered_in_order(site: Site, ada: Client) -> None:
+    send(site.login("eva"), 2, 3, 1, 5, 4)
+    assert ada.bodies() == ["1", "2", "3", "4", "5"]
+
+
+def test_publishers_do_not_wait_for_each_other(site: Site, ada: Client) -> None:
+    send(site.login("eva"), 2)
+    send(site.login("fay"), 1, 2)
+    assert ada.bodies() == ["1", "2"]
+
+
+def test_who_does_not_ask_for_order_gets_them_as_they_come(site: Site, ada: Client) -> None:
+    bob = site.login("bob").subscribe("news")
+    send(site.login("eva"), 2, 1)
+    assert (bob.bodies(), ada.bodies()) == (["2", "1"], ["1", "2"])
+
+
+def test_messages_without_a_sequence_do_not_wait(site: Site, ada: Client) -> None:
+    eva = site.login("eva")
+    send(eva, 2)
+    eva.publish("news", "plain")
+    assert ada.bodies() == ["plain"]
+
+
+def test_a_number_that_never_comes_holds_the_others_up_for_a_short_time_only(site: Site, ada: Client) -> None:
+    eva = site.login("eva")
+    send(eva, 1, 3, 4, 7)
+    assert ada.bodies() == ["1"]
+    site.wait(4.9)
+    assert ada.bodies() == []
+    site.wait(0.2)
+    assert ada.bodies() == ["3", "4"]
+    site.wait(5)
+    assert ada.bodies() == ["7"]
+    send(eva, 8, 2)
+    assert ada.bodies() == ["8", "2"], "late is better than never"
+
+
+def test_one_sequence_twice_is_delivered_twice(site: Site, ada: Client) -> None:
+    send(site.login("eva"), 2, 2, 1, 1)
+    assert sorted(ada.bodies()) == ["1", "1", "2", "2"]
+
+
+def test_what_expires_while_it_is_held_back_is_not_delivered(site: Site, ada: Client) -> None:
+    eva = site.login("eva")
+    smuid = eva.publish("news", "2", sequence=2, timeout_s=1.0)
+    send(eva, 3)
+    site.wait(2)
+    send(eva, 1)
+    assert ada.bodies() == ["1", "3"]
+    assert site.fate(smuid) == ["published", "expired!"]
+
+
+def test_what_another_received_before_it_expired_is_not_delivered_when_its_turn_comes(
+    site: Site, ada: Client
+) -> None:
+    bob, eva = site.login("bob").subscribe("news"), site.login("eva")
+    smuid = eva.publish("news", "2", sequence=2, timeout_s=1.0)
+    got = bob.one()
+    bob.received(got)
+    site.wait(2)
+    send(eva, 1)
+    assert ada.bodies() == ["1"]
+    bob.commit(got)
+    assert site.fate(smuid)[-1] == "committed!"
+
+
+def test_unsubscribing_ends_what_is_held_back(site: Site, ada: Client) -> None:
+    smuid = site.login("eva").publish("news", "2", sequence=2)
+    ada.unsubscribe("news")
+    assert site.fate(smuid)[-1] == "expired!"
+    site.wait(10)
+
+
+def test_who_no_longer_asks_for_order_gets_what_was_held_back(site: Site, ada: Client) -> None:
+    send(site.login("eva"), 3, 2)
+    assert ada.subscribe("news", ordered=False).bodies() == ["2", "3"]
+    site.wait(10)
+
+
+def test_what_is_held_back_survives_a_restart_in_order(site: Site, ada: Client) -> None:
+    send(site.login("eva"), 1, 3, 2, 5)
+    assert ada.bodies() == ["1", "2", "3"]
+    site.restart()
+    ada = site.login("ada").subscribe("news", ordered=True)
+    assert ada.bodies() == ["1", "2", "3"]
+    site.wait(6)
+    assert ada.bodies() == ["5"]
+
+
+def test_unguaranteed_messages_that_are_held_back_count_as_waiting(site: Site, ada: Client) -> None:
+    eva = site.login("eva")
+    for sequence in range(2, 10):
+        eva.publish("news", "x" * 4_000, sequence=sequence, guarantee=False)
+    assert site.router.state.dropped == 7
+    assert site.router.state.unguaranteed_bytes <= 10_000

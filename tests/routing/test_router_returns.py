@@ -1,0 +1,285 @@
+"""Locks, two phases, giving back, and the dead-letter topic. Source: routing contract 3 and 5."""
+
+import math
+
+import pytest
+
+from tests.support.one_router import Client, Got, Refusal, Site
+
+
+@pytest.fixture
+def site() -> Site:
+    return Site(max_deliveries=4)
+
+
+def lost(request, *got: Got) -> str:
+    with pytest.raises(Refusal) as refused:
+        request(*got)
+    assert refused.value.code == Refusal.LOCK_LOST
+    return refused.value.text
+
+
+def test_what_is_committed_never_comes_again(site: Site) -> None:
+    ada, eva = site.login("ada").subscribe("news"), site.login("eva")
+    smuid = eva.publish("news", "a")
+    ada.commit(ada.one())
+    ada.close()
+    site.wait(3_600)
+    site.restart()
+    assert site.login("ada").subscribe("news").bodies() == []
+    assert site.fate(smuid) == ["published", "delivered", "committed!"]
+
+
+def test_a_lock_that_times_out_passes_the_message_to_the_next(site: Site) -> None:
+    ada, bob = site.login("ada").subscribe("jobs"), site.login("bob").subscribe("jobs")
+    site.login("eva").publish("jobs", "work", delivery="ONE")
+    late = ada.one()
+    site.wait(61)
+    assert [(got.body, got.attempt) for got in bob.take()] == [("work", 2)]
+    assert ada.withdrawn == [(late.number, "lock-timeout")]
+    lost(ada.commit, late)
+
+
+def test_a_subscription_may_state_its_own_lock(site: Site) -> None:
+    ada = site.login("ada").subscribe("jobs", lock_s=5.0)
+    site.login("eva").publish("jobs", "work")
+    assert ada.one().attempt == 1
+    site.wait(4)
+    assert ada.take() == []
+    site.wait(2)
+    assert ada.one().attempt == 2
+
+
+@pytest.mark.parametrize("mode", ["ONE", "ALL"])
+def test_a_subscriber_whose_lock_timed_out_gets_what_waits_next(site: Site, mode: str) -> None:
+    ada, eva = site.login("ada").subscribe("jobs", credit=1), site.login("eva")
+    eva.publish("jobs", "first", delivery=mode)
+    eva.publish("jobs", "second", delivery=mode)
+    assert ada.bodies() == ["first"]
+    site.wait(61)
+    assert ada.bodies() == ["first"]
+    site.wait(60)
+    assert ada.bodies() == ["second"], "the first waits a moment, since ada alone could take it"
+    site.wait(60)
+    assert ada.bodies() == ["first"]
+
+
+def test_what_was_received_does_not_time_out(site: Site) -> None:
+    ada, bob = site.login("ada").subscribe("jobs"), site.login("bob").subscribe("jobs")
+    site.login("eva").publish("jobs", "work", delivery="ONE")
+    got = ada.one()
+    ada.received(got)
+    site.wait(100_000)
+    assert bob.take() == []
+    ada.commit(got)
+
+
+@pytest.mark.parametrize("mode", ["ONE", "ALL"])
+def test_what_was_received_comes_again_to_the_same_subscription_and_says_so(site: Site, mode: str) -> None:
+    ada, bob = site.login("ada").subscribe("jobs", credit=2), site.login("bob")
+    eva = site.login("eva")
+    for body in "ab":
+        eva.publish("jobs", body, delivery=mode)
+    a, _ = ada.take()
+    ada.received(a)
+    bob.subscribe("jobs", accepts="ONE")
+    ada.close()
+    assert bob.bodies() == (["b"] if mode == "ONE" else [])
+    again = site.login("ada").subscribe("jobs", credit=2).take()
+    assert [(g.body, g.received) for g in again] == [("a", True)] + ([("b", False)] if mode == "ALL" else [])
+
+
+def test_what_was_received_survives_a_restart_and_can_be_committed_then(site: Site) -> None:
+    ada, eva = site.login("ada").subscribe("jobs"), site.login("eva")
+    smuid = eva.publish("jobs", "work", delivery="ONE")
+    ada.received(ada.one())
+    site.restart()
+    bob = site.login("bob").subscribe("jobs")
+    ada = site.login("ada").subscribe("jobs")
+    assert bob.take() == []
+    got = ada.one()
+    assert got.received
+    ada.commit(got)
+    assert site.fate(smuid)[-1] == "committed!"
+    assert site.held == 0
+
+
+def test_receiving_twice_is_answered_twice(site: Site) -> None:
+    ada = site.login("ada").subscribe("jobs")
+    site.login("eva").publish("jobs", "work")
+    got = ada.one()
+    ada.received(got)
+    ada.received(got)
+    ada.commit(got)
+
+
+def test_a_lock_that_was_lost_is_told_after_the_others_are_done(site: Site) -> None:
+    ada, eva = site.login("ada").subscribe("jobs"), site.login("eva")
+    smuids = [eva.publish("jobs", body) for body in "ab"]
+    a, b = ada.take()
+    ada.commit(a)
+    assert str(a.number) in lost(ada.commit, a, b)
+    assert site.fate(smuids[1])[-1] == "committed!"
+
+
+def test_a_session_cannot_finish_what_another_holds(site: Site) -> None:
+    ada, bob = site.login("ada").subscribe("jobs"), site.login("bob").subscribe("jobs")
+    site.login("eva").publish("jobs", "work", delivery="ONE")
+    [holder, other] = [ada, bob]
+    got = holder.one()
+    for request in (other.commit, other.received, other.give_back):
+        lost(request, got)
+
+
+def test_what_is_given_back_goes_to_the_next_with_its_count(site: Site) -> None:
+    ada, bob = site.login("ada").subscribe("jobs"), site.login("bob").subscribe("jobs")
+    smuid = site.login("eva").publish("jobs", "work", delivery="ONE")
+    ada.give_back(ada.one(), reason="not for me")
+    assert bob.one().attempt == 2
+    [told] = [t for t in site.told if t.event == "returned"]
+    assert (told.smuid, told.reason, told.subscription) == (smuid, "not for me", "ada:desk@a.example")
+
+
+def test_what_is_given_back_comes_again_after_the_delay_that_was_asked_for(site: Site) -> None:
+    ada = site.login("ada").subscribe("jobs")
+    site.login("eva").publish("jobs", "work")
+    ada.give_back(ada.one(), delay_s=20)
+    site.wait(19)
+    assert ada.take() == []
+    site.wait(2)
+    assert ada.one().attempt == 2
+
+
+def test_a_delay_without_end_is_cut(site: Site) -> None:
+    ada = site.login("ada").subscribe("jobs")
+    site.login("eva").publish("jobs", "work", delivery="ONE")
+    ada.give_back(ada.one(), delay_s=math.inf)
+    site.wait(86_401)
+    assert ada.one().attempt == 2
+
+
+def test_a_message_that_keeps_coming_back_to_the_only_taker_comes_more_and_more_slowly() -> None:
+    site = Site(max_deliveries=100)
+    ada = site.login("ada").subscribe("jobs")
+    site.login("eva").publish("jobs", "work", delivery="ONE")
+    pauses = []
+    for _ in range(12):
+        before = site.now
+        while not (got := ada.take()):
+            site.wait(site.router.wake_at - site.now)
+        pauses.append(site.now - before)
+        ada.give_back(*got)
+    assert pauses[:2] == [0, 0]
+    assert pauses[2:6] == pytest.approx([0.1, 0.2, 0.4, 0.8])
+    assert max(pauses) == pytest.approx(30)
+
+
+def test_after_very_many_returns_a_dead_letter_still_comes(site: Site) -> None:
+    ada, bob = site.login("ada").subscribe("dead.jobs"), site.login("bob").subscribe("dead.jobs")
+    site.login("eva").publish("dead.jobs", "work", delivery="ONE")
+    for _ in range(1_100):
+        for client in (ada, bob):
+            client.give_back(*client.take())
+    bob.close()
+    ada.give_back(*ada.take())
+    site.wait(31)
+    ada.commit(ada.one())
+
+
+def test_two_subscriptions_can_give_one_message_back_in_one_moment(site: Site) -> None:
+    ada = site.login("ada").subscribe("news", name="1").subscribe("news", name="2")
+    site.login("eva").publish("news", "hello")
+    ada.give_back(*ada.take(), delay_s=5)
+    site.wait(6)
+    assert ada.bodies() == ["hello", "hello"]
+
+
+def test_a_message_that_failed_too_often_goes_to_the_dead_letter_topic_with_the_reason(site: Site) -> None:
+    ada, eva = site.login("ada").subscribe("jobs"), site.login("eva")
+    smuid = eva.publish("jobs", "work", delivery="ONE", others=(("X-Colour", "red"),))
+    for attempt in (1, 2, 3, 4):
+        site.wait(10)
+        got = ada.one()
+        assert got.attempt == attempt
+        ada.give_back(got, reason=f"broken {attempt}")
+    site.wait(100)
+    assert ada.take() == []
+    assert site.fate(smuid)[-1] == "dead!"
+    dead = site.login("ops").subscribe("dead.jobs").one()
+    headers = dict(dead.message.others)
+    assert dead.body == "work"
+    assert dead.message.smuid != smuid
+    assert headers == {
+        "X-Colour": "red",
+        "Dead-Topic": "jobs",
+        "Dead-Smuid": smuid,
+        "Dead-Account": "eva:desk@a.example",
+        "Dead-Subscription": "ada:desk@a.example",
+        "Dead-Deliveries": "4",
+        "Dead-Reason": "broken 4",
+    }
+
+
+def kill(client: Client, site: Site, deliveries: int = 4) -> None:
+    for _ in range(deliveries):
+        site.wait(10)
+        client.give_back(client.one())
+
+
+def test_of_mode_all_a_copy_is_dead_for_one_subscription_and_alive_for_the_others(site: Site) -> None:
+    ada, bob = site.login("ada").subscribe("news"), site.login("bob").subscribe("news", credit=0)
+    smuid = site.login("eva").publish("news", "hello")
+    kill(ada, site)
+    assert site.fate(smuid)[-1] == "dead"
+    site.restart()
+    bob = site.login("bob").subscribe("news")
+    assert site.login("ada").subscribe("news").take() == []
+    bob.commit(bob.one())
+    assert site.fate(smuid)[-1] == "committed!"
+    assert site.login("ops").subscribe("dead.news").bodies() == ["hello"]
+
+
+def test_dead_letters_are_never_moved_on(site: Site) -> None:
+    ada, ops = site.login("ada").subscribe("jobs"), site.login("ops")
+    site.login("eva").publish("jobs", "work")
+    kill(ada, site)
+    ops.subscribe("dead.jobs")
+    for attempt in range(1, 20):
+        site.wait(31)
+        got = ops.one()
+        assert (got.topic, got.attempt) == ("dead.jobs", attempt)
+        ops.give_back(got)
+
+
+def test_unsubscribing_passes_what_was_in_hand_to_others(site: Site) -> None:
+    ada, bob = site.login("ada").subscribe("jobs"), site.login("bob")
+    eva = site.login("eva")
+    for body in "abc":
+        eva.publish("jobs", body, delivery="ONE")
+    a, _, _ = ada.take()
+    ada.received(a)
+    bob.subscribe("jobs")
+    ada.unsubscribe("jobs")
+    assert sorted(bob.bodies()) == ["a", "b", "c"]
+
+
+def test_unsubscribing_ends_what_waited_in_hand_parked_or_queued_for_nobody_else(site: Site) -> None:
+    ada, eva = site.login("ada").subscribe("news", credit=2), site.login("eva")
+    smuids = [eva.publish("news", body) for body in "abcd"]
+    a, b = ada.take()
+    ada.received(a)
+    ada.give_back(b, delay_s=50)
+    ada.unsubscribe("news")
+    assert [site.fate(smuid)[-1] for smuid in smuids] == ["expired!"] * 4
+    assert (site.held, site.router.state.topics) == (0, {})
+    site.wait(100)
+
+
+def test_counts_of_returns_survive_a_restart(site: Site) -> None:
+    ada, eva = site.login("ada").subscribe("jobs"), site.login("eva")
+    eva.publish("jobs", "one", delivery="ONE")
+    eva.publish("jobs", "all", delivery="ALL")
+    ada.give_back(*ada.take())
+    site.restart()
+    ada = site.login("ada").subscribe("jobs")
+    assert {(got.body, got.attempt) for got in ada.take()} == {("one", 2), ("all", 2)}

@@ -1,0 +1,96 @@
+"""What a store does with the router's decisions, as plain dictionaries: for tests of the router alone."""
+
+import copy
+import math
+
+from routing import decisions as d
+from routing.message import DeliveryMode, Message
+from routing.queue import COMMITTED_STATES, GUARANTEED, RECEIPT
+from routing.restore import Restore, StoredIndex, StoredMark
+from routing.subscription import SubscribeOptions
+
+Mark = tuple[int, int]
+
+
+class ModelStore:
+    """Applies each decision at once; `committed` is a copy to come back to."""
+
+    def __init__(self) -> None:
+        self.messages: dict[int, tuple[StoredIndex, Message]] = {}
+        self.marks: dict[Mark, StoredMark] = {}
+        self.topics: dict[str, tuple[DeliveryMode | None, float | None]] = {}
+        self.subscriptions: dict[int, tuple[str, str, SubscribeOptions, int, float]] = {}
+        self.publications: list[tuple[str, str, str, float]] = []
+
+    def committed(self) -> "ModelStore":
+        """As it is now, for a crash to come back to."""
+        return copy.deepcopy(self)
+
+    def apply(self, decision: d.Decision, now: float) -> None:
+        """One decision; those that are no matter of the store change nothing."""
+        match decision:
+            case d.StoreMessage(entry=entry, message=message, receipt_due=receipt_due):
+                index = StoredIndex(
+                    entry.id,
+                    entry.topic.name,
+                    entry.origin,
+                    entry.priority,
+                    entry.size,
+                    entry.flags & COMMITTED_STATES,
+                    entry.deadline,
+                    receipt_due if entry.flags & RECEIPT else 0,
+                    "ONE" if message.receipt == "ONE" else "ALL",
+                    message.sequence or 0,
+                    message.account,
+                    message.cmuid,
+                )
+                self.messages[entry.id] = (index, message)
+            case d.DiscardMessage(entry=entry) if entry.flags & GUARANTEED:
+                self.messages.pop(entry.id, None)
+                for key in [key for key in self.marks if key[0] == entry.id]:
+                    del self.marks[key]
+            case d.MarkReceived(entry_id=entry_id, subscription_id=subscription_id):
+                self._mark(entry_id, subscription_id).received = True
+            case d.MarkDone(entry_id=entry_id, subscription_id=subscription_id, has_it=has_it):
+                mark = self._mark(entry_id, subscription_id)
+                mark.received, mark.done, mark.has_it = False, True, has_it
+            case d.MarkReturned(entry_id=entry_id, subscription_id=subscription_id, attempts=attempts):
+                mark = self._mark(entry_id, subscription_id)
+                mark.received, mark.attempts = False, attempts
+                if not subscription_id:
+                    for key, other in self.marks.items():
+                        if key[0] == entry_id:
+                            other.received = False
+            case d.MarkReceipted(entry_id=entry_id):
+                if entry_id in self.messages:
+                    self.messages[entry_id][0].flags &= ~RECEIPT
+            case d.StoreSubscription(subscription=s):
+                self.subscriptions[s.id] = (s.topic.name, s.owner, s.options, s.since, s.used_at)
+            case d.DiscardSubscription(subscription_id=subscription_id):
+                self.subscriptions.pop(subscription_id, None)
+            case d.StoreTopic(topic=topic):
+                self.topics[topic.name] = (topic.mode, topic.timeout_s)
+            case d.StorePublication(publisher=publisher, cmuid=cmuid, smuid=smuid):
+                self.publications.append((publisher, cmuid, smuid, now))
+
+    def _mark(self, entry_id: int, subscription_id: int) -> StoredMark:
+        return self.marks.setdefault(
+            (entry_id, subscription_id), StoredMark(subscription_id, False, False, False, 0)
+        )
+
+    def restore_into(self, restore: Restore) -> None:
+        """Give a new router everything that is held."""
+        for name, (mode, timeout_s) in self.topics.items():
+            restore.topic(name, mode, timeout_s)
+        for id, subscription in sorted(self.subscriptions.items()):
+            restore.subscription(id, *subscription)
+        for publication in self.publications:
+            restore.publication(*publication)
+        for id, (index, _) in sorted(self.messages.items()):
+            marks = [copy.copy(mark) for key, mark in sorted(self.marks.items()) if key[0] == id]
+            restore.message(copy.copy(index), marks)
+        restore.end()
+
+    def deadline(self, id: int) -> float:
+        """When a message that is stored ends; `inf` for never."""
+        return self.messages[id][0].deadline if id in self.messages else math.inf

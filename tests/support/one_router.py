@@ -1,0 +1,285 @@
+"""One site's router without disk or network: tests say what comes in and read what each client is told.
+
+A `Site` carries decisions out as the broker does: what is to be stored first, then the effects. Time
+stands until `wait`.
+"""
+
+from typing import Any
+
+import msgspec
+
+from routing import decisions as d
+from routing.errors import Refusal
+from routing.message import Message, Section
+from routing.names import make_address
+from routing.queue import GUARANTEED
+from routing.router import Router
+from routing.state import RouterSettings
+from routing.subscription import Consumer, SubscribeOptions
+from tests.support.model_store import ModelStore
+
+SERVER = "a.example"
+
+SETTINGS = RouterSettings(
+    default_timeout_s=86_400.0,
+    lock_s=60.0,
+    max_deliveries=16,
+    queue_messages_max=1_000,
+    queue_bytes_max=1_000_000,
+    unguaranteed_bytes_max=1_000_000,
+    dedupe_window_s=600.0,
+    subscription_unused_s=2_592_000.0,
+)
+
+
+class Got(msgspec.Struct, frozen=True):
+    """A delivery, as a client sees it; `body` is what tests tell messages apart by."""
+
+    number: int
+    body: str
+    topic: str
+    attempt: int
+    received: bool
+    acknowledge: bool
+    message: Message
+
+
+class Told(msgspec.Struct, frozen=True):
+    """A record of the hop log."""
+
+    event: str
+    body: str
+    smuid: str
+    topic: str
+    subscription: str
+    attempt: int
+    final: bool
+    reason: str
+    receipt: str
+
+
+class Client:
+    """One session of an account and channel."""
+
+    def __init__(self, site: "Site", account: str, channel: str) -> None:
+        self.site = site
+        self.address = make_address(account, channel, SERVER)
+        self.consumer: Consumer = site.router.open(self, account, channel)
+        self.answers: dict[Any, d.Answer] = {}
+        self.withdrawn: list[tuple[int, str]] = []
+        self.detached: list[tuple[str, str]] = []
+        self._got: list[Got] = []
+        self._requests = 0
+
+    def _request(self) -> int:
+        self._requests += 1
+        return self._requests
+
+    def _answer(self, request: int) -> d.Answer:
+        self.site.settle()
+        answer = self.answers.pop(request)
+        if answer.error is not None:
+            raise answer.error
+        return answer
+
+    def publish(self, topic: str, body: str = "", **headers: Any) -> str:
+        """The Smuid that was answered; "" for an unguaranteed message, which is not answered."""
+        request = self._request()
+        message = Message(
+            created="2026-11-21T10:00:00.000Z", sections=(Section("text/plain", body.encode()),), **headers
+        )
+        site = self.site
+        site.router.publish(self.consumer, topic, message, self.address, request, site.now)
+        return self._answer(request).smuid if message.guarantee else (site.settle() or "")
+
+    def subscribe(self, topic: str, **options: Any) -> "Client":
+        """Subscribe, and consume from it here."""
+        request = self._request()
+        self.site.router.subscribe(self.consumer, topic, SubscribeOptions(**options), request, self.site.now)
+        self._answer(request)
+        return self
+
+    def unsubscribe(self, topic: str, name: str = "") -> None:
+        request = self._request()
+        self.site.router.unsubscribe(self.consumer, topic, name, request, self.site.now)
+        self._answer(request)
+
+    def detach(self, topic: str, name: str = "") -> None:
+        request = self._request()
+        self.site.router.detach(self.consumer, topic, name, request, self.site.now)
+        self._answer(request)
+
+    def received(self, *got: Got) -> None:
+        request = self._request()
+        self.site.router.received(self.consumer, [g.number for g in got], request)
+        self._answer(request)
+
+    def commit(self, *got: Got) -> None:
+        request = self._request()
+        self.site.router.commit(self.consumer, [g.number for g in got], request, self.site.now)
+        self._answer(request)
+
+    def give_back(self, *got: Got, reason: str = "", delay_s: float = 0.0) -> None:
+        request = self._request()
+        numbers = [g.number for g in got]
+        self.site.router.give_back(self.consumer, numbers, reason, delay_s, request, self.site.now)
+        self._answer(request)
+
+    def remove(self, topic: str, smuid: str) -> None:
+        request = self._request()
+        self.site.router.remove(self.consumer, topic, smuid, request, self.site.now)
+        self._answer(request)
+
+    def set_delivery(self, topic: str, mode: Any) -> None:
+        request = self._request()
+        self.site.router.set_delivery(self.consumer, topic, mode, request)
+        self._answer(request)
+
+    def set_timeout(self, topic: str, timeout_s: float | None) -> None:
+        request = self._request()
+        self.site.router.set_timeout(self.consumer, topic, timeout_s, request)
+        self._answer(request)
+
+    def pause(self) -> None:
+        self.site.router.pause(self.consumer)
+
+    def resume(self) -> None:
+        self.site.router.resume(self.consumer, self.site.now)
+        self.site.settle()
+
+    def close(self) -> None:
+        """The session ends."""
+        self.site.router.close(self.consumer, self.site.now)
+        self.site.settle()
+
+    def take(self) -> list[Got]:
+        """The deliveries since the last call."""
+        got, self._got = self._got, []
+        return got
+
+    def bodies(self) -> list[str]:
+        """The same, by their bodies."""
+        return [got.body for got in self.take()]
+
+    def one(self) -> Got:
+        """The only delivery since the last call."""
+        [got] = self.take()
+        return got
+
+    def receipts(self) -> list[str]:
+        """The receipts since the last call, each committed; the client must consume its system topic."""
+        got = self.take()
+        self.commit(*got)
+        return [g.body for g in got]
+
+    def tell(self, effect: d.Decision) -> None:
+        match effect:
+            case d.Answer(request=request):
+                assert request not in self.answers, "answered twice"
+                self.answers[request] = effect
+            case d.Deliver(subscription=subscription, entry=entry, number=number, lock=lock):
+                message = self.site.bodies[entry.id]
+                self._got.append(
+                    Got(
+                        number,
+                        message.sections[0].body.decode(),
+                        subscription.topic.name,
+                        lock.attempt if lock else 1,
+                        lock is not None and lock.received,
+                        lock is not None,
+                        message,
+                    )
+                )
+            case d.Withdraw(number=number, reason=reason):
+                self.withdrawn.append((number, reason))
+            case d.Detach(topic=topic, reason=reason):
+                self.detached.append((topic.name, reason))
+
+
+class Site:
+    """A router, its store, and what it wrote to the hop log."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.settings = msgspec.structs.replace(SETTINGS, **settings)
+        self.now = 1_000.0
+        self.boot = 1
+        self.store = ModelStore()
+        self.bodies: dict[int, Message] = {}
+        self.told: list[Told] = []
+        self.router = self._router()
+
+    def _router(self) -> Router:
+        return Router(SERVER, self.boot, self.settings, lambda: int(self.now * 1000))
+
+    def login(self, account: str, channel: str = "desk") -> Client:
+        return Client(self, account, channel)
+
+    def settle(self) -> None:
+        """Carry out what the router has decided, as the broker does."""
+        effects: list[d.Decision] = []
+        while decisions := self.router.take():
+            for decision in decisions:
+                self._carry_out(decision, effects)
+        for effect in effects:
+            effect.consumer.handle.tell(effect)  # type: ignore[union-attr]  # only those with a consumer
+
+    def _carry_out(self, decision: d.Decision, effects: list[d.Decision]) -> None:
+        self.store.apply(decision, self.now)
+        match decision:
+            case d.StoreMessage(entry=entry, message=message) | d.KeepMessage(entry=entry, message=message):
+                assert bool(entry.flags & GUARANTEED) == isinstance(decision, d.StoreMessage)
+                self.bodies[entry.id] = message
+            case d.Bury(entry=entry):
+                self.router.buried(decision, self.bodies[entry.id], self.now)
+            case d.Record(entry=entry, subscription=subscription):
+                message = self.bodies.get(entry.id)
+                self.told.append(
+                    Told(
+                        decision.event,
+                        message.sections[0].body.decode() if message else "",
+                        entry.smuid(SERVER),
+                        entry.topic.name,
+                        subscription.owner if subscription else "",
+                        decision.attempt,
+                        decision.final,
+                        decision.reason,
+                        decision.receipt,
+                    )
+                )
+            case d.Answer() | d.Deliver() | d.Withdraw() | d.Detach():
+                effects.append(decision)
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass, and what time brings about happen when it is due."""
+        until = self.now + seconds
+        while (wake_at := self.router.wake_at) <= until:
+            self.now = max(self.now, wake_at)
+            self.router.tick(self.now)
+            self.settle()
+        self.now = until
+
+    def maintain(self) -> list[str]:
+        """What the broker does each minute; names the subscriptions that ended."""
+        ended = [subscription.owner for subscription in self.router.maintain(self.now)]
+        self.settle()
+        return ended
+
+    def restart(self) -> None:
+        """All sessions are gone without a word; the store gives the new router what it holds."""
+        self.boot += 1
+        self.router = self._router()
+        self.store.restore_into(self.router.restore(self.now))
+        self.bodies = {id: message for id, (_, message) in self.store.messages.items()}
+        self.settle()
+        self.wait(0)
+
+    def fate(self, smuid: str) -> list[str]:
+        """The events of a copy; the one that ended it is marked `!`."""
+        return [t.event + "!" * t.final for t in self.told if t.smuid == smuid]
+
+    @property
+    def held(self) -> int:
+        return self.router.state.held
+
+
+__all__ = ["SERVER", "Client", "Got", "Refusal", "Site"]

@@ -1,0 +1,109 @@
+"""Real daemons: `smqpd run` as a process of its own."""
+
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import trio
+
+ROOT: Final = Path(__file__).parent.parent.parent
+PATIENCE_S: Final = 60.0
+"""Until a test that waits for a process gives up: only a broken daemon takes so long."""
+
+
+def environment(directory: Path, **more: str) -> dict[str, str]:
+    """For a process that runs this checkout as if installed, with the front ends `smqp` and `echo` only."""
+    installed = directory / "installed" / "smqpd-1.dist-info"
+    installed.mkdir(parents=True, exist_ok=True)
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: smqpd\nVersion: 1\n")
+    (installed / "entry_points.txt").write_text(
+        "[smqpd.plugins]\nsmqp = plugins.smqp.plugin:plugin\necho = tests.support.echo:plugin\n"
+    )
+    return {**os.environ, "PYTHONPATH": f"{ROOT}:{installed.parent}", **more}
+
+
+class Daemon:
+    """A running daemon; `told` is what it has sent to the service manager."""
+
+    def __init__(self, process: trio.Process, manager: socket.socket, log_file: Path) -> None:
+        self.process = process
+        self.told: list[str] = []
+        self._manager = manager
+        self._log_file = log_file
+
+    @property
+    def log(self) -> str:
+        return self._log_file.read_text()
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    async def tells(self, word: str) -> str:
+        """Wait until the service manager is told something with `word` in it."""
+        with trio.move_on_after(PATIENCE_S):
+            while not (self.told and word in self.told[-1]):
+                await trio.lowlevel.wait_readable(self._manager)
+                self.told.append(self._manager.recv(4096).decode())
+            return self.told[-1]
+        raise AssertionError(f"the daemon did not tell {word}; it told {self.told} and logged\n{self.log}")
+
+    async def exit_code(self) -> int:
+        """Wait for the end."""
+        with trio.move_on_after(PATIENCE_S):
+            return await self.process.wait()
+        raise AssertionError(f"the daemon did not end; it logged\n{self.log}")
+
+
+SMQPD_RUN: Final = ("-c", "from daemon.cli.main import main; main()", "run", "--config")
+BECOMES: Final = ("-m", "daemon")
+"""What `smqpd run` becomes; starts in half the time."""
+
+
+@asynccontextmanager
+async def daemon(
+    config: Path, *, ready: bool = True, start: tuple[str, ...] = BECOMES, **more: str
+) -> AsyncIterator[Daemon]:
+    """Run a site; killed at the end where it runs still."""
+    directory = config.parent
+    address = str(directory / "notify")
+    Path(address).unlink(missing_ok=True)
+    log_file = directory / "log"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager, log_file.open("ab") as log:
+        manager.bind(address)
+        manager.setblocking(False)
+        process = await trio.lowlevel.open_process(
+            [
+                sys.executable,
+                "-c",
+                "from daemon.cli.main import main; main()",
+                "run",
+                "--config",
+                str(config),
+            ],
+            env=environment(directory, NOTIFY_SOCKET=address, **more),
+            cwd=ROOT,
+            stdin=None,
+            stderr=log.fileno(),
+        )
+        try:
+            running = Daemon(process, manager, log_file)
+            if ready:
+                await running.tells("READY=1")
+            yield running
+        finally:
+            if process.poll() is None:
+                process.kill()
+                with trio.CancelScope(shield=True):
+                    await process.wait()
+
+
+def free_port() -> int:
+    """A port of loopback that was free a moment ago."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port: int = taken.getsockname()[1]
+        return port

@@ -1,0 +1,111 @@
+"""A real broker, store and hop log in a temporary directory, for tests of front ends and clients."""
+
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import trio
+
+from daemon.accounts import Accounts
+from daemon.broker import Broker
+from daemon.clock import SystemClock
+from daemon.hops.writer import HopLog
+from daemon.passwords import hash_password
+from daemon.settings import Limits, QueueSettings, Settings, SiteSettings
+from daemon.store.store import Store
+
+PASSWORD = "correct horse"
+_HASHED = hash_password(PASSWORD)
+SERVER = "smqp.example"
+
+
+RIGHTS = ("publish", "subscribe", "remove", "administer")
+ACCOUNTS = {
+    "ada": {right: ["#"] for right in RIGHTS},
+    "bob": {right: ["#"] for right in RIGHTS},
+    "eve": {"publish": ["eve.#"]},
+}
+
+
+class BrokerSite:
+    """`daemon.frontend.Site` around a broker; connections are made by the test."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.server_name = SERVER
+        self.server_ident = "smqpd/test"
+        self.suid = f"{SERVER}/1"
+        self.default_timeout_s = 86_400.0
+        self.draining = trio.Event()
+        self.redirect = "other.example:720"
+
+    @property
+    def limits(self):
+        return self.broker.limits
+
+    def disable_all(self):
+        """Take every account away, as a reload would."""
+        self.broker.settings.site.accounts_file.write_text("")
+        self.broker.accounts.reload()
+        self.broker.reconfigure(self.broker.settings)
+
+    async def authenticate(self, account, password, remote):
+        return await self.broker.accounts.authenticate(account, password, remote)
+
+    def open_session(self, identity, channel, *, protocol, remote):
+        return self.broker.open_session(identity, channel, protocol=protocol, remote=remote)
+
+    @property
+    def topic_count(self):
+        return self.broker.topic_count
+
+    def durable_subscriptions(self, name_prefix):
+        return self.broker.durable_subscriptions(name_prefix)
+
+
+@asynccontextmanager
+async def running_site(directory: Path, limits: Limits | None = None, queues: QueueSettings | None = None):
+    """A site with `ACCOUNTS`, all of which have the password `PASSWORD`."""
+    directory.mkdir(exist_ok=True)
+    accounts_file = directory / "accounts.toml"
+    accounts_file.write_text("".join(_account(name, patterns) for name, patterns in ACCOUNTS.items()))
+    accounts_file.chmod(0o600)
+    settings = Settings(
+        site=SiteSettings(server_name=SERVER, accounts_file=accounts_file),
+        limits=limits or Limits(),
+        queues=queues or QueueSettings(),
+    )
+    store = Store(directory / "smqpd.db")
+    hops = HopLog.open(
+        directory / "hops",
+        server=SERVER,
+        boot=store.site.boot,
+        committed_record=store.site.last_record,
+        settings=settings.hops,
+    )
+    broker = Broker(settings, Accounts(accounts_file, SERVER), store, hops, SystemClock(store.site.clock))
+    async with trio.open_nursery() as nursery:
+        for task in (broker.keep_time, broker.keep_house, broker.keep_wal):
+            nursery.start_soon(task)
+        ended = trio.Event()
+
+        async def run():
+            with trio.CancelScope(shield=True):
+                await broker.run()
+            ended.set()
+
+        nursery.start_soon(run)
+        try:
+            yield BrokerSite(broker)
+        finally:
+            broker.stop()
+            with trio.CancelScope(shield=True):
+                await ended.wait()
+            nursery.cancel_scope.cancel()
+    hops.close()
+    store.close()
+
+
+def _account(name, patterns):
+    lines = [f"[accounts.{name}]", f'password = "{_HASHED}"', f"[accounts.{name}.rights]"]
+    lines += [f"{right} = {covered!r}" for right, covered in patterns.items()]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,186 @@
+"""Several routers joined by links on which all is delayed at random: a federation without a network."""
+
+import random
+from collections import Counter, deque
+from typing import Any
+
+from routing.decisions import Deliver, Record
+from routing.federation.copies import Arrival, PeerRules
+from routing.federation.decisions import Acknowledge, Send, TellInterest, TellReceipt, TellRemoved
+from routing.message import Message, Section
+from routing.router import Router
+from routing.state import RouterSettings
+from routing.subscription import Consumer, SubscribeOptions
+
+SETTINGS = RouterSettings(
+    default_timeout_s=86_400.0,
+    lock_s=60.0,
+    max_deliveries=16,
+    queue_messages_max=1_000_000,
+    queue_bytes_max=2**40,
+    unguaranteed_bytes_max=2**26,
+    dedupe_window_s=600.0,
+    subscription_unused_s=86_400.0,
+)
+
+
+class Federation:
+    """Sites by name; what is under way between them is carried by `settle`, in an order drawn from the seed.
+
+    Attributes:
+        delivered: (site, message name) for each delivery to a subscription.
+        receipts: what publishers were told.
+        transfers: copies carried over links.
+    """
+
+    def __init__(self, links: set[tuple[str, str]], seed: int = 0, *, flood: bool = False) -> None:
+        self.random = random.Random(seed)
+        self.now = 1000.0
+        self.names = sorted({name for link in links for name in link})
+        self.routers = {name: Router(name, 1, SETTINGS, lambda: 1_700_000_000_000) for name in self.names}
+        self.messages: dict[tuple[str, int], Message] = {}
+        self.delivered: Counter[tuple[str, str]] = Counter()
+        self.held: dict[tuple[str, str], list[tuple[Consumer, int]]] = {}
+        self.records: list[tuple[str, Record]] = []
+        self.receipts: list[str] = []
+        self.transfers = 0
+        self.links: set[tuple[str, str]] = set()
+        self.bulk: dict[tuple[str, str], list[Any]] = {}
+        self.control: dict[tuple[str, str], deque[Any]] = {}
+        for a, b in sorted(links):
+            for one, other in ((a, b), (b, a)):
+                self.routers[one].federation.set_peer(other, PeerRules(flood=flood))
+            self.join(a, b)
+
+    # -- links ------------------------------------------------------------------------------------
+
+    def join(self, a: str, b: str) -> None:
+        for one, other in ((a, b), (b, a)):
+            self.links.add((one, other))
+            self.bulk[one, other], self.control[one, other] = [], deque()
+        for one, other in ((a, b), (b, a)):
+            self.routers[one].federation.link_up(other, self.now)
+            self.take(one)
+
+    def cut(self, a: str, b: str) -> None:
+        """What is under way is lost, unless it is repeated."""
+        for one, other in ((a, b), (b, a)):
+            self.links.discard((one, other))
+            self.bulk.pop((one, other), None)
+            self.control.pop((one, other), None)
+            self.routers[one].federation.link_down(other)
+            self.take(one)
+
+    # -- clients ----------------------------------------------------------------------------------
+
+    def consumer(self, site: str, channel: str) -> Consumer:
+        return self.routers[site].open((site, channel), "x", channel)
+
+    def subscribe(self, site: str, topic: str = "t", channel: str = "c", **options: Any) -> Consumer:
+        consumer = self.consumer(site, channel)
+        self.routers[site].subscribe(consumer, topic, SubscribeOptions(**options), None, self.now)
+        self.take(site)
+        return consumer
+
+    def publish(self, site: str, name: str = "m", topic: str = "t", **headers: Any) -> None:
+        message = Message(name=name, sections=(Section("text/plain", name.encode()),), **headers)
+        publisher = self.consumer(site, "publisher")
+        self.routers[site].publish(publisher, topic, message, f"x:publisher@{site}", None, self.now)
+        self.take(site)
+
+    def commit(self, site: str, name: str) -> None:
+        """All who hold a message at a site are done with it."""
+        for consumer, number in self.held.pop((site, name), []):
+            self.routers[site].commit(consumer, [number], None, self.now)
+        self.take(site)
+
+    # -- what happens -----------------------------------------------------------------------------
+
+    def take(self, site: str) -> None:
+        """Carry a router's decisions out."""
+        for decision in self.routers[site].take():
+            match decision:
+                case Deliver(consumer=consumer, entry=entry, number=number):
+                    message = self.messages[site, entry.id]
+                    self.delivered[site, message.name] += 1
+                    self.held.setdefault((site, message.name), []).append((consumer, number))
+                    if message.name == "Receipt":
+                        self.receipts.append(message.sections[0].body.decode())
+                case Send(peer=peer, copy=copy):
+                    if (site, peer) in self.links:
+                        self.transfers += 1
+                        self.bulk[site, peer].append((copy.entry.id, self._arrival(site, decision)))
+                case Acknowledge(peer=peer):
+                    if (site, peer) in self.links:
+                        self.bulk[site, peer].append(decision)
+                case TellInterest(peer=peer) | TellReceipt(peer=peer) | TellRemoved(peer=peer):
+                    if (site, peer) in self.links:
+                        self.control[site, peer].append(decision)
+                case Record():
+                    self.records.append((site, decision))
+                case _ if hasattr(decision, "message"):
+                    self.messages[site, decision.entry.id] = decision.message
+
+    def _arrival(self, site: str, send: Send) -> Arrival:
+        entry = send.copy.entry
+        stated = entry.flags & 4
+        return Arrival(
+            peer=site,
+            number=entry.id,
+            topic=entry.topic.name,
+            message=self.messages[site, entry.id],
+            mode="ONE" if entry.flags & 1 else "ALL",
+            depth=send.depth,
+            hops=(*send.copy.hops, site),
+            timeout_left_s=entry.deadline - self.now if stated else None,
+            counted=send.counted,
+        )
+
+    def settle(self) -> None:
+        """Carry all that is under way: bulk in any order, control in order on each link."""
+        while True:
+            busy = [("bulk", pair) for pair, units in self.bulk.items() if units]
+            busy += [("control", pair) for pair, units in self.control.items() if units]
+            if not busy:
+                return
+            kind, (one, other) = self.random.choice(busy)
+            if kind == "bulk":
+                units = self.bulk[one, other]
+                unit = units.pop(self.random.randrange(len(units)))
+            else:
+                unit = self.control[one, other].popleft()
+            self._arrive(one, other, unit)
+            self.take(other)
+
+    def _arrive(self, one: str, other: str, unit: Any) -> None:
+        federation = self.routers[other].federation
+        match unit:
+            case (_, Arrival() as arrival):
+                federation.arrive(arrival, self.now)
+            case Acknowledge(number=number, outcome=outcome):
+                federation.acknowledged(one, number, outcome, self.now)
+            case TellInterest(changes=changes, whole=whole):
+                federation.hear_interest(one, changes, self.now, whole=whole)
+            case TellReceipt():
+                federation.hear_receipt(one, unit.smuid, unit.due, unit.have, closed=unit.closed)
+            case TellRemoved():
+                federation.hear_removed(one, unit.smuid, unit.topic, self.now)
+
+    # -- what is true -----------------------------------------------------------------------------
+
+    def ball(self, centre: str, radius: int) -> set[str]:
+        """The sites within so many links; -1 for all that can be reached."""
+        seen, edge = {centre}, {centre}
+        while edge and radius:
+            edge = {b for a, b in self.links if a in edge} - seen
+            seen |= edge
+            radius -= 1
+        return seen
+
+    def final_records(self, name: str) -> Counter[tuple[str, int]]:
+        """How often each copy of a message has ended, by site and copy."""
+        return Counter(
+            (site, record.entry.id)
+            for site, record in self.records
+            if record.final and self.messages[site, record.entry.id].name == name
+        )

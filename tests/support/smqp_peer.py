@@ -1,0 +1,72 @@
+"""A client for tests that says exactly what the test says, and shows exactly what came."""
+
+from contextlib import asynccontextmanager
+
+import trio
+import trio.testing
+
+from plugins.smqp.server import serve_connection
+from routing.frames import FrameLimits, FrameReader
+from tests.support.site import PASSWORD
+
+REMOTE = "192.0.2.1:4711"
+
+
+def frame(*lines, body=b""):
+    """Lines and an empty one, then a body."""
+    return "\r\n".join((*lines, "", "")).encode() + body
+
+
+def publish(topic, cmuid, *headers, body=b"hello"):
+    """A PUBLISH with one section."""
+    head = frame(
+        f"PUBLISH {topic}", "Created: 2026-11-21T10:00:00Z", f"Cmuid: {cmuid}", *headers, "Sections: 1"
+    )
+    return head + frame("Content-Type: text/plain", f"Content-Length: {len(body)}", body=body)
+
+
+class Peer:
+    def __init__(self, stream):
+        self.stream = stream
+        self.reader = FrameReader(FrameLimits(message_bytes_max=2**30))
+
+    async def send(self, *frames):
+        await self.stream.send_all(b"".join(frames))
+
+    async def frame(self):
+        """The next frame; None at the end of the stream."""
+        while (taken := self.reader.take()) is None:
+            data = await self.stream.receive_some(65536)
+            if not data:
+                return None
+            self.reader.feed(bytes(data))
+        return taken
+
+    async def line(self):
+        """The next frame as a start line and its attributes: `OK PASS`, {...}."""
+        taken = await self.frame()
+        if taken is None:
+            return None
+        start = f"{taken.command} {taken.arguments}" if taken.arguments else taken.command
+        return start, dict(taken.headers)
+
+    async def log_in(self, login="ada/desk"):
+        start, _ = await self.line()
+        assert start == "SMQP 1.0 Ready smqpd/test"
+        await self.send(frame(f"PASS {login} {PASSWORD}"))
+        start, attributes = await self.line()
+        assert start == "OK PASS"
+        return attributes
+
+
+@asynccontextmanager
+async def connected(site, login="ada/desk", *, pair=trio.testing.memory_stream_pair):
+    """A peer that has logged in, or is greeted where `login` is None, until the block ends."""
+    ours, theirs = pair()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve_connection, site, theirs, REMOTE)
+        peer = Peer(ours)
+        if login is not None:
+            await peer.log_in(login)
+        yield peer
+        await trio.aclose_forcefully(ours)
