@@ -58,6 +58,7 @@ class Demo:
         self.site = directory / "site"
         self.port = free_port()
         self.daemon: subprocess.Popen[bytes] | None = None
+        self.beside: list[subprocess.Popen[bytes]] = []
         self.log = (directory / "daemon.log").open("wb")
 
     def command(self, *arguments: str, who: str | None = None) -> list[str]:
@@ -83,9 +84,11 @@ class Demo:
 
     def begin(self, *arguments: str, who: str, out: IO[bytes] | int) -> subprocess.Popen[bytes]:
         """Start a command that runs beside others."""
-        return subprocess.Popen(
+        process = subprocess.Popen(
             self.command(*arguments, who=who), cwd=self.directory, stdout=out, stderr=subprocess.DEVNULL
         )
+        self.beside.append(process)
+        return process
 
     def start(self) -> None:
         """Start the daemon, and wait until it accepts connections."""
@@ -106,8 +109,10 @@ class Demo:
 
     def close(self) -> None:
         """Leave nothing running."""
-        if self.daemon is not None and self.daemon.poll() is None:
-            self.kill()
+        for process in [*self.beside, *([self.daemon] if self.daemon else [])]:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
         self.log.close()
 
     def read(self, *topics: str, who: str, count: int) -> list[dict[str, Any]]:
@@ -325,6 +330,8 @@ def main() -> int:
         except BrokenPromise as broken:
             say(f"\nBROKEN: {broken}")
             return 1
+        except KeyboardInterrupt:
+            return 130
         finally:
             demo.close()
     say("\nAll promises were kept.")

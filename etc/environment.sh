@@ -30,7 +30,7 @@ environment() {
     rm -f "$root/.venv/installed"
     echo "Installing smqpd with what it needs${wanted:+ ($wanted)} into .venv; this takes a minute or two." >&2
     attempt=1
-    until PIP_CONSTRAINT="$root/etc/constraints.txt" "$python" -m pip install --quiet \
+    until PIP_CONSTRAINT="$root/etc/constraints.txt" "$python" -m pip install -qq \
             --disable-pip-version-check --retries 10 --timeout 60 --editable "$root${wanted:+[$wanted]}"; do
         if [ $attempt -ge 3 ]; then
             echo "$0: cannot install; see above, then try again: what has arrived is kept." >&2

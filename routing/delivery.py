@@ -143,8 +143,8 @@ class Deliveries:
             entry.due -= 1
             if entry.flags & RECEIPT:
                 self._receipts.progress(entry, subscription, has_it=True)
-            if final := entry.due <= 0 and not entry.flags & STATED:
-                state.out.append(Record("delivered", entry, subscription, attempt=1, final=final))
+            if entry.flags & ONE or (entry.due <= 0 and not entry.flags & STATED):
+                state.out.append(Record("delivered", entry, subscription, attempt=1, final=True))
                 state.discard(entry)
             else:
                 state.out.append(Record("delivered", entry, subscription, attempt=1))
@@ -215,10 +215,10 @@ class Deliveries:
         state = self._state
         entry.due -= 1
         last = entry.flags & ONE or (entry.due <= 0 and not entry.flags & STATED)
-        state.out.append(Record(event, entry, subscription, attempt=attempt, final=bool(last), reason=reason))
-        subscription.attempts.pop(entry.id, None)
         if entry.flags & RECEIPT:
             self._receipts.progress(entry, subscription, has_it=event == "committed")
+        state.out.append(Record(event, entry, subscription, attempt=attempt, final=bool(last), reason=reason))
+        subscription.attempts.pop(entry.id, None)
         if last:
             state.discard(entry)
         elif subscription.options.durable or entry.flags & RECEIPT:

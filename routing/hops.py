@@ -31,7 +31,7 @@ Event = Literal[
 ]
 
 
-class HopRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
+class HopRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """One line of the hop log.
 
     Attributes:

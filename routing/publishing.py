@@ -133,12 +133,12 @@ class Publishing:
             if message.others:
                 state.header_bytes[entry.id] = sum(len(name) + len(value) for name, value in message.others)
         counted = bool(entry.flags & RECEIPT)
-        peers = self._federation.published(entry, message.depth, counted=counted)
+        queries = self._federation.published(entry, message.depth, counted=counted)
         if entry.flags & RECEIPT:
             assert message.receipt != "NONE"
             receipt = Receipt(entry, message.receipt, publisher, message.cmuid, count, 0, count)
-            receipt.children = dict.fromkeys(peers, (0, 0))
-            receipt.waiting = peers
+            receipt.children = dict.fromkeys(queries, (0, 0))
+            receipt.waiting = set(queries)
             self._receipts.owe(receipt, now)
         if entry.flags & ONE:
             self._deliveries.offer_to_one(entry, now)

@@ -7,7 +7,7 @@ latest when the timeout ends. Source: SMQP RECEIPT, routing contract 6.
 
 import heapq
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 import msgspec
@@ -27,8 +27,9 @@ class Receipt(msgspec.Struct):
         have: X of this site.
         open: subscriptions of `due` that may still come to have it.
         parent: the peer that the message came from and that is told; "" where the publisher is here.
-        children: (Y, X) of each peer that the message went to, as it last said.
-        waiting: those of them that have not said their last.
+        query: the parent's number for what it asks.
+        children: (Y, X) by the number of each of our own questions, as the peer last answered.
+        waiting: those of them that are not answered for good.
         told: what the parent was told last.
     """
 
@@ -40,8 +41,9 @@ class Receipt(msgspec.Struct):
     have: int
     open: int
     parent: str = ""
-    children: dict[str, tuple[int, int]] = {}
-    waiting: set[str] = set()
+    query: int = 0
+    children: dict[int, tuple[int, int]] = {}
+    waiting: set[int] = set()
     told: tuple[int, int] = (0, 0)
 
     @property
@@ -64,12 +66,16 @@ class Receipts:
         self._state = state
         self._send = send
         self._owed: dict[int, Receipt] = {}
+        self._asked: dict[int, Receipt] = {}
+        self._engaged: set[tuple[str, int]] = set()
         self._ends: list[tuple[float, int]] = []
 
     def owe(self, receipt: Receipt, now: float) -> None:
         """A message asked for a receipt; if nobody can have it any more, that is told at once."""
         entry = receipt.entry
         self._owed[entry.id] = receipt
+        self._asked |= dict.fromkeys(receipt.waiting, receipt)
+        self._engaged.add((receipt.parent, receipt.query))
         if entry.deadline == math.inf:
             ends_at = now + self._state.settings.default_timeout_s
             heapq.heappush(self._ends, (ends_at, entry.id))
@@ -91,30 +97,43 @@ class Receipts:
         """The receipt that is still owed for a message."""
         return self._owed.get(entry.id)
 
-    def handing(self, entry: Entry, peer: str) -> None:
+    def engaged(self, peer: str, query: int) -> bool:
+        """Whether this very question is being answered: it was repeated, not asked by another way."""
+        return (peer, query) in self._engaged
+
+    def ask(self, receipt: Receipt, queries: Iterable[int]) -> None:
+        """The message went on to peers, which were asked to answer for what is beyond them."""
+        for query in queries:
+            receipt.children[query] = (0, 0)
+            receipt.waiting.add(query)
+            self._asked[query] = receipt
+
+    def handing(self, entry: Entry, query: int) -> None:
         """A message of mode ONE is being handed to a peer, which from now on speaks for it."""
         receipt = self._owed.get(entry.id)
         if receipt is not None:
             receipt.due = receipt.open = 0
-            receipt.children[peer] = (1, 0)
-            receipt.waiting.add(peer)
+            self.ask(receipt, (query,))
+            receipt.children[query] = (1, 0)
 
-    def kept(self, entry: Entry, peer: str) -> None:
+    def kept(self, entry: Entry, query: int) -> None:
         """The peer did not take it."""
         receipt = self._owed.get(entry.id)
         if receipt is not None:
             receipt.due = receipt.open = 1
-            receipt.children.pop(peer, None)
-            receipt.waiting.discard(peer)
+            receipt.children.pop(query, None)
+            receipt.waiting.discard(query)
+            self._asked.pop(query, None)
 
-    def heard(self, entry_id: int, peer: str, due: int, have: int, *, closed: bool) -> None:
-        """A peer that the message went to says how many have it there and beyond."""
-        receipt = self._owed.get(entry_id)
-        if receipt is None or peer not in receipt.children:
+    def heard(self, query: int, due: int, have: int, *, closed: bool) -> None:
+        """A peer answers: how many have the message there and beyond. Its last word is kept."""
+        receipt = self._asked.get(query)
+        if receipt is None:
             return
-        receipt.children[peer] = (due, have)
+        receipt.children[query] = (due, have)
         if closed:
-            receipt.waiting.discard(peer)
+            receipt.waiting.discard(query)
+            del self._asked[query]
         self._check(receipt)
 
     def close(self, entry: Entry) -> None:
@@ -122,6 +141,9 @@ class Receipts:
         receipt = self._owed.pop(entry.id, None)
         if receipt is None:
             return
+        for query in receipt.waiting:
+            del self._asked[query]
+        self._engaged.discard((receipt.parent, receipt.query))
         entry.flags &= ~RECEIPT
         if entry.flags & GUARANTEED:
             self._state.out.append(MarkReceipted(entry.id))
@@ -133,8 +155,7 @@ class Receipts:
 
     def _tell_parent(self, receipt: Receipt, *, closed: bool) -> None:
         due, have = receipt.told = receipt.counts
-        smuid = receipt.entry.smuid(self._state.server)
-        self._state.out.append(TellReceipt(receipt.parent, smuid, due, have, closed))
+        self._state.out.append(TellReceipt(receipt.parent, receipt.query, due, have, closed))
 
     def withdraw(self, entry: Entry) -> None:
         """The message did not come true: nothing is owed."""

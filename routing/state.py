@@ -91,6 +91,7 @@ class SiteState:
         self.dropped = 0
         self.counter = 0
         self.parked = 0
+        self.query_counter = 0
         self.subscription_counter = 0
 
     @property
@@ -102,6 +103,11 @@ class SiteState:
         """The id of the next message."""
         self.counter += 1
         return self.last_id
+
+    def next_query(self) -> int:
+        """The number of the next question for a receipt."""
+        self.query_counter += 1
+        return self.boot << COUNTER_BITS | self.query_counter
 
     def next_subscription_id(self) -> int:
         """The id of the next subscription; those of an earlier boot may still be named by marks."""

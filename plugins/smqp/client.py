@@ -86,6 +86,7 @@ class Client:
         self._cmuid_prefix = secrets.token_hex(8)
         self._published = 0
         self._deliveries: deque[Delivery] = deque()
+        self._taken: deque[Delivery] = deque()  # by an iteration, which hands them out one by one
         self._unfinished: dict[int, Delivery] = {}
         self._unguaranteed = 0
         self._ended: deque[SubscriptionEnded] = deque()
@@ -167,12 +168,17 @@ class Client:
         self._unguaranteed = 0
         return taken or await self.take()
 
-    async def __aiter__(self) -> AsyncIterator[Delivery]:
-        """Each message as it comes, until ConnectionLost. Use either this or `take`."""
+    def __aiter__(self) -> "Client":
+        """Each message as it comes, until an exception of `take`. Use either this or `take`."""
+        return self
+
+    async def __anext__(self) -> Delivery:
         while True:
-            for delivery in await self.take():
+            while self._taken:
+                delivery = self._taken.popleft()
                 if delivery.withdrawn is None:
-                    yield delivery
+                    return delivery
+            self._taken.extend(await self.take())
 
     async def received(self, deliveries: Iterable[Delivery]) -> None:
         """First phase: these are stored here. Once answered, they go to no other subscriber."""

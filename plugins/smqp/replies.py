@@ -115,9 +115,9 @@ def _deliver(event: Delivered, parts: list[bytes]) -> None:
         if event.received:
             head += "Received: YES\r\n"
         if event.lock_s is not None:
-            head += f"Lock: {write_seconds(round(event.lock_s, 3))}\r\n"
+            head += f"Lock: {event.lock_s:.3f}\r\n"
     if event.expires_in_s is not None:
-        head += f"Expires: {write_seconds(max(round(event.expires_in_s, 3), 0.0))}\r\n"
+        head += f"Expires: {max(event.expires_in_s, 0.0):.3f}\r\n"
     parts.append(head.encode())
     parts.append(event.stored.wire)
 

@@ -12,7 +12,7 @@ import msgspec
 
 from routing.decisions import KeepMessage, Record, Refused, StoreMessage
 from routing.delivery import Deliveries
-from routing.federation.copies import Arrival, Copy, Seen, capped, wider
+from routing.federation.copies import Arrival, Copy, Forward, Seen, capped, wider
 from routing.federation.custody import Custody
 from routing.federation.decisions import TellReceipt
 from routing.federation.forwarding import Forwarding
@@ -82,8 +82,8 @@ class Arriving:
             )
         )
         self._forwarding.answer(arrival, outcome, reason)
-        if arrival.counted:
-            self._state.out.append(TellReceipt(arrival.peer, message.smuid, 0, 0, closed=True))
+        if arrival.query and not self._receipts.engaged(arrival.peer, arrival.query):
+            self._state.out.append(TellReceipt(arrival.peer, arrival.query, 0, 0, closed=True))
 
     def _hold(self, arrival: Arrival, now: float, due: int) -> Copy:
         """Begin to hold an accepted copy."""
@@ -98,7 +98,7 @@ class Arriving:
             deadline = now + arrival.timeout_left_s
         else:
             deadline = math.inf if arrival.mode == "ONE" else now + state.settings.default_timeout_s
-        if arrival.counted and message.receipt != "NONE":
+        if arrival.query and message.receipt != "NONE":
             flags |= RECEIPT
         entry = Entry(
             state.next_id(), topic, message.smuid, message.priority, message.size_bytes, flags, due, deadline
@@ -129,7 +129,7 @@ class Arriving:
     def _accept_one(self, arrival: Arrival, now: float) -> None:
         copy = self._hold(arrival, now, 1)
         if copy.entry.flags & RECEIPT:
-            self._owe(arrival, copy, 1, now)
+            self._owe(arrival, copy, 1, [], now)
         self._forwarding.answer(arrival, "accepted")
         self._custody.offer(copy.entry, now)
 
@@ -138,16 +138,16 @@ class Arriving:
         topic = state.topic(arrival.topic)
         due = [s for s in topic.subscriptions.values() if s.accepts_all]
         copy = self._hold(arrival, now, len(due))
-        copy.counted = arrival.counted
+        copy.counted = bool(arrival.query)
         entry = copy.entry
-        peers = self._forwarding.send_to_all(copy)
+        sent = self._forwarding.send_to_all(copy)
         if copy.entry.flags & RECEIPT:
-            self._owe(arrival, copy, len(due), now)
+            self._owe(arrival, copy, len(due), sent, now)
         self._forwarding.answer(arrival, "accepted")
         if entry.flags & STATED:
             topic.kept[entry.id] = entry
             self._deliveries.count_waiting(entry)
-        elif not due and not (peers and entry.flags & GUARANTEED):
+        elif not due and not (sent and entry.flags & GUARANTEED):
             state.finish(entry, "expired", "due to nobody")
             return
         for subscription in due:
@@ -155,14 +155,13 @@ class Arriving:
                 return
             self._deliveries.offer(subscription, entry, now)
 
-    def _owe(self, arrival: Arrival, copy: Copy, due: int, now: float) -> None:
+    def _owe(self, arrival: Arrival, copy: Copy, due: int, sent: list[Forward], now: float) -> None:
         message = arrival.message
         assert message.receipt != "NONE"
-        receipt = Receipt(
-            copy.entry, message.receipt, message.account, message.cmuid, due, 0, due, parent=arrival.peer
-        )
-        receipt.children = dict.fromkeys(copy.forwards, (0, 0))
-        receipt.waiting = set(copy.forwards)
+        receipt = Receipt(copy.entry, message.receipt, message.account, message.cmuid, due, 0, due)
+        receipt.parent, receipt.query = arrival.peer, arrival.query
+        receipt.children = {forward.query: (0, 0) for forward in sent}
+        receipt.waiting = set(receipt.children)
         self._receipts.owe(receipt, now)
 
     def _widen(self, arrival: Arrival, seen: Seen, now: float) -> None:
@@ -181,24 +180,21 @@ class Arriving:
                 Record("depth", copy.entry, peer=arrival.peer, depth=arrival.depth, hops=arrival.hops)
             )
             owed = self._receipts.owed(copy.entry)
-        before = set(copy.forwards)
-        copy.counted = arrival.counted
-        forwarding.send_to_all(copy)
-        self._count_wider(arrival, copy, owed, set(copy.forwards) - before, now)
+        copy.counted = bool(arrival.query)
+        sent = forwarding.send_to_all(copy)
+        if arrival.query:
+            self._count_wider(arrival, copy, owed, sent, now)
         forwarding.answer(arrival, "accepted")
         if not copy.entry.flags & (STATED | GONE) and copy.entry.due <= 0:
             state.finish(copy.entry, "expired", "due to nobody")
 
     def _count_wider(
-        self, arrival: Arrival, copy: Copy, owed: Receipt | None, new: set[str], now: float
+        self, arrival: Arrival, copy: Copy, owed: Receipt | None, sent: list[Forward], now: float
     ) -> None:
-        if not arrival.counted:
-            return
-        if owed is not None and owed.parent != arrival.peer:
-            owed.children |= dict.fromkeys(new, (0, 0))
-            owed.waiting |= new
-            self._state.out.append(TellReceipt(arrival.peer, copy.smuid, 0, 0, closed=True))
-        elif new:
-            self._owe(arrival, copy, 0, now)
+        """Dijkstra and Scholten: what is owed already takes the new questions on; else they begin anew."""
+        if owed is not None:
+            self._receipts.ask(owed, [forward.query for forward in sent])
+            self._state.out.append(TellReceipt(arrival.peer, arrival.query, 0, 0, closed=True))
         else:
-            self._state.out.append(TellReceipt(arrival.peer, copy.smuid, 0, 0, closed=True))
+            copy.entry.flags |= RECEIPT
+            self._owe(arrival, copy, 0, sent, now)

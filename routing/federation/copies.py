@@ -32,10 +32,12 @@ class Forward(msgspec.Struct):
 
     Attributes:
         depth: hops it may go from the peer on, as it was last sent.
+        query: what the peer is asked for the receipt; 0 for nothing.
         unacknowledged: transfers of it that the peer has not answered.
     """
 
     depth: int
+    query: int = 0
     unacknowledged: int = 0
 
 
@@ -48,7 +50,7 @@ class Copy(msgspec.Struct):
         source: the peer that it first came from; "" for one of our own.
         forwards: by peer.
         custody_to: mode ONE: the peer it is being handed to; "" while it is ours alone.
-        counted: a receipt is asked for along with it.
+        counted: peers that it goes to are asked for a receipt.
     """
 
     entry: Entry
@@ -85,7 +87,7 @@ class Arrival(msgspec.Struct, kw_only=True):
         depth: hops that it may still go from here on.
         hops: the servers that sent it on, the peer last.
         timeout_left_s: None where none was stated.
-        counted: a receipt is owed to the peer.
+        query: the peer's question for the receipt; 0 for none.
     """
 
     peer: str
@@ -96,7 +98,7 @@ class Arrival(msgspec.Struct, kw_only=True):
     depth: int
     hops: tuple[str, ...]
     timeout_left_s: float | None
-    counted: bool
+    query: int
 
 
 def wider(a: int, b: int) -> bool:

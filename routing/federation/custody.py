@@ -53,16 +53,16 @@ class Custody:
         depth = onward(copy.depth)
         assert depth is not None
         if not entry.flags & GUARANTEED:
-            self._state.out.append(Send(peer.name, copy, depth, counted=False))
+            self._state.out.append(Send(peer.name, copy, depth, 0))
             self._state.out.append(Record("forwarded", entry, peer=peer.name, depth=depth, final=True))
             self._state.discard(entry)
             return True
         copy.custody_to = peer.name
-        copy.counted = bool(entry.flags & RECEIPT)
-        self._receipts.handing(entry, peer.name)
-        copy.forwards[peer.name] = Forward(depth, unacknowledged=1)
-        self._state.out.append(StoreForward(entry.id, peer.name, depth, done=False))
-        self._state.out.append(Send(peer.name, copy, depth, copy.counted))
+        query = self._state.next_query() if entry.flags & RECEIPT else 0
+        self._receipts.handing(entry, query)
+        copy.forwards[peer.name] = Forward(depth, query, unacknowledged=1)
+        self._state.out.append(StoreForward(entry.id, peer.name, depth, query, done=False))
+        self._state.out.append(Send(peer.name, copy, depth, query))
         return True
 
     def _nearest(self, copy: Copy) -> Peer | None:
@@ -92,8 +92,7 @@ class Custody:
             self._state.out.append(Record("forwarded", entry, peer=peer, depth=copy.depth, final=True))
             self._state.discard(entry)
         else:
-            del copy.forwards[peer]
-            self._receipts.kept(entry, peer)
+            self._receipts.kept(entry, copy.forwards.pop(peer).query)
             copy.hops = (*copy.hops, peer)  # it will not have it: ask it no more
             self._deliveries.offer_to_one(entry, now)
 

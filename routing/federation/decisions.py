@@ -11,13 +11,13 @@ class Send(msgspec.Struct, gc=False):
 
     Attributes:
         depth: hops that it may still go from the peer on.
-        counted: the peer is to answer for the receipt.
+        query: what the peer is asked for the receipt; 0 where none is owed.
     """
 
     peer: str
     copy: Copy
     depth: int
-    counted: bool
+    query: int
 
 
 class Acknowledge(msgspec.Struct, gc=False):
@@ -42,10 +42,15 @@ class TellInterest(msgspec.Struct, gc=False):
 
 
 class TellReceipt(msgspec.Struct, gc=False):
-    """Tell a peer how many have a message that it sent here; a later one replaces an earlier one."""
+    """Answer a peer's question how many have what it sent here; a later answer replaces an earlier one.
+
+    Attributes:
+        query: the peer's number for the question.
+        closed: the last answer to it.
+    """
 
     peer: str
-    smuid: str
+    query: int
     due: int
     have: int
     closed: bool
@@ -65,6 +70,7 @@ class StoreForward(msgspec.Struct, gc=False):
     entry_id: int
     peer: str
     depth: int
+    query: int
     done: bool
 
 

@@ -67,7 +67,7 @@ class Federation:
             if (forward := copy.forwards.get(name)) is not None and forward.unacknowledged:
                 forward.unacknowledged = 1
                 self.acknowledged(name, copy.entry.id, "denied", now)
-                self._receipts.heard(copy.entry.id, name, 0, 0, closed=True)
+                self._receipts.heard(forward.query, 0, 0, closed=True)
 
     def link_up(self, name: str, now: float) -> None:
         """A link works: repeat what is unanswered, tell what is wanted, and what was removed."""
@@ -127,11 +127,9 @@ class Federation:
             else:
                 self.custody.reached(wanted, now)
 
-    def hear_receipt(self, peer: str, smuid: str, due: int, have: int, *, closed: bool) -> None:
+    def hear_receipt(self, query: int, due: int, have: int, *, closed: bool) -> None:
         """How many have a message at a peer and beyond."""
-        entry_id = self.entry_id(smuid)
-        if entry_id is not None:
-            self._receipts.heard(entry_id, peer, due, have, closed=closed)
+        self._receipts.heard(query, due, have, closed=closed)
 
     def entry_id(self, smuid: str) -> int | None:
         """The number at this site of a message that is or was here; None if it never was."""
@@ -161,18 +159,17 @@ class Federation:
 
     # -- what this site does ----------------------------------------------------------------------
 
-    def published(self, entry: Entry, depth: int, *, counted: bool) -> set[str]:
-        """A message of this site's own is held; the peers to which it goes at once (mode ALL)."""
+    def published(self, entry: Entry, depth: int, *, counted: bool) -> list[int]:
+        """A message of this site's own is held, and goes to peers; the questions for its receipt."""
         if entry.topic.is_system:
             server = parse_address(entry.topic.name).server
             depth = DEPTH_UNLIMITED if server != self._state.server else 0
         if not depth or not self.forwarding.peers:
-            return set()
+            return []
         copy = Copy(entry, entry.smuid(self._state.server), depth, (), "", {}, counted=counted)
         self.forwarding.begin(copy)
-        if not entry.flags & ONE:
-            self.forwarding.send_to_all(copy)
-        return set(copy.forwards)
+        sent = [] if entry.flags & ONE else self.forwarding.send_to_all(copy)
+        return [forward.query for forward in sent]
 
     def topic_changed(self, topic: Topic) -> None:
         """Subscriptions of a topic have come or gone."""

@@ -121,23 +121,25 @@ class Forwarding:
             return ("SERVER", parse_address(entry.topic.name).server)
         return ("ONE" if entry.flags & ONE else "ALL", entry.topic.name)
 
-    def send_to_all(self, copy: Copy) -> int:
-        """Send a copy of mode ALL wherever it is wanted and has not gone so far; how many got it."""
-        return sum(self.send(copy, peer) for peer in self.peers.values())
+    def send_to_all(self, copy: Copy) -> list[Forward]:
+        """Send a copy of mode ALL wherever it is wanted and has not gone so far."""
+        sent = (self.send(copy, peer) for peer in self.peers.values())
+        return [forward for forward in sent if forward is not None]
 
-    def send(self, copy: Copy, peer: Peer) -> bool:
-        """Send a copy of mode ALL to a peer if it should go there."""
+    def send(self, copy: Copy, peer: Peer) -> Forward | None:
+        """Send a copy of mode ALL to a peer if it should go there; None if not, or if it is there."""
         depth = self.depth_for(copy, peer)
         if depth is None:
-            return False
+            return None
         forward = copy.forwards.get(peer.name)
         if forward is None:
             forward = copy.forwards[peer.name] = Forward(depth)
         elif not wider(depth, forward.depth):
-            return False
+            return None
         forward.depth = depth
+        forward.query = self._state.next_query() if copy.counted else 0
         self._transfer(copy, peer.name, forward)
-        return True
+        return forward
 
     def depth_for(self, copy: Copy, peer: Peer) -> int | None:
         """The depth with which a copy may go to a peer; None if it may not, or nobody there wants it."""
@@ -156,8 +158,8 @@ class Forwarding:
             if not forward.unacknowledged:
                 entry.due += 1
             forward.unacknowledged += 1
-            self._state.out.append(StoreForward(entry.id, peer, forward.depth, done=False))
-        self._state.out.append(Send(peer, copy, forward.depth, copy.counted))
+            self._state.out.append(StoreForward(entry.id, peer, forward.depth, forward.query, done=False))
+        self._state.out.append(Send(peer, copy, forward.depth, forward.query))
 
     def acknowledged(self, peer: str, entry_id: int, outcome: Outcome) -> Copy | None:
         """A peer has answered for a copy; returns it once nothing at that peer is outstanding."""
@@ -170,7 +172,7 @@ class Forwarding:
             return None
         if not copy.entry.flags & EXPIRED:
             copy.entry.due -= 1
-        self._state.out.append(StoreForward(entry_id, peer, forward.depth, done=True))
+        self._state.out.append(StoreForward(entry_id, peer, forward.depth, forward.query, done=True))
         return copy
 
     def finish_if_done(self, copy: Copy, peer: str) -> None:
@@ -189,7 +191,7 @@ class Forwarding:
             forward = copy.forwards.get(peer)
             if forward is not None and forward.unacknowledged:
                 forward.unacknowledged = 1
-                self._state.out.append(Send(peer, copy, forward.depth, copy.counted))
+                self._state.out.append(Send(peer, copy, forward.depth, forward.query))
 
     def pull(self, peer: Peer, topic: str) -> None:
         """Somebody beyond a peer wants a topic now: what is still alive goes there.

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.support.one_router import Refusal, Site
+from routing.errors import Refusal
+from tests.support.one_router import Site
 
 
 @pytest.fixture

@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from tests.support.one_router import Client, Got, Refusal, Site
+from routing.errors import Refusal
+from tests.support.one_router import Client, Got, Site
 
 
 @pytest.fixture

@@ -2,8 +2,9 @@
 
 import pytest
 
+from routing.errors import Refusal
 from routing.message import INFINITE
-from tests.support.one_router import Refusal, Site
+from tests.support.one_router import Site
 
 
 @pytest.fixture

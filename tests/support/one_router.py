@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 from routing import decisions as d
-from routing.errors import Refusal
 from routing.message import Message, Section
 from routing.names import make_address
 from routing.queue import GUARANTEED
@@ -280,6 +279,3 @@ class Site:
     @property
     def held(self) -> int:
         return self.router.state.held
-
-
-__all__ = ["SERVER", "Client", "Got", "Refusal", "Site"]

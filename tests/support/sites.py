@@ -133,7 +133,7 @@ class Federation:
             depth=send.depth,
             hops=(*send.copy.hops, site),
             timeout_left_s=entry.deadline - self.now if stated else None,
-            counted=send.counted,
+            query=send.query,
         )
 
     def settle(self) -> None:
@@ -162,7 +162,7 @@ class Federation:
             case TellInterest(changes=changes, whole=whole):
                 federation.hear_interest(one, changes, self.now, whole=whole)
             case TellReceipt():
-                federation.hear_receipt(one, unit.smuid, unit.due, unit.have, closed=unit.closed)
+                federation.hear_receipt(unit.query, unit.due, unit.have, closed=unit.closed)
             case TellRemoved():
                 federation.hear_removed(one, unit.smuid, unit.topic, self.now)
 

@@ -1,0 +1,219 @@
+"""`smqpd pub` and `sub` as processes, against a server that listens on loopback."""
+
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+import trio
+
+from daemon.self_signed import make_self_signed
+from plugins.smqp.server import serve_connection
+from tests.support.command_line import CommandLine
+from tests.support.site import PASSWORD, running_site
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
+
+
+@pytest.fixture
+async def site(tmp_path):
+    async with running_site(tmp_path / "site") as site:
+        yield site
+
+
+@pytest.fixture
+async def address(site, nursery):
+    async def serve(stream):
+        await serve_connection(site, stream, "127.0.0.1:1")
+
+    (listener,) = await nursery.start(
+        lambda task_status: trio.serve_tcp(serve, 0, host="127.0.0.1", task_status=task_status)
+    )
+    return f"127.0.0.1:{listener.socket.getsockname()[1]}"
+
+
+@pytest.fixture
+def smqpd(tmp_path, address):
+    return CommandLine(
+        tmp_path, SMQPD_SERVER=address, SMQPD_ACCOUNT="ada", SMQPD_PASSWORD=PASSWORD, LANG="C.UTF-8"
+    )
+
+
+async def test_what_is_published_is_received(smqpd):
+    published = await smqpd(
+        "pub", "t", "rain", "--name", "Wæther", "--priority", "3", "--timeout", "60", "-H", "X-A: b", "--json"
+    )
+    assert published.exit_code == 0, published
+    smuid = json.loads(published.out)["smuid"]
+    received = await smqpd("sub", "t", "--count", "1", "--json")
+    assert received.exit_code == 0, received
+    (line,) = received.out.decode().splitlines()
+    found = json.loads(line)
+    assert found.pop("created").endswith("Z")
+    assert found.pop("cmuid")
+    assert found.pop("account").startswith("ada:pub-")
+    assert found == {
+        "topic": "t",
+        "smuid": smuid,
+        "name": "Wæther",
+        "priority": 3,
+        "timeout": "60",
+        "attempt": 1,
+        "headers": [["X-A", "b"]],
+        "sections": [{"content_type": "text/plain; charset=utf-8", "text": "rain"}],
+    }
+
+
+async def test_lines_of_stdin_are_messages_with_a_rising_sequence(smqpd):
+    published = await smqpd(
+        "pub", "t", "--lines", "--delivery", "ONE", "--sequence", "7", "--cmuid", "x", stdin=b"a\r\nb\n\nd"
+    )
+    assert (published.exit_code, len(published.out.split())) == (0, 4), published
+    received = await smqpd("sub", "t", "-n", "4", "--json", "--ordered")
+    found = [json.loads(line) for line in received.out.splitlines()]
+    assert [message["sections"][0]["text"] for message in found] == ["a", "b", "", "d"]
+    assert [(message["sequence"], message["cmuid"]) for message in found] == [
+        (7, "x-1"),
+        (8, "x-2"),
+        (9, "x-3"),
+        (10, "x-4"),
+    ]
+    again = await smqpd("pub", "t", "--lines", "--delivery", "ONE", "--cmuid", "x", "--json", stdin=b"a\nb\n")
+    assert [json.loads(line)["repeated"] for line in again.out.splitlines()] == [True, True]
+
+
+async def test_files_are_sections_byte_for_byte(smqpd, tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"one\r\n")
+    (tmp_path / "b.png").write_bytes(bytes(range(256)))
+    published = await smqpd(
+        "pub", "t", "-f", str(tmp_path / "a.txt"), "-f", str(tmp_path / "b.png"), "--delivery", "ONE"
+    )
+    assert published.exit_code == 0, published
+    received = await smqpd("sub", "t", "-n", "1", "--raw")
+    assert received.out == b"one\r\n" + bytes(range(256))
+
+
+async def test_a_channel_keeps_what_comes_while_nobody_listens(smqpd):
+    assert (await smqpd("sub", "t", "--channel", "desk", "--timeout", "0")).exit_code == 0
+    assert (await smqpd("pub", "t", "kept")).exit_code == 0
+    received = await smqpd("sub", "t", "--channel", "desk", "-n", "1", "--headers")
+    assert received.out.startswith(b"Topic: t\nSmuid: ")
+    assert received.out.endswith(b"\nContent-Type: text/plain; charset=utf-8\n\nkept\n\n")
+    rest = await smqpd("sub", "t", "--channel", "desk", "-n", "1", "--timeout", "0.2")
+    assert (rest.exit_code, rest.out) == (1, b"")
+    assert rest.error == "smqpd: nothing came for 0.2 s; 1 messages short\n"
+
+
+async def test_a_count_takes_no_message_more(smqpd):
+    await smqpd("pub", "t", "--lines", "--delivery", "ONE", stdin=b"1\n2\n3\n4\n5\n")
+    assert (await smqpd("sub", "t", "-n", "2")).out == b"1\n2\n"
+    rest = await smqpd("sub", "t", "-n", "3", "--json")
+    found = [json.loads(line) for line in rest.out.splitlines()]
+    assert [(message["sections"][0]["text"], message["attempt"]) for message in found] == [
+        ("3", 1),
+        ("4", 1),
+        ("5", 1),
+    ]
+
+
+async def test_a_receipt_is_waited_for_and_printed(smqpd):
+    await smqpd("sub", "t", "--channel", "desk", "--timeout", "0")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(smqpd, "sub", "t", "--channel", "desk", "-n", "1")
+        published = await smqpd("pub", "t", "hi", "--wait-receipt")
+    assert published.exit_code == 0, published
+    assert published.out.split()[1] == b"1/1"
+
+
+@pytest.mark.parametrize(
+    ("words", "exit_code", "error"),
+    [
+        (("pub", "a b", "x"), 2, "is not a topic"),
+        (("pub", "t", "x", "--priority", "0"), 2, "Priority: '0' is not an integer from 1"),
+        (("pub", "t", "x", "--lines"), 2, "BODY stands alone"),
+        (("pub", "t", "x", "-H", "Smuid: 1"), 2, "is no header"),
+        (("pub", "t", "-f", "/nowhere"), 1, "/nowhere cannot be read"),
+        (("pub", "t", "x", "--server", "127.0.0.1:1"), 3, "no connection: unreachable"),
+        (("pub", "t", "x", "--account", "nobody"), 4, "account or password is wrong"),
+        (("pub", "t", "x", "--account", "eve"), 4, "eve may not publish t"),
+        (("pub", "t", "x", "--ca", "/nowhere"), 2, "holds no certificates"),
+        (("sub", "t", "--site", "/nowhere"), 2, "is not there"),
+        (("sub", "t", "--json", "--raw"), 2, "exclude each other"),
+    ],
+)
+async def test_what_goes_wrong_is_one_line_and_an_exit_code(smqpd, words, exit_code, error):
+    result = await smqpd(*words)
+    assert (result.exit_code, result.out) == (exit_code, b""), result
+    assert error in result.error
+    assert result.error.startswith("smqpd: ")
+    assert result.error.count("\n") == 1
+
+
+async def test_the_password_comes_from_a_file_or_a_sites_own_login(smqpd, address, tmp_path):
+    del smqpd.environment["SMQPD_PASSWORD"], smqpd.environment["SMQPD_SERVER"]
+    missing = await smqpd("pub", "t", "x", "--server", address)
+    assert (missing.exit_code, missing.error) == (
+        2,
+        "smqpd: no password for ada; set SMQPD_PASSWORD or give --password-file\n",
+    )
+    (tmp_path / "password").write_text(PASSWORD + "\n")
+    result = await smqpd("pub", "t", "x", "--server", address, "--password-file", str(tmp_path / "password"))
+    assert result.exit_code == 0, result
+    (tmp_path / "keys").mkdir()
+    login = f'server = "{address}"\naccount = "bob"\npassword = "{PASSWORD}"\n'
+    (tmp_path / "keys" / "admin.toml").write_text(login)
+    del smqpd.environment["SMQPD_ACCOUNT"]
+    result = await smqpd("pub", "t", "x", "--site", str(tmp_path))
+    assert result.exit_code == 0, result
+
+
+async def test_tls_checks_the_certificate(smqpd, site, nursery, tmp_path):
+    import ssl
+
+    certificate, key = make_self_signed("smqp.example")
+    (tmp_path / "tls.crt").write_bytes(certificate)
+    (tmp_path / "tls.key").write_bytes(key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
+
+    async def serve(stream):
+        await serve_connection(site, stream, "127.0.0.1:1")
+
+    (listener,) = await nursery.start(
+        lambda task_status: trio.serve_ssl_over_tcp(
+            serve, 0, context, host="127.0.0.1", task_status=task_status
+        )
+    )
+    smqpd.environment["SMQPD_SERVER"] = f"127.0.0.1:{listener.transport_listener.socket.getsockname()[1]}"
+    ca = str(tmp_path / "tls.crt")
+    for words in (("--ca", ca), ("--ca", ca, "--tls-name", "smqp.example")):
+        result = await smqpd("pub", "t", "x", *words)
+        assert result.exit_code == 0, result
+    for words in (("--tls",), ("--ca", ca, "--tls-name", "another.example")):
+        result = await smqpd("pub", "t", "x", *words)
+        assert (result.exit_code, "CERTIFICATE_VERIFY_FAILED" in result.error) == (3, True), result
+
+
+async def test_an_interrupt_ends_sub_and_keeps_what_was_not_written(smqpd):
+    process = await trio.lowlevel.open_process(
+        smqpd.arguments("sub", "t", "--channel", "desk"), stdout=subprocess.PIPE, env=smqpd.environment
+    )
+    while (await smqpd("pub", "t", "one", "--delivery", "ONE", "--wait-receipt")).out.split()[1:] != [b"1/1"]:
+        pass
+    assert process.stdout is not None
+    assert (await process.stdout.receive_some()).startswith(b"one\n")
+    process.send_signal(signal.SIGINT)
+    assert await process.wait() == 1
+
+
+async def test_a_reader_that_has_enough_ends_sub_without_complaint(smqpd):
+    await smqpd("pub", "t", "--lines", "--delivery", "ONE", stdin=b"x" * 100_000 + b"\n1\n")
+    command = " ".join(f"'{word}'" for word in smqpd.arguments("sub", "t", "--credit", "1"))
+    result = await trio.run_process(
+        ["sh", "-c", f"{command} | head -c 10"],
+        capture_stdout=True,
+        capture_stderr=True,
+        env=smqpd.environment,
+    )
+    assert (result.stdout, result.stderr) == (b"x" * 10, b"")

@@ -1,0 +1,50 @@
+"""The command line as a process of its own, running this checkout whatever is installed."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import trio
+
+from tests.support.process import ROOT
+
+COMMANDS = "[smqpd.commands]\npub = plugins.smqp.commands:pub\nsub = plugins.smqp.commands:sub\n"
+
+
+class Result:
+    def __init__(self, process: subprocess.CompletedProcess[bytes]) -> None:
+        self.exit_code = process.returncode
+        self.out = process.stdout
+        self.error = process.stderr.decode()
+
+    def __repr__(self) -> str:
+        return f"exit code {self.exit_code}, out {self.out!r}, error {self.error!r}"
+
+
+class CommandLine:
+    """`smqpd` with an environment; `directory` is for its own use."""
+
+    def __init__(self, directory: Path, **environment: str) -> None:
+        installed = directory / "commands" / "smqpd_smqp-1.dist-info"
+        installed.mkdir(parents=True)
+        (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: smqpd-smqp\nVersion: 1\n")
+        (installed / "entry_points.txt").write_text(COMMANDS)
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("SMQPD_")}
+        self.environment = {**kept, "PYTHONPATH": f"{ROOT}:{installed.parent}", **environment}
+
+    def arguments(self, *words: str) -> list[str]:
+        return [sys.executable, "-c", "from daemon.cli.main import main; main()", *words]
+
+    async def __call__(self, *words: str, stdin: bytes = b"") -> Result:
+        """Run to the end."""
+        return Result(
+            await trio.run_process(
+                self.arguments(*words),
+                stdin=stdin,
+                capture_stdout=True,
+                capture_stderr=True,
+                check=False,
+                env=self.environment,
+            )
+        )
