@@ -19,6 +19,7 @@ from daemon.store.batch import Batch
 from daemon.store.store import Store
 from routing import decisions
 from routing.decisions import Decision
+from routing.federation.decisions import StoreRemoval
 from routing.queue import GUARANTEED, ONE, Entry
 from routing.router import Router
 
@@ -59,6 +60,8 @@ class Carrier:
             decisions.Record: self._record,
             decisions.Refused: self._refused,
             decisions.Bury: self._bury,
+            # a site without links has nobody who could bring a removed message back
+            StoreRemoval: lambda removal: None,
         }
         self._releases: dict[type, Callable[[Any], None]] = {
             decisions.Deliver: self._deliver,
