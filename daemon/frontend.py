@@ -155,7 +155,7 @@ class HeldMessage(msgspec.Struct):
 
     Attributes:
         message_id: the message's number at this site; rises in the order of arrival.
-        locked: it is with a subscriber, or was received by one.
+        locked: of mode ONE, and with a subscriber, or received by one.
         expires_in_s: None where it has no end.
     """
 

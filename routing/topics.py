@@ -24,7 +24,7 @@ class Topics:
         self._subscribing = subscribing
 
     def browse(self, topic: Topic, after: int, count: int) -> list[tuple[Entry, bool]]:
-        """Up to `count` entries with a greater id than `after`, by id; True where a subscriber has it.
+        """Up to `count` entries with a greater id than `after`, by id; True where one has it for itself.
 
         What waits for someone to come: the shared queue, what is locked of it, and what is kept for those
         who join late.
@@ -43,7 +43,7 @@ class Topics:
             for held in (subscription.locks, subscription.received):
                 for lock in held.values():
                     if lock.entry.id > after:
-                        found[lock.entry.id] = (lock.entry, True)
+                        found[lock.entry.id] = (lock.entry, bool(lock.entry.flags & ONE))
         return [found[id] for id in heapq.nsmallest(count, found)]
 
     def purge(self, consumer: Consumer, topic_name: str, request: Any, now: float) -> None:
@@ -66,7 +66,10 @@ class Topics:
         self._state.out.append(Answer(consumer, request))
 
     def _empty(self, topic: Topic, now: float) -> None:
-        for entry in [entry for entry in self._state.entries.values() if entry.topic is topic]:
+        held = [entry for entry in self._state.entries.values() if entry.topic is topic]
+        # what waits goes first, or it would be handed out in the place of what is taken away
+        held.sort(key=lambda entry: bool(self._deliveries.holders(entry)))
+        for entry in held:
             if entry.id in self._state.entries:
                 self._deliveries.end(entry, self._deliveries.holders(entry), "removed", now)
                 if not entry.flags & ONE:

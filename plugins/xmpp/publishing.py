@@ -284,7 +284,7 @@ async def _retract_others(service: "Service", client: Client, iq: Element, node:
     for id in ids:
         verdict, held = await _verdict(service, client, node, id)
         free = held is not None and not held.locked
-        if verdict in ("forbidden", "unexpected-request") and free and client.session.allows("remove", node):
+        if verdict == "forbidden" and free and client.session.allows("remove", node):
             assert held is not None
             found.append(held)
         elif verdict in _ERRORS:

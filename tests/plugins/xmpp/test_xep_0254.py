@@ -1,45 +1,12 @@
 """The listings of XEP-0254, each as it stands there, and what the XEP says between them."""
 
-from xml.etree.ElementTree import Element
-
 import pytest
 
 from daemon.settings import QueueSettings
 from tests.support.xmpp import COMPONENT_NAME, XmppClient, XmppServer, xmpp_site
+from tests.support.xmpp_pubsub import NODE, NS, PUBSUB, error_of, notified, subscribe
 
-NODE = "a290fjsl29j19kjb"
 ITEM = "ae890ac52d0df67ed7cfdf51b644e901"
-PUBSUB = "http://jabber.org/protocol/pubsub"
-NS = {
-    "p": PUBSUB,
-    "e": PUBSUB + "#event",
-    "pe": PUBSUB + "#errors",
-    "q": "urn:xmpp:pubsub:queueing:0",
-    "s": "urn:ietf:params:xml:ns:xmpp-stanzas",
-    "c": "jabber:component:accept",
-    "x": "jabber:x:data",
-    "ex": "urn:xmpp:example",
-}
-
-
-def error_of(stanza: Element) -> tuple[str, str]:
-    """(type, condition) of an error."""
-    assert stanza.get("type") == "error"
-    error = stanza.find("c:error", NS)
-    assert error is not None
-    return error.get("type", ""), error[0].tag.rpartition("}")[2]
-
-
-def subscribe(jid: str, requests: str | None = "5", node: str = NODE) -> str:
-    options = ""
-    if requests is not None:
-        options = (
-            f"<options jid='{jid}' node='{node}'><x xmlns='jabber:x:data' type='submit'>"
-            "<field var='FORM_TYPE' type='hidden'>"
-            f"<value>{PUBSUB}#subscribe_options</value></field>"
-            f"<field var='pubsub#queue_requests'><value>{requests}</value></field></x></options>"
-        )
-    return f"<pubsub xmlns='{PUBSUB}'><subscribe jid='{jid}' node='{node}'/>{options}</pubsub>"
 
 
 def publish(item: str = ITEM, node: str = NODE) -> str:
@@ -74,13 +41,6 @@ async def subscribed(server: XmppServer, resource: str = "foo", requests: str = 
 async def published(server: XmppServer, item: str = ITEM) -> None:
     engine = server.client("engine.shakespeare.lit")
     assert (await engine.iq("set", publish(item), id="pub1")).get("type") == "result"
-
-
-async def notified(client: XmppClient) -> Element:
-    """The item of the next notification."""
-    item = (await client.receive()).find("e:event/e:items/e:item", NS)
-    assert item is not None
-    return item
 
 
 async def test_listing_1_subscribing_to_a_queue_needs_configuration(tmp_path):
@@ -312,9 +272,7 @@ async def test_an_item_nobody_can_work_on_becomes_a_dead_letter(tmp_path):
         answer = await client.iq("set", subscribe(client.jid, node=f"dead.{NODE}"), id="dead")
         assert answer.get("type") == "result"
         dead = await notified(client)
-        headers = {
-            each.get("name"): each.text for each in dead.iter("{urn:smqp:xmpp:0}header")
-        }
+        headers = {each.get("name"): each.text for each in dead.iter("{urn:smqp:xmpp:0}header")}
         assert headers["Dead-Reason"] == "unlocked"
         assert headers["Dead-Topic"] == NODE
         assert dead.findtext("ex:example", "", NS) == "payload"
@@ -329,5 +287,5 @@ async def test_no_more_items_than_asked_for_are_on_the_way(tmp_path):
         await client.iq("set", retract("item-1"))
         assert client.stanzas.statistics().current_buffer_used <= 2
         stanzas = [await client.receive() for _ in range(2)]
-        items = [item.get("id") for s in stanzas for item in s.iter("{%s#event}item" % PUBSUB)]
+        items = [item.get("id") for s in stanzas for item in s.iter(f"{{{PUBSUB}#event}}item")]
         assert items == ["item-2"]
