@@ -109,12 +109,15 @@ class XmppServer:
         await trio.aclose_forcefully(self._stream)
 
     async def to_component(self, stanza: Element | str) -> None:
-        text = stanza if isinstance(stanza, str) else serialize(stanza, COMPONENT)
         with trio.fail_after(10):
             await self.connected.wait()
         assert self._stream is not None
+        await self._send(self._stream, stanza)
+
+    async def _send(self, stream: trio.abc.Stream, stanza: Element | str) -> None:
+        text = stanza if isinstance(stanza, str) else serialize(stanza, COMPONENT)
         async with self._sending:
-            await self._stream.send_all(text.encode("utf-8", "surrogatepass"))
+            await stream.send_all(text.encode("utf-8", "surrogatepass"))
 
     async def run(self) -> None:
         async for stream in self._accepted:
@@ -155,7 +158,7 @@ class XmppServer:
         to = stanza.get("to", "")
         client = self.clients.get(to)
         if to == COMPONENT_NAME:
-            await self.to_component(stanza)
+            await self._send(stream, stanza)
         elif client is not None:
             query = stanza.find(f"{{{DISCO_INFO}}}query")
             if query is not None and stanza.get("type") == "get":
@@ -168,10 +171,11 @@ class XmppServer:
                 await client.stanzas_in.send(stanza)
         elif stanza.get("type") not in ("error", "result") and not stanza.tag.endswith("presence"):
             kind = stanza.tag.rpartition("}")[2]
-            await self.to_component(
+            await self._send(
+                stream,
                 f"<{kind} type='error' from='{to}' to='{COMPONENT_NAME}' id='{stanza.get('id')}'>"
                 "<error type='cancel'><service-unavailable xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/>"
-                f"</error></{kind}>"
+                f"</error></{kind}>",
             )
 
 
