@@ -21,6 +21,7 @@ import trio
 from daemon.settings import Limits as Limits
 from routing.errors import Refusal
 from routing.message import DeliveryMode, Message
+from routing.rights import Right as Right
 from routing.subscription import Accepts as Accepts
 from routing.subscription import SubscribeOptions as SubscribeOptions
 
@@ -121,6 +122,52 @@ class Ending(msgspec.Struct):
 Event = Answer | Delivered | Withdrawn | Detached | Ending
 
 
+class TopicInfo(msgspec.Struct, frozen=True):
+    """A topic as it is now.
+
+    Attributes:
+        delivery: its own mode; None where each message says.
+        timeout_s: its own timeout; None for none, `inf` for state messages.
+        messages, bytes: all that it holds, also what is with subscribers.
+        subscriptions: of all front ends, attached or not.
+    """
+
+    name: str
+    delivery: DeliveryMode | None
+    timeout_s: float | None
+    messages: int
+    bytes: int
+    subscriptions: int
+
+
+class SubscriptionInfo(msgspec.Struct, frozen=True):
+    """One subscription; `name` as in `SubscribeOptions`."""
+
+    topic: str
+    account: str
+    channel: str
+    name: str
+    credit: int
+    accepts: Accepts
+    attached: bool
+
+
+class HeldMessage(msgspec.Struct):
+    """A message that a topic holds.
+
+    Attributes:
+        message_id: the message's number at this site; rises in the order of arrival.
+        locked: of mode ONE, and with a subscriber, or received by one.
+        expires_in_s: None where it has no end.
+    """
+
+    message_id: int
+    smuid: str
+    locked: bool
+    stored: StoredMessage
+    expires_in_s: float | None
+
+
 class Session(Protocol):
     """One login. Owned by the front end that opened it, which must `close` it (also when cancelled)."""
 
@@ -176,6 +223,31 @@ class Session(Protocol):
     def set_timeout(self, topic: str, timeout_s: float | None, request: Any = None) -> None:
         """SET TOPIC TIMEOUT; None removes the topic's timeout."""
 
+    def allows(self, right: Right, topic: str) -> bool:
+        """Whether the account has a right on a topic."""
+
+    def topics(self, after: str = "", count: int = 100) -> list[TopicInfo]:
+        """Topics, by name, that the account may subscribe to or administer; no system topics."""
+
+    def topic(self, topic: str) -> TopicInfo | None:
+        """A topic; None where nothing is known of it, or the account has no right on it."""
+
+    def subscriptions(self, topic: str) -> list[SubscriptionInfo]:
+        """Everyone's subscriptions to a topic. Raises Refusal (forbidden) without the right to administer."""
+
+    async def browse(self, topic: str, after: int = 0, count: int = 100) -> list[HeldMessage]:
+        """Messages that wait for a subscriber, are locked, or are kept for late ones, oldest first.
+
+        From the one that follows `message_id` `after`; messages of mode ALL without a timeout, which only
+        wait for those who were there, are not shown. Raises Refusal (forbidden).
+        """
+
+    def purge(self, topic: str, request: Any = None) -> None:
+        """REMOVE every message of a topic, also from subscribers that have it. Raises Refusal (forbidden)."""
+
+    def delete_topic(self, topic: str, request: Any = None) -> None:
+        """Remove a topic's messages, subscriptions and settings. Raises Refusal (forbidden)."""
+
     async def events(self) -> list[Event]:
         """Wait for events and return some, at most about 256 KiB of messages; [] once the session ended.
 
@@ -210,6 +282,13 @@ class Site(Protocol):
 
     def open_session(self, identity: Identity, channel: str, *, protocol: str, remote: str) -> Session:
         """Log an account and channel in. Raises Refusal (too-many, not-available, bad-login if disabled)."""
+
+    @property
+    def topic_count(self) -> int:
+        """Topics that something is known of."""
+
+    def durable_subscriptions(self, name_prefix: str) -> list[SubscriptionInfo]:
+        """Those whose `name` begins so: for a front end to find its own again after a start."""
 
     async def serve_streams(
         self,

@@ -6,18 +6,28 @@ end to send them: a slow reader holds up its own subscriptions and costs a bound
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 
 import msgspec
 import trio
 
-from daemon.frontend import Delivered, Ending, Event, SubscribeOptions
+from daemon.frontend import (
+    Delivered,
+    Ending,
+    Event,
+    HeldMessage,
+    SubscribeOptions,
+    SubscriptionInfo,
+    TopicInfo,
+)
+from daemon.inventory import subscription_info, topic_info
 from daemon.transaction import Transaction
 from routing.errors import HeaderRefusal, Refusal
 from routing.headers import write_created
 from routing.message import DeliveryMode, Message
 from routing.names import check_topic, make_address
-from routing.rights import Right
+from routing.rights import RIGHTS, Right
 from routing.subscription import Consumer
 
 if TYPE_CHECKING:
@@ -176,6 +186,50 @@ class BrokerSession:
         check_topic(topic)
         self._check("administer", topic)
         self._router.set_timeout(self._consumer, topic, timeout_s, request)
+        self._broker.wake()
+
+    # -- what there is ----------------------------------------------------------------------------
+
+    def allows(self, right: Right, topic: str) -> bool:
+        """See `daemon.frontend.Session`."""
+        return self._broker.accounts.rights.allows(self.account, right, topic)
+
+    def topics(self, after: str = "", count: int = 100) -> list[TopicInfo]:
+        """See `daemon.frontend.Session`."""
+        topics = self._router.state.topics
+        # sorted names are made for each call: a listing is rare, and names come and go with every message
+        names = sorted(name for name, topic in topics.items() if name > after and not topic.is_system)
+        seen = (name for name in names if self.allows("subscribe", name) or self.allows("administer", name))
+        return [topic_info(topics[name]) for name in islice(seen, count)]
+
+    def topic(self, topic: str) -> TopicInfo | None:
+        """See `daemon.frontend.Session`."""
+        found = self._router.state.topics.get(topic)
+        if found is None or not any(self.allows(right, topic) for right in RIGHTS):
+            return None
+        return topic_info(found)
+
+    def subscriptions(self, topic: str) -> list[SubscriptionInfo]:
+        """See `daemon.frontend.Session`."""
+        self._check("administer", topic)
+        found = self._router.state.topics.get(topic)
+        return [subscription_info(s) for s in found.subscriptions.values()] if found is not None else []
+
+    async def browse(self, topic: str, after: int = 0, count: int = 100) -> list[HeldMessage]:
+        """See `daemon.frontend.Session`."""
+        self._check("subscribe", topic)
+        return await self._broker.browse(topic, after, count)
+
+    def purge(self, topic: str, request: Any = None) -> None:
+        """See `daemon.frontend.Session`."""
+        self._check("administer", topic)
+        self._router.purge(self._consumer, topic, request, self._broker.clock.now())
+        self._broker.wake()
+
+    def delete_topic(self, topic: str, request: Any = None) -> None:
+        """See `daemon.frontend.Session`."""
+        self._check("administer", topic)
+        self._router.delete_topic(self._consumer, topic, request, self._broker.clock.now())
         self._broker.wake()
 
     def _check(self, right: Right, topic: str) -> None:

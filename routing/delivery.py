@@ -247,9 +247,10 @@ class Deliveries:
                 back.append(lock)
         for lock in back:
             self._take_from(lock)
+        # first, so that whoever asked knows when the same message comes to it again
+        self._state.out.append(Answer(consumer, request, _lost(lost)))
         for lock in back:
             self.take_back(lock, reason or "given back", now, delay_s)
-        self._state.out.append(Answer(consumer, request, _lost(lost)))
         for subscription in {lock.subscription.id: lock.subscription for lock in back}.values():
             self.pump(subscription, now)
 

@@ -8,9 +8,10 @@ Order: a higher priority first, first in first out inside a priority (SMQP PRIOR
 of one site rise in the order of arrival, so "first in" is "lower id".
 """
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -124,6 +125,14 @@ class PriorityQueue:
     def pop(self) -> Entry:
         """Take the entry that `peek` has just shown."""
         return self._lanes[-self._priorities[0]].popleft()
+
+    def after(self, id: int, count: int) -> list[Entry]:
+        """The first `count` entries of each priority that came after the one with this id."""
+        out: list[Entry] = []
+        for lane in self._lanes.values():
+            first = bisect_right(lane, id, key=_id)
+            out += (entry for entry in islice(lane, first, first + count) if not entry.flags & GONE)
+        return out
 
     def take(self, entry: Entry) -> bool:
         """Take an entry out of the middle; False if it is not here."""
