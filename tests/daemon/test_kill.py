@@ -118,22 +118,27 @@ def site(tmp_path: Path, chance: random.Random) -> Site:
 
 
 async def kill_under_load(site: Site, chance: random.Random) -> None:
-    """Once this many things were told, and a moment later: not always just after an answer."""
+    """Once this many things were told: at once, when it may not yet be true, or a moment later."""
     left = chance.randrange(20, 400)
+    pause_s = chance.choice([0.0, chance.uniform(0, 0.02)])
     enough = trio.Event()
 
-    def told() -> None:
-        nonlocal left
-        left -= 1
-        if left <= 0:
-            enough.set()
-
     async with daemon(site.config) as running, trio.open_nursery() as nursery:
+
+        def told() -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                enough.set()
+                if not pause_s:
+                    running.signal(signal.SIGKILL)
+
         nursery.start_soon(site.load, told)
         with trio.fail_after(30):
             await enough.wait()
-        await trio.sleep(chance.uniform(0, 0.02))
-        running.signal(signal.SIGKILL)
+        if pause_s:
+            await trio.sleep(pause_s)
+            running.signal(signal.SIGKILL)
         await running.exit_code()
 
 
