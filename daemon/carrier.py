@@ -238,7 +238,14 @@ class Carrier:
         )
 
     def _withdraw(self, d: decisions.Withdraw) -> None:
-        d.consumer.handle.put(frontend.Withdrawn(number=d.number, topic=d.entry.topic.name, reason=d.reason))
+        d.consumer.handle.put(
+            frontend.Withdrawn(
+                number=d.number,
+                topic=d.entry.topic.name,
+                subscription=d.subscription.options.name,
+                reason=d.reason,
+            )
+        )
 
     def _detach(self, d: decisions.Detach) -> None:
         d.consumer.handle.put(frontend.Detached(topic=d.topic.name, name=d.name, reason=d.reason))

@@ -92,6 +92,7 @@ class Withdrawn(msgspec.Struct):
 
     number: int
     topic: str
+    subscription: str
     reason: Literal["lock-timeout", "expired", "removed"]
 
 

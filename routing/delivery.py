@@ -352,7 +352,7 @@ class Deliveries:
                 self._unlock(lock)
                 assert subscription.consumer is not None
                 del subscription.consumer.locks[lock.number]
-                state.out.append(Withdraw(subscription.consumer, lock.number, lock.entry, "lock-timeout"))
+                state.out.append(_withdraw(lock, subscription.consumer, "lock-timeout"))
             for lock in late:
                 self.take_back(lock, "lock timed out", now)
             if late:
@@ -403,7 +403,7 @@ class Deliveries:
             self._take_from(lock)
             consumer = lock.subscription.consumer
             if consumer is not None and consumer.locks.pop(lock.number, None) is not None:
-                self._state.out.append(Withdraw(consumer, lock.number, lock.entry, reason))
+                self._state.out.append(_withdraw(lock, consumer, reason))
         # what is pumped may find more that has expired: a list, since a chain of it can be long
         self._hungry += [lock.subscription for lock in holders]
         if self._feeding:
@@ -431,6 +431,12 @@ class Deliveries:
     def buried(self, bury: Bury) -> None:
         """A copy for the dead-letter topic has been published: this subscription is done with it."""
         self._complete(bury.entry, bury.subscription, "dead", bury.attempts, bury.reason)
+
+
+def _withdraw(
+    lock: Lock, consumer: Consumer, reason: Literal["lock-timeout", "expired", "removed"]
+) -> Withdraw:
+    return Withdraw(consumer, lock.subscription, lock.number, lock.entry, reason)
 
 
 def _lost(numbers: list[int]) -> Refusal | None:
