@@ -25,6 +25,7 @@ from daemon.carrier import Carrier
 from daemon.clock import Clock
 from daemon.hops import service as hop_service
 from daemon.hops.writer import HopLog
+from daemon.inventory import held_message, subscription_info
 from daemon.session import BrokerSession
 from daemon.settings import Limits, Settings
 from daemon.store.store import WAL_CHECKPOINT_BYTES, Store
@@ -143,6 +144,36 @@ class Broker:
             wire = found.get(event.message_id)
             if wire is not None:
                 event.stored = shared.setdefault(event.message_id, Stored(wire=wire))
+
+    async def browse(self, topic: str, after: int, count: int) -> list[frontend.HeldMessage]:
+        """See `daemon.frontend.Session`; what is not on disk yet is not shown."""
+        shown = self.router.browse(topic, after, count)
+        found = {entry.id: self._bodies.find(entry.id) for entry, _ in shown}
+        missing = [id for id, stored in found.items() if stored is None]
+        if missing:
+            async with self._load_lock:
+                wires = await trio.to_thread.run_sync(self._store.load, missing)
+            found.update({id: Stored(wire=wire) for id, wire in wires.items()})
+        else:
+            await trio.lowlevel.checkpoint()
+        return [
+            held_message(entry, stored, self.server_name, self.clock.now(), locked=locked)
+            for entry, locked in shown
+            if (stored := found[entry.id]) is not None
+        ]
+
+    @property
+    def topic_count(self) -> int:
+        """See `daemon.frontend.Site`."""
+        return len(self.router.state.topics)
+
+    def durable_subscriptions(self, name_prefix: str) -> list[frontend.SubscriptionInfo]:
+        """See `daemon.frontend.Site`."""
+        return [
+            subscription_info(subscription)
+            for subscription in self.router.state.subscriptions.values()
+            if subscription.options.durable and subscription.options.name.startswith(name_prefix)
+        ]
 
     # -- the one task -----------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from daemon.store.store import Store
 from routing import decisions
 from routing.decisions import Decision
 from routing.errors import Refusal
-from routing.queue import GUARANTEED, ONE, STATED, Entry
+from routing.queue import GUARANTEED, ONE, STATED, TOGETHER, Entry
 from routing.router import Router
 
 
@@ -100,7 +100,7 @@ class Carrier:
         failed: set[int] = set()
         smuids: set[str] = set()
         for decision in every:
-            if type(decision) is decisions.StoreMessage:
+            if type(decision) is decisions.StoreMessage and not decision.entry.flags & TOGETHER:
                 entry, message = decision.entry, decision.message
                 if entry.id in answered or decision.cause in failed:
                     failed.add(entry.id)
@@ -231,6 +231,8 @@ class Carrier:
         )
 
     def _answer(self, d: decisions.Answer) -> None:
+        if d.request is None and d.error is None:
+            return
         d.consumer.handle.put(
             frontend.Answer(request=d.request, error=d.error, smuid=d.smuid, repeated=d.repeated)
         )

@@ -64,6 +64,7 @@ class Deliveries:
             return
         if self._state.hand_over(entry):
             return
+        entry.compact(self._state.server)
         topic.shared.push_back(entry) if topic.attempts.get(entry.id) else topic.shared.push(entry)
         self.count_waiting(entry)
 
@@ -92,6 +93,7 @@ class Deliveries:
         if subscription.ready and not subscription.queue:
             self._assign(subscription, entry, now)
         else:
+            entry.compact(self._state.server)
             subscription.queue.push(entry)
             self.count_waiting(entry)
 
@@ -245,9 +247,10 @@ class Deliveries:
                 back.append(lock)
         for lock in back:
             self._take_from(lock)
+        # first, so that whoever asked knows when the same message comes to it again
+        self._state.out.append(Answer(consumer, request, _lost(lost)))
         for lock in back:
             self.take_back(lock, reason or "given back", now, delay_s)
-        self._state.out.append(Answer(consumer, request, _lost(lost)))
         for subscription in {lock.subscription.id: lock.subscription for lock in back}.values():
             self.pump(subscription, now)
 

@@ -95,6 +95,11 @@ def make_smuid(server: str, birth_ms: int, boot: int, counter: int) -> str:
     return f"{server}/{birth_ms:012x}-{boot:x}-{counter:x}"
 
 
+def birth_ms(smuid: str) -> int:
+    """The birth, Unix milliseconds, in an id that this program has made; no other is checked here."""
+    return int(smuid.rpartition("/")[2][:12], 16)
+
+
 def parse_smuid(text: str, header: str = "Smuid") -> Smuid:
     """Take an id apart. Raises HeaderRefusal that names `header`."""
     match = _smuid(text)

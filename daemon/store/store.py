@@ -52,6 +52,7 @@ _FORGET_MARKS: Final = (
 _PUT_SUBSCRIPTION: Final = "INSERT OR REPLACE INTO subscription VALUES (?,?,?,?,?,?,?,?,?,?)"
 _END_SUBSCRIPTION: Final = "DELETE FROM subscription WHERE id = ?"
 _PUT_TOPIC: Final = "INSERT OR REPLACE INTO topic VALUES (?,?,?)"
+_FORGET_TOPICS: Final = "DELETE FROM topic WHERE name = ? AND mode IS NULL AND timeout_s IS NULL"
 _PUT_SITE: Final = (
     "UPDATE site SET last_record = ?, site_time = ?, wall_time = ?, machine_boot = ?, machine_time = ?"
 )
@@ -123,6 +124,7 @@ class Store:
             (_PUT_SUBSCRIPTION, batch.subscriptions),
             (_END_SUBSCRIPTION, batch.ended_subscriptions),
             (_PUT_TOPIC, batch.topics),
+            (_FORGET_TOPICS, [row[:1] for row in batch.topics]),
         ):
             if rows:
                 connection.executemany(sql, rows)
