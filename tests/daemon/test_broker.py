@@ -15,7 +15,6 @@ from daemon import frontend
 from daemon.broker import RETRY_S
 from daemon.session import EVENTS_BYTES, PENDING_BYTES_MAX
 from routing.errors import Refusal
-from routing.message import Message
 from tests.support.broker import Client, RunningSite, running_site
 
 
@@ -32,7 +31,7 @@ def full_disk(site: RunningSite) -> Iterator[None]:
 
 async def works_again(client: Client, clock: MockClock) -> None:
     """Wait until the store takes messages."""
-    while client.session._broker.store_failed is not None:
+    for _ in range(3):
         clock.jump(RETRY_S)
         await trio.testing.wait_all_tasks_blocked(0.01)
     await client.publish("probe")
@@ -181,25 +180,37 @@ async def test_a_dead_letter_and_a_receipt_outlive_a_transaction_that_fails(
 ) -> None:
     async with running_site(tmp_path, max_deliveries=1) as site:
         ada, bob = await site.login("ada").subscribe("news"), await site.login("bob").subscribe("news")
-        eva = site.login("eva")
-        await eva.publish("news", b"hello", receipt="ALL")
-        [got] = await ada.delivered()
-        [other] = await bob.delivered()
+        phone, eva = await site.login("ada", "phone").subscribe("news"), site.login("eva")
+        await eva.publish("news", b"hello", receipt="ONE")
+        [fails], [works], [waits] = [await each.delivered() for each in (ada, bob, phone)]
         with full_disk(site):
-            ada.session.give_back([got.number], "broken")
-            bob.session.commit([other.number])
-            eva.session.publish("news", Message(), request=0)
+            ada.session.give_back([fails.number], "broken")
+            bob.session.commit([works.number])
             with pytest.raises(Refusal):
-                await eva.answer(0)
+                await eva.publish("news", b"refused")
         await works_again(eva, mock_clock)
         await eva.subscribe(eva.session.system_topic)
         [receipt] = await eva.delivered()
-        assert receipt.stored.message.sections[0].body == b"1/2"
+        assert receipt.stored.message.sections[0].body == b"1/3"
         await ada.subscribe("dead.news")
         [dead] = await ada.delivered()
         assert ("Dead-Reason", "broken") in dead.stored.message.others
+        await phone.commit(waits.number)
     dead_copies = [r for r in site.records() if r.event == "published" and r.topic == "dead.news"]
     assert len(dead_copies) == 1
+
+
+async def test_no_receipt_tells_of_a_message_that_was_refused(tmp_path: Path, mock_clock: MockClock) -> None:
+    async with running_site(tmp_path) as site:
+        eva = site.login("eva")
+        with full_disk(site), pytest.raises(Refusal):
+            await eva.publish("nobody", receipt="ALL")
+        await works_again(eva, mock_clock)
+        smuid = await eva.publish("nobody", receipt="ALL")
+        await eva.subscribe(eva.session.system_topic)
+        [receipt] = await eva.delivered()
+        assert ("Receipt-Smuid", smuid) in receipt.stored.message.others
+        assert site.broker.held == 1
 
 
 async def test_a_store_that_is_as_large_as_it_may_be_refuses(tmp_path: Path, mock_clock: MockClock) -> None:

@@ -1,0 +1,39 @@
+"""Site time goes on through restarts and never back, whatever happens to the wall clock."""
+
+import time
+
+import pytest
+
+from daemon.clock import SystemClock, format_created
+
+ELSEWHERE = "another boot of the machine"
+
+
+def test_it_goes_on_from_its_mark() -> None:
+    first = SystemClock((500.0, 0.0, "", 0.0))
+    assert first.now() >= 500
+    second = SystemClock(first.mark())
+    assert first.now() <= second.now() <= first.now() + 5
+
+
+def test_after_the_machine_was_started_again_the_wall_clock_tells_how_long_it_was_off() -> None:
+    clock = SystemClock((500.0, time.time() - 100, ELSEWHERE, 1e9))
+    assert clock.now() == pytest.approx(600, abs=5)
+
+
+def test_a_wall_clock_that_was_set_back_does_not_take_site_time_back() -> None:
+    clock = SystemClock((500.0, time.time() + 100_000, ELSEWHERE, 1e9))
+    assert clock.now() == pytest.approx(500, abs=5)
+
+
+def test_within_one_boot_of_the_machine_the_wall_clock_decides_nothing() -> None:
+    site_time, _, machine_boot, machine_time = SystemClock((500.0, 0.0, "", 0.0)).mark()
+    if not machine_boot:
+        pytest.skip("this machine does not number its boots")
+    clock = SystemClock((site_time, time.time() - 100_000, machine_boot, machine_time))
+    assert clock.now() == pytest.approx(500, abs=5)
+
+
+def test_created_is_utc_with_milliseconds() -> None:
+    assert format_created(1_795_255_200.25) == "2026-11-21T10:00:00.250Z"
+    assert format_created(0.0) == "1970-01-01T00:00:00.000Z"
