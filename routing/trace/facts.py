@@ -9,13 +9,13 @@ aggregates them in place. The three kinds share one set of numbered slots, becau
 aggregation buffer is what the job's time is made of; a greatest number is kept as the smallest negative one.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from routing.trace.schema import ARRIVALS, ENDS, OUTCOMES, PASSED
+from routing.trace.schema import ARRIVALS, ENDS, EVENTS, OUTCOMES, PASSED
 
 HOP: Final = 0
 COPY: Final = 1
@@ -25,6 +25,8 @@ BEGINS: Final = {"published": 1, "received": 2}
 
 RECEIPT_SHIFT: Final = 1 << 31
 """A receipt X/Y travels as X times this plus Y."""
+
+_Layout = dict[str, Callable[[], Column]]
 
 _NEEDED: Final = (
     *("smuid", "server", "peer", "subscription", "topic", "event", "outcome", "mode", "attempt", "record"),
@@ -46,7 +48,7 @@ def facts(records: DataFrame, incomplete: Collection[str] = (), by: Sequence[str
     )
     if incomplete:
         slim = slim.unionByName(_passed(records, incomplete))
-    keyed = slim.repartition("smuid").withColumn("key", f.explode(_keys()))
+    keyed = _coded(slim).repartition("smuid").withColumn("key", f.explode(_keys()))
     kind = f.col("key.kind")
     slots = []
     layouts = (list(_HOP.values()), list(_COPY.values()), list(_DELIVERY.values()))
@@ -158,7 +160,7 @@ def hop_columns() -> dict[str, Column]:
     return named | {"received_us": f.coalesce(named["received_us"], named["peer_received_us"])}
 
 
-def _named(facts: DataFrame, kind: int, layout: Mapping[str, object]) -> DataFrame:
+def _named(facts: DataFrame, kind: int, layout: _Layout) -> DataFrame:
     names = [f.col(f"s{number}").alias(name) for number, name in enumerate(layout)]
     return facts.where(f.col("kind") == kind).select("smuid", "a", "b", "attempt", *names)
 
@@ -170,7 +172,7 @@ def _traits() -> list[Column]:
 
 def _keys() -> Column:
     """What the record speaks of: one to three of hop, copy and delivery."""
-    event, peer, server = f.col("event"), f.col("peer"), f.col("server")
+    peer, server = f.col("peer"), f.col("server")
     none = f.lit(0)
 
     def key(kind: int, a: Column, b: Column, attempt: Column) -> Column:
@@ -181,16 +183,16 @@ def _keys() -> Column:
     arrived = key(HOP, peer, server, f.col("attempt"))
     copy = key(COPY, server, f.col("topic"), none)
     delivery = key(DELIVERY, server, f.col("subscription"), none)
-    linked = (peer != "") & event.isin(*ARRIVALS, "passed")
-    handed = (f.col("subscription") != "") & event.isin("delivered", "committed", "returned")
+    linked = (peer != "") & _is(*ARRIVALS, "passed")
+    handed = (f.col("subscription") != "") & _is("delivered", "committed", "returned")
     claimed = key(COPY, peer, f.col("topic"), none)
-    first = f.when(event == "forwarded", sent).when(linked, arrived).when(handed, delivery).otherwise(copy)
-    accepted = (event == "forwarded") & f.col("outcome").isin("accepted", "")
-    also = linked | handed | (event == "forwarded")
+    first = f.when(_is("forwarded"), sent).when(linked, arrived).when(handed, delivery).otherwise(copy)
+    accepted = _first_sent()
+    also = linked | handed | _is("forwarded")
     return (
         f.when(accepted & f.col("final"), f.array(first, claimed, copy))
         .when(accepted, f.array(first, claimed))
-        .when(also & (f.col("final") | event.isin("received", "depth", "passed")), f.array(first, copy))
+        .when(also & (f.col("final") | _is("received", "depth", "passed")), f.array(first, copy))
         .otherwise(f.array(first))
     )
 
@@ -237,10 +239,34 @@ def _passed(records: DataFrame, incomplete: Collection[str]) -> DataFrame:
     return found.select(*(columns[name].alias(name) for name in _NEEDED), level)
 
 
-def _code(column: Column, codes: dict[str, int]) -> Column:
-    chain = f.when(f.lit(False), f.lit(None).cast("int"))
-    for word, code in codes.items():
-        chain = chain.when(column == word, f.lit(code))
+def _coded(slim: DataFrame) -> DataFrame:
+    """The words of a record as numbers, before they are shuffled and looked at once for each slot.
+
+    outcome: null unless forwarded, `PASSED` where the peer did not say; traits: minus 2 for mode ONE, minus 1
+    for unguaranteed; receipt: X * RECEIPT_SHIFT + Y, null where it is none.
+    """
+    parts = f.split("receipt", "/")
+    x, y = f.get(parts, f.lit(0)).try_cast("int"), f.get(parts, f.lit(1)).try_cast("int")
+    packed = f.when((x >= 0) & (y >= 0), x.cast("long") * RECEIPT_SHIFT + y)
+    outcome = f.coalesce(_code(f.col("outcome"), OUTCOMES), f.lit(PASSED))
+    one = f.when(f.col("mode") == "ONE", 2).otherwise(0)
+    new = {
+        "event": _code(f.col("event"), _EVENT_CODES),
+        "outcome": f.when(f.col("event") == "forwarded", outcome),
+        "receipt": f.when(f.col("event") == "receipt", packed),
+        "traits": -(one + f.when(f.col("guarantee"), 0).otherwise(1)),
+    }
+    return slim.withColumns(new).drop("mode", "guarantee")
+
+
+def _event_code(codes: Mapping[str, int]) -> Column:
+    return _code(f.col("event"), {_EVENT_CODES[word]: code for word, code in codes.items()})
+
+
+def _code(column: Column, codes: Mapping[Any, int]) -> Column:
+    chain = f.lit(None).cast("int")
+    for word, code in reversed(list(codes.items())):
+        chain = f.when(column == word, f.lit(code)).otherwise(chain)
     return chain
 
 
@@ -249,11 +275,11 @@ def _when(condition: Column, value: Column) -> Column:
 
 
 def _is(*events: str) -> Column:
-    return f.col("event").isin(*events)
+    return f.col("event").isin(*(_EVENT_CODES[event] for event in events))
 
 
 def _first_sent() -> Column:
-    return _is("forwarded") & f.col("outcome").isin("accepted", "")
+    return f.col("outcome").isin(OUTCOMES["accepted"], PASSED)
 
 
 def _stamp(name: str) -> Column:
@@ -261,11 +287,7 @@ def _stamp(name: str) -> Column:
 
 
 def _arrival() -> Column:
-    return _code(f.col("event"), {**ARRIVALS, "passed": PASSED})
-
-
-def _outcome() -> Column:
-    return _when(_is("forwarded"), f.coalesce(_code(f.col("outcome"), OUTCOMES), f.lit(PASSED)))
+    return _event_code({**ARRIVALS, "passed": PASSED})
 
 
 def _own() -> Column:
@@ -281,53 +303,43 @@ def _ended(value: Column) -> Column:
     return _when(f.col("final") & _own(), value)
 
 
-def _receipt() -> Column:
-    parts = f.split("receipt", "/")
-    x, y = f.get(parts, f.lit(0)).try_cast("int"), f.get(parts, f.lit(1)).try_cast("int")
-    sound = (x >= 0) & (y >= 0)
-    return _when(_is("receipt") & sound, x.cast("long") * RECEIPT_SHIFT + y)
-
-
 def _bytes() -> Column:
     return -f.col("size")
-
-
-def _traits_slot() -> Column:
-    one = f.when(f.col("mode") == "ONE", 2).otherwise(0)
-    return -(one + f.when(f.col("guarantee"), 0).otherwise(1))
 
 
 def _expires() -> Column:
     return _when(_is(*BEGINS) & (f.col("expires_us") != 0), f.col("expires_us"))
 
 
-_HOP: Final = {
+_EVENT_CODES: Final = {word: code for code, word in enumerate((*EVENTS, "passed"), start=1)}
+
+_HOP: Final[_Layout] = {
     "received_us": lambda: _when(_is("received"), f.col("time_us")),
     "sent_us": lambda: _stamp("sent_us"),
     "acked_us": lambda: _when(_first_sent(), f.col("time_us")),
     "peer_received_us": lambda: _stamp("peer_received_us"),
     "peer_sent_us": lambda: _stamp("peer_sent_us"),
     "arrival": _arrival,
-    "outcome": _outcome,
+    "outcome": lambda: f.col("outcome"),
     "level": lambda: _when(_is("received", "passed"), f.col("level")),
     "bytes": _bytes,
-    "traits": _traits_slot,
+    "traits": lambda: f.col("traits"),
 }
 
-_COPY: Final = {
+_COPY: Final[_Layout] = {
     "begun_us": lambda: _begun(f.col("time_us")),
     "begun_record": lambda: _begun(f.col("record")),
     "begun_last": lambda: _begun(-f.col("record")),
     "ended_us": lambda: _ended(f.col("time_us")),
     "ended_record": lambda: _ended(f.col("record")),
     "ended_last": lambda: _ended(-f.col("record")),
-    "begun": lambda: _code(f.col("event"), BEGINS),
-    "ended": lambda: _ended(_code(f.col("event"), ENDS)),
+    "begun": lambda: _event_code(BEGINS),
+    "ended": lambda: _ended(_event_code(ENDS)),
     "due": lambda: _begun(-f.col("due")),
     "expires_us": _expires,
     "bytes": _bytes,
-    "traits": _traits_slot,
-    "receipt": _receipt,
+    "traits": lambda: f.col("traits"),
+    "receipt": lambda: f.col("receipt"),
     "receipt_us": lambda: _when(_is("receipt"), f.col("time_us")),
     "widened": lambda: _when(_is("depth"), f.lit(-1)),
     "level": lambda: _when(_is("received"), f.col("level")),
@@ -336,10 +348,10 @@ _COPY: Final = {
     "claimed_us": lambda: _when(~_own(), f.col("peer_received_us")),
 }
 
-_DELIVERY: Final = {
+_DELIVERY: Final[_Layout] = {
     "delivered_us": lambda: _when(_is("delivered"), f.col("time_us")),
     "committed_us": lambda: _when(_is("committed"), f.col("time_us")),
     "attempts": lambda: -f.col("attempt"),
     "returned": lambda: _when(_is("returned"), f.lit(-1)),
-    "traits": _traits_slot,
+    "traits": lambda: f.col("traits"),
 }

@@ -11,6 +11,15 @@ from routing.trace.synthetic.plan import Plan
 from routing.trace.synthetic.write import generate
 from tests.support.traced import NOW_US, Traced
 
+SECONDS_FOR_ONE = 900
+"""A test that is the first to need Spark or a federation pays for it: minutes, on a busy machine."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.timeout(SECONDS_FOR_ONE))
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
