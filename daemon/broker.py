@@ -199,17 +199,20 @@ class Broker:
 
     async def _carry_out(self) -> None:
         self._idle = False
-        carried = self._carrier.prepare()
-        if self._maintenance_due:
-            carried.batch.publications_until = self.clock.now() - self.settings.queues.dedupe_window_s
-        if carried.batch:
-            try:
+        try:
+            carried = self._carrier.prepare()
+            if self._maintenance_due:
+                carried.batch.publications_until = self.clock.now() - self.settings.queues.dedupe_window_s
+            # after a failure, an empty transaction tells whether the store works again
+            stores = bool(carried.batch) or self.store_failed is not None
+            if stores:
                 record = self._hops.flush()
                 self._store.write(carried.batch, record, self.clock.mark())
                 await trio.to_thread.run_sync(self._store.commit)
-            except sqlite3.Error as error:
-                await self._failed(error)
-                return
+        except sqlite3.Error as error:
+            await self._failed(error)
+            return
+        if stores:
             self._hops.settle(record)
             self._bodies.committed()
             self._maintenance_due = False
@@ -223,7 +226,10 @@ class Broker:
     async def _tend_wal(self) -> None:
         if self._wal_checkpointed:
             self._wal_checkpointed = False
-            await trio.to_thread.run_sync(self._store.restart_wal)
+            try:
+                await trio.to_thread.run_sync(self._store.restart_wal)
+            except sqlite3.Error as error:
+                _log.error("the write-ahead log cannot begin anew: %s", error)
         elif self._store.wal_bytes() > WAL_CHECKPOINT_BYTES:
             self._wal_full.set()
 

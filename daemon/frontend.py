@@ -12,6 +12,7 @@ RECEIVED or COMMIT comes only when what it promises is on disk.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -44,7 +45,8 @@ class Answer(msgspec.Struct):
     """A request is done, or refused (`error`).
 
     Attributes:
-        request: what the front end gave with the call.
+        request: what the front end gave with the call; a call without one is answered only where it is
+            refused.
         smuid: of a PUBLISH that was accepted, or that was accepted earlier with this Cmuid.
         repeated: True where the Cmuid had been seen before and nothing was routed.
     """
@@ -202,6 +204,15 @@ class Session(Protocol):
         self, numbers: Iterable[int], reason: str = "", delay_s: float = 0.0, request: Any = None
     ) -> None:
         """These go to the next subscriber (or here again, after `delay_s` seconds), their count raised."""
+
+    def transaction(self, request: Any = None) -> AbstractContextManager[None]:
+        """The calls of publish, commit and give_back made inside are one: all of them happen, or none.
+
+        A call that is refused raises at once, also commit and give_back where a lock was lost; leaving the
+        block by an exception does nothing of what was called in it. Else all of it is in one commit of the
+        store, and is answered once, by `request`; the calls' own requests are not answered. Raises Refusal
+        (queue-full) on leaving the block. Nothing may be awaited inside.
+        """
 
     def remove(self, topic: str, smuid: str, request: Any = None) -> None:
         """REMOVE a message wherever it went; answered `not-found` where this site has never seen it."""

@@ -4,7 +4,8 @@ The session is paused, and gets no more messages, while more than `PENDING_BYTES
 end to send them: a slow reader holds up its own subscriptions and costs a bounded amount of memory.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 
@@ -21,6 +22,7 @@ from daemon.frontend import (
     TopicInfo,
 )
 from daemon.inventory import subscription_info, topic_info
+from daemon.transaction import Transaction
 from routing.errors import HeaderRefusal, Refusal
 from routing.headers import write_created
 from routing.message import DeliveryMode, Message
@@ -54,6 +56,7 @@ class BrokerSession:
         self._ended = False
         self._pending_bytes = 0
         self._handed_bytes = 0
+        self._transaction: Transaction | None = None
         self._tokens = self._rate = broker.limits.publish_rate_per_s_max
         self._tokens_at = broker.clock.now()
 
@@ -85,6 +88,9 @@ class BrokerSession:
             broker.check_room()
         if not message.created:
             message = msgspec.structs.replace(message, created=write_created(broker.clock.wall_ms()))
+        if self._transaction is not None:
+            self._transaction.publish(topic, message)
+            return
         self._router.publish(self._consumer, topic, message, self.system_topic, request, broker.clock.now())
         broker.wake()
 
@@ -131,6 +137,9 @@ class BrokerSession:
     def commit(self, numbers: Iterable[int], request: Any = None) -> None:
         """See `daemon.frontend.Session`."""
         self._check_open()
+        if self._transaction is not None:
+            self._transaction.commit(numbers)
+            return
         self._router.commit(self._consumer, numbers, request, self._broker.clock.now())
         self._broker.wake()
 
@@ -139,8 +148,24 @@ class BrokerSession:
     ) -> None:
         """See `daemon.frontend.Session`."""
         self._check_open()
+        if self._transaction is not None:
+            self._transaction.give_back(numbers, reason, delay_s)
+            return
         now = self._broker.clock.now()
         self._router.give_back(self._consumer, numbers, reason, delay_s, request, now)
+        self._broker.wake()
+
+    @contextmanager
+    def transaction(self, request: Any = None) -> Iterator[None]:
+        """See `daemon.frontend.Session`."""
+        self._check_open()
+        assert self._transaction is None, "a transaction inside a transaction"
+        transaction = self._transaction = Transaction(self._router, self._consumer, self.system_topic)
+        try:
+            yield
+        finally:
+            self._transaction = None
+        transaction.carry_out(request, self._broker.clock.now())
         self._broker.wake()
 
     def remove(self, topic: str, smuid: str, request: Any = None) -> None:
@@ -223,12 +248,19 @@ class BrokerSession:
     async def events(self) -> list[Event]:
         """See `daemon.frontend.Session`."""
         self._sent()
-        while not self._outbox:
-            if self._ended:
-                await trio.lowlevel.checkpoint()
-                return []
-            self._arrived = trio.Event()
-            await self._arrived.wait()
+        while True:
+            while not self._outbox:
+                if self._ended:
+                    await trio.lowlevel.checkpoint()
+                    return []
+                self._arrived = trio.Event()
+                await self._arrived.wait()
+            if events := await self._take_events():
+                return events
+            # all of them had ended before they could be loaded
+            self._sent()
+
+    async def _take_events(self) -> list[Event]:
         handed, size = self._next_events()
         missing = [event for event in handed if _is_missing(event)]
         if missing:

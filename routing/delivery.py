@@ -64,6 +64,7 @@ class Deliveries:
             return
         if self._state.hand_over(entry):
             return
+        entry.compact(self._state.server)
         topic.shared.push_back(entry) if topic.attempts.get(entry.id) else topic.shared.push(entry)
         self.count_waiting(entry)
 
@@ -92,6 +93,7 @@ class Deliveries:
         if subscription.ready and not subscription.queue:
             self._assign(subscription, entry, now)
         else:
+            entry.compact(self._state.server)
             subscription.queue.push(entry)
             self.count_waiting(entry)
 

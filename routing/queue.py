@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from routing.names import make_smuid
+from routing.names import birth_ms, make_smuid
 
 ONE: Final = 1  # goes to one subscriber; without it, to all
 GUARANTEED: Final = 2  # on disk before the publisher's OK
@@ -26,6 +26,7 @@ SEQUENCED: Final = 16  # it has a Sequence
 GONE: Final = 32  # finished; still in a queue only because nobody has come past it
 WAITING: Final = 64  # unguaranteed and counted in the memory that such messages may take
 EXPIRED: Final = 128  # its timeout has ended; only those that had received it may finish it
+TOGETHER: Final = 256  # stored with others at once or not at all
 COMMITTED_STATES: Final = ONE | GUARANTEED | STATED | RECEIPT | SEQUENCED
 """The flags that are written to the store."""
 
@@ -39,7 +40,7 @@ class Entry(msgspec.Struct, gc=False):
     Attributes:
         id: unique at this site, rising in order of arrival.
         topic: its `Topic`.
-        origin: birth in Unix milliseconds of a message of our own, or the Smuid of another server's.
+        origin: the Smuid; or, of a message of our own that waits, its birth in Unix milliseconds.
         due: subscriptions that have still to finish it; 1 for mode ONE.
         deadline: site time in seconds; `inf` for none.
     """
@@ -58,6 +59,12 @@ class Entry(msgspec.Struct, gc=False):
         if isinstance(self.origin, str):
             return self.origin
         return make_smuid(server, self.origin, self.id >> COUNTER_BITS, self.id & ((1 << COUNTER_BITS) - 1))
+
+    def compact(self, server: str) -> int | str:
+        """Hold as little as possible of the Smuid, now that the message waits; returns that."""
+        if isinstance(self.origin, str) and self.origin.startswith(server + "/"):
+            self.origin = birth_ms(self.origin)
+        return self.origin
 
 
 def _id(entry: Entry) -> int:

@@ -90,11 +90,33 @@ class Router:
     # -- a client's requests ----------------------------------------------------------------------
 
     def publish(
-        self, consumer: Consumer, topic: str, message: Message, publisher: str, request: Any, now: float
+        self,
+        consumer: Consumer,
+        topic: str,
+        message: Message,
+        publisher: str,
+        request: Any,
+        now: float,
+        *,
+        together: bool = False,
     ) -> None:
-        """A client's message. Raises Refusal (queue-full)."""
+        """A client's message. Raises Refusal (queue-full).
+
+        With `together` it is one of several that are stored at once or not at all, so it is not refused
+        alone if the store fails.
+        """
         self._now = now
-        self._publishing.publish(consumer, topic, message, publisher, request, now, self._wall_ms())
+        self._publishing.publish(
+            consumer, topic, message, publisher, request, now, self._wall_ms(), together=together
+        )
+
+    def check_room(self, topic: str, messages: int, bytes: int) -> None:
+        """Whether so much can be published to a topic at once. Raises Refusal (queue-full)."""
+        self._publishing.check_room(topic, messages, bytes)
+
+    def answer(self, consumer: Consumer, request: Any) -> None:
+        """Answer a request once everything decided until now is on disk."""
+        self.state.out.append(Answer(consumer, request))
 
     def unpublish(self, entry: Entry, publisher: str, cmuid: str, now: float) -> None:
         """A message could not be stored: it never was. Its publisher is refused by the broker."""

@@ -44,6 +44,11 @@ _EXPIRE_PUBLICATIONS: Final = (
     "DELETE FROM publication WHERE id <= max((SELECT coalesce(max(id), 0) FROM publication) - ?,"
     " (SELECT coalesce(min(id) - 1, 9223372036854775807) FROM publication WHERE at > ?))"
 )
+_FORGET_MARKS: Final = (
+    "DELETE FROM mark WHERE subscription <> 0 AND subscription NOT IN (SELECT id FROM subscription)"
+    " AND NOT EXISTS (SELECT 1 FROM message WHERE id = mark.message AND flags & ?)"
+)
+"""Those of subscriptions that have ended, unless a receipt that is owed counts them."""
 _PUT_SUBSCRIPTION: Final = "INSERT OR REPLACE INTO subscription VALUES (?,?,?,?,?,?,?,?,?,?)"
 _END_SUBSCRIPTION: Final = "DELETE FROM subscription WHERE id = ?"
 _PUT_TOPIC: Final = "INSERT OR REPLACE INTO topic VALUES (?,?,?)"
@@ -87,6 +92,7 @@ class Store:
         self._reader.execute("PRAGMA query_only = ON")
         self._reader.execute("PRAGMA cache_size = -4096")
         self._writer.execute("UPDATE site SET boot = boot + 1")
+        self._writer.execute(_FORGET_MARKS, (RECEIPT,))
         row = self._writer.execute(
             "SELECT boot, last_record, site_time, wall_time, machine_boot, machine_time FROM site"
         ).fetchone()

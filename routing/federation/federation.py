@@ -147,8 +147,8 @@ class Federation:
                 self._deliveries.end(entry, self._deliveries.holders(entry), "removed", now)
 
     def note_removed(self, smuid: str, topic: str, besides: str = "") -> bool:
-        """Remember a removal and tell the peers; False if it was known."""
-        if smuid in self._state.removed:
+        """Remember a removal and tell the peers; False if it was known, or if there are no peers."""
+        if smuid in self._state.removed or not self.forwarding.peers:
             return False
         self._state.removed[smuid] = topic
         self._state.out.append(StoreRemoval(smuid, topic))

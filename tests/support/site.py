@@ -89,9 +89,11 @@ async def running_site(directory: Path, limits: Limits | None = None, queues: Qu
         ended = trio.Event()
 
         async def run():
-            with trio.CancelScope(shield=True):
-                await broker.run()
-            ended.set()
+            try:
+                with trio.CancelScope(shield=True):
+                    await broker.run()
+            finally:
+                ended.set()
 
         nursery.start_soon(run)
         try:
