@@ -125,6 +125,12 @@ class Component:
         self._outbox.put(Outgoing(data, settled, again))
         self._work.set()
 
+    async def flushed(self) -> None:
+        """Wait until the server has read everything, but not longer than `CLOSE_S`."""
+        with trio.move_on_after(CLOSE_S):
+            while self._outbox.bytes:
+                await self._room.wait()
+
     async def run(self) -> None:
         """Stay connected until cancelled. Returns where the server takes neither name nor secret."""
         delay_s = RETRY_FIRST_S

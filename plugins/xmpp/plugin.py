@@ -6,7 +6,6 @@ keep_house         sessions that nobody uses
 each client        its session's events
 """
 
-import logging
 import ssl
 from pathlib import Path
 from typing import Any, Final
@@ -14,47 +13,44 @@ from typing import Any, Final
 import msgspec
 import trio
 
+from daemon.config import ConfigError
 from daemon.frontend import Site
 from plugins.xmpp.component import Component, Connect, tcp_connector
 from plugins.xmpp.parser import ParserLimits
 from plugins.xmpp.service import Service
 from plugins.xmpp.settings import XmppSettings
 
-_log = logging.getLogger(__name__)
-
 SECRET_BYTES_MAX: Final = 1_024
-
-
-class XmppConfigError(Exception):
-    """What keeps the front end from starting, in one line."""
+TABLE: Final = Path("[plugins.xmpp]")
+"""Named where a problem is in the configuration itself, whose file a front end does not know."""
 
 
 def read_secret(path: Path) -> str:
-    """The secret: the file's only line. Raises XmppConfigError."""
+    """The secret: the file's only line. Raises ConfigError."""
     try:
         data = path.read_bytes()
+        mode = path.stat().st_mode
         secret = data.decode().strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise XmppConfigError(f"plugins.xmpp.secret_file: {path}: {error}") from None
-    if path.stat().st_mode & 0o077:
-        raise XmppConfigError(f"plugins.xmpp.secret_file: {path} can be read by others; chmod 600 it")
+        raise ConfigError(path, "", f"the component's secret cannot be read: {error}") from None
+    if mode & 0o077:
+        raise ConfigError(path, "", "others can read the component's secret; chmod 600 it")
     if not secret or len(data) > SECRET_BYTES_MAX or "\n" in secret:
-        raise XmppConfigError(f"plugins.xmpp.secret_file: {path} holds no single line of text")
+        raise ConfigError(path, "", "expected the component's secret, one line of text")
     return secret
 
 
 def connector(settings: XmppSettings) -> Connect:
-    """How the server is reached. Raises XmppConfigError."""
-    host, colon, port = settings.server.rpartition(":")
-    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65_536:
-        raise XmppConfigError(f"plugins.xmpp.server: {settings.server!r} is not host:port")
+    """How the server is reached. Raises ConfigError."""
+    host, _, port = settings.server.rpartition(":")
     context = None
     if settings.tls:
         try:
             context = ssl.create_default_context(cafile=settings.tls_authorities)
         except (OSError, ssl.SSLError) as error:
-            raise XmppConfigError(f"plugins.xmpp.tls_authorities: {error}") from None
-    return tcp_connector(host.strip("[]"), int(port), context)
+            problem = f"the authorities cannot be used: {error}"
+            raise ConfigError(settings.tls_authorities or TABLE, "", problem) from None
+    return tcp_connector(host, int(port), context)
 
 
 async def serve(
@@ -64,7 +60,7 @@ async def serve(
     secret: str,
     task_status: trio.TaskStatus[Service] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve over streams that `connect` makes, until the site drains or this is cancelled."""
+    """Serve over streams that `connect` makes, until the site has drained or this is cancelled."""
     async with trio.open_nursery() as nursery:
         service = Service(site, settings, nursery)
         service.component = Component(
@@ -80,6 +76,7 @@ async def serve(
             nursery.start_soon(task)
         task_status.started(service)
         await site.draining.wait()
+        await service.drained()
         nursery.cancel_scope.cancel()
 
 
@@ -93,12 +90,12 @@ class XmppPlugin:
     async def serve(
         self, site: Site, settings: Any, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """See `daemon.frontend.Plugin`. Raises XmppConfigError before it has started.
+        """See `daemon.frontend.Plugin`. Raises ConfigError before it has started.
 
         Started without waiting for the XMPP server: that one may come later, or be gone for a while.
         """
         if not settings.component:
-            raise XmppConfigError("plugins.xmpp.component: the component's name is missing")
+            raise ConfigError(TABLE, "component", "is required")
         connect, secret = connector(settings), read_secret(settings.secret_file)
         task_status.started()
         await serve(site, settings, connect, secret)

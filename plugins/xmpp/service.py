@@ -68,6 +68,7 @@ class Service:
             )
         )
         self.clients: dict[str, Client] = {}
+        self._fewer = trio.Event()
         self._nursery = nursery
         self._tasks = 0
         self._questions: dict[str, tuple[str, Callable[[Element], None]]] = {}
@@ -109,6 +110,14 @@ class Service:
             for subscription in self.registry.of(client.jid):
                 subscription.attached = False
             self.assured.forget_sender(client.jid)
+            fewer, self._fewer = self._fewer, trio.Event()
+            fewer.set()
+
+    async def drained(self) -> None:
+        """Wait until all sessions have ended, and what they had to say has been read."""
+        while self.clients:
+            await self._fewer.wait()
+        await self.component.flushed()
 
     async def keep_house(self) -> None:
         """Close sessions that nobody uses. Runs until cancelled."""

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import msgspec
 
-from daemon.settings import count, note, seconds
+from daemon.settings import count, note, seconds, text
 
 
 class JidRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -24,8 +24,22 @@ class JidRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 class XmppSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How this site is a component of an XMPP server, and for whom."""
 
-    component: Annotated[str, note("The component's name, as configured at the XMPP server.")] = ""
-    server: Annotated[str, note("`host:port` of the XMPP server's component listener.")] = "127.0.0.1:5347"
+    component: Annotated[
+        str,
+        text(
+            "The component's name, as configured at the XMPP server.",
+            r"^$|^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$",
+            "a host name in lower case",
+        ),
+    ] = ""
+    server: Annotated[
+        str,
+        text(
+            "`host:port` of the XMPP server's component listener.",
+            r"^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?:[1-9][0-9]{0,4}$",
+            "`host:port`",
+        ),
+    ] = "127.0.0.1:5347"
     secret_file: Annotated[Path, note("File that holds the secret shared with the XMPP server.")] = Path(
         "keys/xmpp-secret"
     )

@@ -155,6 +155,7 @@ async def test_exactly_once_through_kills_of_the_xmpp_server_and_of_the_site(ser
         server.kill()
         await publish_some(site, 30)
         await server.start()
+        await server.register()
         client = await log_in(nursery)
         await client.send(f"<presence to='{COMPONENT_NAME}'/>")
         nursery.start_soon(work, client)
