@@ -98,6 +98,7 @@ class Store:
         ).fetchone()
         self.site = SiteRow(row[0], row[1], row[2:])
         self.size_bytes = 0
+        """What is in use, with what is in the WAL only, as of the last commit."""
         self._measure()
 
     def close(self) -> None:
@@ -136,6 +137,7 @@ class Store:
     def commit(self) -> None:
         """Make the transaction true: returns once it is on disk. May be called from another thread."""
         self._writer.execute("COMMIT")
+        self._measure()
 
     def roll_back(self) -> None:
         """Undo the transaction, if one is open."""
@@ -211,7 +213,7 @@ class Store:
 
     def _measure(self) -> None:
         pages, free, page_size = (
-            self._reader.execute(f"PRAGMA {name}").fetchone()[0]
+            self._writer.execute(f"PRAGMA {name}").fetchone()[0]
             for name in ("page_count", "freelist_count", "page_size")
         )
         self.size_bytes = (pages - free) * page_size
@@ -230,7 +232,6 @@ class Store:
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         finally:
             connection.close()
-        self._measure()
 
     def restart_wal(self) -> None:
         """Let the WAL begin anew; soon after `checkpoint` little is left to move. In place of a commit."""

@@ -222,6 +222,24 @@ async def test_a_store_that_is_as_large_as_it_may_be_refuses(tmp_path: Path, moc
         eva.send("jobs", guarantee=False)
 
 
+async def test_publishers_are_refused_once_the_store_is_full_and_taken_again_once_it_is_not(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with running_site(tmp_path, store_bytes_max=1_048_576) as site:
+        eva, ada = site.login("eva"), site.login("ada")
+        await ada.subscribe("jobs")
+        accepted = 0
+        with pytest.raises(Refusal) as refused:
+            while accepted < 100:
+                await eva.publish("jobs", bytes(100_000))
+                accepted += 1
+        assert refused.value.code == Refusal.QUEUE_FULL
+        assert 5 <= accepted <= 10
+        for delivery in await ada.delivered(accepted):
+            await ada.commit(delivery.number)
+        await eva.publish("jobs", bytes(100_000))
+
+
 async def test_a_slow_session_is_paused_and_costs_others_nothing(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
