@@ -228,14 +228,14 @@ async def test_publishers_are_refused_once_the_store_is_full_and_taken_again_onc
     async with running_site(tmp_path, store_bytes_max=1_048_576) as site:
         eva, ada = site.login("eva"), site.login("ada")
         await ada.subscribe("jobs")
-        accepted = 0
-        with pytest.raises(Refusal) as refused:
-            while accepted < 100:
+        for _ in range(5):
+            await eva.publish("jobs", bytes(100_000))
+        with contextlib.suppress(Refusal):
+            for _ in range(5):
                 await eva.publish("jobs", bytes(100_000))
-                accepted += 1
-        assert refused.value.code == Refusal.QUEUE_FULL
-        assert 5 <= accepted <= 10
-        for delivery in await ada.delivered(accepted):
+        with pytest.raises(Refusal, match="the site's store is as large as it may be"):
+            await eva.publish("jobs", bytes(100_000))
+        for delivery in await ada.delivered(5):
             await ada.commit(delivery.number)
         await eva.publish("jobs", bytes(100_000))
 
