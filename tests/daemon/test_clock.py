@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from daemon.clock import SystemClock, format_created
+from daemon.clock import SystemClock
 
 ELSEWHERE = "another boot of the machine"
 
@@ -32,8 +32,3 @@ def test_within_one_boot_of_the_machine_the_wall_clock_decides_nothing() -> None
         pytest.skip("this machine does not number its boots")
     clock = SystemClock((site_time, time.time() - 100_000, machine_boot, machine_time))
     assert clock.now() == pytest.approx(500, abs=5)
-
-
-def test_created_is_utc_with_milliseconds() -> None:
-    assert format_created(1_795_255_200.25) == "2026-11-21T10:00:00.250Z"
-    assert format_created(0.0) == "1970-01-01T00:00:00.000Z"
