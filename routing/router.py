@@ -237,7 +237,7 @@ class Router:
     def maintain(self, now: float) -> list[Subscription]:
         """Each minute or so: forget old Cmuids, end unused subscriptions, which are named."""
         self._now = now
-        self.state.publications.expire(now)
+        self.state.publications.expire(now - self.state.settings.dedupe_window_s)
         return self._subscribing.end_unused(now)
 
     @property

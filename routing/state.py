@@ -75,7 +75,7 @@ class SiteState:
         self.by_owner: dict[tuple[str, str, str], Subscription] = {}
         self.sequenced: dict[int, tuple[str, int]] = {}
         self.deadlines = Deadlines()
-        self.publications = Publications(settings.dedupe_window_s)
+        self.publications = Publications()
         self.locking: dict[int, Subscription] = {}
         self.ordering: dict[int, Subscription] = {}
         self.delayed: list[tuple[float, int, Lock]] = []
