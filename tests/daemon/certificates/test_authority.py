@@ -189,7 +189,7 @@ def test_a_damaged_key_is_named(tmp_path: Path, damage: bytes) -> None:
     path = tmp_path / "site.key"
     path.write_bytes(damage)
     path.chmod(0o600)
-    with pytest.raises(CertificateError, match="site.key: not an unencrypted private key in PEM"):
+    with pytest.raises(CertificateError, match=r"site\.key: not an unencrypted private key in PEM"):
         load_key(path)
 
 
