@@ -12,13 +12,15 @@ number, but are never held back by transfers.
 """
 
 from collections import deque
+from typing import Final
 
 import msgspec
 
 from routing.link.codec import UnitRefusal, encode_control, encode_transfer
 from routing.link.units import Acknowledge, Control, Lane, Outcome, Transfer
 
-UNIT_OVERHEAD_BYTES = 200
+_NEVER: Final = -1
+UNIT_OVERHEAD_BYTES: Final = 200
 """What a unit costs beside its message, so that a window in bytes also bounds empty messages."""
 
 
@@ -30,7 +32,7 @@ class Waiting(msgspec.Struct, gc=False):
     put_at: float
     attempt: int
     size: int
-    sent_us: int = 0
+    sent_us: int = _NEVER
 
 
 class Settled(msgspec.Struct, frozen=True):
@@ -112,7 +114,7 @@ class LinkSender:
         """Forget a transfer that has never been written; False where the peer may have it or had its end."""
         for lane in self._lanes:
             for waiting in lane:
-                if waiting.unit.number == number and waiting.sent_us == 0:
+                if waiting.unit.number == number and waiting.sent_us == _NEVER:
                     lane.remove(waiting)
                     self._forget(waiting)
                     return True
