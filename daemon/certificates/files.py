@@ -6,7 +6,6 @@ speak as the site until its certificate is revoked.
 
 import contextlib
 import os
-import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from daemon.certificates.errors import CertificateError
+from daemon.private_files import refuse_loose
 
 KEY_FILE: Final = "site.key"
 REQUEST_FILE: Final = "site.csr"
@@ -51,14 +51,12 @@ def read_pem(path: Path) -> bytes:
 
 def check_private(path: Path) -> None:
     """Refuse a key file that others can read. Raises CertificateError."""
-    with _readable(path):
-        mode = path.stat().st_mode
-    if not stat.S_ISREG(mode):
-        raise CertificateError(f"{path}: not a regular file")
-    if mode & 0o077:
-        raise CertificateError(
-            f"{path}: others can read this private key (mode {stat.S_IMODE(mode):04o}); chmod 600 it"
-        )
+    try:
+        refuse_loose(path)
+    except PermissionError as error:
+        raise CertificateError(f"{path}: {error.strerror or error}") from None
+    except OSError as error:
+        raise CertificateError(f"{path}: {error.strerror}") from None
 
 
 def new_key(path: Path) -> Ed25519PrivateKey:

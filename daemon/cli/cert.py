@@ -9,7 +9,6 @@ import contextlib
 import datetime
 import json
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -43,6 +42,8 @@ from daemon.certificates.files import (
 )
 from daemon.certificates.identity import server_name_of
 from daemon.certificates.trust import Trust
+from daemon.cli.failure import Failure
+from daemon.cli.options import JsonOption
 from routing.errors import Refusal
 
 app = typer.Typer(no_args_is_help=True, help="Make, sign, renew and revoke the certificates of sites.")
@@ -54,7 +55,6 @@ Days = Annotated[int, typer.Option(min=1, max=36500, help="Days until it expires
 Replace = Annotated[
     bool, typer.Option("--replace", help="The site has a new key; its old certificate stays valid.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command("ca")
@@ -62,7 +62,7 @@ def make_authority(
     directory: Annotated[Path, typer.Argument(help="Directory to make it in.")] = Path("ca"),
     name: Annotated[str, typer.Option(help="What the authority is called.")] = "smqpd federation",
     days: Days = AUTHORITY_DAYS,
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Make the authority of a federation: once, on a machine that runs no site."""
     with _refusals():
@@ -84,7 +84,7 @@ def issue(
     ] = None,
     days: Days = SITE_DAYS,
     replace: Replace = False,
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Make key and certificate of a site, with all that its keys/ directory needs."""
     directory = out or Path(server.replace(":", "_"))
@@ -105,7 +105,7 @@ def issue(
 def request(
     server: Annotated[str, typer.Argument(help="Server name of this site: host or host:port.")],
     keys: Annotated[Path, typer.Option(help="Directory of the site's keys.")] = Path("keys"),
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """At the site: make its key, unless it has one, and a request for the authority to sign."""
     with _refusals():
@@ -132,7 +132,7 @@ def sign(
     out: Annotated[Path | None, typer.Option(help="Directory for the files; ./SERVER if absent.")] = None,
     days: Days = SITE_DAYS,
     replace: Replace = False,
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Sign a site's request; the files that it gets go into its keys/ directory."""
     with _refusals():
@@ -158,7 +158,7 @@ def renew(
     ca: AuthorityDirectory = Path("ca"),
     out: Annotated[Path | None, typer.Option(help="Directory for the files; ./SERVER if absent.")] = None,
     days: Days = SITE_DAYS,
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Sign the key of a site's certificate for another term."""
     directory = out or Path(server.replace(":", "_"))
@@ -179,7 +179,7 @@ def revoke(
     server: Annotated[str, typer.Argument(help="Server name: host or host:port.")],
     serial: Annotated[str | None, typer.Option(help="Only the certificate with this serial number.")] = None,
     ca: AuthorityDirectory = Path("ca"),
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Take a site's certificates back, and write the list that every site must get."""
     with _refusals():
@@ -196,7 +196,7 @@ def show(
     path: Annotated[
         Path, typer.Argument(help="A certificate, a site's keys/ directory, or the authority's directory.")
     ] = Path("keys"),
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Show certificates: whose, until when, and whether they are revoked."""
     with _refusals():
@@ -265,23 +265,22 @@ def _make_directory(directory: Path) -> None:
 
 @contextlib.contextmanager
 def _refusals() -> Iterator[None]:
-    """One line on stderr, and exit code 1."""
+    """What the operator can understand becomes a Failure."""
     try:
         yield
     except (CertificateError, Refusal, OSError) as error:
-        print(f"smqpd: {error}", file=sys.stderr)
-        raise typer.Exit(1) from None
+        raise Failure(str(error)) from None
 
 
 def _tell(as_json: bool, data: Any, text: str) -> None:
     if as_json:
         _print_json(data)
     else:
-        print(text)
+        typer.echo(text)
 
 
 def _print_json(data: Any) -> None:
-    print(json.dumps(data, indent=2))
+    typer.echo(json.dumps(data, indent=2))
 
 
 def _now() -> datetime.datetime:
