@@ -63,6 +63,9 @@ class Owner(Protocol):
     def ended(self, connection: "Connection") -> None:
         """The connection has a `reason` now and carries no more units; its stream may take longer."""
 
+    def proved(self, connection: "Connection") -> None:
+        """A probe has gone through the peer's broker and back."""
+
     def probe_arrived(self, peer: str, probe: Probe) -> None:
         """Have it answered from where arrivals are handled."""
 
@@ -404,6 +407,7 @@ class Connection:
                 self.end(f"no answer to a probe within {self._settings.probe_timeout_s:g} s")
                 return
             self.round_trip_s = trio.current_time() - sent_at
+            self._owner.proved(self)
             with trio.move_on_after(self._settings.probe_interval_s):
                 await self._probe_now.wait()
             self._end_if_silent()

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-PREFACE_BYTES: Final = 24
+PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 HEADER_BYTES: Final = 9
 
 DATA: Final = 0x0
@@ -58,7 +58,8 @@ class FrameGuard:
     def __init__(self, frame_bytes_max: int, *, preface: bool, now: float) -> None:
         """`frame_bytes_max` is what this side's SETTINGS allow; `preface`: the peer is the client."""
         self._frame_bytes_max = frame_bytes_max
-        self._skip = PREFACE_BYTES if preface else 0
+        self._preface = PREFACE if preface else b""
+        self._skip = 0
         self._head = b""
         self._small_data = _Budget(30_000, 10_000, 30_000, now)
         self._windows = _Budget(5_000, 1_000, 5_000, now)
@@ -66,7 +67,10 @@ class FrameGuard:
 
     def check(self, data: bytes, now: float) -> None:
         """Look at received bytes, however they are split. Raises FloodError."""
-        position = 0
+        position = min(len(self._preface), len(data))
+        if data[:position] != self._preface[:position]:
+            raise FloodError("it does not speak HTTP/2")
+        self._preface = self._preface[position:]
         while position < len(data):
             if self._skip:
                 passed = min(self._skip, len(data) - position)

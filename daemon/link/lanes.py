@@ -166,7 +166,9 @@ class Lanes:
             case h2.events.ConnectionTerminated():
                 events.append(PeerClosed(_reason(event)))
             case h2.events.StreamReset():
-                raise LaneError("the peer reset a stream")
+                if event.remote_reset:
+                    raise LaneError("the peer reset a stream")
+                raise LaneError(f"not HTTP/2: the peer broke the rules of a stream ({event.error_code})")
             case h2.events.StreamEnded() | h2.events.TrailersReceived():
                 raise LaneError("the peer ended a lane")
 

@@ -207,6 +207,13 @@ class LinkManager:
             if peer.link is None and not told:
                 self._failed(peer, f"closed the connection: {reason}" if connection.by_peer else reason)
 
+    def proved(self, connection: Connection) -> None:
+        """See `daemon.link.connection.Owner`."""
+        peer = self._serving.get(connection)
+        if peer is not None:
+            peer.back_off.succeeded()
+            peer.logged = ""
+
     def probe_arrived(self, peer: str, probe: Probe) -> None:
         """See `daemon.link.connection.Owner`."""
         self._port.probe_arrived(peer, probe)
@@ -303,8 +310,6 @@ class LinkManager:
         peer.link = connection
         peer.agreement = agree(self._own, hello)
         peer.since = trio.current_time()
-        peer.logged = ""
-        peer.back_off.succeeded()
         restarted = peer.exchange.connected(hello, peer.agreement)
         connection.establish(peer.exchange)
         how = "dialled" if connection.dialled else "accepted"

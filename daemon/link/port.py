@@ -26,7 +26,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         server: the server name.
-        site: identifies the installation (a word), so that two sites with one name are noticed.
+        site: identifies the installation (one line of text), so that two sites with one name are noticed.
         boot: raised by one at each start of the daemon.
         features: words of the router; those that the peer says too are in the link's agreement.
     """

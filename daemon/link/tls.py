@@ -38,6 +38,8 @@ HANDSHAKE_S: Final = 10.0
 HANDSHAKES_MAX: Final = 64
 """Strangers that may be in their handshake at a time; who comes then is closed at once."""
 LINGER_S: Final = 1.0
+REFUSALS_LOGGED_EVERY_S: Final = 60.0
+REFUSALS_KNOWN_MAX: Final = 1_000
 EXPIRES_SOON: Final = datetime.timedelta(days=30)
 
 _VERIFY_WORDS: Final = {  # X509_V_ERR_*, openssl-verification-options(1)
@@ -65,6 +67,7 @@ _ALERT_WORDS: Final = {  # RFC 8446 6.2; what the peer says of this site's certi
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it shows no certificate",
     "UNSUPPORTED_PROTOCOL": "it does not speak TLS 1.3",
     "WRONG_VERSION_NUMBER": "it does not speak TLS",
+    "UNEXPECTED_EOF_WHILE_READING": "it closed the connection in the handshake",
     "HTTP_REQUEST": "it does not speak TLS",
 }
 
@@ -85,6 +88,7 @@ class TlsTransport:
         self._listen = listen
         self._wall_us = wall_us
         self._handshakes = 0
+        self._refused_at: dict[tuple[str, str], float] = {}
         self.reload(keys_directory)
 
     def reload(self, keys_directory: Path) -> None:
@@ -165,7 +169,7 @@ class TlsTransport:
             finally:
                 self._handshakes -= 1
         except (DialError, OSError) as error:
-            logger.warning("refused %s: %s", remote, error)
+            self._log_refusal(remote, str(error))
         with contextlib.suppress(trio.BrokenResourceError), trio.move_on_after(LINGER_S):
             # A close with unread bytes resets the connection, and the alert would be lost.
             while await tcp.receive_some(4_096):
@@ -183,6 +187,7 @@ class TlsTransport:
         except trio.TooSlowError:
             raise DialError(f"no TLS handshake within {HANDSHAKE_S:g} s") from None
         except trio.BrokenResourceError as error:
+            await _send_alert(stream, tcp)
             raise DialError(self.explain(error)) from None
         if stream.selected_alpn_protocol() != ALPN:
             raise DialError("it does not speak HTTP/2")
@@ -192,6 +197,17 @@ class TlsTransport:
         except (CertificateError, ValueError, TypeError) as error:
             raise DialError(str(error)) from None
         return Secured(stream, name, remote, certificate)
+
+    def _log_refusal(self, remote: str, reason: str) -> None:
+        """A refusal is a warning the first time; who comes again and again fills no log."""
+        key = (remote.rpartition(":")[0], reason)
+        now = trio.current_time()
+        again = now - self._refused_at.get(key, -REFUSALS_LOGGED_EVERY_S) < REFUSALS_LOGGED_EVERY_S
+        logger.log(logging.DEBUG if again else logging.WARNING, "refused %s: %s", remote, reason)
+        if not again:
+            if len(self._refused_at) >= REFUSALS_KNOWN_MAX:
+                self._refused_at.clear()
+            self._refused_at[key] = now
 
     def _now(self) -> datetime.datetime:
         return datetime.datetime.fromtimestamp(self._wall_us() / 1e6, datetime.UTC)
@@ -218,6 +234,13 @@ def _context(keys_directory: Path, *, server_side: bool) -> ssl.SSLContext:
             f"{keys_directory}: {CERTIFICATE_FILE} and {KEY_FILE} do not work together: {reason}"
         ) from None
     return context
+
+
+async def _send_alert(stream: trio.SSLStream[trio.SocketStream], tcp: trio.SocketStream) -> None:
+    """Tell the peer why its handshake failed: trio leaves OpenSSL's alert where it was written."""
+    alert = stream._outgoing.read()
+    with contextlib.suppress(trio.BrokenResourceError), trio.move_on_after(LINGER_S):
+        await tcp.send_all(alert)
 
 
 def _no_password() -> str:

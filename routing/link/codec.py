@@ -228,7 +228,7 @@ def _read_hello(frame: Frame) -> Hello:
         version=(major, minor),
         server=server,
         boot=_integer(given["Boot"]),
-        site=_word(given["Site"]) if "Site" in given else "",
+        site=_text(given.get("Site", "")),
         features=_words(given.get("Features", "")),
     )
     if "Window" in given:

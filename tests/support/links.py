@@ -1,4 +1,4 @@
-"""Sites for tests of links: a network in memory, a broker that records, and a peer that says what it is told."""
+"""Sites for tests of links: a network in memory, a broker that records, a peer that says what it is told."""
 
 import contextlib
 import random
@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import trio
 import trio.testing
 
-from daemon.link.lanes import LaneData, Lanes, PeerClosed
+from daemon.link.lanes import LaneData, LaneError, Lanes, PeerClosed
 from daemon.link.manager import LinkManager
 from daemon.link.port import Arrived, ControlArrived, Identity
 from daemon.link.transport import DialError, Handler, Secured, Transport
@@ -306,10 +306,12 @@ class Puppet:
         self.heard: list[Unit] = []
         self.closed: str | None = None
         self.answers_probes = True
+        self.gives_window = True
         self._name = name
         self._lanes = Lanes(dialled=True, peer=target, now=trio.current_time())
         self._readers = {lane: UnitReader(MESSAGE_BYTES_MAX) for lane in Lane}
         self._changed = trio.Event()
+        self._sending = trio.Lock()
 
     async def run(self) -> None:
         """Read to the end of the connection."""
@@ -321,10 +323,15 @@ class Puppet:
                 data = b""
             if not data:
                 break
-            for event in self._lanes.receive(bytes(data), trio.current_time()):
+            try:
+                events = self._lanes.receive(bytes(data), trio.current_time())
+            except LaneError:  # after raw bytes the two ends may see the connection differently
+                break
+            for event in events:
                 match event:
                     case LaneData():
-                        self._lanes.credit(event.lane, event.flow_bytes)
+                        if self.gives_window:
+                            self._lanes.credit(event.lane, event.flow_bytes)
                         self._take(event)
                     case PeerClosed():
                         reason = event.reason or reason
@@ -363,7 +370,7 @@ class Puppet:
     async def say(self, lane: Lane, data: bytes) -> None:
         """Bytes in a lane."""
         view = memoryview(data)
-        while view:
+        while view and not self._lanes.closed:
             room = self._lanes.capacity(lane)
             if not room:
                 changed = self._changed
@@ -383,12 +390,14 @@ class Puppet:
     async def say_raw(self, data: bytes) -> None:
         """Bytes on the connection, as they are."""
         await self.flush()
-        with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-            await self.stream.send_all(data)
+        await self._send(data)
 
     async def flush(self) -> None:
-        data = self._lanes.outgoing()
-        if data:
+        """Send what HTTP/2 has to say."""
+        await self._send(self._lanes.outgoing())
+
+    async def _send(self, data: bytes) -> None:
+        async with self._sending:
             with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):
                 await self.stream.send_all(data)
 
