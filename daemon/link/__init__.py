@@ -6,6 +6,7 @@
     dialling     when to dial a peer again
     connection   one connection: its HELLO, its tasks, its end
     exchange     what passes between this site and a peer: between units and broker
+    lane_input   what comes in one lane: bytes to units, and its flow control
     lanes        HTTP/2 as three lanes, without I/O
     guard        what no honest peer does with HTTP/2
     transport    how connections are opened, as an interface; a simulation brings its own

@@ -17,11 +17,11 @@ from typing import Final, Protocol
 import trio
 
 from daemon.link.exchange import Exchange
+from daemon.link.lane_input import LaneInput
 from daemon.link.lanes import LaneData, LaneError, Lanes, PeerClosed
 from daemon.link.transport import Secured, Transport
 from daemon.settings import LinkSettings
-from routing.errors import FramingLost
-from routing.link.codec import UnitReader, UnitRefusal, encode
+from routing.link.codec import UnitRefusal, encode
 from routing.link.units import (
     Acknowledge,
     Control,
@@ -43,7 +43,6 @@ SLICE_BYTES: Final = 16_384
 """Handled at a time, so that a peer that sends many small frames stops nobody else for long."""
 ROUND_BYTES: Final = 65_536
 """Of each lane in one round: what an urgent message may have to wait for."""
-UNITS_AT_A_TIME: Final = 64
 BAD_UNITS_MAX: Final = 100
 GOODBYE_S: Final = 2.0
 """How long a peer gets to take the reason for an end."""
@@ -71,19 +70,6 @@ class Owner(Protocol):
 
     async def input_room(self) -> None:
         """Return once more units may be handled."""
-
-
-class _LaneInput:
-    """What has arrived in one lane and has not been consumed."""
-
-    def __init__(self, message_bytes_max: int) -> None:
-        self.reader = UnitReader(message_bytes_max)
-        self.chunks: list[bytes] = []
-        self.flow_bytes = 0
-        self.arrived = trio.Event()
-        self.handled = trio.Event()
-        self.last_at = 0.0
-        self.handling = False
 
 
 class Connection:
@@ -129,7 +115,7 @@ class Connection:
         self._wall_us = wall_us
         self._exchange: Exchange | None = None
         self._lanes = Lanes(dialled=dialled, peer=secured.name, now=trio.current_time())
-        self._inputs = {lane: _LaneInput(message_bytes_max) for lane in Lane}
+        self._inputs = {lane: LaneInput(lane, message_bytes_max) for lane in Lane}
         self._pending = {lane: memoryview(b"") for lane in Lane}
         self._unnumbered: list[bytes] = [encode(own)]
         self._wake = trio.Event()
@@ -241,10 +227,7 @@ class Connection:
                     await trio.lowlevel.checkpoint()
             self.wake()
         # What the peer acknowledged before it closed still counts.
-        control = self._inputs[Lane.CONTROL]
-        while control.chunks or control.handling:
-            control.handled = trio.Event()
-            await control.handled.wait()
+        await self._inputs[Lane.CONTROL].emptied()
         self._lost(self._peer_said or "the peer closed the connection", by_peer=True)
 
     def _receive(self, data: bytes) -> None:
@@ -252,11 +235,7 @@ class Connection:
         for event in self._lanes.receive(data, now):
             match event:
                 case LaneData():
-                    lane = self._inputs[event.lane]
-                    lane.chunks.append(event.data)
-                    lane.flow_bytes += event.flow_bytes
-                    lane.last_at = now
-                    lane.arrived.set()
+                    self._inputs[event.lane].add(event.data, event.flow_bytes, now)
                 case PeerClosed():
                     self._peer_said = event.reason or self._peer_said or ""
 
@@ -315,44 +294,29 @@ class Connection:
         return b"".join(parts)
 
     async def _consume(self, lane: Lane) -> None:
-        arrivals = self._inputs[lane]
         if lane is not Lane.CONTROL:
             await self._up.wait()
-        while True:
-            await arrivals.arrived.wait()
-            arrivals.arrived = trio.Event()
-            chunks, arrivals.chunks = arrivals.chunks, []
-            flow_bytes, arrivals.flow_bytes = arrivals.flow_bytes, 0
-            for chunk in chunks:
-                arrivals.reader.feed(chunk)
-            arrivals.handling = True
-            await self._handle_all(arrivals.reader)
-            await self._owner.input_room()
-            arrivals.handling = False
-            arrivals.handled.set()
-            if flow_bytes:
-                self._lanes.credit(lane, flow_bytes)
-                self.wake()
+        await self._inputs[lane].consume(self)
 
-    async def _handle_all(self, reader: UnitReader) -> None:
-        handled = 0
-        while self.reason is None:
-            try:
-                unit = reader.take()
-                if unit is None:
-                    return
-                self._handle(unit)
-            except UnitRefusal as refusal:
-                self._refuse(refusal)
-            except FramingLost as lost:
-                self.end(f"the framing is lost: {lost.text}", error=True)
-                return
-            handled += 1
-            if handled % UNITS_AT_A_TIME == 0:
-                await self._owner.input_room()
-                await trio.lowlevel.checkpoint()
+    @property
+    def is_over(self) -> bool:
+        """Whether no more units are to be handled; see `daemon.link.lane_input.Consumer`."""
+        return self.reason is not None
 
-    def _refuse(self, refusal: UnitRefusal) -> None:
+    def credit(self, lane: Lane, flow_bytes: int) -> None:
+        """See `daemon.link.lane_input.Consumer`."""
+        self._lanes.credit(lane, flow_bytes)
+        self.wake()
+
+    async def input_room(self) -> None:
+        """See `daemon.link.lane_input.Consumer`."""
+        await self._owner.input_room()
+
+    def framing_lost(self, text: str) -> None:
+        """See `daemon.link.lane_input.Consumer`."""
+        self.end(f"the framing is lost: {text}", error=True)
+
+    def refuse(self, refusal: UnitRefusal) -> None:
         """A unit with a number is denied, however many there are; others are nonsense, and end in time."""
         self._bad_units += not refusal.number
         if self._exchange is None:
@@ -364,7 +328,8 @@ class Connection:
         else:
             self._exchange.refuse(refusal)
 
-    def _handle(self, unit: Unit) -> None:
+    def handle(self, unit: Unit) -> None:
+        """Do what a unit asks for. Raises UnitRefusal."""
         exchange = self._exchange
         match unit:
             case Unknown():
@@ -414,6 +379,6 @@ class Connection:
 
     def _end_if_silent(self) -> None:
         for lane, arrivals in self._inputs.items():
-            idle_s = trio.current_time() - arrivals.last_at
-            if arrivals.reader.buffered and not arrivals.handling and idle_s > SILENCE_S:
-                self.end(f"silent for {idle_s:.0f} s in the middle of a unit ({lane.name.lower()} lane)")
+            silent_s = arrivals.silent_s(trio.current_time())
+            if silent_s > SILENCE_S:
+                self.end(f"silent for {silent_s:.0f} s in the middle of a unit ({lane.name.lower()} lane)")

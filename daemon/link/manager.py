@@ -20,6 +20,7 @@ from daemon.link.dialling import BackOff
 from daemon.link.exchange import Exchange
 from daemon.link.peer import LinkPeer
 from daemon.link.port import Identity, LinkStatus, RouterPort
+from daemon.link.refusals import Refusals
 from daemon.link.transport import DialError, Secured, Transport
 from daemon.peers import Peer
 from daemon.settings import LinkSettings
@@ -71,6 +72,7 @@ class LinkManager:
         self._peers: dict[str, LinkPeer] = {}
         self._nursery: trio.Nursery | None = None
         self._draining = False
+        self._refusals = Refusals(logger)
         self._serving: dict[Connection, LinkPeer] = {}
         self._wanted = dict(peers)
 
@@ -134,6 +136,12 @@ class LinkManager:
     def send(self, peer: str, unit: Transfer | Control, lane: Lane) -> int:
         """See `Links`."""
         return self._peers[peer].exchange.put(unit, lane)
+
+    def forget(self, peer: str) -> None:
+        """See `Links`."""
+        known = self._peers.get(peer)
+        if known is not None:
+            known.exchange.sender.forget()
 
     def withdraw(self, peer: str, number: int) -> bool:
         """See `Links`."""
@@ -343,7 +351,7 @@ class LinkManager:
         peer = self._peers.get(name)
         if peer is not None and peer.link is None:
             peer.why_down = f"refused by this site: {reason}"
-        logger.warning("refused %s (%s): %s", name, connection.secured.remote, reason)
+        self._refusals.log(name, f"{name} ({connection.secured.remote})", reason)
 
     def _failed(self, peer: LinkPeer, reason: str) -> None:
         """An attempt at a link failed; said once, until the reason changes."""

@@ -141,6 +141,13 @@ class Links(Protocol):
         the control lane. Raises KeyError for who is no peer.
         """
 
+    def forget(self, peer: str) -> None:
+        """Forget everything that was sent and has no end yet.
+
+        For a broker that sends again by itself on `link_up`: called in `link_down`, nothing is repeated
+        here, and no copy is held in memory while there is no link.
+        """
+
     def withdraw(self, peer: str, number: int) -> bool:
         """Take a transfer back; False where it has been written, so that the peer may have it."""
 

@@ -27,6 +27,7 @@ from daemon.certificates.files import (
 )
 from daemon.certificates.identity import server_name_of
 from daemon.certificates.trust import Trust
+from daemon.link.refusals import Refusals
 from daemon.link.transport import DialError, Handler, Secured
 from daemon.listen import split_address
 from daemon.peers import Peer
@@ -38,8 +39,6 @@ HANDSHAKE_S: Final = 10.0
 HANDSHAKES_MAX: Final = 64
 """Strangers that may be in their handshake at a time; who comes then is closed at once."""
 LINGER_S: Final = 1.0
-REFUSALS_LOGGED_EVERY_S: Final = 60.0
-REFUSALS_KNOWN_MAX: Final = 1_000
 EXPIRES_SOON: Final = datetime.timedelta(days=30)
 
 _VERIFY_WORDS: Final = {  # X509_V_ERR_*, openssl-verification-options(1)
@@ -88,7 +87,7 @@ class TlsTransport:
         self._listen = listen
         self._wall_us = wall_us
         self._handshakes = 0
-        self._refused_at: dict[tuple[str, str], float] = {}
+        self._refusals = Refusals(logger)
         self.reload(keys_directory)
 
     def reload(self, keys_directory: Path) -> None:
@@ -169,7 +168,7 @@ class TlsTransport:
             finally:
                 self._handshakes -= 1
         except (DialError, OSError) as error:
-            self._log_refusal(remote, str(error))
+            self._refusals.log(remote.rpartition(":")[0], remote, str(error))
         with contextlib.suppress(trio.BrokenResourceError), trio.move_on_after(LINGER_S):
             # A close with unread bytes resets the connection, and the alert would be lost.
             while await tcp.receive_some(4_096):
@@ -197,17 +196,6 @@ class TlsTransport:
         except (CertificateError, ValueError, TypeError) as error:
             raise DialError(str(error)) from None
         return Secured(stream, name, remote, certificate)
-
-    def _log_refusal(self, remote: str, reason: str) -> None:
-        """A refusal is a warning the first time; who comes again and again fills no log."""
-        key = (remote.rpartition(":")[0], reason)
-        now = trio.current_time()
-        again = now - self._refused_at.get(key, -REFUSALS_LOGGED_EVERY_S) < REFUSALS_LOGGED_EVERY_S
-        logger.log(logging.DEBUG if again else logging.WARNING, "refused %s: %s", remote, reason)
-        if not again:
-            if len(self._refused_at) >= REFUSALS_KNOWN_MAX:
-                self._refused_at.clear()
-            self._refused_at[key] = now
 
     def _now(self) -> datetime.datetime:
         return datetime.datetime.fromtimestamp(self._wall_us() / 1e6, datetime.UTC)

@@ -120,6 +120,13 @@ class LinkSender:
                     return True
         return False
 
+    def forget(self) -> None:
+        """Forget everything, waiting and in flight; the numbers run on."""
+        for lane in self._lanes:
+            lane.clear()
+        self._in_flight.clear()
+        self._controls_in_flight = self._bytes_in_flight = self._transfers = self._bytes = 0
+
     def connected(self, window_units: int, window_bytes: int) -> None:
         """A link is up; the window is the peer's."""
         self._window_units = max(window_units, 1)

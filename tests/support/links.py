@@ -228,9 +228,10 @@ class TestSite:
         return self.broker.log
 
     async def linked(self, *others: "TestSite") -> None:
-        """Wait until there is a link with each of the others."""
+        """Wait until this site and each of the others know of their link."""
         for other in others:
-            await self.broker.until(lambda other=other: self.is_up(other.name))  # type: ignore[misc] # bound now
+            for one, peer in ((self, other.name), (other, self.name)):
+                await one.broker.until(lambda one=one, peer=peer: one.is_up(peer))  # type: ignore[misc] # bound now
 
     def is_up(self, peer: str) -> bool:
         return any(one.peer == peer and one.state == "up" for one in self.links.status())

@@ -39,7 +39,6 @@ async def alpha(autojump_clock: MockClock) -> AsyncIterator[TestSite]:
         site(network, "good", [Peer(name="alpha", address="alpha:1")]) as good,
     ):
         await good.linked(alpha)
-        await alpha.linked(good)
         alpha.network = network  # type: ignore[attr-defined] # for `zeta`
         yield alpha
         # Whatever was done to alpha, its link with the peer that behaves has never been down.

@@ -24,7 +24,6 @@ async def test_one_site_dials_and_both_are_linked(autojump_clock: MockClock, net
         site(network, "beta", [Peer(name="alpha")]) as beta,
     ):
         await alpha.linked(beta)
-        await beta.linked(alpha)
         assert alpha.log == ["up beta restarted"]
         assert beta.log == ["up alpha restarted"]
 
@@ -39,7 +38,6 @@ async def test_sites_that_dial_each_other_at_once_end_with_one_link(
         site(network, second, [dialled(first)]) as other,
     ):
         await one.linked(other)
-        await other.linked(one)
         await trio.sleep(300)
         assert one.log == [f"up {second} restarted"]
         assert other.log == [f"up {first} restarted"]
@@ -230,7 +228,6 @@ async def test_a_silent_link_is_ended_by_its_probe_and_made_again(
         site(network, "beta", [Peer(name="alpha")]) as beta,
     ):
         await alpha.linked(beta)
-        await beta.linked(alpha)
         network.silence()
         await alpha.broker.until(lambda: alpha.log.count("up beta") == 1)
         assert alpha.log[1] == "down beta: no answer to a probe within 20 s"
@@ -259,7 +256,6 @@ async def test_draining_says_goodbye_after_everything_is_acknowledged(
         site(network, "beta", [Peer(name="alpha")]) as beta,
     ):
         await alpha.linked(beta)
-        await beta.linked(alpha)
         for _ in range(100):
             beta.send("alpha", "to.alpha")
             alpha.send("beta", "to.beta")
@@ -354,6 +350,7 @@ async def test_unguaranteed_copies_that_were_not_written_are_given_back_when_the
         await alpha.linked(beta)
         assert alpha.send("beta", "joystick", guarantee=False) == 0
         await beta.broker.until(lambda: beta.broker.copies)
+        await trio.sleep(1)  # until nothing else is on its way
         network.silence()
         alpha.send("beta", "stuck", guarantee=False)
         await wait_all_tasks_blocked()
@@ -381,7 +378,6 @@ async def test_features_that_both_have_hold_on_the_link(autojump_clock: MockCloc
         site(network, "beta", [Peer(name="alpha")], features=("old", "custody")) as beta,
     ):
         await alpha.linked(beta)
-        await beta.linked(alpha)
         assert alpha.broker.agreements[0].features == beta.broker.agreements[0].features == ("custody",)
 
 

@@ -261,6 +261,20 @@ def test_only_what_was_never_written_can_be_withdrawn() -> None:
     assert ends.pass_on() == ["first"]
 
 
+def test_what_is_forgotten_is_not_repeated_and_makes_room() -> None:
+    ends = Ends(window_units=1)
+    ends.put("first")
+    ends.put("second")
+    ends.written()
+    ends.sender.disconnected()
+    ends.sender.forget()
+    ends.connect()
+    assert ends.written() == []
+    assert (ends.sender.waiting, ends.sender.in_flight) == (0, 0)
+    assert ends.put("third") == 3
+    assert ends.pass_on() == ["third"]
+
+
 def test_acknowledgements_are_ranges_by_outcome_and_moment() -> None:
     ends = Ends()
     for topic in "abcde":
