@@ -303,6 +303,11 @@ class Connection:
         """Whether no more units are to be handled; see `daemon.link.lane_input.Consumer`."""
         return self.reason is not None
 
+    def begin_batch(self) -> None:
+        """See `daemon.link.lane_input.Consumer`."""
+        if self._exchange is not None:
+            self._exchange.begin_batch()
+
     def credit(self, lane: Lane, flow_bytes: int) -> None:
         """See `daemon.link.lane_input.Consumer`."""
         self._lanes.credit(lane, flow_bytes)

@@ -48,6 +48,7 @@ class Exchange:
         self.wake: Callable[[], None] = _nothing
         self._port = port
         self._wall_us = wall_us
+        self._received_us = 0
         self._bad_units = 0
         self._complained_at = -COMPLAINTS_EVERY_S
 
@@ -85,13 +86,17 @@ class Exchange:
         """Units of the lane that may go now, about `bytes_max`."""
         return self.sender.take(lane, bytes_max, trio.current_time(), self._wall_us())
 
+    def begin_batch(self) -> None:
+        """The units that follow have come now."""
+        self._received_us = self._wall_us()
+
     def take(self, unit: Transfer | Control | Acknowledge) -> None:
         """A unit has arrived. Raises UnitRefusal for one that breaks the rules of the link."""
         match unit:
             case Transfer():
                 self._take_transfer(unit)
             case Control():
-                if self.receiver.arrived(unit, self._wall_us()):
+                if self.receiver.arrived(unit, self._received_us):
                     session = self.receiver.session
                     self._port.control_arrived(ControlArrived(peer=self.peer, session=session, control=unit))
                 elif self.receiver.has_answers:
@@ -107,13 +112,13 @@ class Exchange:
     def refuse(self, refusal: UnitRefusal) -> None:
         """A unit could not be read: deny it, if its number is known."""
         if refusal.number:
-            self.receiver.refused(refusal.number, refusal.text, self._wall_us())
+            self.receiver.refused(refusal.number, refusal.text, self._received_us)
             self.wake()
         self._complain(refusal.text)
 
     def _take_transfer(self, transfer: Transfer) -> None:
-        now_us = self._wall_us()
-        if not self.receiver.arrived(transfer, now_us):
+        received_us = self._received_us
+        if not self.receiver.arrived(transfer, received_us):
             return
         message: Message | None = None
         try:
@@ -125,7 +130,11 @@ class Exchange:
             session = self.receiver.session
             self._port.transfer_arrived(
                 Arrived(
-                    peer=self.peer, session=session, transfer=transfer, message=message, received_us=now_us
+                    peer=self.peer,
+                    session=session,
+                    transfer=transfer,
+                    message=message,
+                    received_us=received_us,
                 )
             )
             return

@@ -23,6 +23,9 @@ class Consumer(Protocol):
     def is_over(self) -> bool:
         """Whether no more units are to be handled."""
 
+    def begin_batch(self) -> None:
+        """Units that came together follow: they have one time of arrival, and can share an answer."""
+
     def handle(self, unit: Unit) -> None:
         """Do what a unit asks for. Raises UnitRefusal."""
 
@@ -79,6 +82,7 @@ class LaneInput:
             self._handling = True
             for chunk in chunks:
                 self._reader.feed(chunk)
+            consumer.begin_batch()
             await self._handle_all(consumer)
             await consumer.input_room()
             self._handling = False
