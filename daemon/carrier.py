@@ -6,7 +6,7 @@ new messages and keeps all other decisions for the next `prepare`.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import msgspec
@@ -15,10 +15,12 @@ from daemon import frontend
 from daemon.bodies import Bodies, Stored
 from daemon.clock import Clock
 from daemon.hops.writer import HopLog
+from daemon.link_rows import LinkRows
 from daemon.store.batch import Batch
 from daemon.store.store import Store
 from routing import decisions
 from routing.decisions import Decision
+from routing.federation.decisions import Send
 from routing.queue import GUARANTEED, ONE, Entry
 from routing.router import Router
 
@@ -34,8 +36,18 @@ class Carried(msgspec.Struct):
 class Carrier:
     """Owned by the broker's one task."""
 
-    def __init__(self, router: Router, bodies: Bodies, hops: HopLog, clock: Clock, store: Store) -> None:
+    def __init__(
+        self,
+        router: Router,
+        bodies: Bodies,
+        hops: HopLog,
+        clock: Clock,
+        store: Store,
+        link_effects: Mapping[type, Callable[[Any], None]],
+    ) -> None:
+        """`link_effects`: how each decision that is for a peer is released."""
         self._router = router
+        self._links = LinkRows(router.federation, clock)
         self._bodies = bodies
         self._hops = hops
         self._clock = clock
@@ -59,6 +71,7 @@ class Carrier:
             decisions.Record: self._record,
             decisions.Refused: self._refused,
             decisions.Bury: self._bury,
+            **self._links.handlers,
         }
         self._releases: dict[type, Callable[[Any], None]] = {
             decisions.Deliver: self._deliver,
@@ -66,6 +79,7 @@ class Carrier:
             decisions.Withdraw: self._withdraw,
             decisions.Detach: self._detach,
             decisions.DiscardMessage: self._forget_body,
+            **link_effects,
         }
         for kind in self._releases:
             self._handlers.setdefault(kind, self._hold)
@@ -75,6 +89,7 @@ class Carrier:
         taken, self._kept = self._kept + self._router.take(), []
         self._carried = Carried(taken, Batch(), [])
         self._batch, self._effects = self._carried.batch, self._carried.effects
+        self._links.batch = self._batch.links
         handlers = self._handlers
         # a burial adds decisions to the end of the list while it is read
         for decision in taken:
@@ -88,10 +103,13 @@ class Carrier:
             releases[type(effect)](effect)
 
     def take_apart(self, refusal: Any, now: float) -> None:
-        """The batch could not be stored: refuse its new messages, keep the rest for the next time."""
+        """The batch could not be stored: refuse its new messages, keep the rest for the next time.
+
+        What came from a peer is kept too: the peer goes on waiting for its acknowledgement.
+        """
         failed: set[int] = set()
         for decision in self._carried.decisions:
-            if type(decision) is decisions.StoreMessage:
+            if type(decision) is decisions.StoreMessage and not isinstance(decision.entry.origin, str):
                 entry, message = decision.entry, decision.message
                 failed.add(entry.id)
                 self._router.unpublish(entry, message.account, message.cmuid, now)
@@ -108,6 +126,7 @@ class Carrier:
         stored = Stored(message=d.message)
         self._bodies.add(d.entry.id, stored)
         self._batch.add_message(d.entry, stored.wire, d.message, d.receipt_due)
+        self._links.begin(d.entry)
 
     def _keep_message(self, d: decisions.KeepMessage) -> None:
         self._bodies.keep(d.entry.id, Stored(message=d.message))
@@ -115,6 +134,7 @@ class Carrier:
     def _discard_message(self, d: decisions.DiscardMessage) -> None:
         if d.entry.flags & GUARANTEED:
             self._batch.discard(d.entry)
+            self._links.end(d.entry)
         # a delivery that is released before this has to find it
         self._effects.append(d)
 
@@ -153,6 +173,26 @@ class Carrier:
 
     def _record(self, d: decisions.Record) -> None:
         entry = d.entry
+        if (answered := d.answered) is not None:
+            self._hops.append(
+                d.event,
+                smuid=entry.smuid(self._router.state.server),
+                topic=entry.topic.name,
+                peer=d.peer,
+                depth=d.depth,
+                mode="ONE" if entry.flags & ONE else "ALL",
+                attempt=answered.attempt,
+                size=entry.size,
+                priority=entry.priority,
+                guarantee=bool(entry.flags & GUARANTEED),
+                final=d.final,
+                reason=d.reason,
+                outcome=answered.outcome,
+                sent_us=answered.sent_us,
+                peer_received_us=answered.peer_received_us,
+                peer_sent_us=answered.peer_sent_us,
+            )
+            return
         self._hops.append(
             d.event,
             smuid=entry.smuid(self._router.state.server),
@@ -231,4 +271,6 @@ def _id_of(decision: Decision) -> int | None:
     entry: Entry | None = getattr(decision, "entry", None)
     if entry is not None:
         return entry.id
+    if isinstance(decision, Send):
+        return decision.copy.entry.id
     return getattr(decision, "entry_id", None)
