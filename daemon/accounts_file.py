@@ -29,9 +29,11 @@ from daemon.config import ConfigError, nearest, read_toml, typed
 from daemon.passwords import PHC_PATTERN
 from routing.rights import RIGHTS, Rights
 
-ACCOUNT_NAME: Final = re.compile(r"(?!dead\.)[A-Za-z0-9._+-]{1,64}")
+ACCOUNT_NAME: Final = re.compile(r"(?!dead\.|smqpd\Z)[A-Za-z0-9._+-]{1,64}")
 """`dead.` is kept for dead-letter topics: the system topic of an account `dead.ann` would be
-where the dead letters of `ann` go."""
+where the dead letters of `ann` go. `smqpd` is the server's own: receipts come from it."""
+
+ACCOUNT_EXPECTED: Final = "an account name is 1 to 64 of A-Z a-z 0-9 . _ + -, and not `smqpd` or `dead.`..."
 
 HEADER: Final = """\
 # The accounts of this site. Change them with `smqpd account`, which also tells a running daemon;
@@ -72,7 +74,7 @@ def _parse(path: Path, document: dict[str, Any]) -> dict[str, Account]:
     for name, table in tables.items():
         key = f"accounts.{name}"
         if not ACCOUNT_NAME.fullmatch(name):
-            raise ConfigError(path, key, "an account name is 1 to 64 of A-Z a-z 0-9 . _ + -, not `dead.`...")
+            raise ConfigError(path, key, ACCOUNT_EXPECTED)
         if not isinstance(table, dict):
             raise ConfigError(path, key, f"expected a table [{key}]")
         accounts[name] = typed(path, key, table, Account)

@@ -27,6 +27,7 @@ from daemon.clock import Clock
 from daemon.federating import Federating
 from daemon.hops import service as hop_service
 from daemon.hops.writer import HopLog
+from daemon.inventory import held_message, subscription_info
 from daemon.session import BrokerSession
 from daemon.settings import Limits, Settings
 from daemon.store.store import WAL_CHECKPOINT_BYTES, Store
@@ -152,6 +153,35 @@ class Broker:
         async with self._load_lock:
             return await trio.to_thread.run_sync(self._store.load, ids)
 
+    async def browse(self, topic: str, after: int, count: int) -> list[frontend.HeldMessage]:
+        """See `daemon.frontend.Session`; what is not on disk yet is not shown."""
+        shown = self.router.browse(topic, after, count)
+        found = {entry.id: self._bodies.find(entry.id) for entry, _ in shown}
+        missing = [id for id, stored in found.items() if stored is None]
+        if missing:
+            wires = await self.load_wires(missing)
+            found.update({id: Stored(wire=wire) for id, wire in wires.items()})
+        else:
+            await trio.lowlevel.checkpoint()
+        return [
+            held_message(entry, stored, self.server_name, self.clock.now(), locked=locked)
+            for entry, locked in shown
+            if (stored := found[entry.id]) is not None
+        ]
+
+    @property
+    def topic_count(self) -> int:
+        """See `daemon.frontend.Site`."""
+        return len(self.router.state.topics)
+
+    def durable_subscriptions(self, name_prefix: str) -> list[frontend.SubscriptionInfo]:
+        """See `daemon.frontend.Site`."""
+        return [
+            subscription_info(subscription)
+            for subscription in self.router.state.subscriptions.values()
+            if subscription.options.durable and subscription.options.name.startswith(name_prefix)
+        ]
+
     # -- the one task -----------------------------------------------------------------------------
 
     def wake(self) -> None:
@@ -176,19 +206,22 @@ class Broker:
 
     async def _carry_out(self) -> None:
         self._idle = False
-        carried = self._carrier.prepare()
-        if self._maintenance_due:
-            carried.batch.publications_until = self.clock.now() - self.settings.queues.dedupe_window_s
-            if self.router.federation.forwarding.peers:
-                carried.batch.links.expired_at = self.clock.now()
-        if carried.batch:
-            try:
+        try:
+            carried = self._carrier.prepare()
+            if self._maintenance_due:
+                carried.batch.publications_until = self.clock.now() - self.settings.queues.dedupe_window_s
+                if self.router.federation.forwarding.peers:
+                    carried.batch.links.expired_at = self.clock.now()
+            # after a failure, an empty transaction tells whether the store works again
+            stores = bool(carried.batch) or self.store_failed is not None
+            if stores:
                 record = self._hops.flush()
                 self._store.write(carried.batch, record, self.clock.mark())
                 await trio.to_thread.run_sync(self._store.commit)
-            except sqlite3.Error as error:
-                await self._failed(error)
-                return
+        except sqlite3.Error as error:
+            await self._failed(error)
+            return
+        if stores:
             self._hops.settle(record)
             self._bodies.committed()
             self._maintenance_due = False
@@ -203,7 +236,10 @@ class Broker:
     async def _tend_wal(self) -> None:
         if self._wal_checkpointed:
             self._wal_checkpointed = False
-            await trio.to_thread.run_sync(self._store.restart_wal)
+            try:
+                await trio.to_thread.run_sync(self._store.restart_wal)
+            except sqlite3.Error as error:
+                _log.error("the write-ahead log cannot begin anew: %s", error)
         elif self._store.wal_bytes() > WAL_CHECKPOINT_BYTES:
             self._wal_full.set()
 

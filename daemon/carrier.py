@@ -20,8 +20,9 @@ from daemon.store.batch import Batch
 from daemon.store.store import Store
 from routing import decisions
 from routing.decisions import Decision
+from routing.errors import Refusal
 from routing.federation.decisions import Send
-from routing.queue import GUARANTEED, ONE, Entry
+from routing.queue import GUARANTEED, ONE, STATED, TOGETHER, Entry
 from routing.router import Router
 
 
@@ -31,6 +32,8 @@ class Carried(msgspec.Struct):
     decisions: list[Decision]
     batch: Batch
     effects: list[Decision]
+    buried: set[int]
+    """Identities of the decisions `Bury` that have been carried out: others in `decisions` came of them."""
 
 
 class Carrier:
@@ -53,7 +56,7 @@ class Carrier:
         self._clock = clock
         self._store = store
         self._kept: list[Decision] = []
-        self._carried = Carried([], Batch(), [])
+        self._carried = Carried([], Batch(), [], set())
         self._batch = self._carried.batch
         self._effects = self._carried.effects
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -87,7 +90,7 @@ class Carrier:
     def prepare(self) -> Carried:
         """Take the router's decisions; what they record is appended to the hop log, not yet flushed."""
         taken, self._kept = self._kept + self._router.take(), []
-        self._carried = Carried(taken, Batch(), [])
+        self._carried = Carried(taken, Batch(), [], set())
         self._batch, self._effects = self._carried.batch, self._carried.effects
         self._links.batch = self._batch.links
         handlers = self._handlers
@@ -102,23 +105,33 @@ class Carrier:
         for effect in carried.effects:
             releases[type(effect)](effect)
 
-    def take_apart(self, refusal: Any, now: float) -> None:
+    def take_apart(self, refusal: Refusal, now: float) -> None:
         """The batch could not be stored: refuse its new messages, keep the rest for the next time.
 
-        What came from a peer is kept too: the peer goes on waiting for its acknowledgement.
+        What the server itself publishes is kept too, unless it tells of a message that is refused;
+        and what came from a peer, which goes on waiting for its acknowledgement.
         """
+        every = self._carried.decisions + self._router.take()
+        answered = {d.entry.id for d in every if type(d) is decisions.Answer and d.entry is not None}
         failed: set[int] = set()
-        for decision in self._carried.decisions:
-            if type(decision) is decisions.StoreMessage and not isinstance(decision.entry.origin, str):
+        smuids: set[str] = set()
+        for decision in every:
+            if type(decision) is decisions.StoreMessage and not decision.entry.flags & TOGETHER:
                 entry, message = decision.entry, decision.message
-                failed.add(entry.id)
-                self._router.unpublish(entry, message.account, message.cmuid, now)
-        self._kept = [d for d in self._carried.decisions + self._router.take() if _id_of(d) not in failed]
-        for decision in self._carried.effects:
-            if type(decision) is decisions.Answer and decision.entry and decision.entry.id in failed:
+                if entry.id in answered or decision.cause in failed:
+                    failed.add(entry.id)
+                    smuids.add(message.smuid)
+                    self._router.unpublish(entry, message.account, message.cmuid, now)
+        self._kept = []
+        for decision in every + self._router.take():
+            if isinstance(decision, decisions.Answer) and decision.smuid in smuids:
                 decision.consumer.handle.put(frontend.Answer(decision.request, error=refusal))
-        for id in failed:
-            self._bodies.discard(id)
+            elif isinstance(decision, decisions.StorePublication) and decision.smuid in smuids:
+                continue
+            elif _id_of(decision) not in failed and id(decision) not in self._carried.buried:
+                self._kept.append(decision)
+        for failed_id in failed:
+            self._bodies.discard(failed_id)
 
     # -- to the store -----------------------------------------------------------------------------
 
@@ -166,6 +179,7 @@ class Carrier:
         stored = self._bodies.find(d.entry.id)
         if stored is None:
             stored = Stored(wire=self._store.load([d.entry.id])[d.entry.id])
+        self._carried.buried.add(id(d))
         self._router.buried(d, stored.message, self._clock.now())
         self._carried.decisions += self._router.take()
 
@@ -247,7 +261,7 @@ class Carrier:
                 attempt=lock.attempt if lock is not None else 1,
                 received=lock is not None and lock.received,
                 lock_s=None if lock is None or lock.received else max(lock.ends_at - now, 0.0),
-                expires_in_s=None if entry.deadline == math.inf else max(entry.deadline - now, 0.0),
+                expires_in_s=_time_left(entry, now),
                 acknowledge=lock is not None,
                 size=entry.size,
                 message_id=entry.id,
@@ -255,15 +269,31 @@ class Carrier:
         )
 
     def _answer(self, d: decisions.Answer) -> None:
+        if d.request is None and d.error is None:
+            return
         d.consumer.handle.put(
             frontend.Answer(request=d.request, error=d.error, smuid=d.smuid, repeated=d.repeated)
         )
 
     def _withdraw(self, d: decisions.Withdraw) -> None:
-        d.consumer.handle.put(frontend.Withdrawn(number=d.number, topic=d.entry.topic.name, reason=d.reason))
+        d.consumer.handle.put(
+            frontend.Withdrawn(
+                number=d.number,
+                topic=d.entry.topic.name,
+                subscription=d.subscription.options.name,
+                reason=d.reason,
+            )
+        )
 
     def _detach(self, d: decisions.Detach) -> None:
         d.consumer.handle.put(frontend.Detached(topic=d.topic.name, name=d.name, reason=d.reason))
+
+
+def _time_left(entry: Entry, now: float) -> float | None:
+    """Seconds of a stated timeout that are left; None where none was stated, or it has no end."""
+    if not entry.flags & STATED or entry.deadline == math.inf:
+        return None
+    return max(entry.deadline - now, 0.0)
 
 
 def _id_of(decision: Decision) -> int | None:

@@ -12,6 +12,7 @@ RECEIVED or COMMIT comes only when what it promises is on disk.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -20,6 +21,7 @@ import trio
 from daemon.settings import Limits as Limits
 from routing.errors import Refusal
 from routing.message import DeliveryMode, Message
+from routing.rights import Right as Right
 from routing.subscription import Accepts as Accepts
 from routing.subscription import SubscribeOptions as SubscribeOptions
 
@@ -43,7 +45,8 @@ class Answer(msgspec.Struct):
     """A request is done, or refused (`error`).
 
     Attributes:
-        request: what the front end gave with the call.
+        request: what the front end gave with the call; a call without one is answered only where it is
+            refused.
         smuid: of a PUBLISH that was accepted, or that was accepted earlier with this Cmuid.
         repeated: True where the Cmuid had been seen before and nothing was routed.
     """
@@ -89,6 +92,7 @@ class Withdrawn(msgspec.Struct):
 
     number: int
     topic: str
+    subscription: str
     reason: Literal["lock-timeout", "expired", "removed"]
 
 
@@ -117,6 +121,52 @@ class Ending(msgspec.Struct):
 
 
 Event = Answer | Delivered | Withdrawn | Detached | Ending
+
+
+class TopicInfo(msgspec.Struct, frozen=True):
+    """A topic as it is now.
+
+    Attributes:
+        delivery: its own mode; None where each message says.
+        timeout_s: its own timeout; None for none, `inf` for state messages.
+        messages, bytes: all that it holds, also what is with subscribers.
+        subscriptions: of all front ends, attached or not.
+    """
+
+    name: str
+    delivery: DeliveryMode | None
+    timeout_s: float | None
+    messages: int
+    bytes: int
+    subscriptions: int
+
+
+class SubscriptionInfo(msgspec.Struct, frozen=True):
+    """One subscription; `name` as in `SubscribeOptions`."""
+
+    topic: str
+    account: str
+    channel: str
+    name: str
+    credit: int
+    accepts: Accepts
+    attached: bool
+
+
+class HeldMessage(msgspec.Struct):
+    """A message that a topic holds.
+
+    Attributes:
+        message_id: the message's number at this site; rises in the order of arrival.
+        locked: of mode ONE, and with a subscriber, or received by one.
+        expires_in_s: None where it has no end.
+    """
+
+    message_id: int
+    smuid: str
+    locked: bool
+    stored: StoredMessage
+    expires_in_s: float | None
 
 
 class Session(Protocol):
@@ -156,6 +206,15 @@ class Session(Protocol):
     ) -> None:
         """These go to the next subscriber (or here again, after `delay_s` seconds), their count raised."""
 
+    def transaction(self, request: Any = None) -> AbstractContextManager[None]:
+        """The calls of publish, commit and give_back made inside are one: all of them happen, or none.
+
+        A call that is refused raises at once, also commit and give_back where a lock was lost; leaving the
+        block by an exception does nothing of what was called in it. Else all of it is in one commit of the
+        store, and is answered once, by `request`; the calls' own requests are not answered. Raises Refusal
+        (queue-full) on leaving the block. Nothing may be awaited inside.
+        """
+
     def remove(self, topic: str, smuid: str, request: Any = None) -> None:
         """REMOVE a message wherever it went; answered `not-found` where this site has never seen it."""
 
@@ -164,6 +223,31 @@ class Session(Protocol):
 
     def set_timeout(self, topic: str, timeout_s: float | None, request: Any = None) -> None:
         """SET TOPIC TIMEOUT; None removes the topic's timeout."""
+
+    def allows(self, right: Right, topic: str) -> bool:
+        """Whether the account has a right on a topic."""
+
+    def topics(self, after: str = "", count: int = 100) -> list[TopicInfo]:
+        """Topics, by name, that the account may subscribe to or administer; no system topics."""
+
+    def topic(self, topic: str) -> TopicInfo | None:
+        """A topic; None where nothing is known of it, or the account has no right on it."""
+
+    def subscriptions(self, topic: str) -> list[SubscriptionInfo]:
+        """Everyone's subscriptions to a topic. Raises Refusal (forbidden) without the right to administer."""
+
+    async def browse(self, topic: str, after: int = 0, count: int = 100) -> list[HeldMessage]:
+        """Messages that wait for a subscriber, are locked, or are kept for late ones, oldest first.
+
+        From the one that follows `message_id` `after`; messages of mode ALL without a timeout, which only
+        wait for those who were there, are not shown. Raises Refusal (forbidden).
+        """
+
+    def purge(self, topic: str, request: Any = None) -> None:
+        """REMOVE every message of a topic, also from subscribers that have it. Raises Refusal (forbidden)."""
+
+    def delete_topic(self, topic: str, request: Any = None) -> None:
+        """Remove a topic's messages, subscriptions and settings. Raises Refusal (forbidden)."""
 
     async def events(self) -> list[Event]:
         """Wait for events and return some, at most about 256 KiB of messages; [] once the session ended.
@@ -199,6 +283,13 @@ class Site(Protocol):
 
     def open_session(self, identity: Identity, channel: str, *, protocol: str, remote: str) -> Session:
         """Log an account and channel in. Raises Refusal (too-many, not-available, bad-login if disabled)."""
+
+    @property
+    def topic_count(self) -> int:
+        """Topics that something is known of."""
+
+    def durable_subscriptions(self, name_prefix: str) -> list[SubscriptionInfo]:
+        """Those whose `name` begins so: for a front end to find its own again after a start."""
 
     async def serve_streams(
         self,

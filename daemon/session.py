@@ -4,18 +4,30 @@ The session is paused, and gets no more messages, while more than `PENDING_BYTES
 end to send them: a slow reader holds up its own subscriptions and costs a bounded amount of memory.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 
 import msgspec
 import trio
 
-from daemon.frontend import Delivered, Ending, Event, SubscribeOptions
+from daemon.frontend import (
+    Delivered,
+    Ending,
+    Event,
+    HeldMessage,
+    SubscribeOptions,
+    SubscriptionInfo,
+    TopicInfo,
+)
+from daemon.inventory import subscription_info, topic_info
+from daemon.transaction import Transaction
 from routing.errors import HeaderRefusal, Refusal
 from routing.headers import write_created
 from routing.message import DeliveryMode, Message
 from routing.names import check_topic, make_address
-from routing.rights import Right
+from routing.rights import RIGHTS, Right
 from routing.subscription import Consumer
 
 if TYPE_CHECKING:
@@ -44,6 +56,7 @@ class BrokerSession:
         self._ended = False
         self._pending_bytes = 0
         self._handed_bytes = 0
+        self._transaction: Transaction | None = None
         self._tokens = self._rate = broker.limits.publish_rate_per_s_max
         self._tokens_at = broker.clock.now()
 
@@ -75,6 +88,9 @@ class BrokerSession:
             broker.check_room()
         if not message.created:
             message = msgspec.structs.replace(message, created=write_created(broker.clock.wall_ms()))
+        if self._transaction is not None:
+            self._transaction.publish(topic, message)
+            return
         self._router.publish(self._consumer, topic, message, self.system_topic, request, broker.clock.now())
         broker.wake()
 
@@ -121,6 +137,9 @@ class BrokerSession:
     def commit(self, numbers: Iterable[int], request: Any = None) -> None:
         """See `daemon.frontend.Session`."""
         self._check_open()
+        if self._transaction is not None:
+            self._transaction.commit(numbers)
+            return
         self._router.commit(self._consumer, numbers, request, self._broker.clock.now())
         self._broker.wake()
 
@@ -129,8 +148,24 @@ class BrokerSession:
     ) -> None:
         """See `daemon.frontend.Session`."""
         self._check_open()
+        if self._transaction is not None:
+            self._transaction.give_back(numbers, reason, delay_s)
+            return
         now = self._broker.clock.now()
         self._router.give_back(self._consumer, numbers, reason, delay_s, request, now)
+        self._broker.wake()
+
+    @contextmanager
+    def transaction(self, request: Any = None) -> Iterator[None]:
+        """See `daemon.frontend.Session`."""
+        self._check_open()
+        assert self._transaction is None, "a transaction inside a transaction"
+        transaction = self._transaction = Transaction(self._router, self._consumer, self.system_topic)
+        try:
+            yield
+        finally:
+            self._transaction = None
+        transaction.carry_out(request, self._broker.clock.now())
         self._broker.wake()
 
     def remove(self, topic: str, smuid: str, request: Any = None) -> None:
@@ -153,6 +188,50 @@ class BrokerSession:
         self._router.set_timeout(self._consumer, topic, timeout_s, request)
         self._broker.wake()
 
+    # -- what there is ----------------------------------------------------------------------------
+
+    def allows(self, right: Right, topic: str) -> bool:
+        """See `daemon.frontend.Session`."""
+        return self._broker.accounts.rights.allows(self.account, right, topic)
+
+    def topics(self, after: str = "", count: int = 100) -> list[TopicInfo]:
+        """See `daemon.frontend.Session`."""
+        topics = self._router.state.topics
+        # sorted names are made for each call: a listing is rare, and names come and go with every message
+        names = sorted(name for name, topic in topics.items() if name > after and not topic.is_system)
+        seen = (name for name in names if self.allows("subscribe", name) or self.allows("administer", name))
+        return [topic_info(topics[name]) for name in islice(seen, count)]
+
+    def topic(self, topic: str) -> TopicInfo | None:
+        """See `daemon.frontend.Session`."""
+        found = self._router.state.topics.get(topic)
+        if found is None or not any(self.allows(right, topic) for right in RIGHTS):
+            return None
+        return topic_info(found)
+
+    def subscriptions(self, topic: str) -> list[SubscriptionInfo]:
+        """See `daemon.frontend.Session`."""
+        self._check("administer", topic)
+        found = self._router.state.topics.get(topic)
+        return [subscription_info(s) for s in found.subscriptions.values()] if found is not None else []
+
+    async def browse(self, topic: str, after: int = 0, count: int = 100) -> list[HeldMessage]:
+        """See `daemon.frontend.Session`."""
+        self._check("subscribe", topic)
+        return await self._broker.browse(topic, after, count)
+
+    def purge(self, topic: str, request: Any = None) -> None:
+        """See `daemon.frontend.Session`."""
+        self._check("administer", topic)
+        self._router.purge(self._consumer, topic, request, self._broker.clock.now())
+        self._broker.wake()
+
+    def delete_topic(self, topic: str, request: Any = None) -> None:
+        """See `daemon.frontend.Session`."""
+        self._check("administer", topic)
+        self._router.delete_topic(self._consumer, topic, request, self._broker.clock.now())
+        self._broker.wake()
+
     def _check(self, right: Right, topic: str) -> None:
         self._check_open()
         if not self._broker.accounts.rights.allows(self.account, right, topic):
@@ -169,12 +248,19 @@ class BrokerSession:
     async def events(self) -> list[Event]:
         """See `daemon.frontend.Session`."""
         self._sent()
-        while not self._outbox:
-            if self._ended:
-                await trio.lowlevel.checkpoint()
-                return []
-            self._arrived = trio.Event()
-            await self._arrived.wait()
+        while True:
+            while not self._outbox:
+                if self._ended:
+                    await trio.lowlevel.checkpoint()
+                    return []
+                self._arrived = trio.Event()
+                await self._arrived.wait()
+            if events := await self._take_events():
+                return events
+            # all of them had ended before they could be loaded
+            self._sent()
+
+    async def _take_events(self) -> list[Event]:
         handed, size = self._next_events()
         missing = [event for event in handed if _is_missing(event)]
         if missing:

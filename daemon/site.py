@@ -21,7 +21,7 @@ import trio
 from daemon.accounts import Accounts
 from daemon.broker import Broker
 from daemon.clock import SystemClock
-from daemon.frontend import Identity, Limits, Plugin, Session
+from daemon.frontend import Identity, Limits, Plugin, Session, SubscriptionInfo
 from daemon.hops.writer import HopLog
 from daemon.listen import Listeners
 from daemon.settings import Settings
@@ -97,6 +97,15 @@ class RunningSite:
     def open_session(self, identity: Identity, channel: str, *, protocol: str, remote: str) -> Session:
         """See `daemon.frontend.Site`."""
         return self.broker.open_session(identity, channel, protocol=protocol, remote=remote)
+
+    @property
+    def topic_count(self) -> int:
+        """See `daemon.frontend.Site`."""
+        return self.broker.topic_count
+
+    def durable_subscriptions(self, name_prefix: str) -> list[SubscriptionInfo]:
+        """See `daemon.frontend.Site`."""
+        return self.broker.durable_subscriptions(name_prefix)
 
     async def serve_streams(
         self,

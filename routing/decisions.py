@@ -135,6 +135,7 @@ class Withdraw(msgspec.Struct, gc=False):
     """Tell a session that a delivery is no longer its own."""
 
     consumer: Consumer
+    subscription: Subscription
     number: int
     entry: Entry
     reason: Literal["lock-timeout", "expired", "removed"]

@@ -64,6 +64,7 @@ class Deliveries:
             return
         if self._state.hand_over(entry):
             return
+        entry.compact(self._state.server)
         topic.shared.push_back(entry) if topic.attempts.get(entry.id) else topic.shared.push(entry)
         self.count_waiting(entry)
 
@@ -92,6 +93,7 @@ class Deliveries:
         if subscription.ready and not subscription.queue:
             self._assign(subscription, entry, now)
         else:
+            entry.compact(self._state.server)
             subscription.queue.push(entry)
             self.count_waiting(entry)
 
@@ -245,9 +247,10 @@ class Deliveries:
                 back.append(lock)
         for lock in back:
             self._take_from(lock)
+        # first, so that whoever asked knows when the same message comes to it again
+        self._state.out.append(Answer(consumer, request, _lost(lost)))
         for lock in back:
             self.take_back(lock, reason or "given back", now, delay_s)
-        self._state.out.append(Answer(consumer, request, _lost(lost)))
         for subscription in {lock.subscription.id: lock.subscription for lock in back}.values():
             self.pump(subscription, now)
 
@@ -349,7 +352,7 @@ class Deliveries:
                 self._unlock(lock)
                 assert subscription.consumer is not None
                 del subscription.consumer.locks[lock.number]
-                state.out.append(Withdraw(subscription.consumer, lock.number, lock.entry, "lock-timeout"))
+                state.out.append(_withdraw(lock, subscription.consumer, "lock-timeout"))
             for lock in late:
                 self.take_back(lock, "lock timed out", now)
             if late:
@@ -400,7 +403,7 @@ class Deliveries:
             self._take_from(lock)
             consumer = lock.subscription.consumer
             if consumer is not None and consumer.locks.pop(lock.number, None) is not None:
-                self._state.out.append(Withdraw(consumer, lock.number, lock.entry, reason))
+                self._state.out.append(_withdraw(lock, consumer, reason))
         # what is pumped may find more that has expired: a list, since a chain of it can be long
         self._hungry += [lock.subscription for lock in holders]
         if self._feeding:
@@ -428,6 +431,12 @@ class Deliveries:
     def buried(self, bury: Bury) -> None:
         """A copy for the dead-letter topic has been published: this subscription is done with it."""
         self._complete(bury.entry, bury.subscription, "dead", bury.attempts, bury.reason)
+
+
+def _withdraw(
+    lock: Lock, consumer: Consumer, reason: Literal["lock-timeout", "expired", "removed"]
+) -> Withdraw:
+    return Withdraw(consumer, lock.subscription, lock.number, lock.entry, reason)
 
 
 def _lost(numbers: list[int]) -> Refusal | None:

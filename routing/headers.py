@@ -14,6 +14,7 @@ Source: SMQP draft, message headers; routing contract 2. Readings of ours are ma
 import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -33,7 +34,7 @@ _is_header_name = re.compile(rf"[\x21-\x39\x3b-\x7e]{{1,{HEADER_NAME_CHARACTERS_
 _name_parameter = re.compile(r'(.*?); ?charset=("?)([A-Za-z0-9._:+-]{1,40})\2', re.IGNORECASE).fullmatch
 _is_seconds = re.compile(r"[0-9]{1,10}(?:\.[0-9]{1,9})?").fullmatch
 _is_version = re.compile(r"[0-9]{1,3}\.[0-9]{1,3}").fullmatch
-_date_time = re.compile(r"([0-9-]{10}T[0-9:]{8}(?:\.[0-9]{1,9})?)(?:Z|\+00:00| ?GMT)").fullmatch
+_date_time = re.compile(r"([0-9-]{10}T[0-9:]{8})(?:\.[0-9]{1,9})?(?:Z|\+00:00| ?GMT)").fullmatch
 _unwritable = re.compile("[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]").search
 
 BOOLEANS: Final = {"YES": True, "NO": False}
@@ -89,15 +90,21 @@ def _read_name(value: str) -> tuple[str, str | None]:
 
 
 def _read_created(value: str) -> str:
-    match = _date_time(value.strip())
-    if match is not None:
-        try:
-            datetime.fromisoformat(match[1])
-        except ValueError:
-            pass
-        else:
-            return value.strip()
-    raise HeaderRefusal("Created", value, _CREATED_EXPECTED)
+    text = value.strip()
+    match = _date_time(text)
+    if match is None or not _is_second(match[1]):
+        raise HeaderRefusal("Created", value, _CREATED_EXPECTED)
+    return text
+
+
+@lru_cache(maxsize=1024)
+def _is_second(text: str) -> bool:
+    """Whether there is such a date and time; many messages are of the same second."""
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def write_created(unix_ms: int) -> str:

@@ -48,7 +48,8 @@ class HopRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         subscription: `account:channel@host` of the subscription, on events of a delivery.
         mode: ONE where the copy goes to one subscriber; absent means ALL.
         depth: hops the copy may still go.
-        attempt: of the delivery or the forward, from 1; 0 where it has no meaning.
+        attempt: of the delivery or the forward, from 1; 0 where it has no meaning. A copy that goes over
+            a link again, be it with more depth, goes on counting, so that the number names one crossing.
         hops: Hops so far, on received, duplicate, loop and dropped.
         size: bytes of the bodies.
         priority: 0 where the message has none.
@@ -56,11 +57,16 @@ class HopRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         final: True on the one record that ends the copy at this server.
         reason: why, in words for people, on returned, expired, dead, denied, dropped.
         receipt: "X/Y" on the event receipt.
-        outcome: on forwarded: accepted, duplicate, loop or denied, as the peer said.
+        outcome: on forwarded: what the peer said it did: accepted, depth (it was there before with less
+            depth and goes on again), duplicate, loop or denied.
         sent_us: on forwarded: when this attempt was sent, by the writer's clock; `time_us` is when the
             acknowledgement came.
         peer_received_us, peer_sent_us: on forwarded: when, by the peer's clock, the copy came and its
             acknowledgement left.
+        due: on published and received: the subscriptions of this site that the copy was due to when it was
+            routed, which is what a receipt's Y is made of; None where the writer does not say.
+        expires_us: on published and received: when the copy's timeout ends, by the writer's clock; 0 where
+            none was stated, -1 for a state message.
         held: on heartbeat: guaranteed copies that this server holds.
         previous: on the first record of a boot: the number of the last record of the boot before, as the
             store knows it, so that a tail that was lost is noticed.
@@ -87,9 +93,11 @@ class HopRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     final: bool = False
     reason: str = ""
     receipt: str = ""
-    outcome: Literal["", "accepted", "duplicate", "loop", "denied"] = ""
+    outcome: Literal["", "accepted", "depth", "duplicate", "loop", "denied"] = ""
     sent_us: int = 0
     peer_received_us: int = 0
     peer_sent_us: int = 0
+    due: int | None = None
+    expires_us: int = 0
     held: int = 0
     previous: int = 0

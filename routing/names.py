@@ -22,8 +22,6 @@ from routing.errors import HeaderRefusal, Refusal
 
 TOPIC_BYTES_MAX: Final = 255
 PATTERN_BYTES_MAX: Final = 255
-ACCOUNT_CHARACTERS_MAX: Final = 64
-SERVER_NAME_CHARACTERS_MAX: Final = 259  # 253 of a DNS name, a colon, five digits
 
 _PORT = r"(?:6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[1-9][0-9]{0,3})"
 SERVER_PATTERN: Final = rf"(?:[a-z0-9](?:[a-z0-9._-]{{0,251}}[a-z0-9])?|\[[0-9a-f:.]{{2,45}}\])(?::{_PORT})?"
@@ -95,6 +93,11 @@ def channel_name(text: str) -> str:
 def make_smuid(server: str, birth_ms: int, boot: int, counter: int) -> str:
     """The id of a message born at `birth_ms` (Unix milliseconds); unique if (boot, counter) is."""
     return f"{server}/{birth_ms:012x}-{boot:x}-{counter:x}"
+
+
+def birth_ms(smuid: str) -> int:
+    """The birth, Unix milliseconds, in an id that this program has made; no other is checked here."""
+    return int(smuid.rpartition("/")[2][:12], 16)
 
 
 def parse_smuid(text: str, header: str = "Smuid") -> Smuid:

@@ -28,8 +28,8 @@ from routing.errors import Refusal
 from routing.federation.federation import Federation
 from routing.headers import write_created
 from routing.message import DeliveryMode, Message, Section
-from routing.names import make_address
-from routing.queue import GONE, GUARANTEED, ONE, RECEIPT, SEQUENCED, STATED, Entry
+from routing.names import make_address, make_smuid
+from routing.queue import GONE, GUARANTEED, ONE, RECEIPT, SEQUENCED, STATED, TOGETHER, Entry
 from routing.receipts import Receipt, Receipts
 from routing.state import SiteState
 from routing.subscription import DEAD_LETTER_PREFIX, Consumer, Topic
@@ -59,6 +59,8 @@ class Publishing:
         request: Any,
         now: float,
         wall_ms: int,
+        *,
+        together: bool = False,
     ) -> None:
         """Accept a client's message. Raises Refusal (queue-full): nothing was accepted."""
         state = self._state
@@ -77,6 +79,8 @@ class Publishing:
             state.out.append(denied)
             raise Refusal(Refusal.QUEUE_FULL, text)
         entry = self._accept(topic, message, publisher, now, wall_ms)
+        if together:
+            entry.flags |= TOGETHER
         smuid = entry.smuid(state.server)
         if cmuid:
             state.publications.add(publisher, cmuid, smuid, now)
@@ -85,6 +89,17 @@ class Publishing:
         if message.guarantee:
             state.out.append(Answer(consumer, request, smuid=smuid, entry=entry))
         self._offer(entry, message, publisher, now)
+
+    def check_room(self, topic_name: str, messages: int, bytes: int) -> None:
+        """Whether a topic can take so much at once. Raises Refusal (queue-full)."""
+        settings, topic = self._state.settings, self._state.topics.get(topic_name)
+        held_messages, held_bytes = (topic.messages, topic.bytes) if topic is not None else (0, 0)
+        if (
+            held_messages + messages > settings.queue_messages_max
+            or held_bytes + bytes > settings.queue_bytes_max
+        ):
+            text = f"{topic_name} cannot hold {messages} more messages of {bytes} bytes together"
+            raise Refusal(Refusal.QUEUE_FULL, text)
 
     def _accept(self, topic: Topic, message: Message, publisher: str, now: float, wall_ms: int) -> Entry:
         """Give a message its identity and begin to hold it."""
@@ -105,9 +120,9 @@ class Publishing:
             deadline = math.inf if mode == "ONE" else now + state.settings.default_timeout_s
         if message.receipt != "NONE":
             flags |= RECEIPT
-        entry = Entry(
-            state.next_id(), topic, wall_ms, message.priority, message.size_bytes, flags, 0, deadline
-        )
+        id = state.next_id()
+        smuid = make_smuid(state.server, wall_ms, state.boot, state.counter)
+        entry = Entry(id, topic, smuid, message.priority, message.size_bytes, flags, 0, deadline)
         if message.sequence is not None:
             entry.flags |= SEQUENCED
             state.sequenced[entry.id] = (publisher, message.sequence)

@@ -8,14 +8,15 @@ Order: a higher priority first, first in first out inside a priority (SMQP PRIOR
 of one site rise in the order of arrival, so "first in" is "lower id".
 """
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
 
-from routing.names import make_smuid
+from routing.names import birth_ms, make_smuid
 
 ONE: Final = 1  # goes to one subscriber; without it, to all
 GUARANTEED: Final = 2  # on disk before the publisher's OK
@@ -25,8 +26,9 @@ SEQUENCED: Final = 16  # it has a Sequence
 GONE: Final = 32  # finished; still in a queue only because nobody has come past it
 WAITING: Final = 64  # unguaranteed and counted in the memory that such messages may take
 EXPIRED: Final = 128  # its timeout has ended; only those that had received it may finish it
+TOGETHER: Final = 256  # stored with others at once or not at all
 CROSSES: Final = 512  # it came from a peer, or may go to one
-PASSING: Final = 256  # held for peers alone: whoever is here had it before
+PASSING: Final = 1024  # held for peers alone: whoever is here had it before
 COMMITTED_STATES: Final = ONE | GUARANTEED | STATED | RECEIPT | SEQUENCED | PASSING
 """The flags that are written to the store."""
 
@@ -40,7 +42,7 @@ class Entry(msgspec.Struct, gc=False):
     Attributes:
         id: unique at this site, rising in order of arrival.
         topic: its `Topic`.
-        origin: birth in Unix milliseconds of a message of our own, or the Smuid of another server's.
+        origin: the Smuid; or, of a message of our own that waits, its birth in Unix milliseconds.
         due: subscriptions that have still to finish it; 1 for mode ONE.
         deadline: site time in seconds; `inf` for none.
     """
@@ -59,6 +61,12 @@ class Entry(msgspec.Struct, gc=False):
         if isinstance(self.origin, str):
             return self.origin
         return make_smuid(server, self.origin, self.id >> COUNTER_BITS, self.id & ((1 << COUNTER_BITS) - 1))
+
+    def compact(self, server: str) -> int | str:
+        """Hold as little as possible of the Smuid, now that the message waits; returns that."""
+        if isinstance(self.origin, str) and self.origin.startswith(server + "/"):
+            self.origin = birth_ms(self.origin)
+        return self.origin
 
 
 def _id(entry: Entry) -> int:
@@ -119,6 +127,14 @@ class PriorityQueue:
     def pop(self) -> Entry:
         """Take the entry that `peek` has just shown."""
         return self._lanes[-self._priorities[0]].popleft()
+
+    def after(self, id: int, count: int) -> list[Entry]:
+        """The first `count` entries of each priority that came after the one with this id."""
+        out: list[Entry] = []
+        for lane in self._lanes.values():
+            first = bisect_right(lane, id, key=_id)
+            out += (entry for entry in islice(lane, first, first + count) if not entry.flags & GONE)
+        return out
 
     def take(self, entry: Entry) -> bool:
         """Take an entry out of the middle; False if it is not here."""

@@ -146,6 +146,7 @@ class Restore:
         state = self._state
         topic = state.topic(row.topic)
         entry = Entry(row.id, topic, row.origin, row.priority, row.size, row.flags, 0, row.deadline)
+        entry.compact(state.server)
         if row.flags & SEQUENCED:
             state.sequenced[entry.id] = (row.publisher, row.sequence)
         open_ = entry.due = 1

@@ -25,6 +25,7 @@ from routing.restore import Restore
 from routing.state import RouterSettings, SiteState
 from routing.subscribing import Subscribing
 from routing.subscription import Consumer, SubscribeOptions, Subscription
+from routing.topics import Topics
 
 
 class Router:
@@ -53,6 +54,7 @@ class Router:
         self._subscribing = Subscribing(self.state, self._deliveries, self._receipts)
         self.federation = Federation(self.state, self._deliveries, self._receipts, recall)
         self._publishing = Publishing(self.state, self._deliveries, self._receipts, self.federation)
+        self._topics = Topics(self.state, self._deliveries, self._subscribing, self.federation)
 
     def take(self) -> list[Decision]:
         """The decisions since the last call, in order."""
@@ -88,11 +90,33 @@ class Router:
     # -- a client's requests ----------------------------------------------------------------------
 
     def publish(
-        self, consumer: Consumer, topic: str, message: Message, publisher: str, request: Any, now: float
+        self,
+        consumer: Consumer,
+        topic: str,
+        message: Message,
+        publisher: str,
+        request: Any,
+        now: float,
+        *,
+        together: bool = False,
     ) -> None:
-        """A client's message. Raises Refusal (queue-full)."""
+        """A client's message. Raises Refusal (queue-full).
+
+        With `together` it is one of several that are stored at once or not at all, so it is not refused
+        alone if the store fails.
+        """
         self._now = now
-        self._publishing.publish(consumer, topic, message, publisher, request, now, self._wall_ms())
+        self._publishing.publish(
+            consumer, topic, message, publisher, request, now, self._wall_ms(), together=together
+        )
+
+    def check_room(self, topic: str, messages: int, bytes: int) -> None:
+        """Whether so much can be published to a topic at once. Raises Refusal (queue-full)."""
+        self._publishing.check_room(topic, messages, bytes)
+
+    def answer(self, consumer: Consumer, request: Any) -> None:
+        """Answer a request once everything decided until now is on disk."""
+        self.state.out.append(Answer(consumer, request))
 
     def unpublish(self, entry: Entry, publisher: str, cmuid: str, now: float) -> None:
         """A message could not be stored: it never was. Its publisher is refused by the broker."""
@@ -169,6 +193,21 @@ class Router:
     def set_timeout(self, consumer: Consumer, topic: str, timeout_s: float | None, request: Any) -> None:
         """SET TOPIC TIMEOUT."""
         self._publishing.set_timeout(consumer, topic, timeout_s, request)
+
+    def browse(self, topic: str, after: int, count: int) -> list[tuple[Entry, bool]]:
+        """See `routing.topics`."""
+        found = self.state.topics.get(topic)
+        return self._topics.browse(found, after, count) if found is not None else []
+
+    def purge(self, consumer: Consumer, topic: str, request: Any, now: float) -> None:
+        """Remove every message of a topic."""
+        self._now = now
+        self._topics.purge(consumer, topic, request, now)
+
+    def delete_topic(self, consumer: Consumer, topic: str, request: Any, now: float) -> None:
+        """Remove a topic with all that hangs on it."""
+        self._now = now
+        self._topics.delete(consumer, topic, request, now)
 
     def reconfigure(self, settings: RouterSettings) -> None:
         """Take on other bounds; they hold for what comes from now on."""

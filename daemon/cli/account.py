@@ -12,7 +12,15 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from daemon.accounts_file import Account, AccountsEditor, NoSuchAccountError, edit, read_accounts
+from daemon.accounts_file import (
+    ACCOUNT_EXPECTED,
+    ACCOUNT_NAME,
+    Account,
+    AccountsEditor,
+    NoSuchAccountError,
+    edit,
+    read_accounts,
+)
 from daemon.cli.failure import USAGE, Failure
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, read_settings
 from daemon.config import nearest
@@ -57,6 +65,8 @@ def add(
 ) -> None:
     """Add an account. Rights are topic patterns; an option can be given several times."""
     settings = read_settings(config)
+    if not ACCOUNT_NAME.fullmatch(name):
+        raise Failure(f"{name} cannot be an account: {ACCOUNT_EXPECTED}")
     if name in read_accounts(settings.site.accounts_file):
         raise Failure(f"there is an account {name} already; see `smqpd account passwd` and `rights`")
     rights = _rights(Rights(), publish, subscribe, remove, administer)

@@ -81,7 +81,8 @@ class Batch:
 
     def discard(self, entry: Entry) -> None:
         """A message has ended."""
-        if self.messages.pop(entry.id, None) is None:
+        is_stored = self.messages.pop(entry.id, None) is None
+        if is_stored or self.received or self.returned or self.done:
             self.discards.append((entry.id,))
 
     def add_returned(self, entry_id: int, subscription_id: int, attempts: int) -> None:

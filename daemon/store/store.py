@@ -46,9 +46,15 @@ _EXPIRE_PUBLICATIONS: Final = (
     "DELETE FROM publication WHERE id <= max((SELECT coalesce(max(id), 0) FROM publication) - ?,"
     " (SELECT coalesce(min(id) - 1, 9223372036854775807) FROM publication WHERE at > ?))"
 )
+_FORGET_MARKS: Final = (
+    "DELETE FROM mark WHERE subscription <> 0 AND subscription NOT IN (SELECT id FROM subscription)"
+    " AND NOT EXISTS (SELECT 1 FROM message WHERE id = mark.message AND flags & ?)"
+)
+"""Those of subscriptions that have ended, unless a receipt that is owed counts them."""
 _PUT_SUBSCRIPTION: Final = "INSERT OR REPLACE INTO subscription VALUES (?,?,?,?,?,?,?,?,?,?)"
 _END_SUBSCRIPTION: Final = "DELETE FROM subscription WHERE id = ?"
 _PUT_TOPIC: Final = "INSERT OR REPLACE INTO topic VALUES (?,?,?)"
+_FORGET_TOPICS: Final = "DELETE FROM topic WHERE name = ? AND mode IS NULL AND timeout_s IS NULL"
 _PUT_SITE: Final = (
     "UPDATE site SET last_record = ?, site_time = ?, wall_time = ?, machine_boot = ?, machine_time = ?"
 )
@@ -88,11 +94,13 @@ class Store:
         self._reader.execute("PRAGMA query_only = ON")
         self._reader.execute("PRAGMA cache_size = -4096")
         self._writer.execute("UPDATE site SET boot = boot + 1")
+        self._writer.execute(_FORGET_MARKS, (RECEIPT,))
         row = self._writer.execute(
             "SELECT boot, last_record, site_time, wall_time, machine_boot, machine_time FROM site"
         ).fetchone()
         self.site = SiteRow(row[0], row[1], row[2:])
         self.size_bytes = 0
+        """What is in use, with what is in the WAL only, as of the last commit."""
         self._measure()
 
     def close(self) -> None:
@@ -119,6 +127,7 @@ class Store:
             (_PUT_SUBSCRIPTION, batch.subscriptions),
             (_END_SUBSCRIPTION, batch.ended_subscriptions),
             (_PUT_TOPIC, batch.topics),
+            (_FORGET_TOPICS, [row[:1] for row in batch.topics]),
         ):
             if rows:
                 connection.executemany(sql, rows)
@@ -133,6 +142,7 @@ class Store:
     def commit(self) -> None:
         """Make the transaction true: returns once it is on disk. May be called from another thread."""
         self._writer.execute("COMMIT")
+        self._measure()
 
     def roll_back(self) -> None:
         """Undo the transaction, if one is open."""
@@ -213,7 +223,7 @@ class Store:
 
     def _measure(self) -> None:
         pages, free, page_size = (
-            self._reader.execute(f"PRAGMA {name}").fetchone()[0]
+            self._writer.execute(f"PRAGMA {name}").fetchone()[0]
             for name in ("page_count", "freelist_count", "page_size")
         )
         self.size_bytes = (pages - free) * page_size
@@ -232,7 +242,6 @@ class Store:
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         finally:
             connection.close()
-        self._measure()
 
     def restart_wal(self) -> None:
         """Let the WAL begin anew; soon after `checkpoint` little is left to move. In place of a commit."""

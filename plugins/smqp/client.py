@@ -48,12 +48,14 @@ class SubscriptionEnded(Exception):
     """A subscription no longer delivers here; the connection lives on.
 
     Attributes:
+        name: of the subscription, "" for one without.
         reason: `replaced` (another connection of the same account and channel), `removed` or `forbidden`.
     """
 
-    def __init__(self, topic: str, reason: str) -> None:
-        super().__init__(f"the subscription to {topic} was {reason}")
+    def __init__(self, topic: str, name: str, reason: str) -> None:
+        super().__init__(f"the subscription {name and name + ' '}to {topic} was {reason}")
         self.topic = topic
+        self.name = name
         self.reason = reason
 
 
@@ -238,6 +240,8 @@ class Client:
         if answer.command == "ERROR":
             raise read_refusal(answer)
         reply = attributes(answer)
+        if answer.command == "BYE":
+            raise ConnectionLost(answer.arguments, reply.get("text", ""), reply.get("redirect"))
         if answer.command != "OK" or "topic" not in reply:
             raise ConnectionLost("protocol", f"{answer.command} is no answer to PASS")
         self.server_ident = greeting.server_ident
@@ -281,7 +285,9 @@ class Client:
             if withdrawn is not None:
                 withdrawn.withdrawn = attributes(frame).get("reason", "")
         elif frame.command == "DETACHED":
-            self._ended.append(SubscriptionEnded(frame.arguments, attributes(frame).get("reason", "")))
+            reply = attributes(frame)
+            ended = SubscriptionEnded(frame.arguments, reply.get("subscription", ""), reply.get("reason", ""))
+            self._ended.append(ended)
         self._arrived.set()
 
 

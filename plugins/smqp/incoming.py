@@ -29,6 +29,7 @@ class Delivery(msgspec.Struct, eq=False):
     """A message that has come.
 
     Attributes:
+        subscription: the name of the subscription that it came for, "" for one without.
         number: names the delivery on this connection; 0 for an unguaranteed message: it has no phases.
         attempt: 1 the first time, one more after each return; 0 for an unguaranteed message.
         received: it came before, to this subscription, which said RECEIVED and did not commit.
@@ -39,6 +40,7 @@ class Delivery(msgspec.Struct, eq=False):
 
     topic: str
     message: Message
+    subscription: str = ""
     number: int = 0
     attempt: int = 0
     received: bool = False
@@ -70,7 +72,9 @@ def read_delivery(frame: Frame) -> Delivery:
     )
     for name, value in frame.headers[:at]:
         folded = name.lower()
-        if folded == "id":
+        if folded == "subscription":
+            delivery.subscription = value
+        elif folded == "id":
             delivery.number = read_number(value)
         elif folded == "attempt":
             delivery.attempt = read_number(value)

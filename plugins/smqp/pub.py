@@ -22,6 +22,8 @@ from daemon.frontend import SubscribeOptions
 from plugins.smqp.client import Client, Publication
 from plugins.smqp.profile import Profile
 from routing.message import Message, Section
+from routing.names import parse_address
+from routing.publishing import SERVER_ACCOUNT
 
 OUTSTANDING_MAX: Final = 1_000
 CHUNK_BYTES: Final = 262_144
@@ -85,9 +87,11 @@ class _Receipts:
         while smuid not in self._found:
             deliveries = await self._client.take()
             for delivery in deliveries:
-                others = dict(delivery.message.others)
-                if "Receipt-Smuid" in others and delivery.message.sections:
-                    self._found[others["Receipt-Smuid"]] = delivery.message.sections[0].body.decode()
+                message = delivery.message
+                others = dict(message.others)
+                by_server = parse_address(message.account).account == SERVER_ACCOUNT
+                if by_server and "Receipt-Smuid" in others and message.sections:
+                    self._found[others["Receipt-Smuid"]] = message.sections[0].body.decode()
             await self._client.commit(deliveries)
         return self._found.pop(smuid)
 

@@ -85,10 +85,14 @@ def encode_events(events: Iterable[Event], redirect: str | None) -> bytes:
             parts.append(_answer(event))
         elif type(event) is Withdrawn:
             parts.append(
-                f"WITHDRAWN {event.number}\r\nTopic: {event.topic}\r\nReason: {event.reason}\r\n\r\n".encode()
+                f"WITHDRAWN {event.number}\r\nTopic: {event.topic}\r\n{_subscription(event.subscription)}"
+                f"Reason: {event.reason}\r\n\r\n".encode()
             )
         elif type(event) is Detached:
-            parts.append(f"DETACHED {event.topic}\r\nReason: {event.reason}\r\n\r\n".encode())
+            parts.append(
+                f"DETACHED {event.topic}\r\n{_subscription(event.name)}"
+                f"Reason: {event.reason}\r\n\r\n".encode()
+            )
         elif type(event) is Ending:
             parts.append(goodbye(event.reason, event.text, redirect if event.reason == "draining" else None))
     return b"".join(parts)
@@ -110,6 +114,8 @@ def connect_request(address: str, port: int, timeout_s: float, created: datetime
 
 def _deliver(event: Delivered, parts: list[bytes]) -> None:
     head = f"MESSAGE {event.topic}\r\n"
+    if event.subscription:
+        head += _subscription(event.subscription)
     if event.acknowledge:
         head += f"Id: {event.number}\r\nAttempt: {event.attempt}\r\n"
         if event.received:
@@ -120,6 +126,10 @@ def _deliver(event: Delivered, parts: list[bytes]) -> None:
         head += f"Expires: {max(event.expires_in_s, 0.0):.3f}\r\n"
     parts.append(head.encode())
     parts.append(event.stored.wire)
+
+
+def _subscription(name: str) -> str:
+    return f"Subscription: {name}\r\n" if name else ""
 
 
 def _answer(event: Answer) -> bytes:

@@ -1,6 +1,6 @@
 """One SMQP connection, from greeting to goodbye.
 
-    greet, log in        one task, within login_timeout_s
+    greet, log in        one task, within login_timeout_s, unless the site begins to drain
     read commands        until QUIT, the end of the stream, lost framing or idle_timeout_s without a frame
     write events         until the session ends; a send that takes send_timeout_s ends the connection
 
@@ -39,7 +39,7 @@ async def serve_connection(site: Site, stream: trio.abc.Stream, remote: str) -> 
     """
     try:
         await _Connection(site, stream, remote).run()
-    except _GONE:
+    except* _GONE:
         pass  # nobody is left to tell, and the session is closed
     finally:
         await trio.aclose_forcefully(stream)
@@ -62,17 +62,32 @@ class _Connection:
         if site.draining.is_set():
             self._goodbye = replies.not_available(site.server_ident, site.redirect)
         else:
-            with trio.move_on_after(site.limits.login_timeout_s) as login:
-                session = await self._log_in()
-            if login.cancelled_caught:
-                self._goodbye = replies.goodbye("login-timeout", "no login within the time allowed for it")
-            elif session is not None:
-                await self._serve(session)
+            session: Session | None = None
+            try:
+                with trio.move_on_after(site.limits.login_timeout_s) as login:
+                    async with trio.open_nursery() as nursery:
+                        nursery.start_soon(self._cancel_when_draining, login)
+                        session = await self._log_in()
+                        nursery.cancel_scope.cancel()
+                if session is not None:
+                    await self._serve(session)
+                elif login.cancelled_caught and site.draining.is_set():
+                    self._goodbye = replies.goodbye("draining", redirect=site.redirect)
+                elif login.cancelled_caught:
+                    text = "no login within the time allowed for it"
+                    self._goodbye = replies.goodbye("login-timeout", text)
+            finally:
+                if session is not None:
+                    session.close()
         if self._goodbye and not self._parted:
             await self._send(self._goodbye)
             self._parted = True
         if self._parted:
             await self._linger()
+
+    async def _cancel_when_draining(self, login: trio.CancelScope) -> None:
+        await self._site.draining.wait()
+        login.cancel()
 
     async def _log_in(self) -> Session | None:
         """Greet, and take commands until one logs in; None where none does, which may set a goodbye."""
@@ -119,17 +134,14 @@ class _Connection:
 
     async def _serve(self, session: Session) -> None:
         dispatcher = Dispatcher(session, self._site.server_name, self._remote)
-        try:
-            await self._flush()
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._write_events, session, dispatcher, nursery.cancel_scope)
-                try:
-                    await self._read_commands(dispatcher)
-                except _GONE:
-                    self._goodbye = b""
-                nursery.cancel_scope.cancel()
-        finally:
-            session.close()
+        await self._flush()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._write_events, session, dispatcher, nursery.cancel_scope)
+            try:
+                await self._read_commands(dispatcher)
+            except _GONE:
+                self._goodbye = b""
+            nursery.cancel_scope.cancel()
 
     async def _write_events(
         self, session: Session, dispatcher: Dispatcher, connection: trio.CancelScope

@@ -180,7 +180,7 @@ class Federation:
                 self._deliveries.end(entry, self._deliveries.holders(entry), "removed", now)
 
     def note_removed(self, smuid: str, topic: str, besides: str = "") -> bool:
-        """Remember a removal and tell the peers, if there are any; False if it was known."""
+        """Remember a removal and tell the peers; False if it was known, or if there are no peers."""
         if smuid in self._state.removed or not self.forwarding.peers:
             return False
         self._state.removed[smuid] = topic

@@ -179,7 +179,8 @@ def test_an_edit_that_fails_changes_nothing(file: Path) -> None:
         ("[account.ann]", "did you mean accounts"),
         ("accounts = 1", "expected tables"),
         ("[accounts]\nann = 1", "expected a table"),
-        ('[accounts."dead.ann"]', "not `dead.`"),
+        ('[accounts."dead.ann"]', "not `smqpd` or `dead.`"),
+        ("[accounts.smqpd]", "not `smqpd` or `dead.`"),
         ("[accounts.ann]", "password: is required"),
         ('[accounts.ann]\npassword = "secret"', "expected an Argon2id hash"),
         (

@@ -36,7 +36,7 @@ class Sent:
     ended: str = ""
     receipted: bool = False
     may_be_removed: bool = False
-    may_be_dropped: bool = False
+    refused: bool = False
 
 
 class Oracle:
@@ -45,6 +45,7 @@ class Oracle:
     def __init__(self) -> None:
         self.messages: dict[int, Sent] = {}
         self.order: dict[tuple[object, int], int] = {}
+        self.causes: dict[int, int] = {}
 
     def copy(self) -> "Oracle":
         """To come back to."""
@@ -81,6 +82,13 @@ class Oracle:
         for sent in self.messages.values():
             sent.due.discard(subscription_id)
 
+    def refused(self, id: int) -> None:
+        """It could not be stored; what the server has made of it is not to be either."""
+        self.messages[id].refused = True
+        for other, cause in self.causes.items():
+            if cause == id:
+                self.refused(other)
+
     def removed(self, id: int) -> None:
         self.messages[id].may_be_removed = True
 
@@ -100,6 +108,8 @@ class Oracle:
                 assert isinstance(decision, d.StoreMessage) == bool(entry.flags & GUARANTEED)
                 assert isinstance(decision, d.StoreMessage) == message.guarantee
                 self._published(entry, message.receipt, message.timeout_s)
+                if isinstance(decision, d.StoreMessage) and decision.cause:
+                    self.causes[entry.id] = decision.cause
             case d.Deliver(entry=entry, subscription=subscription, lock=lock):
                 self._delivered(entry, subscription, lock)
             case d.Record(entry=entry):
@@ -172,22 +182,27 @@ class Oracle:
 
     def _ended(self, sent: Sent, record: d.Record, now: float) -> None:
         sent.ended = record.event
+        if sent.refused:
+            assert (record.event, record.reason) == ("dropped", "store failed")
+            sent.receipted = True
+            return
         if sent.receipt != "NONE":
             assert sent.receipted, "ended, and its receipt is still owed"
         match record.event:
             case "committed" | "delivered":
                 assert sent.done
-                assert sent.one or not sent.due, "ended while it is due to someone"
-                assert sent.one or not sent.stated or sent.deadline <= now, "late ones could have had it"
+                is_over = sent.one or sent.deadline <= now
+                assert is_over or not sent.due, "ended while it is due to someone"
+                assert is_over or not sent.stated, "late ones could have had it"
             case "expired":
                 nobody = not sent.one and not sent.due and not sent.stated
                 assert sent.deadline <= now or nobody, "expired too early"
             case "removed":
                 assert sent.may_be_removed
             case "dead":
-                assert sent.one or (not sent.due and (not sent.stated or sent.deadline <= now))
+                assert sent.one or sent.deadline <= now or not (sent.due or sent.stated)
             case "dropped":
-                assert not sent.guaranteed or sent.may_be_dropped
+                assert not sent.guaranteed
             case event:
                 raise AssertionError(f"{event} ends nothing")
 

@@ -77,14 +77,7 @@ async def daemon(
         manager.bind(address)
         manager.setblocking(False)
         process = await trio.lowlevel.open_process(
-            [
-                sys.executable,
-                "-c",
-                "from daemon.cli.main import main; main()",
-                "run",
-                "--config",
-                str(config),
-            ],
+            [sys.executable, *start, str(config)],
             env=environment(directory, NOTIFY_SOCKET=address, **more),
             cwd=ROOT,
             stdin=None,

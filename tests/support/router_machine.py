@@ -97,6 +97,10 @@ class Client:
         self.is_open = True
         self.void_until: dict[int, int] = {}
 
+    def put(self, event: Any) -> None:
+        """What the daemon's carrier tells a session at once."""
+        self.machine.put(self, event)
+
     def drop(self, subscription: Subscription) -> None:
         """It no longer consumes from this subscription: what is on its way from it is void."""
         self.void_until[subscription.id] = self.consumer.next_number

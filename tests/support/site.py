@@ -54,6 +54,13 @@ class BrokerSite:
     def open_session(self, identity, channel, *, protocol, remote):
         return self.broker.open_session(identity, channel, protocol=protocol, remote=remote)
 
+    @property
+    def topic_count(self):
+        return self.broker.topic_count
+
+    def durable_subscriptions(self, name_prefix):
+        return self.broker.durable_subscriptions(name_prefix)
+
 
 @asynccontextmanager
 async def running_site(directory: Path, limits: Limits | None = None, queues: QueueSettings | None = None):
@@ -82,9 +89,11 @@ async def running_site(directory: Path, limits: Limits | None = None, queues: Qu
         ended = trio.Event()
 
         async def run():
-            with trio.CancelScope(shield=True):
-                await broker.run()
-            ended.set()
+            try:
+                with trio.CancelScope(shield=True):
+                    await broker.run()
+            finally:
+                ended.set()
 
         nursery.start_soon(run)
         try:

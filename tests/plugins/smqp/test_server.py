@@ -39,6 +39,14 @@ async def test_a_draining_server_says_where_to_go(site):
         assert await peer.line() is None
 
 
+async def test_who_has_not_logged_in_when_the_site_begins_to_drain_is_told_so_at_once(site):
+    async with connected(site, None) as peer:
+        assert (await peer.line())[0] == "SMQP 1.0 Ready smqpd/test"
+        site.draining.set()
+        assert await peer.line() == ("BYE draining", {"Redirect": "other.example:720"})
+        assert await peer.line() is None
+
+
 async def test_nothing_is_done_before_the_login(site):
     async with connected(site, None) as peer:
         await peer.line()
@@ -231,6 +239,20 @@ async def test_a_second_connection_takes_a_subscription_over(site):
         await second.send(frame("SUBSCRIBE t"))
         assert await second.line() == ("OK SUBSCRIBE", {})
         assert await first.line() == ("DETACHED t", {"Reason": "replaced"})
+
+
+async def test_what_comes_for_a_subscription_with_a_name_says_the_name(site):
+    async with connected(site) as first, connected(site) as second:
+        await first.send(frame("SUBSCRIBE t", "Subscription: s"), publish("t", 1))
+        assert await first.line() == ("OK SUBSCRIBE", {})
+        _, published = await first.line()
+        start, delivery = await first.line()
+        assert (start, delivery["Subscription"]) == ("MESSAGE t", "s")
+        await first.send(frame(f"REMOVE t {published['Smuid']}"))
+        lines = dict([await first.line(), await first.line()])
+        assert lines["WITHDRAWN 1"] == {"Topic": "t", "Subscription": "s", "Reason": "removed"}
+        await second.send(frame("SUBSCRIBE t", "Subscription: s"))
+        assert await first.line() == ("DETACHED t", {"Subscription": "s", "Reason": "replaced"})
 
 
 @pytest.mark.parametrize(

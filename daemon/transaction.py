@@ -1,0 +1,63 @@
+"""Calls of one session that take effect together, or not at all.
+
+Checked as they are made, carried out as one when the block ends: with no await in between, what they
+decide is in one transaction of the store. If that fails, it is not taken apart but tried again whole, so
+that a crash meanwhile undoes all of it.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from routing.errors import Refusal
+from routing.message import Message
+from routing.router import Router
+from routing.subscription import Consumer
+
+
+class Transaction:
+    """What was called so far; `publisher` is the session's Account header."""
+
+    def __init__(self, router: Router, consumer: Consumer, publisher: str) -> None:
+        self._router = router
+        self._consumer = consumer
+        self._publisher = publisher
+        self._steps: list[Callable[[float], None]] = []
+        self._settled: set[int] = set()
+        self._published: dict[str, list[int]] = {}
+
+    def publish(self, topic: str, message: Message) -> None:
+        """A message that was checked like any other, but for the room in its topic."""
+        self._published.setdefault(topic, []).append(message.size_bytes)
+        self._steps.append(
+            lambda now: self._router.publish(
+                self._consumer, topic, message, self._publisher, None, now, together=True
+            )
+        )
+
+    def commit(self, numbers: Iterable[int]) -> None:
+        """Raises Refusal (lock-lost)."""
+        held = self._take(numbers)
+        self._steps.append(lambda now: self._router.commit(self._consumer, held, None, now))
+
+    def give_back(self, numbers: Iterable[int], reason: str, delay_s: float) -> None:
+        """Raises Refusal (lock-lost)."""
+        held = self._take(numbers)
+        self._steps.append(
+            lambda now: self._router.give_back(self._consumer, held, reason, delay_s, None, now)
+        )
+
+    def _take(self, numbers: Iterable[int]) -> list[int]:
+        taken = list(numbers)
+        for number in taken:
+            if number not in self._consumer.locks or number in self._settled:
+                raise Refusal(Refusal.LOCK_LOST, f"not held by this session, or no longer: {number}")
+            self._settled.add(number)
+        return taken
+
+    def carry_out(self, request: Any, now: float) -> None:
+        """All of it. Raises Refusal (queue-full), and then nothing of it."""
+        for topic, sizes in self._published.items():
+            self._router.check_room(topic, len(sizes), sum(sizes))
+        for step in self._steps:
+            step(now)
+        self._router.answer(self._consumer, request)

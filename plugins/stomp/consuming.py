@@ -1,0 +1,287 @@
+"""The receiving half of a connection: subscriptions, MESSAGE frames, ACK and NACK. No I/O.
+
+How a delivery is named to the client, so that its ACK finds it:
+
+    1.2         ack:SUBSCRIPTION-NUMBER                 ACK has it as id
+    1.0, 1.1    message-id:SMUID@SUBSCRIPTION-NUMBER    ACK has it as message-id, with subscription in 1.1
+
+Both count from 1, for the connection: its subscriptions and its deliveries. An ACK of a delivery that is
+no longer held (it was acknowledged before, its subscription has ended, or it needs none) does nothing; one
+whose lock was lost does nothing either, and is an error where it asked for a receipt or belongs to a
+transaction.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+from daemon.frontend import Delivered, Detached, Limits, Session, SubscribeOptions, Withdrawn
+from plugins.stomp.codec import Frame, Version
+from plugins.stomp.destinations import TEMPORARY_PREFIX, parse_destination
+from plugins.stomp.headers import write_timeout
+from plugins.stomp.messages import shared_part
+from plugins.stomp.settings import StompSettings
+from plugins.stomp.subscription import Subscription, durable_name, read_ack_mode, read_options
+from routing.errors import Refusal
+from routing.message import INFINITE
+from routing.names import make_address
+
+_delivery_name = re.compile(r"(?:.*@)?([0-9]{1,18})-([0-9]{1,18})", re.DOTALL | re.ASCII).fullmatch
+_FIRST: Final = "redelivered:false\ndelivery-count:1\n"
+
+
+class Consuming:
+    """The subscriptions of one connection, and what they have been sent.
+
+    Attributes:
+        to_commit: deliveries in the ack mode auto that are in `out` and are finished once that is sent.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        version: Version,
+        out: list[bytes],
+        *,
+        server_name: str,
+        limits: Limits,
+        settings: StompSettings,
+        token: str,
+        wall_ms: Callable[[], int],
+    ) -> None:
+        self.to_commit: list[int] = []
+        self._session = session
+        self._version = version
+        self._out = out
+        self._server_name = server_name
+        self._limits = limits
+        self._settings = settings
+        self._token = token
+        self._wall_ms = wall_ms
+        self._made = 0
+        # By ("id", its id), or in 1.0 also by ("destination", what it subscribed to).
+        self._subscriptions: dict[tuple[str, str], Subscription] = {}
+        self._delivering: dict[tuple[str, str], Subscription] = {}  # by topic and name
+        self._temporary: dict[str, str] = {}  # system topics by name
+        self._numbered: dict[int, Subscription] = {}
+        self._withdrawn: dict[int, None] = {}
+        self._last_number = 0
+
+    # -- SUBSCRIBE and UNSUBSCRIBE ----------------------------------------------------------------
+
+    def subscribe(self, frame: Frame, request: Any) -> None:
+        """SUBSCRIBE. Raises Refusal; the last call it makes on the session carries `request`."""
+        headers = frame.headers
+        destination = parse_destination(required(frame, "destination"))
+        key = self._key(frame)
+        if key in self._subscriptions:
+            raise Refusal(Refusal.BAD_FRAME, f"there is a subscription with {key[0]} {key[1][:80]!r} already")
+        if destination.kind == "reply":
+            raise Refusal(Refusal.BAD_TOPIC, f"{destination.text[:300]!r} can only be sent to")
+        topics = destination.topics
+        if destination.kind == "temporary":
+            topics = {self.temporary_topic(destination.name): destination.text}
+            self._end(("id", destination.text), None)
+        ack = read_ack_mode(headers)
+        options = read_options(headers, ack, destination, self._settings, self._limits)
+        self._begin(key, Subscription(headers.get("id"), destination, topics, ack), options, request)
+
+    def _begin(
+        self, key: tuple[str, str], subscription: Subscription, options: SubscribeOptions, request: Any
+    ) -> None:
+        if len(self._subscriptions) >= self._limits.subscriptions_per_session_max:
+            text = f"a connection has at most {self._limits.subscriptions_per_session_max} subscriptions"
+            raise Refusal(Refusal.TOO_MANY, text)
+        subscription.durable = options.durable
+        self._made += 1
+        subscription.number = self._made
+        subscription.name = options.name or f"{self._token}-{self._made}"
+        for topic in subscription.topics:
+            if (topic, subscription.name) in self._delivering:
+                shown = subscription.name[:80]
+                raise Refusal(Refusal.BAD_FRAME, f"durable subscription {shown!r} to {topic} is in use here")
+        self._subscriptions[key] = self._numbered[self._made] = subscription
+        *others, last = subscription.topics
+        for topic in (*others, last):
+            self._delivering[topic, subscription.name] = subscription
+            self._session.subscribe(
+                topic,
+                SubscribeOptions(
+                    credit=options.credit,
+                    accepts=options.accepts,
+                    durable=options.durable,
+                    ordered=options.ordered,
+                    lock_s=options.lock_s,
+                    name=subscription.name,
+                ),
+                request if topic == last else None,
+            )
+
+    def temporary_topic(self, name: str) -> str:
+        """The system topic of this connection behind /temp-queue/NAME, from now on."""
+        topic = self._temporary.get(name)
+        if topic is None:
+            if len(self._temporary) >= self._limits.subscriptions_per_session_max:
+                text = f"a connection has at most {len(self._temporary)} temporary queues"
+                raise Refusal(Refusal.TOO_MANY, text)
+            channel = f"{self._token}-t{len(self._temporary) + 1}"
+            topic = self._temporary[name] = make_address(self._session.account, channel, self._server_name)
+        return topic
+
+    def reply_address(self, reply_to: str) -> str | None:
+        """The system topic for a `reply-to` that is a temporary queue, which is then subscribed to.
+
+        The subscription's id is the destination, as in RabbitMQ, unless the client has one of its own.
+        """
+        if not reply_to.startswith(TEMPORARY_PREFIX):
+            return None
+        destination = parse_destination(reply_to)
+        topic = self.temporary_topic(destination.name)
+        if not any(topic in subscription.topics for subscription in self._delivering.values()):
+            subscription = Subscription(reply_to, destination, {topic: reply_to}, "auto")
+            options = read_options({}, "auto", destination, self._settings, self._limits)
+            self._begin(("id", reply_to), subscription, options, None)
+        return topic
+
+    def unsubscribe(self, frame: Frame, request: Any) -> None:
+        """UNSUBSCRIBE. A durable subscription only stops delivering unless the frame calls it durable too."""
+        headers = frame.headers
+        key = self._key(frame)
+        subscription = self._subscriptions.get(key)
+        if subscription is not None:
+            ends = not subscription.durable or durable_name(headers, subscription.destination) is not None
+            self._end(key, request, detach=not ends)
+            return
+        if "destination" in headers:
+            destination = parse_destination(headers["destination"])
+            name = durable_name(headers, destination)
+            if name is not None:
+                self._session.unsubscribe(destination.topic, name, request)
+                return
+        raise Refusal(Refusal.NOT_SUBSCRIBED, f"there is no subscription with {key[0]} {key[1][:80]!r}")
+
+    def _end(self, key: tuple[str, str], request: Any, *, detach: bool = False) -> None:
+        subscription = self._subscriptions.pop(key, None)
+        if subscription is None:
+            return
+        del self._numbered[subscription.number]
+        end = self._session.detach if detach else self._session.unsubscribe
+        *others, last = subscription.topics
+        for topic in (*others, last):
+            del self._delivering[topic, subscription.name]
+            end(topic, subscription.name, request if topic == last else None)
+
+    def _key(self, frame: Frame) -> tuple[str, str]:
+        """What names the subscription of a frame: its id, or in 1.0 without one the destination."""
+        if self._version == "1.0" and "id" not in frame.headers:
+            return "destination", required(frame, "destination")
+        return "id", required(frame, "id")
+
+    # -- MESSAGE ----------------------------------------------------------------------------------
+
+    def deliver(self, event: Delivered) -> None:
+        """Write a MESSAGE."""
+        subscription = self._delivering.get((event.topic, event.subscription))
+        if subscription is None:
+            return  # it was on its way when the subscription ended, and is the next subscriber's by now
+        number = self._last_number = event.number
+        shared = shared_part(event.stored, self._version)
+        attempt = event.attempt
+        between = _FIRST if attempt == 1 else f"redelivered:true\ndelivery-count:{attempt}\n"
+        automatic = subscription.ack == "auto"
+        if self._version != "1.2":
+            between += f"message-id:{shared.smuid}@{subscription.number}-{number}\n"
+        elif not automatic:
+            between += f"ack:{subscription.number}-{number}\n"
+        if event.expires_in_s is not None:
+            between += self._expiry(event.expires_in_s)
+        if self._settings.cloud_headers:
+            between += self._cloud(event, shared.smuid)
+        self._out += (subscription.prefix(event, self._version), between.encode(), shared.bytes)
+        if event.acknowledge:
+            if automatic:
+                self.to_commit.append(number)
+            else:
+                subscription.held[number] = None
+
+    def _expiry(self, seconds: float) -> str:
+        lines = f"timeout:{write_timeout(seconds)}\n"
+        return lines if seconds == INFINITE else lines + f"expires:{self._wall_ms() + int(seconds * 1000)}\n"
+
+    def _cloud(self, event: Delivered, smuid: str) -> str:
+        lines = f"oci-message-id:{smuid}\n"
+        if event.expires_in_s is not None and event.expires_in_s != INFINITE:
+            lines += f"expire-after:{self._wall_ms() + int(event.expires_in_s * 1000)}\n"
+        if event.lock_s is not None:
+            lines += f"visible-after:{self._wall_ms() + int(event.lock_s * 1000)}\n"
+        return lines
+
+    def withdrawn(self, event: Withdrawn) -> None:
+        """A delivery is no longer the client's; it has no way to hear of that before its ACK."""
+        for subscription in self._numbered.values():
+            if event.number in subscription.held:
+                del subscription.held[event.number]
+                self._withdrawn[event.number] = None
+                if len(self._withdrawn) > self._limits.credit_max:
+                    del self._withdrawn[next(iter(self._withdrawn))]
+                return
+
+    def detached(self, event: Detached) -> Refusal | None:
+        """Why the connection has to end, where it had the subscription."""
+        if (event.topic, event.name) not in self._delivering:
+            return None
+        text = {
+            "replaced": "another connection has taken over",
+            "removed": "the server has ended",
+            "forbidden": "the account may no longer read from",
+        }[event.reason]
+        return Refusal(Refusal.NOT_SUBSCRIBED, f"{text} the subscription to {event.topic}")
+
+    # -- ACK and NACK -----------------------------------------------------------------------------
+
+    def find(self, frame: Frame) -> tuple[int, int]:
+        """The delivery that an ACK or NACK names: its subscription's number, and its own.
+
+        Raises Refusal where the connection never had it.
+        """
+        header = "id" if self._version == "1.2" else "message-id"
+        value = required(frame, header)
+        match = _delivery_name(value)
+        subscription, number = (int(match[1]), int(match[2])) if match else (0, 0)
+        if not (0 < subscription <= self._made and 0 < number <= self._last_number):
+            text = f"{header} {value[:80]!r} is of no message that this connection was sent"
+            raise Refusal(Refusal.NOT_FOUND, text)
+        if self._version != "1.2":
+            stated = frame.headers.get("subscription")
+            if stated is None and self._version == "1.1":
+                required(frame, "subscription")
+            holder = self._numbered.get(subscription)
+            if stated is not None and holder is not None and holder.id != stated:
+                text = f"message {value[:80]!r} was not sent to subscription {stated[:80]!r}"
+                raise Refusal(Refusal.NOT_FOUND, text)
+        return subscription, number
+
+    def settle(self, delivery: tuple[int, int], done: bool, request: Any, *, strict: bool) -> bool:
+        """Carry out an ACK (`done`) or NACK of what `find` has found.
+
+        Returns whether the session will answer `request`. With `strict` a lost lock raises Refusal.
+        """
+        subscription = self._numbered.get(delivery[0])
+        numbers = subscription.settled(delivery[1]) if subscription is not None else []
+        if not numbers:
+            if strict and delivery[1] in self._withdrawn:
+                raise Refusal(Refusal.LOCK_LOST, "the message has gone to another subscriber meanwhile")
+            return False
+        if done:
+            self._session.commit(numbers, request)
+        else:
+            self._session.give_back(numbers, "nack", request=request)
+        return True
+
+
+def required(frame: Frame, name: str) -> str:
+    """A header's value. Raises Refusal where it is missing."""
+    value = frame.headers.get(name)
+    if value is None:
+        raise Refusal(Refusal.BAD_FRAME, f"{frame.command} needs a header {name}")
+    return value

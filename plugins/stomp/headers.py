@@ -1,0 +1,223 @@
+"""SMQP's headers as STOMP clients write and read them, and everybody else's headers unchanged.
+
+STOMP's names are case-sensitive: the lower-case names below have a meaning, any other spelling is the
+user's own. What SMQP cannot carry under its name (a name that SMQP uses for itself, or that is no ASCII
+word) or in one line (a value with a line end) is carried as `Stomp-Header: name:value`, both percent-encoded,
+and comes out at the other side as it went in.
+
+    priority                integer; 0 is the same as none
+    expires                 Unix time in ms at which the message ends; 0 for never (ActiveMQ's)
+    expiration              ms that the message lives (RabbitMQ's)
+    timeout                 seconds, or INFINITE
+    persistent, guarantee   true/false, YES/NO; see `_guarantee`
+    smqp-receipt            NONE, ONE, ALL: SMQP's Receipt, the name being taken by STOMP's own
+    name, created, reply, depth, sequence, delivery, cmuid, mime-version    as in SMQP
+    content-type, content-* the body's; smuid, hops and account are the server's and are refused
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any, Final, Literal
+from urllib.parse import quote, unquote
+
+from plugins.stomp.codec import Version, escape, escape_name
+from plugins.stomp.destinations import REPLY_PREFIX, Destination
+from routing.errors import HeaderRefusal
+from routing.headers import is_header_name, is_reserved, parse_headers, write_seconds
+from routing.message import DEPTH_UNLIMITED, INFINITE, Message, Section
+from routing.names import is_system_topic
+from routing.sections import write_section_head
+
+CARRIER: Final = "Stomp-Header"
+_READABLE: Final = " !\"#$&'()*+,-./;<=>?@[\\]^_`{|}~"
+DEFAULT_CONTENT_TYPE: Final = "application/octet-stream"
+
+_SMQP_NAMES: Final = {
+    "priority": "Priority",
+    "pri": "Priority",
+    "created": "Created",
+    "smqp-receipt": "Receipt",
+    "reply": "Reply",
+    "timeout": "Timeout",
+    "depth": "Depth",
+    "sequence": "Sequence",
+    "seq": "Sequence",
+    "delivery": "Delivery",
+    "guarantee": "Guarantee",
+    "guar": "Guarantee",
+    "name": "Name",
+    "cmuid": "Cmuid",
+    "mime-version": "MIME-Version",
+}
+_SERVERS: Final = {"smuid": "Smuid", "hops": "Hops", "account": "Account"}
+_OF_THE_FRAME: Final = frozenset(
+    # What belongs to one SEND or one MESSAGE and not to the message itself. The last ones are what a client
+    # that sends a received message on, headers and all, would otherwise turn into lies.
+    {"destination", "content-length", "content-type", "receipt", "transaction", "persistent", "expires"}
+    | {"expiration", "message-id", "subscription", "ack", "redelivered", "delivery-count"}
+)
+_WRITTEN_FIRST: Final = frozenset({"destination", "content-length", "message-id", "subscription", "ack"})
+
+_breaks_a_line = re.compile("[\x00-\x08\x0a-\x1f\x7f]").search
+
+
+def read_message(
+    headers: dict[str, str],
+    body: bytes,
+    destination: Destination,
+    *,
+    in_transaction: bool,
+    reply_address: str | None,
+    wall_ms: Callable[[], int],
+) -> Message:
+    """The message that a SEND describes.
+
+    Args:
+        reply_address: the system topic behind `reply-to`, where that names a temporary destination.
+        wall_ms: Unix time; asked only where `expires` needs it.
+
+    Raises HeaderRefusal: nothing was sent.
+    """
+    stated: list[tuple[str, str]] = []
+    others: list[tuple[str, str]] = []
+    of_content: list[tuple[str, str]] = []
+    for name, value in headers.items():
+        if name in _OF_THE_FRAME:
+            continue
+        if name in _SMQP_NAMES:
+            if not (name == "priority" and value == "0"):
+                stated.append((_SMQP_NAMES[name], value))
+        elif name in _SERVERS:
+            raise HeaderRefusal(name, value, "for a client to send: the server writes it")
+        elif name == "reply-to" and reply_address is not None:
+            others.append((name, reply_address))
+        elif name.startswith("content-") and is_header_name(name):
+            of_content.append((name, value))
+        else:
+            others.append(_carried(name, value) if _needs_carrier(name, value) else (name, value))
+    for name, value in stated:
+        if not value.isprintable() and _breaks_a_line(value):
+            raise HeaderRefusal(name, value, "one line without control characters")
+    fields: dict[str, Any] = parse_headers(stated) if stated else {}
+    if "guarantee" not in fields:
+        fields["guarantee"] = _guarantee(headers, in_transaction)
+    if "expires" in headers or "expiration" in headers:
+        _read_expiry(headers, fields, wall_ms)
+    if destination.kind in ("topic", "queue"):
+        _set_delivery(fields, "ALL" if destination.kind == "topic" else "ONE", destination)
+    elif destination.kind == "reply":
+        fields.setdefault("depth", DEPTH_UNLIMITED)
+    if reply_address is not None:
+        fields["reply"] = True
+    section = Section(headers.get("content-type", DEFAULT_CONTENT_TYPE), body, tuple(of_content))
+    write_section_head(section)  # refuses what other protocols could not carry
+    return Message(others=tuple(others), sections=(section,), **fields)
+
+
+def _needs_carrier(name: str, value: str) -> bool:
+    return (
+        not is_header_name(name)
+        or is_reserved(name)
+        or name.lower() == "stomp-header"
+        or (not value.isprintable() and _breaks_a_line(value) is not None)
+    )
+
+
+def _guarantee(headers: dict[str, str], in_transaction: bool) -> bool:
+    """Whether a SEND without `guarantee` is guaranteed.
+
+    `persistent` decides; without it a receipt or a transaction does, since both promise something; a bare
+    SEND is not, as with other STOMP servers.
+    """
+    persistent = headers.get("persistent")
+    if persistent is None:
+        return in_transaction or "receipt" in headers
+    lowered = persistent.lower()
+    if lowered not in ("true", "false"):
+        raise HeaderRefusal("persistent", persistent, "true or false")
+    return lowered == "true"
+
+
+def _read_expiry(headers: dict[str, str], fields: dict[str, Any], wall_ms: Callable[[], int]) -> None:
+    if "timeout_s" in fields:
+        return
+    expiration = headers.get("expiration")
+    if expiration is not None:
+        fields["timeout_s"] = _milliseconds("expiration", expiration) / 1000
+        return
+    expires = _milliseconds("expires", headers["expires"])
+    if expires:
+        fields["timeout_s"] = max(0, expires - wall_ms()) / 1000
+
+
+def _milliseconds(name: str, value: str) -> int:
+    if not (value.isascii() and value.isdigit() and len(value) <= 15):
+        raise HeaderRefusal(name, value, "a number of milliseconds")
+    return int(value)
+
+
+def _set_delivery(fields: dict[str, Any], mode: Literal["ONE", "ALL"], destination: Destination) -> None:
+    stated = fields.setdefault("delivery", mode)
+    if stated != mode:
+        raise HeaderRefusal("delivery", stated, f"{mode}, which is what {destination.text} means")
+
+
+def _carried(name: str, value: str) -> tuple[str, str]:
+    return CARRIER, f"{quote(name, _READABLE)}:{quote(value, _READABLE)}"
+
+
+def write_message(message: Message, version: Version) -> list[str]:
+    """The header lines of MESSAGE that are the same for every subscriber, without content-length.
+
+    A timeout is not among them, unless it is INFINITE: what is left of it differs with each delivery.
+    """
+    colon = ":" if version == "1.0" else "\\c"
+    out = [f"smuid:{message.smuid.replace(':', colon)}", f"account:{message.account.replace(':', colon)}"]
+    if message.created:
+        out.append(f"created:{message.created.replace(':', colon)}")
+    if message.hops:
+        out.append(f"hops:{','.join(message.hops).replace(':', colon)}")
+    out.append("persistent:true" if message.guarantee else "guarantee:NO")
+    if message.priority:
+        out.append(f"priority:{message.priority}")
+    if message.delivery is not None:
+        out.append("delivery:" + message.delivery)
+    if message.name is not None:
+        charset = f'; charset="{message.charset}"' if message.charset is not None else ""
+        out.append(f"name:{escape(message.name + charset, version)}")
+    if message.depth:
+        out.append(f"depth:{message.depth}")
+    if message.timeout_s == INFINITE:
+        out.append("timeout:INFINITE")
+    if message.receipt != "NONE":
+        out.append("smqp-receipt:" + message.receipt)
+    if message.sequence is not None:
+        out.append(f"sequence:{message.sequence}")
+    if message.cmuid:
+        out.append(f"cmuid:{escape(message.cmuid, version)}")
+    if message.mime_version is not None:
+        out.append("mime-version:" + message.mime_version)
+    if message.reply:
+        out.append("reply:YES")
+        if not any(name == "reply-to" for name, _ in message.others):
+            out.append(f"reply-to:{escape(REPLY_PREFIX + message.account, version)}")
+    for name, value in message.others:
+        if name == CARRIER:
+            name, value = _uncarried(value)
+        elif name == "reply-to" and is_system_topic(value):
+            value = REPLY_PREFIX + value
+        if name not in _WRITTEN_FIRST:
+            out.append(f"{escape_name(name, version)}:{escape(value, version)}")
+    return out
+
+
+def _uncarried(line: str) -> tuple[str, str]:
+    name, colon, value = line.partition(":")
+    if not (name and colon):
+        return CARRIER, line  # somebody else wrote it: pass it on as what it looks like
+    return unquote(name), unquote(value)
+
+
+def write_timeout(seconds: float) -> str:
+    """The seconds that are left, as in the header `timeout`."""
+    return write_seconds(round(seconds, 3))

@@ -1,0 +1,372 @@
+"""One STOMP connection as a state machine: bytes and the session's events in, bytes and calls out. No I/O.
+
+    connecting  ->  connected  ->  leaving (DISCONNECT; waits for what is owed)  ->  closing
+                         any error  ->  ERROR, closing
+
+Whoever does the I/O calls `receive` with what came, carries out the login that it may return, gives the
+session's events to `handle`, sends what `take_output` returns, then calls `written`, and closes once
+`closing` is set and nothing is left to send.
+
+A SEND is guaranteed (on disk before its RECEIPT) with persistent:true, guarantee:YES, a receipt or a
+transaction; guarantee:NO and persistent:false say otherwise, in this order. Source: STOMP 1.0-1.2; what is
+server-specific there is described in README.md beside this file.
+"""
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any, Final
+
+from daemon.frontend import Answer, Delivered, Detached, Event, Limits, Session, Withdrawn
+from plugins.stomp.codec import VERSIONS, Decoder, Frame, FrameLimits, Version, encode, escape
+from plugins.stomp.connect import Connect, NoCommonVersion, read_connect
+from plugins.stomp.consuming import Consuming, required
+from plugins.stomp.destinations import parse_destination
+from plugins.stomp.headers import read_message
+from plugins.stomp.settings import StompSettings
+from plugins.stomp.transactions import Transactions
+from routing.errors import FramingLost, HeaderRefusal, Refusal
+from routing.message import Message
+
+
+class _Quiet:
+    """A request whose answer is waited for, but which the client gets no RECEIPT for."""
+
+
+QUIET: Final = _Quiet()
+
+
+class Connection:
+    """The server's side of one connection.
+
+    Attributes:
+        version: agreed at CONNECT.
+        closing: nothing more is read; once the output is sent the connection is to be closed.
+        sends_every_s: the server's heart-beat interval; None for none.
+        hears_every_s: the client's.
+    """
+
+    def __init__(
+        self,
+        *,
+        server_name: str,
+        server_ident: str,
+        limits: Limits,
+        settings: StompSettings,
+        token: str,
+        wall_ms: Callable[[], int],
+    ) -> None:
+        self.version: Version = "1.2"
+        self.closing = False
+        self.sends_every_s: float | None = None
+        self.hears_every_s: float | None = None
+        self._server_name = server_name
+        self._server_ident = server_ident
+        self._limits = limits
+        self._settings = settings
+        self._token = token
+        self._wall_ms = wall_ms
+        self._decoder = Decoder(
+            FrameLimits(
+                header_bytes_max=limits.frame_header_bytes_max,
+                header_line_bytes_max=settings.header_line_bytes_max,
+                headers_max=limits.frame_headers_max,
+                body_bytes_max=limits.message_bytes_max,
+            )
+        )
+        self._transactions = Transactions(settings)
+        self._session: Session
+        self._consuming: Consuming | None = None
+        self._out: list[bytes] = []
+        self._owed = 0  # answers that the session has yet to give
+        self._leaving = False
+        self._farewell: str | None = None  # the receipt of DISCONNECT
+        self._parting: Refusal | None = None
+
+    # -- what the transport calls -----------------------------------------------------------------
+
+    def receive(self, data: bytes | bytearray) -> Connect | None:
+        """Carry out what came. A login that is returned needs `accept` or `refuse`, then `proceed`."""
+        if self.closing or self._leaving:
+            return None
+        self._decoder.feed(data)
+        return self.proceed()
+
+    def proceed(self) -> Connect | None:
+        """Carry out the frames that came and have not been carried out yet; see `receive`."""
+        decoder = self._decoder
+        while not (self.closing or self._leaving):
+            try:
+                frame = decoder.next_frame()
+            except FramingLost as error:
+                self._fail(error, decoder.receipt)
+                return None
+            if frame is None:
+                return None
+            try:
+                if self._consuming is None:
+                    return self._login(frame)
+                handle = _HANDLERS.get(frame.command)
+                if handle is None:
+                    raise _unexpected(frame)
+                handle(self, frame)
+            except Refusal as refusal:
+                self._fail(refusal, frame.headers.get("receipt"), frame.command)
+        return None
+
+    def accept(self, connect: Connect, session: Session) -> None:
+        """The login was right: CONNECTED."""
+        self._session = session
+        self.version = self._decoder.version = connect.version
+        least = self._settings.heart_beat_ms_min
+        if connect.sends_every_ms:
+            self.hears_every_s = max(connect.sends_every_ms, least) / 1000
+        if connect.wants_every_ms:
+            self.sends_every_s = max(connect.wants_every_ms, least) / 1000
+        headers = {"version": connect.version, "server": self._server_ident, "session": self._token}
+        if connect.version != "1.0":
+            headers["heart-beat"] = f"{least},{least}"
+        self._out.append(encode("CONNECTED", headers))
+        self._consuming = Consuming(
+            session,
+            connect.version,
+            self._out,
+            server_name=self._server_name,
+            limits=self._limits,
+            settings=self._settings,
+            token=self._token,
+            wall_ms=self._wall_ms,
+        )
+
+    def refuse(self, refusal: Refusal) -> None:
+        """The login was refused, or the connection has to end for another reason: ERROR."""
+        self._fail(refusal, None)
+
+    def drain(self, refusal: Refusal) -> None:
+        """Carry out no more frames; once nothing is owed to the client, end with this error."""
+        if not self.closing:
+            self._transactions.abort_all()
+            self._leaving = True
+            self._parting = refusal
+            self._leave_if_settled()
+
+    def handle(self, events: Iterable[Event]) -> None:
+        """Turn the session's events into frames."""
+        consuming = self._consuming
+        assert consuming is not None
+        for event in events:
+            if self.closing:
+                return
+            if isinstance(event, Delivered):
+                if not self._leaving:
+                    consuming.deliver(event)
+            elif isinstance(event, Answer):
+                self._answered(event)
+            elif isinstance(event, Withdrawn):
+                consuming.withdrawn(event)
+            elif isinstance(event, Detached):
+                refusal = consuming.detached(event)
+                if refusal is not None:
+                    self._fail(refusal, None)
+            else:
+                self._fail(Refusal(Refusal.NOT_AVAILABLE, f"{event.reason}: {event.text}"), None)
+
+    def take_output(self) -> tuple[bytes, list[int]]:
+        """What is to be sent, and the deliveries that are finished once it was; give these to `written`."""
+        consuming = self._consuming
+        output = b"".join(self._out)
+        self._out.clear()
+        if consuming is None or not consuming.to_commit:
+            return output, []
+        finished, consuming.to_commit = consuming.to_commit, []
+        return output, finished
+
+    def written(self, finished: list[int]) -> None:
+        """Output was sent: in the ack mode auto its messages are thereby consumed. Source: STOMP 1.2 ack."""
+        if finished:
+            with suppress(Refusal):  # the session has just ended; they come again
+                self._session.commit(finished)
+
+    # -- the client's frames ----------------------------------------------------------------------
+
+    def _login(self, frame: Frame) -> Connect | None:
+        if frame.command not in ("CONNECT", "STOMP"):
+            raise (
+                _unexpected(frame)
+                if frame.command not in _HANDLERS
+                else Refusal(Refusal.NOT_LOGGED_IN, f"{frame.command} came before CONNECT")
+            )
+        return read_connect(frame, token_passcode=self._settings.token_passcode)
+
+    def _send(self, frame: Frame) -> None:
+        headers = frame.headers
+        consuming = self._consuming
+        assert consuming is not None
+        destination = parse_destination(required(frame, "destination"))
+        transaction = headers.get("transaction")
+        reply_to = headers.get("reply-to")
+        message = read_message(
+            headers,
+            frame.body,
+            destination,
+            in_transaction=transaction is not None,
+            reply_address=consuming.reply_address(reply_to) if reply_to is not None else None,
+            wall_ms=self._wall_ms,
+        )
+        if destination.kind == "temporary":
+            topic = consuming.temporary_topic(destination.name)
+        else:
+            topic = destination.topic
+        receipt = headers.get("receipt")
+        if transaction is None:
+            self._publish(topic, message, receipt)
+        else:
+            session = self._session
+            self._transactions.add(transaction, lambda: session.publish(topic, message), len(frame.body))
+            self._receipt(receipt)
+
+    def _publish(self, topic: str, message: Message, receipt: str | None) -> None:
+        if message.guarantee:
+            self._session.publish(topic, message, self._owe(receipt))
+            return
+        try:
+            self._session.publish(topic, message)
+        except Refusal as refusal:
+            # Unguaranteed messages are the first to be given up; who wants to know asks for a receipt.
+            if refusal.code != Refusal.QUEUE_FULL or receipt is not None:
+                raise
+        self._receipt(receipt)
+
+    def _subscribe(self, frame: Frame) -> None:
+        assert self._consuming is not None
+        self._consuming.subscribe(frame, self._owe(frame.headers.get("receipt")))
+
+    def _unsubscribe(self, frame: Frame) -> None:
+        assert self._consuming is not None
+        self._consuming.unsubscribe(frame, self._owe(frame.headers.get("receipt")))
+
+    def _ack(self, frame: Frame) -> None:
+        self._settle(frame, True)
+
+    def _nack(self, frame: Frame) -> None:
+        requeue = frame.headers.get("requeue", "true")
+        if requeue.lower() != "true":
+            raise HeaderRefusal(
+                "requeue", requeue, "true: what is not wanted here goes to the next subscriber"
+            )
+        self._settle(frame, False)
+
+    def _settle(self, frame: Frame, done: bool) -> None:
+        consuming = self._consuming
+        assert consuming is not None
+        delivery = consuming.find(frame)
+        receipt = frame.headers.get("receipt")
+        transaction = frame.headers.get("transaction")
+        if transaction is not None:
+            self._transactions.add(
+                transaction, lambda: void(consuming.settle(delivery, done, None, strict=True))
+            )
+            self._receipt(receipt)
+        elif receipt is None:
+            consuming.settle(delivery, done, None, strict=False)
+        elif consuming.settle(delivery, done, receipt, strict=True):
+            self._owed += 1
+        else:
+            self._receipt(receipt)
+
+    def _begin(self, frame: Frame) -> None:
+        self._transactions.begin(required(frame, "transaction"))
+        self._receipt(frame.headers.get("receipt"))
+
+    def _commit(self, frame: Frame) -> None:
+        steps = self._transactions.end(required(frame, "transaction"))
+        receipt = frame.headers.get("receipt")
+        if not steps:
+            self._receipt(receipt)
+            return
+        with self._session.transaction(self._owe(receipt)):
+            for step in steps:
+                step()
+
+    def _abort(self, frame: Frame) -> None:
+        self._transactions.end(required(frame, "transaction"))
+        self._receipt(frame.headers.get("receipt"))
+
+    def _disconnect(self, frame: Frame) -> None:
+        self._transactions.abort_all()
+        self._leaving = True
+        self._parting = None
+        self._farewell = frame.headers.get("receipt")
+        self._leave_if_settled()
+
+    # -- answers ----------------------------------------------------------------------------------
+
+    def _owe(self, receipt: str | None) -> Any:
+        self._owed += 1
+        return QUIET if receipt is None else receipt
+
+    def _answered(self, answer: Answer) -> None:
+        request = answer.request
+        if request is None:
+            # An ACK without a receipt that came too late: what became of it the client did not ask.
+            if answer.error is not None and answer.error.code != Refusal.LOCK_LOST:
+                self._fail(answer.error, None)
+            return
+        self._owed -= 1
+        receipt = None if request is QUIET else request
+        if answer.error is not None:
+            self._fail(answer.error, receipt)
+            return
+        self._receipt(receipt)
+        self._leave_if_settled()
+
+    def _receipt(self, receipt: str | None) -> None:
+        if receipt is not None:
+            self._out.append(f"RECEIPT\nreceipt-id:{escape(receipt, self.version)}\n\n\0".encode())
+
+    def _leave_if_settled(self) -> None:
+        if not self._leaving or self._owed:
+            return
+        if self._parting is not None:
+            self._fail(self._parting, None)
+            return
+        self._receipt(self._farewell)
+        self.closing = True
+
+    def _fail(self, refusal: Refusal, receipt: str | None, command: str | None = None) -> None:
+        """ERROR, after which the connection ends. Source: STOMP 1.2 "ERROR"."""
+        self._transactions.abort_all()
+        body = (f"{command}: {refusal.text}\n" if command else f"{refusal.text}\n").encode(errors="replace")
+        headers = {
+            "message": refusal.code,
+            "content-type": "text/plain;charset=utf-8",
+            "content-length": str(len(body)),
+        }
+        if receipt is not None:
+            headers["receipt-id"] = receipt
+        if isinstance(refusal, NoCommonVersion):
+            headers["version"] = ",".join(VERSIONS)
+        self._out.append(encode("ERROR", headers, body, version=self.version))
+        self.closing = True
+
+
+def void(_: object) -> None:
+    """Make nothing of a value."""
+
+
+def _unexpected(frame: Frame) -> Refusal:
+    if frame.command in ("CONNECT", "STOMP"):
+        return Refusal(Refusal.BAD_COMMAND, "the connection is logged in already")
+    return Refusal(Refusal.BAD_COMMAND, f"{frame.command[:80]!r} is not a command that a client may send")
+
+
+_HANDLERS: Final[dict[str, Callable[[Connection, Frame], None]]] = {
+    "SEND": Connection._send,
+    "SUBSCRIBE": Connection._subscribe,
+    "UNSUBSCRIBE": Connection._unsubscribe,
+    "ACK": Connection._ack,
+    "NACK": Connection._nack,
+    "BEGIN": Connection._begin,
+    "COMMIT": Connection._commit,
+    "ABORT": Connection._abort,
+    "DISCONNECT": Connection._disconnect,
+}

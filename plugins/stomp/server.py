@@ -1,0 +1,268 @@
+"""STOMP connections over byte streams: for each, two tasks around the state machine of `protocol`.
+
+    reader      receive -> all frames that came -> calls of the session; ends with the stream
+    writer      session.events -> MESSAGE, RECEIPT -> one send; starts with the login
+
+Whichever task has something to send sends all there is, so that there is one send at a time and frames
+never mix; the other waits until it is done, which is how a client that does not read stops being read
+from. Heart-beats: the writer sends a line end where it had nothing else for the agreed interval, the
+reader gives a client up that was silent for its own interval and some grace. A connection without
+heart-beats may be silent for ever once it is logged in.
+
+Where the server ends a connection, the last frame is sent, then its half of the stream is closed, and the
+reader throws away what still comes until the client has closed too, or for a moment: closing at once could
+reset the connection before the client has read why.
+"""
+
+import logging
+import secrets
+import time
+from typing import Final, Protocol
+
+import trio
+
+from daemon.frontend import Session, Site
+from plugins.stomp.connect import Connect
+from plugins.stomp.protocol import Connection
+from plugins.stomp.settings import StompSettings
+from plugins.stomp.websocket import WebSocketTransport
+from routing.errors import Refusal
+
+_log = logging.getLogger(__name__)
+
+RECEIVE_BYTES: Final = 65_536
+LINGER_S: Final = 2.0
+
+
+class Transport(Protocol):
+    """What carries the bytes: a TCP or TLS stream, or a WebSocket."""
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        """Some bytes; b"" at the end."""
+
+    async def send_all(self, data: bytes) -> None:
+        """Send all of it: whole frames, or a heart-beat."""
+
+    async def send_eof(self) -> None:
+        """Say that nothing more will be sent."""
+
+
+class StreamTransport:
+    """A TCP or TLS stream."""
+
+    def __init__(self, stream: trio.abc.Stream) -> None:
+        self._stream = stream
+        self.receive_some = stream.receive_some
+        self.send_all = stream.send_all
+
+    async def send_eof(self) -> None:
+        """TLS has no half of its own to close; there the client is left to close first."""
+        if isinstance(self._stream, trio.abc.HalfCloseableStream):
+            await self._stream.send_eof()
+
+
+class StompServer:
+    """The STOMP connections of one site."""
+
+    def __init__(self, site: Site, settings: StompSettings) -> None:
+        self._site = site
+        self._settings = settings
+        self._served: set[_Served] = set()
+
+    async def serve_stream(self, stream: trio.abc.Stream, remote: str) -> None:
+        """Carry one connection from CONNECT to its end; the caller closes the stream.
+
+        Errors of the stream and silence end it without an exception.
+        """
+        await self._serve(StreamTransport(stream), remote)
+
+    async def serve_websocket(self, stream: trio.abc.Stream, remote: str) -> None:
+        """The same from the HTTP request on that begins a WebSocket."""
+        transport = WebSocketTransport(stream)
+        with trio.move_on_after(self._site.limits.login_timeout_s):
+            try:
+                await transport.shake_hands()
+            except trio.BrokenResourceError:
+                return
+        if transport.open:
+            await self._serve(transport, remote)
+
+    async def _serve(self, transport: Transport, remote: str) -> None:
+        connection = Connection(
+            server_name=self._site.server_name,
+            server_ident=self._site.server_ident,
+            limits=self._site.limits,
+            settings=self._settings,
+            token=secrets.token_hex(8),
+            wall_ms=lambda: time.time_ns() // 1_000_000,
+        )
+        served = _Served(self._site, self._settings, connection, transport, remote)
+        self._served.add(served)
+        try:
+            await served.run()
+        except* (trio.BrokenResourceError, trio.ClosedResourceError):
+            _log.debug("%s: connection lost", remote)
+        except* _Silent:
+            _log.info("%s: no heart-beat", remote)
+        except* trio.TooSlowError:
+            _log.info("%s: does not read", remote)
+        finally:
+            self._served.discard(served)
+
+    async def drain(self) -> None:
+        """Once the site drains, tell every client, after what it is owed, to go elsewhere."""
+        await self._site.draining.wait()
+        async with trio.open_nursery() as nursery:
+            for served in list(self._served):
+                nursery.start_soon(served.drain)
+
+
+class _Silent(Exception):
+    """The client has not sent its heart-beats."""
+
+
+class _Served:
+    """One connection while it is served."""
+
+    def __init__(
+        self,
+        site: Site,
+        settings: StompSettings,
+        connection: Connection,
+        transport: Transport,
+        remote: str,
+    ) -> None:
+        self._site = site
+        self._settings = settings
+        self._connection = connection
+        self._transport = transport
+        self._remote = remote
+        self._session: Session | None = None
+        self._sending = False
+        self._sent = trio.lowlevel.ParkingLot()
+        self._reading = trio.CancelScope()
+        self._said_goodbye = False
+
+    async def run(self) -> None:
+        """Read until the client has closed, or the time to linger is over."""
+        try:
+            async with trio.open_nursery() as nursery:
+                with self._reading:
+                    await self._read(nursery)
+                nursery.cancel_scope.cancel()
+        finally:
+            if self._session is not None:
+                self._session.close()
+
+    async def drain(self) -> None:
+        """Say that the server stops. Errors of the stream are the reader's to see."""
+        self._connection.drain(_stopping(self._site))
+        try:
+            await self._flush()
+        except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
+            self._reading.cancel()
+
+    async def _read(self, nursery: trio.Nursery) -> None:
+        connection = self._connection
+        with trio.move_on_after(self._site.limits.login_timeout_s):
+            while self._session is None:
+                data = await self._transport.receive_some(RECEIVE_BYTES)
+                if not data:
+                    return
+                connect = connection.receive(data)
+                while connect is not None:
+                    connect = await self._log_in(connect, nursery)
+                await self._flush()
+        if self._session is None:
+            connection.refuse(Refusal(Refusal.NOT_LOGGED_IN, "no CONNECT came in time"))
+            await self._flush()
+            return
+        patience = None
+        if connection.hears_every_s is not None:
+            patience = connection.hears_every_s * self._settings.heart_beat_grace
+        while data := await self._receive(patience):
+            connection.receive(data)
+            await self._flush()
+
+    async def _receive(self, patience: float | None) -> bytes | bytearray:
+        if patience is None:
+            return await self._transport.receive_some(RECEIVE_BYTES)
+        with trio.move_on_after(patience):
+            return await self._transport.receive_some(RECEIVE_BYTES)
+        raise _Silent
+
+    async def _log_in(self, connect: Connect, nursery: trio.Nursery) -> Connect | None:
+        site, connection = self._site, self._connection
+        try:
+            if site.draining.is_set():
+                raise _stopping(site)
+            identity = await site.authenticate(connect.account, connect.password, self._remote)
+            channel = self._settings.channel if connect.channel is None else connect.channel
+            self._session = site.open_session(identity, channel, protocol="stomp", remote=self._remote)
+        except Refusal as refusal:
+            connection.refuse(refusal)
+            return None
+        connection.accept(connect, self._session)
+        nursery.start_soon(self._write, self._session)
+        return connection.proceed()
+
+    async def _write(self, session: Session) -> None:
+        connection = self._connection
+        beat = connection.sends_every_s
+        while True:
+            if beat is None:
+                events = await session.events()
+            else:
+                with trio.move_on_after(beat) as scope:
+                    events = await session.events()
+                if scope.cancelled_caught:
+                    await self._beat()
+                    continue
+            if connection.closing:
+                return
+            if not events:
+                connection.refuse(Refusal(Refusal.NOT_AVAILABLE, "the session has ended"))
+            connection.handle(events)
+            await self._flush()
+            if connection.closing:
+                return
+
+    async def _flush(self) -> None:
+        """Send what there is; on return all that was there at the call has been sent."""
+        while self._sending:
+            await self._sent.park()
+        self._sending = True
+        try:
+            while True:
+                output, finished = self._connection.take_output()
+                if not output:
+                    break
+                await self._send(output)
+                self._connection.written(finished)
+            if self._connection.closing and not self._said_goodbye:
+                self._said_goodbye = True
+                self._reading.deadline = trio.current_time() + LINGER_S
+                if self._session is not None:
+                    self._session.close()  # what it held goes on to others now
+                await self._transport.send_eof()
+        finally:
+            self._sending = False
+            self._sent.unpark_all()
+
+    async def _beat(self) -> None:
+        if not self._sending:
+            self._sending = True
+            try:
+                await self._send(b"\n")
+            finally:
+                self._sending = False
+                self._sent.unpark_all()
+
+    async def _send(self, data: bytes) -> None:
+        with trio.fail_after(self._site.limits.send_timeout_s):
+            await self._transport.send_all(data)
+
+
+def _stopping(site: Site) -> Refusal:
+    where = f"; connect to {site.redirect}" if site.redirect else ""
+    return Refusal(Refusal.NOT_AVAILABLE, f"the server is stopping{where}")

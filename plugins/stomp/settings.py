@@ -1,0 +1,60 @@
+"""The table [plugins.stomp] of the configuration."""
+
+from typing import Annotated
+
+import msgspec
+
+
+def _note(description: str) -> msgspec.Meta:
+    return msgspec.Meta(description=description)
+
+
+def _count(description: str, least: int = 1) -> msgspec.Meta:
+    return msgspec.Meta(description=description, ge=least, le=2**53)
+
+
+class StompSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """STOMP 1.0, 1.1 and 1.2; the bounds that all front ends share are in [limits]."""
+
+    listen: Annotated[tuple[str, ...], _note("Addresses, `host:port` or `[v6]:port`, of plain TCP.")] = (
+        "127.0.0.1:61613",
+    )
+    listen_tls: Annotated[tuple[str, ...], _note("Addresses of TLS; the port is usually 61614.")] = ()
+    listen_websocket: Annotated[tuple[str, ...], _note("Addresses of WebSocket.")] = ("127.0.0.1:15674",)
+    listen_websocket_tls: Annotated[
+        tuple[str, ...], _note("Addresses of WebSocket over TLS; the port is usually 15673.")
+    ] = ()
+    channel: Annotated[str, _note("The channel of a login that names none with the header client-id.")] = (
+        "stomp"
+    )
+    token_passcode: Annotated[bool, _note("Passcodes are the password in base64.")] = False
+    cloud_headers: Annotated[
+        bool, _note("MESSAGE also carries oci-message-id, expire-after and visible-after.")
+    ] = False
+    header_line_bytes_max: Annotated[int, _count("One header line.", 256)] = 16_384
+    heart_beat_ms_min: Annotated[
+        int, _count("The shortest interval of heart-beats that is agreed to, either way.", 10)
+    ] = 1_000
+    heart_beat_grace: Annotated[
+        float,
+        msgspec.Meta(
+            description="A client is given up after so many of its heart-beat intervals without a byte.", ge=1
+        ),
+    ] = 2.5
+    lock_s: Annotated[
+        float,
+        msgspec.Meta(
+            description="How long a message waits for its ACK before it goes to another subscriber, where the"
+            " subscription has no header visibility.",
+            gt=0,
+        ),
+    ] = 1_800.0
+    prefetch: Annotated[
+        int, _count("Unacknowledged messages of a subscription that has no header prefetch-count.")
+    ] = 100
+    prefetch_auto: Annotated[int, _count("The same in the ack mode auto.")] = 1_000
+    transactions_max: Annotated[int, _count("Open transactions of one connection.", 0)] = 100
+    transaction_frames_max: Annotated[int, _count("Frames in all its open transactions.", 0)] = 10_000
+    transaction_bytes_max: Annotated[int, _count("Bytes of the bodies in all its open transactions.", 0)] = (
+        67_108_864
+    )

@@ -1,0 +1,155 @@
+"""A STOMP subscription: what its SUBSCRIBE asked for, and what it holds unacknowledged."""
+
+import re
+from typing import Final, Literal, get_args
+
+from daemon.frontend import Accepts, Delivered, Limits, SubscribeOptions
+from plugins.stomp.codec import Version, escape
+from plugins.stomp.destinations import Destination
+from plugins.stomp.settings import StompSettings
+from routing.errors import HeaderRefusal, Refusal
+from routing.headers import BOOLEANS, read_seconds
+
+AckMode = Literal["auto", "client", "client-individual"]
+
+_DURABLE_NAMES: Final = ("activemq.subscriptionName", "durable-subscription-name", "durable-subscriber-name")
+_PREFETCH: Final = ("prefetch-count", "activemq.prefetchSize")
+_ACCEPTS: Final[dict[str, Accepts]] = {"topic": "ALL", "queue": "ONE"}
+
+_is_name = re.compile(r"[^\x00-\x1f\x7f]{1,255}").fullmatch
+
+
+class Subscription:
+    """One subscription of a connection.
+
+    Attributes:
+        number: names it within the connection, from 1.
+        id: as the client gave it; None in STOMP 1.0 without one.
+        topics: by topic, the destination that its messages name.
+        name: tells it apart from the other subscriptions of the account and channel.
+        durable: it outlives the connection.
+        held: numbers of the deliveries that are not acknowledged yet, oldest first.
+    """
+
+    __slots__ = ("ack", "destination", "durable", "held", "id", "name", "number", "prefixes", "topics")
+
+    def __init__(
+        self, id: str | None, destination: Destination, topics: dict[str, str], ack: AckMode
+    ) -> None:
+        self.id = id
+        self.destination = destination
+        self.topics = topics
+        self.ack = ack
+        self.name = ""
+        self.number = 0
+        self.durable = False
+        self.held: dict[int, None] = {}
+        self.prefixes: dict[tuple[str, str | None], bytes] = {}
+
+    def prefix(self, event: Delivered, version: Version) -> bytes:
+        """The first lines of a MESSAGE, up to and with its destination."""
+        delivery = event.stored.message.delivery if self.destination.kind == "plain" else None
+        prefix = self.prefixes.get((event.topic, delivery))
+        if prefix is None:
+            destination = self.topics[event.topic]
+            if delivery is not None:
+                # A plain subscription gets both kinds; the destination is then the one of the SEND.
+                destination = f"/{'queue' if delivery == 'ONE' else 'topic'}/{event.topic}"
+            lines = ["MESSAGE"]
+            if self.id is not None:
+                lines.append(f"subscription:{escape(self.id, version)}")
+            lines.append(f"destination:{escape(destination, version)}\n")
+            prefix = self.prefixes[event.topic, delivery] = "\n".join(lines).encode()
+        return prefix
+
+    def settled(self, number: int) -> list[int]:
+        """What an ACK or NACK of this delivery ends: that one, or in the ack mode client all until it.
+
+        These are held no more; none where it was not held.
+        """
+        held = self.held
+        if self.ack != "client":
+            if number not in held:
+                return []
+            del held[number]
+            return [number]
+        numbers = []
+        for oldest in held:
+            if oldest > number:
+                break
+            numbers.append(oldest)
+        for oldest in numbers:
+            del held[oldest]
+        return numbers
+
+
+def read_ack_mode(headers: dict[str, str]) -> AckMode:
+    """The `ack` of a SUBSCRIBE. Raises HeaderRefusal."""
+    stated = headers.get("ack", "auto")
+    for mode in get_args(AckMode):
+        if stated == mode:
+            return mode  # type: ignore[no-any-return]  # get_args gives the words of the Literal
+    raise HeaderRefusal("ack", stated, "auto, client or client-individual")
+
+
+def read_options(
+    headers: dict[str, str], ack: AckMode, destination: Destination, settings: StompSettings, limits: Limits
+) -> SubscribeOptions:
+    """What a SUBSCRIBE asks of the broker; `name` is empty where the subscription ends with the connection.
+
+    Raises HeaderRefusal.
+    """
+    if "selector" in headers:
+        raise HeaderRefusal("selector", headers["selector"], "supported: all of a destination comes")
+    name = durable_name(headers, destination) or ""
+    visibility = headers.get("visibility")
+    return SubscribeOptions(
+        credit=_credit(headers, settings.prefetch_auto if ack == "auto" else settings.prefetch, limits),
+        accepts=_ACCEPTS.get(destination.kind, "BOTH"),
+        durable=bool(name),
+        ordered=_boolean(headers, "ordered"),
+        lock_s=settings.lock_s if visibility is None else read_seconds(visibility, "visibility"),
+        name=name,
+    )
+
+
+def durable_name(headers: dict[str, str], destination: Destination) -> str | None:
+    """The name under which a subscription outlives its connection; None where it does not.
+
+    RabbitMQ's users say `durable:true` (or, in its older releases, `persistent:true`) and the id is the
+    name; ActiveMQ's and Artemis' give a name in a header. On /queue/ the word is about the queue, which is
+    durable here in any case. Raises HeaderRefusal.
+    """
+    if destination.kind not in ("topic", "plain"):
+        return None
+    name = next((headers[header] for header in _DURABLE_NAMES if header in headers), None)
+    if name is None:
+        if not (_boolean(headers, "durable") or _boolean(headers, "persistent")):
+            return None
+        name = headers.get("id")
+        if name is None:
+            raise Refusal(Refusal.BAD_FRAME, "a durable subscription needs an id, which is its name")
+    if not _is_name(name):
+        raise HeaderRefusal("id", name, "a name of 1 to 255 characters for a durable subscription")
+    return name
+
+
+def _boolean(headers: dict[str, str], name: str) -> bool:
+    value = headers.get(name, "false")
+    lowered = value.lower()
+    if lowered in ("true", "false"):
+        return lowered == "true"
+    if value.upper() in BOOLEANS:
+        return BOOLEANS[value.upper()]
+    raise HeaderRefusal(name, value, "true or false")
+
+
+def _credit(headers: dict[str, str], default: int, limits: Limits) -> int:
+    for name in _PREFETCH:
+        value = headers.get(name)
+        if value is not None:
+            if not (value.isascii() and value.isdigit() and len(value) <= 10):
+                raise HeaderRefusal(name, value, "a number of messages")
+            # 0 is "no limit" to those who know these headers.
+            return min(int(value) or limits.credit_max, limits.credit_max)
+    return min(default, limits.credit_max)

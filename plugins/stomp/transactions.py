@@ -1,0 +1,70 @@
+"""Open transactions: frames wait here until COMMIT carries them out together. Source: STOMP 1.2 "BEGIN"."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from plugins.stomp.settings import StompSettings
+from routing.errors import Refusal
+
+Step = Callable[[], None]
+
+
+class Transaction(msgspec.Struct):
+    """An open transaction: what its COMMIT will do, and the bytes of the bodies that wait for it."""
+
+    steps: list[Step] = msgspec.field(default_factory=list)
+    bytes: int = 0
+
+
+class Transactions:
+    """The open transactions of one connection, bounded together. Every error is a Refusal."""
+
+    def __init__(self, settings: StompSettings) -> None:
+        self._settings = settings
+        self._open: dict[str, Transaction] = {}
+        self._frames = 0
+        self._bytes = 0
+
+    def begin(self, name: str) -> None:
+        """Open one."""
+        if name in self._open:
+            raise Refusal(Refusal.BAD_FRAME, f"transaction {name[:80]!r} is open already")
+        if len(self._open) >= self._settings.transactions_max:
+            raise Refusal(
+                Refusal.TOO_MANY, f"{len(self._open)} transactions are open, which is as many as may be"
+            )
+        self._open[name] = Transaction()
+
+    def add(self, name: str, step: Step, body_bytes: int = 0) -> None:
+        """Let a step wait for COMMIT."""
+        transaction = self._find(name)
+        frames, held = self._frames + 1, self._bytes + body_bytes
+        if frames > self._settings.transaction_frames_max or held > self._settings.transaction_bytes_max:
+            raise Refusal(
+                Refusal.TOO_LARGE,
+                f"open transactions hold at most {self._settings.transaction_frames_max} frames and "
+                f"{self._settings.transaction_bytes_max} bytes",
+            )
+        self._frames, self._bytes = frames, held
+        transaction.steps.append(step)
+        transaction.bytes += body_bytes
+
+    def end(self, name: str) -> list[Step]:
+        """Close one; its steps, in order, for COMMIT to carry out."""
+        transaction = self._find(name)
+        del self._open[name]
+        self._frames -= len(transaction.steps)
+        self._bytes -= transaction.bytes
+        return transaction.steps
+
+    def abort_all(self) -> None:
+        """Nothing of what is open will happen."""
+        self._open.clear()
+        self._frames = self._bytes = 0
+
+    def _find(self, name: str) -> Transaction:
+        transaction = self._open.get(name)
+        if transaction is None:
+            raise Refusal(Refusal.NOT_FOUND, f"transaction {name[:80]!r} is not open")
+        return transaction

@@ -1,0 +1,124 @@
+"""STOMP over WebSocket: the same byte stream, cut into WebSocket messages.
+
+The sub-protocols are v10.stomp, v11.stomp and v12.stomp; the best that the client offers is agreed to, and
+a client that offers none is served too. What the client sends may be cut anyhow, as text or binary. What
+the server sends are messages of whole frames: of the kind that the client's first message had, but binary
+where a body is not UTF-8. Source: RFC 6455; the practice of STOMP servers and browser libraries.
+"""
+
+from contextlib import suppress
+
+import trio
+from wsproto import ConnectionType, WSConnection
+from wsproto.connection import ConnectionState
+from wsproto.events import (
+    AcceptConnection,
+    BytesMessage,
+    CloseConnection,
+    Event,
+    Ping,
+    RejectConnection,
+    Request,
+    TextMessage,
+)
+from wsproto.frame_protocol import CloseReason
+from wsproto.utilities import RemoteProtocolError
+
+SUBPROTOCOLS = ("v12.stomp", "v11.stomp", "v10.stomp")
+RECEIVE_BYTES = 65_536
+
+
+class WebSocketTransport:
+    """A WebSocket as `plugins.stomp.server.Transport`; call `shake_hands` first."""
+
+    def __init__(self, stream: trio.abc.Stream) -> None:
+        self._stream = stream
+        self._websocket = WSConnection(ConnectionType.SERVER)
+        self._text: bool | None = None
+        self._came: list[bytes] = []
+        self._sending = trio.Lock()
+        self._ended = False
+
+    @property
+    def open(self) -> bool:
+        """Whether hands were shaken and neither side has closed."""
+        return self._websocket.state is ConnectionState.OPEN
+
+    async def shake_hands(self) -> None:
+        """Answer the HTTP request that begins a WebSocket; `open` tells whether it was one."""
+        while True:
+            data = await self._stream.receive_some(RECEIVE_BYTES)
+            try:
+                self._websocket.receive_data(bytes(data) or None)
+                for event in self._websocket.events():
+                    if isinstance(event, Request):
+                        offered = event.subprotocols
+                        agreed = next((name for name in SUBPROTOCOLS if name in offered), None)
+                        await self._stream.send_all(self._websocket.send(AcceptConnection(agreed)))
+                        return
+            except RemoteProtocolError as error:
+                refusal = RejectConnection(
+                    status_code=getattr(error.event_hint, "status_code", 400),
+                    headers=[(b"content-length", b"0"), (b"connection", b"close")],
+                )
+                await self._stream.send_all(self._websocket.send(refusal))
+                return
+            if not data:
+                return
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        """What came in messages; b"" once the client has closed the WebSocket, or broken its rules."""
+        while not self._came and not self._ended:
+            data = await self._stream.receive_some(max_bytes)
+            try:
+                self._websocket.receive_data(bytes(data) or None)
+                for event in self._websocket.events():
+                    await self._handle(event)
+            except RemoteProtocolError as error:
+                await self._close(CloseReason.PROTOCOL_ERROR, str(error))
+                self._ended = True
+            if not data:
+                self._ended = True
+        came = b"".join(self._came)
+        self._came.clear()
+        return came
+
+    async def _handle(self, event: Event) -> None:
+        if isinstance(event, TextMessage):
+            if self._text is None:
+                self._text = True
+            self._came.append(event.data.encode())
+        elif isinstance(event, BytesMessage):
+            if self._text is None:
+                self._text = False
+            self._came.append(bytes(event.data))
+        elif isinstance(event, Ping):
+            await self._send(event.response())
+        elif isinstance(event, CloseConnection):
+            self._ended = True
+            # wsproto also reports the client's breaking of the rules so, and then the state is still OPEN.
+            if self._websocket.state in (ConnectionState.OPEN, ConnectionState.REMOTE_CLOSING):
+                await self._send(event.response())
+
+    async def send_all(self, data: bytes) -> None:
+        """Send one message."""
+        if self._ended:
+            raise trio.BrokenResourceError("the WebSocket is closed")
+        message: TextMessage | BytesMessage = BytesMessage(data)
+        if self._text:
+            with suppress(UnicodeDecodeError):  # a body that is no text goes out as bytes
+                message = TextMessage(data.decode())
+        await self._send(message)
+
+    async def send_eof(self) -> None:
+        """Close the WebSocket from this side."""
+        await self._close(CloseReason.NORMAL_CLOSURE, None)
+
+    async def _close(self, code: CloseReason, reason: str | None) -> None:
+        if self.open:
+            await self._send(CloseConnection(code, reason))
+
+    async def _send(self, event: Event) -> None:
+        # The reader answers pings while the writer sends messages.
+        async with self._sending:
+            await self._stream.send_all(self._websocket.send(event))

@@ -1,0 +1,1 @@
+"""The XMPP front end: a component (XEP-0114) of the site's own XMPP server. See README.md."""

@@ -1,0 +1,325 @@
+"""One full JID at work: its session with the broker, what it holds, and what is sent to it.
+
+    run        the session's events to stanzas; a server that does not read makes it wait
+    request    a call of the session whose answer comes back to a function, in the session's order
+
+How a delivery ends depends on how it was sent and on what the node is:
+
+                    queue                                  every subscriber
+    plain           retracted by the client                the server has read the notification
+    acknowledged    retracted by the client                the client has answered
+    assured         received when the client says so,      received likewise,
+                    retracted by the client                committed once <deliver/> is answered
+"""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from xml.etree.ElementTree import Element, SubElement
+
+import msgspec
+import trio
+
+from daemon.frontend import Answer, Delivered, Detached, Ending, Session, Withdrawn
+from plugins.xmpp import notifications
+from plugins.xmpp.component import StanzaTooLargeError
+from plugins.xmpp.namespaces import PUBSUB_EVENT
+from plugins.xmpp.payload import item_id
+from plugins.xmpp.queueing import Holding
+from plugins.xmpp.registry import NodeSubscription
+from plugins.xmpp.serializer import UnsendableError
+from plugins.xmpp.transfers import Transfer, carrier, deliver
+from routing.errors import Refusal
+
+if TYPE_CHECKING:
+    from plugins.xmpp.service import Service
+
+Done = Callable[[Answer], Awaitable[None]]
+
+
+class Held(msgspec.Struct):
+    """A delivery that is with the client.
+
+    Attributes:
+        msg_id: its Smuid, by which an assured message is known.
+    """
+
+    number: int
+    item: str
+    msg_id: str
+    subscription: NodeSubscription
+
+
+class Client:
+    """See the module."""
+
+    def __init__(self, service: "Service", jid: str, session: Session) -> None:
+        self.jid = jid
+        self.session = session
+        self.held: dict[int, Held] = {}
+        self.unanswered = 0
+        self.tasks = 0
+        self.assured_known = False
+        """Whether what was held for the JID before this session has been read."""
+        self.used_at = trio.current_time()
+        self._service = service
+        self._waiting: dict[int, Done] = {}
+        self._next_request = 1
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing would be lost with the session."""
+        attached = any(each.attached for each in self._service.registry.of(self.jid))
+        return not (self.held or self.unanswered or self.tasks or attached)
+
+    async def run(self) -> None:
+        """Until the session ends."""
+        try:
+            while events := await self.session.events():
+                for event in events:
+                    if isinstance(event, Delivered):
+                        await self._delivered(event)
+                    elif isinstance(event, Answer):
+                        await self._answered(event)
+                    elif isinstance(event, Withdrawn):
+                        await self._withdrawn(event)
+                    elif isinstance(event, Detached):
+                        await self._detached(event)
+                    elif isinstance(event, Ending):
+                        return
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """End the session; what is held goes on to others, or waits for the JID to come back."""
+        self.session.close()
+        self._service.forget_client(self)
+        for held in list(self.held.values()):
+            self._let_go(held)
+        waiting, self._waiting = self._waiting, {}
+        for done in waiting.values():
+            gone = Answer(request=None, error=Refusal(Refusal.NOT_AVAILABLE, "the session has ended"))
+            self._service.start(partial(done, gone))
+
+    # -- requests ---------------------------------------------------------------------------------
+
+    def request(self, call: Callable[..., None], *args: Any, done: Done) -> None:
+        """Call the session; `done` is awaited with the answer. Raises Refusal: `done` is not called then."""
+        if self.unanswered >= self._service.site.limits.unanswered_per_session_max:
+            raise Refusal(Refusal.TOO_MANY, "too many unanswered requests")
+        number = self._next_request
+        call(*args, request=number)
+        self._next_request = number + 1
+        self._waiting[number] = done
+        self.unanswered += 1
+
+    async def ask(self, call: Callable[..., None], *args: Any) -> Answer:
+        """Call the session and wait for the answer. Raises Refusal, also where that is the answer."""
+        answered = trio.Event()
+        answers: list[Answer] = []
+
+        async def done(answer: Answer) -> None:
+            answers.append(answer)
+            answered.set()
+            await trio.lowlevel.checkpoint()
+
+        self.request(call, *args, done=done)
+        await answered.wait()
+        if answers[0].error is not None:
+            raise answers[0].error
+        return answers[0]
+
+    async def _answered(self, answer: Answer) -> None:
+        done = self._waiting.pop(answer.request, None)
+        if done is not None:
+            self.unanswered -= 1
+            await done(answer)
+
+    # -- to the client ----------------------------------------------------------------------------
+
+    async def _delivered(self, delivered: Delivered) -> None:
+        service, number = self._service, delivered.number
+        subscription = service.registry.find(self.jid, delivered.topic)
+        if subscription is None or subscription.name != delivered.subscription:
+            if delivered.acknowledge:
+                self.session.give_back([number], "unsubscribed")
+            return
+        message = delivered.stored.message
+        held = Held(number, item_id(message), message.smuid, subscription)
+        if delivered.acknowledge:
+            self.held[number] = held
+            if subscription.is_queue:
+                service.assignments.assigned(delivered.topic, held.item, Holding(self.jid, number))
+        try:
+            if delivered.received and subscription.level == "assured":
+                # it has the message since before; a second copy would be a second delivery
+                await self._deliver(held)
+                return
+            stanza = notifications.published(service.name, self.jid, delivered, queue=subscription.is_queue)
+            if subscription.level == "plain" or not delivered.acknowledge:
+                settled = partial(self._settled, number) if delivered.acknowledge else None
+                await service.component.send(stanza, settled=settled)
+            else:
+                await self._carry(held, stanza)
+        except (UnsendableError, StanzaTooLargeError) as error:
+            if delivered.acknowledge:
+                self._let_go(held)
+                self.session.give_back([number], str(error))
+
+    async def _carry(self, held: Held, message: Element) -> None:
+        service = self._service
+        level = held.subscription.level
+        assert level != "plain"
+        id = service.next_id("q")
+        stanza = carrier(service.name, self.jid, id, level, message, held.msg_id)
+        transfer = Transfer(id, self.jid, held.number, level, stanza, 0.0)
+        await service.begin_transfer(transfer)
+
+    async def _deliver(self, held: Held) -> None:
+        service = self._service
+        id = service.next_id("q")
+        stanza = deliver(service.name, self.jid, id, held.msg_id)
+        await service.begin_transfer(Transfer(id, self.jid, held.number, "deliver", stanza, 0.0))
+
+    def _settled(self, number: int, read: bool) -> None:
+        """The server has read a plain notification, or the stream broke before that was known."""
+        held = self.held.get(number)
+        if held is None:
+            return
+        if not read:
+            self._let_go(held)
+            self._call(self.session.give_back, [number], "the stream to the XMPP server broke")
+        elif not held.subscription.is_queue:
+            self._let_go(held)
+            self._call(self.session.commit, [number])
+
+    def _call(self, call: Callable[..., None], *args: Any) -> None:
+        try:
+            call(*args)
+        except Refusal:
+            # the session has just ended, and with it what this was about
+            return
+
+    async def transferred(self, transfer: Transfer) -> None:
+        """The client has answered a request of urn:xmpp:qos."""
+        held = self.held.get(transfer.number)
+        if held is None:
+            return
+        if transfer.phase == "assured":
+            self.request(self.session.received, [held.number], done=partial(self._received, held))
+        elif not held.subscription.is_queue:
+            self._let_go(held)
+            self.session.commit([held.number])
+
+    async def _received(self, held: Held, answer: Answer) -> None:
+        """On disk: from now on nobody else gets it, so the client may begin."""
+        if answer.error is None and held.number in self.held:
+            await self._deliver(held)
+
+    # -- the end of a delivery --------------------------------------------------------------------
+
+    def _let_go(self, held: Held, *, finished: bool = False) -> None:
+        service = self._service
+        if self.held.pop(held.number, None) is None:
+            return
+        service.transfers.forget(self.jid, held.number)
+        if held.subscription.is_queue:
+            change = service.assignments.finished if finished else service.assignments.unlocked
+            change(held.subscription.node, held.item, Holding(self.jid, held.number))
+
+    def retract(self, numbers: list[int], done: Done) -> None:
+        """The client is done with items of a queue. Raises Refusal."""
+        self.request(self.session.commit, numbers, done=partial(self._finished, numbers, done))
+
+    async def _finished(self, numbers: list[int], done: Done, answer: Answer) -> None:
+        for number in numbers:
+            if (held := self.held.get(number)) is not None:
+                self._let_go(held, finished=answer.error is None)
+                self._leave_if_free(held.subscription)
+        await done(answer)
+
+    def unlock(self, numbers: list[int], done: Done) -> None:
+        """The client cannot work on items. Raises Refusal."""
+        held = [self.held[number] for number in numbers]
+        self.request(self.session.give_back, numbers, "unlocked", done=partial(self._unlocked, held, done))
+        for each in held:
+            # at once: the next delivery of it may come before the answer
+            self._let_go(each)
+
+    async def _unlocked(self, held: list[Held], done: Done, answer: Answer) -> None:
+        for each in held:
+            self._leave_if_free(each.subscription)
+        await done(answer)
+
+    def give_back(self, number: int, reason: str) -> None:
+        """The client cannot be given this item."""
+        if (held := self.held.get(number)) is not None:
+            self._let_go(held)
+            self._call(self.session.give_back, [number], reason)
+
+    def _leave_if_free(self, subscription: NodeSubscription) -> None:
+        if subscription.leaving and not self.holds(subscription):
+            self._service.registry.remove(self.jid, subscription.node)
+            self._call(self.session.unsubscribe, subscription.node, subscription.name)
+
+    def holds(self, subscription: NodeSubscription) -> bool:
+        """Whether any item of the subscription is with the client."""
+        return any(held.subscription is subscription for held in self.held.values())
+
+    def release(self, subscription: NodeSubscription) -> None:
+        """What the subscription had is its own no longer; the broker knows already, or is about to."""
+        for held in [each for each in self.held.values() if each.subscription is subscription]:
+            self._let_go(held)
+
+    async def _withdrawn(self, withdrawn: Withdrawn) -> None:
+        held = self.held.get(withdrawn.number)
+        if held is None:
+            return
+        lives_on = withdrawn.reason == "lock-timeout"
+        self._let_go(held, finished=not lives_on)
+        self._leave_if_free(held.subscription)
+        if held.subscription.is_queue:
+            make = notifications.unlocked if lives_on else notifications.retracted
+            await self.notify(make(held.subscription.node, held.item))
+
+    async def _detached(self, detached: Detached) -> None:
+        subscription = self._service.registry.find(self.jid, detached.topic)
+        if subscription is None or subscription.name != detached.name:
+            return
+        self.release(subscription)
+        if detached.reason == "replaced":
+            subscription.attached = False
+            return
+        self._service.registry.remove(self.jid, detached.topic)
+        event = Element(f"{{{PUBSUB_EVENT}}}event")
+        attributes = {"node": detached.topic, "jid": self.jid, "subscription": "none"}
+        SubElement(event, f"{{{PUBSUB_EVENT}}}subscription", attributes)
+        await self.notify(event)
+
+    async def notify(self, event: Element) -> None:
+        """Send an `<event/>` that nobody answers."""
+        stanza = notifications.message(self._service.name, self.jid, self._service.next_id("e"))
+        stanza.append(event)
+        await self._service.component.send(stanza)
+
+    # -- coming and going -------------------------------------------------------------------------
+
+    def gone(self) -> None:
+        """The JID is not there any more. Source: XEP-0254 4."""
+        for subscription in self._service.registry.of(self.jid):
+            if not subscription.attached:
+                continue
+            self.release(subscription)
+            if subscription.outlives_absence and not subscription.leaving:
+                subscription.attached = False
+                self._call(self.session.detach, subscription.node, subscription.name)
+            else:
+                self._service.registry.remove(self.jid, subscription.node)
+                self._call(self.session.unsubscribe, subscription.node, subscription.name)
+
+    def back(self) -> None:
+        """The JID is there: what waits for it can be sent."""
+        for subscription in self._service.registry.of(self.jid):
+            if not subscription.attached:
+                subscription.attached = True
+                self._call(self.session.subscribe, subscription.node, subscription.options)

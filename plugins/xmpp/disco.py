@@ -1,0 +1,125 @@
+"""What the service is, which nodes there are, and what is known of one. Source: XEP-0030, XEP-0060 5."""
+
+from typing import TYPE_CHECKING, Final
+from xml.etree.ElementTree import Element
+
+from slixmpp.jid import JID
+from slixmpp.plugins.xep_0030.stanza.info import DiscoInfo
+from slixmpp.plugins.xep_0030.stanza.items import DiscoItems
+
+from plugins.xmpp.forms import META_DATA, result_form
+from plugins.xmpp.identities import local_of
+from plugins.xmpp.items import Page, page_end
+from plugins.xmpp.namespaces import (
+    DELAY,
+    DISCO_INFO,
+    DISCO_ITEMS,
+    PING,
+    PUBSUB,
+    QOS,
+    QUEUEING,
+    RESULT_SET,
+    SMQP,
+)
+from plugins.xmpp.node_settings import NodeSettings
+from plugins.xmpp.payload import item_id
+from plugins.xmpp.serializer import is_sendable
+from plugins.xmpp.stanzas import StanzaError, result
+from routing.names import check_topic
+
+if TYPE_CHECKING:
+    from plugins.xmpp.service import Service
+
+PUBSUB_FEATURES: Final = (
+    "auto-create",
+    "config-node",
+    "create-and-configure",
+    "create-nodes",
+    "delete-items",
+    "delete-nodes",
+    "item-ids",
+    "meta-data",
+    "persistent-items",
+    "publish",
+    "publish-options",
+    "purge-nodes",
+    "retract-items",
+    "retrieve-affiliations",
+    "retrieve-default",
+    "retrieve-default-sub",
+    "retrieve-items",
+    "retrieve-subscriptions",
+    "rsm",
+    "subscribe",
+    "subscription-options",
+)
+FEATURES: Final = (
+    DISCO_INFO,
+    DISCO_ITEMS,
+    PUBSUB,
+    *(f"{PUBSUB}#{name}" for name in PUBSUB_FEATURES),
+    QUEUEING,
+    QOS,
+    SMQP,
+    DELAY,
+    PING,
+    RESULT_SET,
+)
+
+
+async def info(service: "Service", iq: Element, query: Element) -> None:
+    """disco#info of the service, or of a node."""
+    node = query.get("node") or local_of(iq.get("to", ""))
+    answer = DiscoInfo()
+    if not node:
+        answer.add_identity("pubsub", "service", name=service.site.server_ident)
+        for feature in FEATURES:
+            answer.add_feature(feature)
+        await service.answer(result(iq, answer.xml))
+        return
+    client = service.client(iq.get("from", ""))
+    topic = client.session.topic(check_topic(node))
+    if topic is None:
+        raise StanzaError("item-not-found", "cancel", f"no node {node}")
+    settings = NodeSettings.of(topic)
+    answer["node"] = node
+    answer.add_identity("pubsub", "leaf")
+    features = (DISCO_INFO, DISCO_ITEMS, PUBSUB, QOS, *((QUEUEING,) if settings.is_queue else ()))
+    for feature in features:
+        answer.add_feature(feature)
+    known = {
+        **settings.values(),
+        "pubsub#num_subscribers": str(topic.subscriptions),
+        f"{{{SMQP}}}items": str(topic.messages),
+        f"{{{SMQP}}}bytes": str(topic.bytes),
+    }
+    answer.xml.append(result_form(META_DATA, known))
+    await service.answer(result(iq, answer.xml))
+
+
+async def things(service: "Service", iq: Element, query: Element) -> None:
+    """disco#items: the nodes that the asker has rights on, or the items of one node."""
+    client = service.client(iq.get("from", ""))
+    answer = DiscoItems()
+    node = query.get("node")
+    page = Page.read(query)
+    if node:
+        answer["node"] = node
+        if client.session.topic(check_topic(node)) is None:
+            raise StanzaError("item-not-found", "cancel", f"no node {node}")
+        held = [each for each in await client.session.browse(node, 0, page.max) if not each.locked]
+        for name in dict.fromkeys(item_id(each.stored.message) for each in held):
+            if is_sendable(name):
+                # slixmpp takes items of one node for one item
+                attributes = {"jid": service.name, "name": name}
+                answer.xml.append(Element(f"{{{DISCO_ITEMS}}}item", attributes))
+        await service.answer(result(iq, answer.xml))
+        return
+    topics = client.session.topics(page.after, page.max) if page.max else []
+    for topic in topics:
+        if is_sendable(topic.name):
+            answer.add_item(JID(service.name), node=topic.name)
+    names = [topic.name for topic in topics]
+    if names:
+        answer.xml.append(page_end(names[0], names[-1], service.site.topic_count))
+    await service.answer(result(iq, answer.xml))

@@ -1,0 +1,66 @@
+"""Who a JID is at this site: its account by the configured rules, its channel from the JID itself.
+
+The XMPP server vouches for `from`, so no password is asked. A JID to which no rule applies has no account
+and may do nothing. One full JID is one login, and its channel is derived from the JID alone, so that it
+is the same after every restart: a few readable characters, then enough of a hash to tell all JIDs apart.
+"""
+
+import hashlib
+import re
+from functools import lru_cache
+from typing import Final
+
+from plugins.xmpp.settings import JidRule
+from routing.errors import Refusal
+from routing.names import account_name
+
+_NOT_IN_CHANNELS: Final = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+def bare_of(jid: str) -> str:
+    """The JID without its resource."""
+    return jid.partition("/")[0]
+
+
+def local_of(jid: str) -> str:
+    """The part before the @; "" for none."""
+    bare = bare_of(jid)
+    return bare.partition("@")[0] if "@" in bare else ""
+
+
+@lru_cache(maxsize=16_384)
+def channel_of(jid: str) -> str:
+    """The channel of a full JID: 64 characters at most.
+
+    >>> channel_of("workerbee237@shakespeare.lit/foo")
+    'workerbee237-foo.bdf35abb9ccc0e9bf1f4bf61'
+    """
+    readable = _NOT_IN_CHANNELS.sub("_", f"{local_of(jid) or bare_of(jid)}-{jid.partition('/')[2]}")[:36]
+    return f"{readable.strip('-')}.{hashlib.sha256(jid.encode()).hexdigest()[:24]}"
+
+
+class AccountRules:
+    """The rules, in order."""
+
+    def __init__(self, rules: tuple[JidRule, ...]) -> None:
+        self._rules = [(re.compile(_expression(rule), re.IGNORECASE), rule.account) for rule in rules]
+        self.account_of = lru_cache(maxsize=16_384)(self._account_of)
+
+    def _account_of(self, bare_jid: str) -> str | None:
+        """The account of a bare JID, or None. A name that cannot be an account's is none either."""
+        for pattern, account in self._rules:
+            if pattern.fullmatch(bare_jid):
+                name = account.replace("{local}", local_of(bare_jid))
+                try:
+                    return account_name(name)
+                except Refusal:
+                    return None
+        return None
+
+
+def _expression(rule: JidRule) -> str:
+    if rule.jid:
+        return re.escape(rule.jid)
+    if rule.domain:
+        return rf"(?:[^@]*@)?{re.escape(rule.domain)}"
+    return "[^@]*".join(re.escape(part) for part in rule.pattern.split("*"))

@@ -1,0 +1,166 @@
+"""A node's configuration: the topic's own settings, as fields of XEP-0060's form.
+
+    {urn:smqp:xmpp:0}queueing   whether items go to one subscriber each (XEP-0254); on by default
+    {urn:smqp:xmpp:0}delivery   ONE, ALL, or MESSAGE where each message says
+    pubsub#item_expire          seconds; `max` for items that stay until they are retracted
+    pubsub#persist_items        whether items are kept for those who subscribe later
+
+What may be done with a node is the accounts' rights, which the site's operator sets: the access model is
+always `whitelist`. The names in braces are those of fields that nobody has registered (XEP-0068).
+"""
+
+from typing import Final, Literal
+from xml.etree.ElementTree import Element
+
+import msgspec
+
+from daemon.frontend import TopicInfo
+from plugins.xmpp.forms import NODE_CONFIG, Field, boolean, form
+from plugins.xmpp.namespaces import SMQP
+from plugins.xmpp.stanzas import StanzaError
+from routing.errors import Refusal
+from routing.headers import read_seconds, write_seconds
+from routing.message import INFINITE, DeliveryMode
+
+QUEUEING_FIELD: Final = f"{{{SMQP}}}queueing"
+DELIVERY_FIELD: Final = f"{{{SMQP}}}delivery"
+EXPIRE_FIELD: Final = "pubsub#item_expire"
+PERSIST_FIELD: Final = "pubsub#persist_items"
+
+_FIXED: Final = {
+    "pubsub#access_model": "whitelist",
+    "pubsub#publish_model": "publishers",
+    "pubsub#deliver_notifications": "1",
+    "pubsub#deliver_payloads": "1",
+    "pubsub#node_type": "leaf",
+    "pubsub#max_items": "max",
+}
+
+Delivery = Literal["ONE", "ALL", "MESSAGE"]
+
+
+class NodeSettings(msgspec.Struct, frozen=True):
+    """What is set for a node.
+
+    Attributes:
+        delivery: MESSAGE is a topic without a mode of its own; XMPP clients queue on it by default.
+        timeout_s: None for none; `INFINITE` for items that stay.
+    """
+
+    delivery: Delivery = "ONE"
+    timeout_s: float | None = None
+
+    @classmethod
+    def of(cls, topic: TopicInfo | None) -> "NodeSettings":
+        """What holds for a topic; the defaults for one that nobody knows."""
+        if topic is None:
+            return cls()
+        return cls(topic.delivery or "MESSAGE", topic.timeout_s)
+
+    @property
+    def is_queue(self) -> bool:
+        """Whether a subscriber has to say how many items it takes at a time."""
+        return self.delivery != "ALL" and self.timeout_s != INFINITE
+
+    @property
+    def mode(self) -> DeliveryMode | None:
+        """For the topic."""
+        return None if self.delivery == "MESSAGE" else self.delivery
+
+    def values(self) -> dict[str, str]:
+        """The form's fields."""
+        expire = "" if self.timeout_s is None else write_seconds(self.timeout_s)
+        return {
+            QUEUEING_FIELD: "1" if self.is_queue else "0",
+            DELIVERY_FIELD: self.delivery,
+            PERSIST_FIELD: "0" if self.timeout_s is None else "1",
+            EXPIRE_FIELD: "max" if self.timeout_s == INFINITE else expire,
+            **_FIXED,
+        }
+
+    def changed(self, values: dict[str, str]) -> "NodeSettings":
+        """With what a filled-in form says. Raises StanzaError."""
+        holds = self.values()
+        for field, value in values.items():
+            if field not in holds:
+                raise StanzaError("not-acceptable", "modify", f"{field[:100]} is not a field of a node")
+            if field in _FIXED and not _same(value, _FIXED[field]):
+                raise StanzaError("not-acceptable", "modify", f"{field} can only be {_FIXED[field]}")
+        delivery = self._delivery(values)
+        return NodeSettings(delivery, self._timeout_s(values, delivery))
+
+    def _delivery(self, values: dict[str, str]) -> Delivery:
+        delivery = self.delivery
+        if queueing := values.get(QUEUEING_FIELD, ""):
+            wanted = _boolean(QUEUEING_FIELD, queueing)
+            if wanted is not self.is_queue:
+                delivery = "ONE" if wanted else "ALL"
+        stated = values.get(DELIVERY_FIELD, "")
+        if stated in ("ONE", "ALL", "MESSAGE"):
+            if stated != self.delivery and delivery not in (self.delivery, stated):
+                raise StanzaError("not-acceptable", "modify", "delivery and queueing contradict each other")
+            return delivery if stated == self.delivery else stated  # type: ignore[return-value]  # the three
+        if stated:
+            raise StanzaError("not-acceptable", "modify", f"{DELIVERY_FIELD} is ONE, ALL or MESSAGE")
+        return delivery
+
+    def _timeout_s(self, values: dict[str, str], delivery: Delivery) -> float | None:
+        timeout_s = self.timeout_s
+        if (expire := values.get(EXPIRE_FIELD)) is not None:
+            timeout_s = _seconds(expire)
+        persist = values.get(PERSIST_FIELD, "")
+        if persist and not _boolean(PERSIST_FIELD, persist):
+            timeout_s = None
+        elif persist and timeout_s is None:
+            timeout_s = INFINITE
+        # what waits in a queue stays until it is done anyway
+        return None if timeout_s == INFINITE and delivery == "ONE" else timeout_s
+
+    def form(self) -> Element:
+        """To be filled in by an owner."""
+        holds = self.values()
+        labels = {
+            DELIVERY_FIELD: "Who gets an item",
+            EXPIRE_FIELD: "Seconds that an item is kept, or max",
+            PERSIST_FIELD: "Keep items for those who subscribe later",
+            QUEUEING_FIELD: "Each item goes to one subscriber, which deletes it when done",
+        }
+        modes = {"ONE": "one subscriber", "ALL": "all", "MESSAGE": "as each says"}
+        options = {
+            DELIVERY_FIELD: modes,
+            "pubsub#access_model": {"whitelist": "those with rights"},
+            "pubsub#publish_model": {"publishers": "those with rights"},
+            "pubsub#node_type": {"leaf": "leaf"},
+        }
+        fields = []
+        for var, value in holds.items():
+            kind = "boolean" if value in ("0", "1") and var != EXPIRE_FIELD else "text-single"
+            if var in options:
+                kind = "list-single"
+            fields.append(Field(var, kind, labels.get(var, ""), value, options.get(var)))
+        return form(NODE_CONFIG, fields)
+
+
+def _boolean(field: str, value: str) -> bool:
+    read = boolean(value)
+    if read is None:
+        raise StanzaError("not-acceptable", "modify", f"{field} is 0 or 1")
+    return read
+
+
+def _same(value: str, fixed: str) -> bool:
+    return value == fixed or (fixed == "1" and boolean(value) is True)
+
+
+def _seconds(value: str) -> float | None:
+    if not value:
+        return None
+    if value == "max":
+        return INFINITE
+    try:
+        seconds = read_seconds(value)
+    except Refusal:
+        raise StanzaError("not-acceptable", "modify", f"{EXPIRE_FIELD} is seconds or max") from None
+    if seconds <= 0:
+        raise StanzaError("not-acceptable", "modify", f"{EXPIRE_FIELD} is more than 0")
+    return seconds

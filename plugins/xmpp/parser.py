@@ -1,0 +1,162 @@
+"""Cuts the bytes of an XML stream into its header, the stanzas under it, and its end.
+
+What XMPP forbids ends the stream: a document type (and with it every entity but the five), comments,
+processing instructions. So do the limits on depth, on attributes and on the bytes of one stanza, which
+hold while a stanza is still incomplete: an attribute without end costs no more memory than one stanza.
+
+Source: RFC 6120 4.9.3 and 11.1.
+"""
+
+from typing import Final
+from xml.etree.ElementTree import Element, TreeBuilder
+from xml.parsers import expat
+
+import msgspec
+
+FEED_BYTES: Final = 65_536
+"""Given to the parser at a time, so that a limit is looked at this often."""
+
+
+class ParserLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """The bounds of one stanza.
+
+    Attributes:
+        stanza_bytes_max: from its `<` to its last `>`.
+        depth_max: of nested elements, the stanza itself being the first. XEPs come near 10.
+        attributes_max: of one element.
+    """
+
+    stanza_bytes_max: int = 2**20
+    depth_max: int = 64
+    attributes_max: int = 64
+
+
+class StreamBroken(Exception):
+    """The stream cannot go on; `condition` is the stream error of RFC 6120 4.9.3 that says why."""
+
+    def __init__(self, condition: str, text: str) -> None:
+        super().__init__(text)
+        self.condition = condition
+        self.text = text
+
+
+class StreamHeader(msgspec.Struct):
+    """`<stream:stream>` has been opened."""
+
+    tag: str
+    attributes: dict[str, str]
+
+
+class StreamEnd(msgspec.Struct):
+    """`</stream:stream>`."""
+
+
+ParsedEvent = StreamHeader | Element | StreamEnd
+
+
+class StreamParser:
+    """One stream from its first byte to its last."""
+
+    def __init__(self, limits: ParserLimits) -> None:
+        self._limits = limits
+        self._events: list[ParsedEvent] = []
+        self._depth = 0
+        self._builder = TreeBuilder()
+        self._fed = 0
+        self._stanza_from = 0
+        self._ended = False
+        self._names: dict[str, str] = {}
+        parser = self._parser = expat.ParserCreate(namespace_separator=" ")
+        parser.buffer_text = True
+        if hasattr(parser, "SetReparseDeferralEnabled"):
+            # else a stanza could wait in the parser for bytes that come much later
+            parser.SetReparseDeferralEnabled(False)
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
+        parser.CharacterDataHandler = self._text
+        parser.StartDoctypeDeclHandler = self._doctype
+        parser.EntityDeclHandler = self._doctype
+        parser.ProcessingInstructionHandler = self._instruction
+        parser.CommentHandler = self._comment
+
+    def feed(self, data: bytes | bytearray) -> list[ParsedEvent]:
+        """The next bytes to what they complete. Raises StreamBroken; then nothing more may be fed."""
+        for start in range(0, len(data), FEED_BYTES):
+            chunk = data[start : start + FEED_BYTES]
+            try:
+                self._parser.Parse(chunk, False)
+            except expat.ExpatError as error:
+                raise StreamBroken("not-well-formed", expat.ErrorString(error.code)) from None
+            self._fed += len(chunk)
+            if self._fed - self._stanza_from > self._limits.stanza_bytes_max:
+                raise self._too_large()
+        events, self._events = self._events, []
+        return events
+
+    def _too_large(self) -> StreamBroken:
+        return StreamBroken("policy-violation", f"a stanza of over {self._limits.stanza_bytes_max} bytes")
+
+    def _name(self, expat_name: str) -> str:
+        name = self._names.get(expat_name)
+        if name is None:
+            namespace, space, local = expat_name.rpartition(" ")
+            name = f"{{{namespace}}}{local}" if space else local
+            if len(self._names) < 1000 and len(expat_name) < 200:
+                self._names[expat_name] = name
+        return name
+
+    def _start(self, expat_name: str, attributes: dict[str, str]) -> None:
+        limits = self._limits
+        if len(attributes) > limits.attributes_max:
+            raise StreamBroken("policy-violation", f"an element with over {limits.attributes_max} attributes")
+        if self._depth > limits.depth_max:
+            raise StreamBroken("policy-violation", f"elements nested over {limits.depth_max} deep")
+        named = {self._name(key): value for key, value in attributes.items()}
+        tag = self._name(expat_name)
+        if self._depth == 0:
+            self._events.append(StreamHeader(tag, named))
+            self._stanza_from = self._parser.CurrentByteIndex
+        else:
+            if self._depth == 1:
+                self._stanza_from = self._parser.CurrentByteIndex
+                self._builder = TreeBuilder()
+            self._builder.start(tag, named)
+        self._depth += 1
+
+    def _end(self, expat_name: str) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            self._events.append(StreamEnd())
+            return
+        self._builder.end(self._name(expat_name))
+        if self._depth == 1:
+            if self._parser.CurrentByteIndex - self._stanza_from > self._limits.stanza_bytes_max:
+                raise self._too_large()
+            self._events.append(self._builder.close())
+            self._stanza_from = self._parser.CurrentByteIndex
+
+    def _text(self, text: str) -> None:
+        if self._depth > 1:
+            self._builder.data(text)
+        elif text.strip():
+            raise StreamBroken("bad-format", "text between stanzas")
+        else:
+            self._stanza_from = self._parser.CurrentByteIndex
+
+    def _doctype(self, *_: object) -> None:
+        raise StreamBroken("restricted-xml", "a document type")
+
+    def _instruction(self, *_: object) -> None:
+        raise StreamBroken("restricted-xml", "a processing instruction")
+
+    def _comment(self, _: str) -> None:
+        raise StreamBroken("restricted-xml", "a comment")
+
+
+def parse_fragment(data: bytes, limits: ParserLimits) -> Element:
+    """One element and nothing else, from a document of its own. Raises StreamBroken."""
+    parser = StreamParser(limits)
+    events = parser.feed(b"<_>" + data + b"</_>")
+    if len(events) != 3 or not isinstance(events[1], Element):
+        raise StreamBroken("bad-format", "not one element")
+    return events[1]

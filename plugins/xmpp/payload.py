@@ -1,0 +1,170 @@
+"""Items to messages and back.
+
+    <item id='...'>
+      <entry xmlns='...'>...</entry>                        the content, where it is one XML element
+      <headers xmlns='urn:smqp:xmpp:0' deliveries='2'>      SMQP's headers, where there are any
+        <header name='Priority'>5</header>
+      </headers>
+      <delay xmlns='urn:xmpp:delay' stamp='...'/>           Created
+    </item>
+
+Other content is `<data type='text/plain'>base64</data>`; a message of several sections, or with headers in
+its section, is a `<section type='...'>` for each, with its headers and one `<data>`. Content is sent as XML
+only where the bytes that come of it are the very bytes that were published, so it arrives unchanged
+through every front end. The item's id travels as the header Item-Id; a message without one has its Smuid.
+"""
+
+import base64
+import binascii
+from typing import Final
+from xml.etree.ElementTree import Element, SubElement
+
+from plugins.xmpp.namespaces import DELAY, SMQP
+from plugins.xmpp.parser import ParserLimits, StreamBroken, parse_fragment
+from plugins.xmpp.serializer import serialize
+from routing.errors import HeaderRefusal, Refusal
+from routing.headers import check_writable, is_header_name, parse_headers, write_headers
+from routing.message import Message, Section
+
+ITEM_ID: Final = "Item-Id"
+ITEM_ID_CHARACTERS_MAX: Final = 255
+XML_TYPE: Final = "application/xml"
+FRAGMENT_LIMITS: Final = ParserLimits(stanza_bytes_max=2**20, depth_max=40, attributes_max=64)
+"""For content to be sent as XML; what is beyond them is sent as bytes."""
+
+_HEADERS: Final = f"{{{SMQP}}}headers"
+_HEADER: Final = f"{{{SMQP}}}header"
+_DATA: Final = f"{{{SMQP}}}data"
+_SECTION: Final = f"{{{SMQP}}}section"
+_DELAY: Final = f"{{{DELAY}}}delay"
+
+
+class Item:
+    """What an `<item>` says."""
+
+    __slots__ = ("id", "message")
+
+    def __init__(self, id: str, message: Message) -> None:
+        self.id = id
+        self.message = message
+
+
+def read_item(item: Element) -> Item:
+    """An item to the message that it publishes; its id is "" where it has none. Raises Refusal."""
+    headers: list[tuple[str, str]] = []
+    sections: list[Section] = []
+    created = ""
+    for child in item:
+        if child.tag == _HEADERS:
+            headers += _read_headers(child)
+        elif child.tag == _DELAY:
+            created = child.get("stamp", "")
+        elif child.tag == _DATA:
+            sections.append(Section(_content_type(child), _bytes(child)))
+        elif child.tag == _SECTION:
+            sections.append(_read_section(child))
+        else:
+            child.tail = None
+            sections.append(Section(XML_TYPE, serialize(child, "").encode()))
+    if created:
+        headers.append(("Created", created))
+    id = item.get("id", "")
+    if id:
+        if len(id) > ITEM_ID_CHARACTERS_MAX:
+            raise HeaderRefusal(ITEM_ID, id, f"at most {ITEM_ID_CHARACTERS_MAX} characters")
+        headers.append((ITEM_ID, id))
+    for name, value in headers:
+        if not is_header_name(name):
+            raise HeaderRefusal(name, value, "named with 1 to 128 visible ASCII characters and no colon")
+    check_writable(f"{name}: {value}" for name, value in headers)
+    return Item(id, Message(sections=tuple(sections), **parse_headers(headers)))
+
+
+def _read_headers(element: Element) -> list[tuple[str, str]]:
+    return [
+        (child.get("name", ""), child.text or "")
+        for child in element
+        if child.tag == _HEADER and child.get("name", "").lower() != ITEM_ID.lower()
+    ]
+
+
+def _content_type(element: Element) -> str:
+    return element.get("type") or "application/octet-stream"
+
+
+def _bytes(element: Element) -> bytes:
+    try:
+        return base64.b64decode("".join((element.text or "").split()), validate=True)
+    except binascii.Error:
+        raise Refusal(Refusal.BAD_HEADER, "<data/> holds something else than base64") from None
+
+
+def _read_section(element: Element) -> Section:
+    body = b""
+    for child in element:
+        if child.tag == _DATA:
+            body = _bytes(child)
+    return Section(_content_type(element), body, tuple(_read_headers(element)))
+
+
+def item_id(message: Message) -> str:
+    """The id under which the message is an item."""
+    for name, value in message.others:
+        if name == ITEM_ID:
+            return value
+    return message.smuid
+
+
+def write_item(message: Message, namespace: str, *, deliveries: int = 1, created: bool = False) -> Element:
+    """The message as an `<item>` of `namespace`; with Created in it only where that is asked for."""
+    item = Element(f"{{{namespace}}}item", {"id": item_id(message)})
+    item.extend(_content(message.sections))
+    lines = [line for line in write_headers(message) if not line.startswith((ITEM_ID + ": ", "Created: "))]
+    if lines or deliveries > 1:
+        headers = SubElement(item, _HEADERS)
+        if deliveries > 1:
+            headers.set("deliveries", str(deliveries))
+        for line in lines:
+            name, _, value = line.partition(": ")
+            SubElement(headers, _HEADER, {"name": name}).text = value
+    if created and message.created:
+        item.append(delay(message))
+    return item
+
+
+def delay(message: Message) -> Element:
+    """Created, as XEP-0203 says it."""
+    return Element(_DELAY, {"stamp": message.created})
+
+
+def _content(sections: tuple[Section, ...]) -> list[Element]:
+    if len(sections) == 1 and not sections[0].headers:
+        [section] = sections
+        if section.content_type == XML_TYPE and (xml := _as_xml(section.body)) is not None:
+            return [xml]
+        return [_data(section)]
+    out = []
+    for section in sections:
+        element = Element(_SECTION, {"type": section.content_type})
+        for name, value in section.headers:
+            SubElement(element, _HEADER, {"name": name}).text = value
+        SubElement(element, _DATA).text = base64.b64encode(section.body).decode()
+        out.append(element)
+    return out
+
+
+def _data(section: Section) -> Element:
+    element = Element(_DATA, {"type": section.content_type})
+    element.text = base64.b64encode(section.body).decode()
+    return element
+
+
+def _as_xml(body: bytes) -> Element | None:
+    """The body as an element from which exactly these bytes are written again, else None."""
+    try:
+        element = parse_fragment(body, FRAGMENT_LIMITS)
+        same = serialize(element, "").encode() == body
+    except (StreamBroken, ValueError):
+        return None
+    own = element.tag.startswith(f"{{{SMQP}}}") or element.tag == _DELAY
+    return element if same and not own else None

@@ -1,0 +1,325 @@
+"""Publishing items, and ending or unlocking them. Source: XEP-0060 7.1 and 7.2, XEP-0254 2.2 to 2.4."""
+
+import math
+from functools import partial
+from typing import TYPE_CHECKING, Final
+from xml.etree.ElementTree import Element, SubElement
+
+import msgspec
+
+from daemon.frontend import Answer, HeldMessage, TopicInfo
+from plugins.xmpp import notifications
+from plugins.xmpp.client import Client
+from plugins.xmpp.forms import PUBLISH_OPTIONS, boolean, submitted
+from plugins.xmpp.identities import local_of
+from plugins.xmpp.namespaces import COMPONENT, PUBSUB, QUEUEING
+from plugins.xmpp.node_settings import NodeSettings
+from plugins.xmpp.payload import XML_TYPE, Item, item_id, read_item
+from plugins.xmpp.serializer import serialize
+from plugins.xmpp.stanzas import StanzaError, failure, from_refusal, result
+from routing.message import INFINITE, Message, Section
+from routing.names import check_topic
+
+if TYPE_CHECKING:
+    from plugins.xmpp.service import Service
+
+SEARCHED_MAX: Final = 2_000
+"""Items looked through for one that this front end does not know to be with anyone."""
+
+PAGE: Final = 200
+
+_ITEM: Final = f"{{{PUBSUB}}}item"
+_PUBLISH: Final = f"{{{PUBSUB}}}publish"
+_OPTIONS: Final = f"{{{PUBSUB}}}publish-options"
+_QUEUE_ITEM: Final = f"{{{QUEUEING}}}item"
+
+
+class Publication(msgspec.Struct):
+    """A message and where it goes."""
+
+    node: str
+    item: Item
+
+
+def node_of(action: Element) -> str:
+    """The node that a request names, checked. Raises StanzaError, Refusal."""
+    node = action.get("node")
+    if not node:
+        raise StanzaError("bad-request", "modify", pubsub="nodeid-required")
+    return check_topic(node)
+
+
+def _read_publish(publish: Element) -> Publication:
+    node = node_of(publish)
+    items = publish.findall(_ITEM)
+    if len(items) != 1:
+        if not items:
+            raise StanzaError("bad-request", "modify", pubsub="item-required")
+        raise StanzaError("not-allowed", "cancel", "one item at a time", pubsub="max-items-exceeded")
+    return Publication(node, read_item(items[0]))
+
+
+def settle_mode(message: Message, topic: TopicInfo | None) -> Message:
+    """A node queues unless it is told otherwise, but what is kept for everyone is for everyone."""
+    timeout_s = message.timeout_s
+    if topic is not None:
+        if topic.delivery is not None:
+            return message
+        if timeout_s is None:
+            timeout_s = topic.timeout_s
+    if message.delivery is None and timeout_s != INFINITE:
+        return msgspec.structs.replace(message, delivery="ONE")
+    return message
+
+
+async def publish(service: "Service", client: Client, iq: Element, pubsub: Element, action: Element) -> None:
+    """`<publish/>`; answered once the item is on disk."""
+    publication = _read_publish(action)
+    node, item = publication.node, publication.item
+    topic = client.session.topic(node)
+    options = pubsub.find(_OPTIONS)
+    if options is not None:
+        _check_options(options, NodeSettings.of(topic))
+    message = settle_mode(item.message, topic)
+    if message.guarantee:
+        done = partial(_published, service, client, iq, publication, topic)
+        client.request(client.session.publish, node, message, done=done)
+    else:
+        client.session.publish(node, message)
+        await service.answer(_publish_result(iq, node, item.id))
+
+
+async def _published(
+    service: "Service",
+    client: Client,
+    iq: Element,
+    publication: Publication,
+    topic: TopicInfo | None,
+    answer: Answer,
+) -> None:
+    if answer.error is not None:
+        await service.fail(iq, from_refusal(answer.error))
+        return
+    node, item = publication.node, publication.item
+    timeout_s = item.message.timeout_s
+    if timeout_s is None and topic is not None:
+        timeout_s = topic.timeout_s
+    if item.id and timeout_s == INFINITE and client.session.allows("remove", node):
+        # a persistent item replaces the one that had its id. Source: XEP-0060 7.1.2
+        service.start(partial(_replace, client, node, item.id, answer.smuid))
+    await service.answer(_publish_result(iq, node, item.id or answer.smuid))
+
+
+def _publish_result(iq: Element, node: str, id: str) -> Element:
+    pubsub = Element(f"{{{PUBSUB}}}pubsub")
+    published = SubElement(pubsub, _PUBLISH, {"node": node})
+    if id:
+        SubElement(published, _ITEM, {"id": id})
+    return result(iq, pubsub)
+
+
+async def _replace(client: Client, node: str, id: str, smuid: str) -> None:
+    new = await find_item(client, node, id, but=None, smuid=smuid)
+    old = await find_item(client, node, id, but=smuid)
+    while old is not None and new is not None and old.message_id < new.message_id:
+        await client.ask(client.session.remove, node, old.smuid)
+        old = await find_item(client, node, id, but=smuid)
+
+
+def _check_options(options: Element, settings: NodeSettings) -> None:
+    """Preconditions: what the publisher takes the node to be. Source: XEP-0060 7.1.5."""
+    values = submitted(options, PUBLISH_OPTIONS) or {}
+    holds = settings.values()
+    for field, value in values.items():
+        if field not in holds:
+            raise StanzaError("conflict", "cancel", f"{field} is not known", pubsub="precondition-not-met")
+        wanted, actual = boolean(value), boolean(holds[field])
+        same = wanted is actual if wanted is not None else value == holds[field]
+        if not same:
+            raise StanzaError("conflict", "cancel", f"{field} is different", pubsub="precondition-not-met")
+
+
+# -- messages -------------------------------------------------------------------------------------
+
+
+def read_message(service: "Service", to: str, message: Element) -> Publication | None:
+    """What a message publishes: the `<publish/>` in it, or itself to the topic that it is addressed to.
+
+    None where it publishes nothing. Raises StanzaError, Refusal.
+    """
+    pubsub = message.find(f"{{{PUBSUB}}}pubsub")
+    if pubsub is not None:
+        action = pubsub.find(_PUBLISH)
+        if action is None:
+            raise StanzaError("bad-request", "modify")
+        return _read_publish(action)
+    topic = local_of(to)
+    if not topic:
+        return None
+    body, sections = "", []
+    for child in message:
+        namespace, _, local = child.tag[1:].partition("}")
+        if namespace == COMPONENT or namespace == "jabber:client":
+            body = child.text or "" if local == "body" else body
+        else:
+            child.tail = None
+            sections.append(Section(XML_TYPE, serialize(child, "").encode()))
+    if body:
+        sections.insert(0, Section("text/plain; charset=utf-8", body.encode()))
+    if not sections:
+        return None
+    return Publication(check_topic(topic), Item("", Message(sections=tuple(sections))))
+
+
+async def publish_unanswered(
+    service: "Service", client: Client, stanza: Element, publication: Publication
+) -> None:
+    """Publish what came without a question; only a refusal is answered."""
+
+    async def done(answer: Answer) -> None:
+        if answer.error is not None:
+            await service.fail(stanza, from_refusal(answer.error))
+
+    topic = client.session.topic(publication.node)
+    message = settle_mode(publication.item.message, topic)
+    if message.guarantee:
+        client.request(client.session.publish, publication.node, message, done=done)
+    else:
+        client.session.publish(publication.node, message)
+
+
+# -- retract and unlock ---------------------------------------------------------------------------
+
+
+def _item_ids(action: Element) -> list[str]:
+    ids = [child.get("id", "") for child in action if child.tag in (_ITEM, _QUEUE_ITEM)]
+    if not ids or not all(ids):
+        raise StanzaError("bad-request", "modify", pubsub="item-required")
+    return ids
+
+
+def _held_numbers(service: "Service", client: Client, node: str, ids: list[str]) -> list[int] | None:
+    numbers = []
+    for id in ids:
+        holding = service.assignments.held_by(node, id, client.jid)
+        if holding is None or holding.number in numbers:
+            return None
+        numbers.append(holding.number)
+    return numbers
+
+
+async def retract(service: "Service", client: Client, iq: Element, pubsub: Element, action: Element) -> None:
+    """`<retract/>`: by the subscriber that has the items, or by whoever may remove them."""
+    node, ids = node_of(action), _item_ids(action)
+    numbers = _held_numbers(service, client, node, ids)
+    if numbers is None:
+        service.start_request(client, iq, _retract_others(service, client, iq, node, ids))
+        return
+
+    async def done(answer: Answer) -> None:
+        if answer.error is not None:
+            await service.fail(iq, from_refusal(answer.error))
+            return
+        await service.answer(result(iq))
+        for id in ids:
+            await client.notify(notifications.retracted(node, id))
+
+    client.retract(numbers, done)
+
+
+async def unlock(service: "Service", client: Client, iq: Element, pubsub: Element, action: Element) -> None:
+    """`<unlock/>`: the items go to the next subscriber."""
+    node, ids = node_of(action), _item_ids(action)
+    numbers = _held_numbers(service, client, node, ids)
+    if numbers is None:
+        service.start_request(client, iq, _refuse(service, client, iq, node, ids))
+        return
+
+    async def done(answer: Answer) -> None:
+        if answer.error is not None:
+            await service.fail(iq, from_refusal(answer.error))
+            return
+        await service.answer(result(iq))
+        for id in ids:
+            await client.notify(notifications.unlocked(node, id))
+
+    client.unlock(numbers, done)
+
+
+_ERRORS: Final = {
+    "item-not-found": ("item-not-found", "cancel"),
+    "conflict": ("conflict", "cancel"),
+    "unexpected-request": ("unexpected-request", "wait"),
+    "forbidden": ("forbidden", "auth"),
+}
+
+
+async def _verdict(service: "Service", client: Client, node: str, id: str) -> tuple[str, HeldMessage | None]:
+    found = None
+    if not service.assignments.is_held(node, id):
+        found = await find_item(client, node, id)
+    verdict = service.assignments.judge(
+        node,
+        id,
+        client.jid,
+        subscribed=service.registry.find(client.jid, node) is not None,
+        exists=found is not None,
+        locked=found is not None and found.locked,
+    )
+    return verdict, found
+
+
+async def _refuse(service: "Service", client: Client, iq: Element, node: str, ids: list[str]) -> None:
+    for id in ids:
+        verdict, _ = await _verdict(service, client, node, id)
+        if verdict in _ERRORS:
+            await _fail(service, iq, verdict)
+            return
+    raise StanzaError("unexpected-request", "wait")
+
+
+async def _retract_others(service: "Service", client: Client, iq: Element, node: str, ids: list[str]) -> None:
+    """Items that are not all the asker's: those who may remove items may do so while nobody has them."""
+    found: list[HeldMessage] = []
+    for id in ids:
+        verdict, held = await _verdict(service, client, node, id)
+        free = held is not None and not held.locked
+        if verdict == "forbidden" and free and client.session.allows("remove", node):
+            assert held is not None
+            found.append(held)
+        elif verdict in _ERRORS:
+            await _fail(service, iq, verdict)
+            return
+        else:
+            raise StanzaError("unexpected-request", "wait")
+    for held in found:
+        await client.ask(client.session.remove, node, held.smuid)
+    await service.answer(result(iq))
+
+
+async def _fail(service: "Service", iq: Element, verdict: str) -> None:
+    condition, kind = _ERRORS[verdict]
+    await service.answer(failure(iq, StanzaError(condition, kind)))
+
+
+async def find_item(
+    client: Client, node: str, id: str, *, but: str | None = None, smuid: str | None = None
+) -> HeldMessage | None:
+    """The oldest item of this id that waits, is locked or is kept, among `SEARCHED_MAX`.
+
+    Args:
+        but: the Smuid of one that is not meant.
+        smuid: the Smuid of the one that is meant.
+    """
+    after = 0
+    for _ in range(math.ceil(SEARCHED_MAX / PAGE)):
+        page = await client.session.browse(node, after, PAGE)
+        for held in page:
+            if held.smuid == but or (smuid is not None and held.smuid != smuid):
+                continue
+            if item_id(held.stored.message) == id:
+                return held
+        if len(page) < PAGE:
+            return None
+        after = page[-1].message_id
+    return None

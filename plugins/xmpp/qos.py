@@ -1,0 +1,222 @@
+"""urn:xmpp:qos towards the service: messages that clients send acknowledged or assured.
+
+What such a message publishes is what the same message would publish by itself (`routes.message`); here it
+is made sure that it does so at least once, or exactly once. `to` and `from` of the embedded message are
+those of the IQ, whatever it says itself.
+
+An assured message waits for its `<deliver/>` in a system topic of the sender's account. That it is taken
+from there and that it is published is one transaction, so that no crash can come in between.
+"""
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+from xml.etree.ElementTree import Element
+
+from daemon.frontend import Answer
+from plugins.xmpp.assured import MSG_ID_CHARACTERS_MAX, Holding
+from plugins.xmpp.client import Client
+from plugins.xmpp.identities import bare_of, channel_of
+from plugins.xmpp.namespaces import CLIENT, COMPONENT, QOS
+from plugins.xmpp.parser import ParserLimits, StreamBroken, parse_fragment
+from plugins.xmpp.publishing import Publication, publish_unanswered, read_message, settle_mode
+from plugins.xmpp.serializer import serialize
+from plugins.xmpp.stanzas import StanzaError, from_refusal, result
+from routing.errors import Refusal
+from routing.message import Message, Section
+from routing.names import make_address
+
+if TYPE_CHECKING:
+    from plugins.xmpp.service import Service
+
+_MSG_ID: Final = "Xmpp-Msgid"
+_TO: Final = "Xmpp-To"
+_PAGE: Final = 200
+
+
+async def request(service: "Service", iq: Element, child: Element) -> None:
+    """An IQ of the namespace."""
+    jid = iq.get("from", "")
+    if iq.get("type") != "set":
+        raise StanzaError("bad-request", "modify")
+    if service.rules.account_of(bare_of(jid)) is None:
+        await service.log_misuse(jid, "the sender has no account at this site")
+        raise StanzaError("not-allowed", "cancel", "no account at this site belongs to your JID")
+    handler = {
+        f"{{{QOS}}}acknowledged": _acknowledged,
+        f"{{{QOS}}}assured": _assured,
+        f"{{{QOS}}}deliver": _deliver,
+    }.get(child.tag)
+    if handler is None:
+        raise StanzaError("feature-not-implemented", "cancel")
+    client = service.client(jid)
+    client.back()
+    await handler(service, client, iq, child)
+
+
+def _embedded(child: Element) -> Element:
+    """The message, with what belongs to the IQ taken off it."""
+    for message in child:
+        if message.tag in (f"{{{CLIENT}}}message", f"{{{COMPONENT}}}message", "message"):
+            for name in ("to", "from"):
+                message.attrib.pop(name, None)
+            message.tail = None
+            return message
+    raise StanzaError("bad-request", "modify", "no message in it")
+
+
+def _publication(service: "Service", client: Client, to: str, message: Element) -> Publication:
+    publication = read_message(service, to, message)
+    if publication is None:
+        raise StanzaError("service-unavailable", "cancel", "the message is to no topic")
+    if not client.session.allows("publish", publication.node):
+        text = f"{client.session.account} may not publish {publication.node}"
+        raise StanzaError("forbidden", "auth", text)
+    return publication
+
+
+async def _acknowledged(service: "Service", client: Client, iq: Element, child: Element) -> None:
+    publication = _publication(service, client, iq.get("to", ""), _embedded(child))
+
+    async def done(answer: Answer) -> None:
+        if answer.error is not None:
+            await service.fail(iq, from_refusal(answer.error))
+        else:
+            await service.answer(result(iq))
+
+    if publication.item.message.guarantee:
+        message = settle_mode(publication.item.message, client.session.topic(publication.node))
+        client.request(client.session.publish, publication.node, message, done=done)
+    else:
+        await publish_unanswered(service, client, iq, publication)
+        await service.answer(result(iq))
+
+
+# -- assured --------------------------------------------------------------------------------------
+
+
+def _topic(service: "Service", client: Client) -> str:
+    """Where the sender's messages wait. Nobody but the account may read it or take from it."""
+    return make_address(
+        client.session.account, "held." + channel_of(client.jid)[-24:], service.site.server_name
+    )
+
+
+def _msg_id(child: Element) -> str:
+    msg_id = child.get("msgId", "")
+    if not 0 < len(msg_id) <= MSG_ID_CHARACTERS_MAX:
+        raise StanzaError("bad-request", "modify", f"msgId has 1 to {MSG_ID_CHARACTERS_MAX} characters")
+    return msg_id
+
+
+async def _remember(service: "Service", client: Client) -> None:
+    """Once for each session: what was held before it."""
+    if client.assured_known:
+        return
+    topic, after = _topic(service, client), 0
+    limits = ParserLimits(stanza_bytes_max=service.settings.receive_bytes_max)
+    while True:
+        page = await client.session.browse(topic, after, _PAGE)
+        for held in page:
+            message = held.stored.message
+            headers = dict(message.others)
+            body = message.sections[0].body if message.sections else b""
+            try:
+                element = parse_fragment(body, limits)
+                holding = Holding(element, headers.get(_TO, ""), len(body), "held", held.smuid)
+                service.assured.hold(client.jid, headers.get(_MSG_ID, ""), holding)
+            except (StreamBroken, StanzaError):
+                # not one of ours, or more than is allowed by now: it stays where it is until it expires
+                continue
+        if len(page) < _PAGE:
+            break
+        after = page[-1].message_id
+    client.assured_known = True
+
+
+async def _assured(service: "Service", client: Client, iq: Element, child: Element) -> None:
+    msg_id, jid = _msg_id(child), client.jid
+    await _remember(service, client)
+    known = service.assured.find(jid, msg_id)
+    if known is not None:
+        if known.state == "storing":
+            known.waiting.append(iq)
+        else:
+            await service.answer(_received(iq, msg_id))
+        return
+    embedded, to = _embedded(child), iq.get("to", "")
+    _publication(service, client, to, embedded)
+    body = serialize(embedded, "").encode()
+    holding = Holding(embedded, to, len(body), waiting=[iq])
+    try:
+        service.assured.hold(jid, msg_id, holding)
+    except StanzaError as error:
+        await service.log_misuse(jid, error.text)
+        raise
+    headers = ((_MSG_ID, msg_id), (_TO, to))
+    message = Message(sections=(Section("application/xml", body),), others=headers)
+    try:
+        client.request(
+            client.session.publish,
+            _topic(service, client),
+            message,
+            done=partial(_stored, service, client, msg_id, holding),
+        )
+    except Refusal:
+        service.assured.forget(jid, msg_id)
+        raise
+
+
+async def _stored(service: "Service", client: Client, msg_id: str, holding: Holding, answer: Answer) -> None:
+    waiting, holding.waiting = holding.waiting, []
+    if answer.error is not None:
+        service.assured.forget(client.jid, msg_id)
+        for iq in waiting:
+            await service.fail(iq, from_refusal(answer.error))
+        return
+    holding.state, holding.smuid = "held", answer.smuid
+    for iq in waiting:
+        await service.answer(_received(iq, msg_id))
+
+
+def _received(iq: Element, msg_id: str) -> Element:
+    return result(iq, Element(f"{{{QOS}}}received", {"msgId": msg_id}))
+
+
+async def _deliver(service: "Service", client: Client, iq: Element, child: Element) -> None:
+    msg_id = _msg_id(child)
+    await _remember(service, client)
+    holding = service.assured.find(client.jid, msg_id)
+    if holding is None:
+        # delivered before: the answer was lost
+        await service.answer(result(iq))
+    elif holding.state == "delivering":
+        holding.waiting.append(iq)
+    elif holding.state == "storing":
+        raise StanzaError("unexpected-request", "wait", "it has not been answered yet")
+    else:
+        publication = _publication(service, client, holding.to, holding.message)
+        message = settle_mode(publication.item.message, client.session.topic(publication.node))
+        if not message.guarantee:
+            raise StanzaError("bad-request", "modify", "an assured message is guaranteed")
+        done = partial(_delivered, service, client, msg_id, holding)
+        client.request(client.session.publish, publication.node, message, done=done)
+        # no await in between: both are in one transaction
+        if holding.smuid:
+            client.session.remove(_topic(service, client), holding.smuid)
+        holding.smuid, holding.state = "", "delivering"
+        holding.waiting.append(iq)
+
+
+async def _delivered(
+    service: "Service", client: Client, msg_id: str, holding: Holding, answer: Answer
+) -> None:
+    waiting, holding.waiting = holding.waiting, []
+    if answer.error is not None:
+        # the sender asks again; until then it is held in memory
+        holding.state = "held"
+        for iq in waiting:
+            await service.fail(iq, from_refusal(answer.error))
+        return
+    service.assured.forget(client.jid, msg_id)
+    for iq in waiting:
+        await service.answer(result(iq))

@@ -1,0 +1,126 @@
+"""Who subscribes to which node: by full JID, and also those that are not there at the moment.
+
+A subscription is the broker's, durable, and named so that all that XMPP adds can be read from it again
+after a restart: `xmpp/<level of delivery>/<full JID>`.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from daemon.frontend import Accepts, SubscribeOptions, SubscriptionInfo
+from plugins.xmpp.identities import bare_of
+from plugins.xmpp.transfers import LEVELS, Level
+
+NAME_PREFIX: Final = "xmpp/"
+
+
+class NodeSubscription(msgspec.Struct):
+    """One full JID's subscription to one node.
+
+    Attributes:
+        credit: queue_requests.
+        lock_s: until an item that is not answered goes to the next; None for the site's own.
+        attached: False while the JID is not there, and nothing is sent to it.
+        leaving: unsubscribed, but still with items locked; it gets no new ones.
+    """
+
+    node: str
+    jid: str
+    accepts: Accepts
+    credit: int
+    level: Level
+    lock_s: float | None = None
+    attached: bool = True
+    leaving: bool = False
+
+    @property
+    def name(self) -> str:
+        """Of the broker's subscription."""
+        return f"{NAME_PREFIX}{self.level}/{self.jid}"
+
+    @property
+    def is_queue(self) -> bool:
+        """Whether its items are locked and have to be retracted."""
+        return self.accepts != "ALL"
+
+    @property
+    def outlives_absence(self) -> bool:
+        """Items of a queue go to others when their subscriber leaves, unless nobody else may have them."""
+        return not self.is_queue or self.level == "assured"
+
+    @property
+    def subid(self) -> str:
+        """The same for the same JID and node, after any restart."""
+        return hashlib.sha256(f"{self.node}\0{self.jid}".encode()).hexdigest()[:40]
+
+    @property
+    def options(self) -> SubscribeOptions:
+        """For the broker."""
+        credit = 0 if self.leaving else self.credit
+        return SubscribeOptions(
+            credit=credit, accepts=self.accepts, durable=True, lock_s=self.lock_s, name=self.name
+        )
+
+
+def read_subscription(info: SubscriptionInfo) -> NodeSubscription | None:
+    """A subscription of the broker's, as this front end once made it; None for another's."""
+    level, slash, jid = info.name.removeprefix(NAME_PREFIX).partition("/")
+    for known in LEVELS:
+        if level == known and slash and jid:
+            return NodeSubscription(info.topic, jid, info.accepts, max(info.credit, 1), known, attached=False)
+    return None
+
+
+class Registry:
+    """All subscriptions."""
+
+    def __init__(self) -> None:
+        self._by_jid: dict[str, dict[str, NodeSubscription]] = {}
+        self._by_bare: dict[str, set[str]] = {}
+        self._by_node: dict[str, set[str]] = {}
+
+    def add(self, subscription: NodeSubscription) -> None:
+        """Remember one; it replaces the JID's earlier one to the node."""
+        jid, node = subscription.jid, subscription.node
+        self._by_jid.setdefault(jid, {})[node] = subscription
+        self._by_bare.setdefault(bare_of(jid), set()).add(jid)
+        self._by_node.setdefault(node, set()).add(jid)
+
+    def remove(self, jid: str, node: str) -> None:
+        """Forget one, if it is there."""
+        nodes = self._by_jid.get(jid, {})
+        if nodes.pop(node, None) is None:
+            return
+        jids = self._by_node[node]
+        jids.discard(jid)
+        if not jids:
+            del self._by_node[node]
+        if not nodes:
+            del self._by_jid[jid]
+            resources = self._by_bare[bare_of(jid)]
+            resources.discard(jid)
+            if not resources:
+                del self._by_bare[bare_of(jid)]
+
+    def find(self, jid: str, node: str) -> NodeSubscription | None:
+        """The JID's subscription to the node."""
+        return self._by_jid.get(jid, {}).get(node)
+
+    def of(self, jid: str) -> list[NodeSubscription]:
+        """All of a full JID."""
+        return list(self._by_jid.get(jid, {}).values())
+
+    def of_bare(self, bare: str) -> list[NodeSubscription]:
+        """All of a bare JID's resources."""
+        return [each for jid in sorted(self._by_bare.get(bare, ())) for each in self.of(jid)]
+
+    def of_node(self, node: str) -> list[NodeSubscription]:
+        """All to a node."""
+        return [self._by_jid[jid][node] for jid in sorted(self._by_node.get(node, ()))]
+
+    def jids(self) -> Iterator[str]:
+        """Every full JID that subscribes to something."""
+        return iter(list(self._by_jid))

@@ -1,0 +1,121 @@
+"""Which handler a stanza goes to."""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final
+from xml.etree.ElementTree import Element
+
+from plugins.xmpp import disco, items, nodes, publishing, qos, subscribing
+from plugins.xmpp.client import Client
+from plugins.xmpp.identities import bare_of, local_of
+from plugins.xmpp.namespaces import (
+    DISCO_INFO,
+    DISCO_ITEMS,
+    PING,
+    PUBSUB,
+    PUBSUB_OWNER,
+    QOS,
+    QUEUEING,
+    local_name,
+    namespace_of,
+)
+from plugins.xmpp.stanzas import StanzaError, result, unsupported
+
+if TYPE_CHECKING:
+    from plugins.xmpp.service import Service
+
+Handler = Callable[["Service", Client, Element, Element, Element], Awaitable[None]]
+"""(service, client, iq, `<pubsub/>`, its first child)"""
+
+_PUBSUB: Final = f"{{{PUBSUB}}}"
+_OWNER: Final = f"{{{PUBSUB_OWNER}}}"
+
+HOT: Final[dict[tuple[str, str], Handler]] = {
+    ("set", _PUBSUB + "publish"): publishing.publish,
+    ("set", _PUBSUB + "retract"): publishing.retract,
+    # the XEP's own examples ask by get
+    ("get", _PUBSUB + "retract"): publishing.retract,
+    ("set", f"{{{QUEUEING}}}unlock"): publishing.unlock,
+    ("get", f"{{{QUEUEING}}}unlock"): publishing.unlock,
+}
+
+COLD: Final[dict[tuple[str, str], Handler]] = {
+    ("set", _PUBSUB + "subscribe"): subscribing.subscribe,
+    ("set", _PUBSUB + "unsubscribe"): subscribing.unsubscribe,
+    ("get", _PUBSUB + "options"): subscribing.get_options,
+    ("set", _PUBSUB + "options"): subscribing.set_options,
+    ("get", _PUBSUB + "subscriptions"): subscribing.subscriptions,
+    ("get", _PUBSUB + "affiliations"): subscribing.affiliations,
+    ("get", _PUBSUB + "items"): items.items,
+    ("get", _PUBSUB + "default"): subscribing.default_options,
+    ("set", _PUBSUB + "create"): nodes.create,
+    ("get", _OWNER + "configure"): nodes.configuration,
+    ("set", _OWNER + "configure"): nodes.configure,
+    ("get", _OWNER + "default"): nodes.default_configuration,
+    ("set", _OWNER + "delete"): nodes.delete,
+    ("set", _OWNER + "purge"): nodes.purge,
+    ("get", _OWNER + "subscriptions"): nodes.owner_subscriptions,
+    ("get", _OWNER + "affiliations"): nodes.owner_affiliations,
+}
+
+_UNSUPPORTED: Final = {
+    ("set", _OWNER + "subscriptions"): "manage-subscriptions",
+    ("set", _OWNER + "affiliations"): "modify-affiliations",
+}
+
+
+async def request(service: "Service", iq: Element) -> None:
+    """An IQ of type get or set."""
+    child = next(iter(iq), None)
+    if child is None:
+        raise StanzaError("bad-request", "modify")
+    namespace = namespace_of(child.tag)
+    if namespace in (DISCO_INFO, DISCO_ITEMS):
+        if iq.get("type") != "get":
+            raise StanzaError("bad-request", "modify")
+        handler = disco.info if namespace == DISCO_INFO else disco.things
+        service.start_request(None, iq, handler(service, iq, child))
+    elif namespace == QOS:
+        await qos.request(service, iq, child)
+    elif namespace in (PUBSUB, PUBSUB_OWNER) and local_name(child.tag) == "pubsub":
+        await _pubsub(service, iq, child)
+    elif namespace == PING and iq.get("type") == "get":
+        await service.answer(result(iq))
+    else:
+        raise StanzaError("service-unavailable", "cancel")
+
+
+async def _pubsub(service: "Service", iq: Element, pubsub: Element) -> None:
+    if local_of(iq.get("to", "")):
+        raise StanzaError("service-unavailable", "cancel", "ask the service itself")
+    action = next(iter(pubsub), None)
+    if action is None:
+        raise StanzaError("bad-request", "modify")
+    key = (iq.get("type", ""), action.tag)
+    client = service.client(iq.get("from", ""))
+    client.back()
+    hot = HOT.get(key)
+    if hot is not None:
+        await hot(service, client, iq, pubsub, action)
+        return
+    cold = COLD.get(key)
+    if cold is not None:
+        service.start_request(client, iq, cold(service, client, iq, pubsub, action))
+        return
+    if key in _UNSUPPORTED:
+        raise unsupported(_UNSUPPORTED[key])
+    raise StanzaError("feature-not-implemented", "cancel")
+
+
+async def message(service: "Service", stanza: Element) -> None:
+    """A message: `<pubsub><publish/></pubsub>` in it is published, and so is a message to `topic@component`.
+
+    Nothing is answered to what succeeds; urn:xmpp:qos is for those who want an answer.
+    """
+    publication = publishing.read_message(service, stanza.get("to", ""), stanza)
+    if publication is None:
+        if bare_of(stanza.get("to", "")) == service.name and stanza.get("type") in ("", None, "normal"):
+            # chat states, receipts and the like are nothing to complain about
+            return
+        raise StanzaError("service-unavailable", "cancel")
+    client = service.client(stanza.get("from", ""))
+    await publishing.publish_unanswered(service, client, stanza, publication)

@@ -1,0 +1,291 @@
+"""The pubsub service: every stanza that comes for it goes through here, to the handler of its kind.
+
+Requests on the hot path (publish, retract, unlock) are put to the broker before the next stanza is read,
+so that what one client sends keeps its order; their answers come with the events of its session. All other
+requests run as tasks of their own, of which a client may have a few at a time.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final
+from xml.etree.ElementTree import Element, SubElement
+
+import trio
+
+from daemon.frontend import Identity, Site
+from plugins.xmpp import presence, routes
+from plugins.xmpp.assured import Assured, AssuredLimits
+from plugins.xmpp.client import Client
+from plugins.xmpp.component import Component, StanzaTooLargeError
+from plugins.xmpp.identities import AccountRules, bare_of, channel_of
+from plugins.xmpp.namespaces import EVENT_LOG, QOS
+from plugins.xmpp.queueing import Assignments
+from plugins.xmpp.registry import NAME_PREFIX, Registry, read_subscription
+from plugins.xmpp.serializer import UnsendableError
+from plugins.xmpp.settings import XmppSettings
+from plugins.xmpp.stanzas import (
+    IQ,
+    MESSAGE,
+    PRESENCE,
+    StanzaError,
+    failure,
+    from_refusal,
+)
+from plugins.xmpp.transfers import Transfer, Transfers
+from routing.errors import Refusal
+
+_log = logging.getLogger(__name__)
+
+CLIENT_TASKS_MAX: Final = 20
+TASKS_MAX: Final = 2_000
+QUESTION_S: Final = 5.0
+"""In which a client answers a question of ours, or is taken not to."""
+
+IDLE_S: Final = 300.0
+"""After which the session of a JID that has nothing to do with us is closed."""
+
+
+class Service:
+    """See the module. `component` is set before the first stanza."""
+
+    component: Component
+
+    def __init__(self, site: Site, settings: XmppSettings, nursery: trio.Nursery) -> None:
+        self.site = site
+        self.settings = settings
+        self.name = settings.component
+        self.rules = AccountRules(settings.accounts)
+        self.registry = Registry()
+        self.assignments = Assignments()
+        self.transfers = Transfers(settings.answer_s)
+        self.assured = Assured(
+            AssuredLimits(
+                messages_max=settings.assured_messages_max,
+                bytes_max=settings.assured_bytes_max,
+                messages_total_max=settings.assured_messages_total_max,
+                bytes_total_max=settings.assured_bytes_total_max,
+            )
+        )
+        self.clients: dict[str, Client] = {}
+        self._fewer = trio.Event()
+        self._nursery = nursery
+        self._tasks = 0
+        self._questions: dict[str, tuple[str, Callable[[Element], None]]] = {}
+        self._ids = 0
+        self._run = f"{trio.current_time():.0f}"
+        self._transfers_changed = trio.Event()
+        for info in site.durable_subscriptions(NAME_PREFIX):
+            if (subscription := read_subscription(info)) is not None:
+                self.registry.add(subscription)
+
+    def next_id(self, kind: str) -> str:
+        """An id for a stanza of ours; the prefix tells kinds apart in a log."""
+        self._ids += 1
+        return f"{kind}{self._run}-{self._ids}"
+
+    # -- clients ----------------------------------------------------------------------------------
+
+    def client(self, jid: str) -> Client:
+        """The client of a full JID, logged in where it was not. Raises StanzaError, Refusal."""
+        client = self.clients.get(jid)
+        if client is None:
+            account = self.rules.account_of(bare_of(jid))
+            if account is None:
+                raise StanzaError("forbidden", "auth", "no account at this site belongs to your JID")
+            if len(self.clients) >= self.settings.clients_max:
+                raise StanzaError("resource-constraint", "wait", "too many clients")
+            session = self.site.open_session(
+                Identity(account=account), channel_of(jid), protocol="xmpp", remote=jid
+            )
+            client = self.clients[jid] = Client(self, jid, session)
+            self._nursery.start_soon(client.run)
+        client.used_at = trio.current_time()
+        return client
+
+    def forget_client(self, client: Client) -> None:
+        """Its session has ended."""
+        if self.clients.get(client.jid) is client:
+            del self.clients[client.jid]
+            for subscription in self.registry.of(client.jid):
+                subscription.attached = False
+            self.assured.forget_sender(client.jid)
+            fewer, self._fewer = self._fewer, trio.Event()
+            fewer.set()
+
+    async def drained(self) -> None:
+        """Wait until all sessions have ended, and what they had to say has been read."""
+        while self.clients:
+            await self._fewer.wait()
+        await self.component.flushed()
+
+    async def keep_house(self) -> None:
+        """Close sessions that nobody uses. Runs until cancelled."""
+        while True:
+            await trio.sleep(IDLE_S / 5)
+            for client in list(self.clients.values()):
+                if client.idle and trio.current_time() - client.used_at > IDLE_S:
+                    client.session.close()
+
+    # -- tasks ------------------------------------------------------------------------------------
+
+    def start(self, task: Callable[[], Awaitable[object]]) -> None:
+        """Run something of our own beside everything else."""
+        self._nursery.start_soon(task)
+
+    def start_request(self, client: Client | None, stanza: Element, task: Awaitable[object]) -> None:
+        """Run a client's request as a task; what it raises is answered. Raises StanzaError if it has many."""
+        if self._tasks >= TASKS_MAX or (client is not None and client.tasks >= CLIENT_TASKS_MAX):
+            if hasattr(task, "close"):
+                task.close()
+            raise StanzaError("resource-constraint", "wait", "too many requests at a time")
+        self._tasks += 1
+        if client is not None:
+            client.tasks += 1
+        self._nursery.start_soon(self._run_request, client, stanza, task)
+
+    async def _run_request(self, client: Client | None, stanza: Element, task: Awaitable[object]) -> None:
+        try:
+            await self.answering(stanza, task)
+        finally:
+            self._tasks -= 1
+            if client is not None:
+                client.tasks -= 1
+
+    async def answering(self, stanza: Element, task: Awaitable[object]) -> None:
+        """Await something, and answer the stanza with the error where it refuses."""
+        try:
+            await task
+        except StanzaError as error:
+            await self.fail(stanza, error)
+        except Refusal as refusal:
+            await self.fail(stanza, from_refusal(refusal))
+        except (UnsendableError, StanzaTooLargeError) as error:
+            await self.fail(stanza, StanzaError("internal-server-error", "cancel", str(error)))
+
+    async def fail(self, stanza: Element, error: StanzaError) -> None:
+        """Answer with an error; errors and results are never answered, lest two services never stop."""
+        if stanza.get("type") in ("error", "result"):
+            return
+        try:
+            await self.component.send(failure(stanza, error), again=True)
+        except (UnsendableError, StanzaTooLargeError):
+            _log.warning("an error to %s could not be sent", stanza.get("from"))
+
+    async def answer(self, stanza: Element) -> None:
+        """Send the answer to a request."""
+        await self.component.send(stanza, again=True)
+
+    # -- stanzas ----------------------------------------------------------------------------------
+
+    async def handle(self, stanza: Element) -> None:
+        """One stanza from the server."""
+        if not stanza.get("from"):
+            return
+        await self.answering(stanza, self._handle(stanza))
+
+    async def _handle(self, stanza: Element) -> None:
+        kind = stanza.get("type", "")
+        if stanza.tag == IQ:
+            if kind in ("get", "set"):
+                await routes.request(self, stanza)
+            elif kind in ("result", "error"):
+                await self._response(stanza)
+        elif stanza.tag == MESSAGE:
+            if kind == "error":
+                presence.bounced(self, stanza)
+            else:
+                await routes.message(self, stanza)
+        elif stanza.tag == PRESENCE:
+            await presence.changed(self, stanza)
+
+    async def _response(self, iq: Element) -> None:
+        id, jid = iq.get("id", ""), iq.get("from", "")
+        asked = self._questions.get(id)
+        if asked is not None and asked[0] == jid:
+            asked[1](iq)
+            return
+        transfer = self.transfers.answered(id, jid)
+        client = self.clients.get(jid)
+        if transfer is None or client is None:
+            return
+        if iq.get("type") == "result":
+            await client.transferred(transfer)
+        elif presence.says_gone(iq):
+            client.gone()
+        else:
+            client.give_back(transfer.number, "the client refused it")
+
+    async def ask(self, jid: str, question: Element, within_s: float = QUESTION_S) -> Element | None:
+        """An IQ of ours to a full JID; None where no answer comes in time."""
+        id = self.next_id("a")
+        answered = trio.Event()
+        answers: list[Element] = []
+
+        def settle(iq: Element) -> None:
+            answers.append(iq)
+            answered.set()
+
+        iq = Element(IQ, {"type": "get", "from": self.name, "to": jid, "id": id})
+        iq.append(question)
+        self._questions[id] = (jid, settle)
+        try:
+            with trio.move_on_after(within_s):
+                await self.component.send(iq)
+                await answered.wait()
+        finally:
+            del self._questions[id]
+        return answers[0] if answers else None
+
+    # -- urn:xmpp:qos to clients ------------------------------------------------------------------
+
+    async def begin_transfer(self, transfer: Transfer) -> None:
+        """Send a request that is sent again until it is answered."""
+        self.transfers.begin(transfer, trio.current_time())
+        self._transfers_changed.set()
+        try:
+            await self.component.send(transfer.stanza)
+        except (UnsendableError, StanzaTooLargeError):
+            self.transfers.forget(transfer.jid, transfer.number)
+            raise
+
+    async def keep_transfers(self) -> None:
+        """Send again what is not answered. Runs until cancelled."""
+        while True:
+            next_at = self.transfers.next_at()
+            self._transfers_changed = trio.Event()
+            with trio.move_on_at(float("inf") if next_at is None else next_at):
+                await self._transfers_changed.wait()
+            again, given_up = self.transfers.due(trio.current_time())
+            for transfer in given_up:
+                if (client := self.clients.get(transfer.jid)) is not None:
+                    client.gone()
+            for transfer in again:
+                await self.component.send(transfer.stanza)
+
+    # -- the stream -------------------------------------------------------------------------------
+
+    def up(self) -> None:
+        """A stream has been established: who of our subscribers is there?"""
+        self.transfers.restart(trio.current_time())
+        self._transfers_changed.set()
+        jids = list(self.registry.jids())
+        self.start(partial(presence.ask_all, self, jids))
+
+    async def log_misuse(self, jid: str, text: str) -> None:
+        """Note what somebody should look into. Source: XEP-0337, urn:xmpp:qos Memory attacks."""
+        _log.warning("misuse of urn:xmpp:qos by %s: %s", jid[:200], text)
+        if not self.settings.event_log:
+            return
+        id = self.next_id("l")
+        stanza = Element(MESSAGE, {"from": self.name, "to": self.settings.event_log, "id": id})
+        attributes = {
+            "timestamp": presence.timestamp(),
+            "id": "QosMisuse",
+            "type": "Warning",
+            "subject": jid,
+            "object": QOS,
+        }
+        log = SubElement(stanza, f"{{{EVENT_LOG}}}log", attributes)
+        SubElement(log, f"{{{EVENT_LOG}}}message").text = text
+        await self.component.send(stanza)

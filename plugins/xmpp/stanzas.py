@@ -1,0 +1,131 @@
+"""Answers and errors: the small shapes that every handler makes.
+
+Errors are slixmpp's stanza objects for the conditions of RFC 6120 8.3.3; the second, more exact condition
+that XEP-0060 adds to most of them is named here as `pubsub`.
+"""
+
+from typing import Final
+from xml.etree.ElementTree import Element, SubElement
+
+from slixmpp.stanza import Error
+
+from plugins.xmpp.namespaces import CLIENT, COMPONENT, PUBSUB_ERRORS
+from plugins.xmpp.serializer import is_sendable
+from routing.errors import Refusal
+
+IQ: Final = f"{{{COMPONENT}}}iq"
+MESSAGE: Final = f"{{{COMPONENT}}}message"
+PRESENCE: Final = f"{{{COMPONENT}}}presence"
+ERROR: Final = f"{{{COMPONENT}}}error"
+
+
+class StanzaError(Exception):
+    """A request is refused with a stanza error.
+
+    Attributes:
+        condition: of RFC 6120 8.3.3.
+        kind: its type: cancel, continue, modify, auth or wait.
+        pubsub: condition of XEP-0060 that says more; "" for none.
+        feature: of `pubsub` = `unsupported`, the feature's name.
+        children: sent back in front of the error.
+    """
+
+    def __init__(
+        self,
+        condition: str,
+        kind: str,
+        text: str = "",
+        *,
+        pubsub: str = "",
+        feature: str = "",
+        children: tuple[Element, ...] = (),
+    ) -> None:
+        super().__init__(text or condition)
+        self.condition = condition
+        self.kind = kind
+        self.text = text
+        self.pubsub = pubsub
+        self.feature = feature
+        self.children = children
+
+
+_REFUSALS: Final = {
+    Refusal.BAD_HEADER: ("bad-request", "modify", ""),
+    Refusal.BAD_LOGIN: ("forbidden", "auth", ""),
+    Refusal.BAD_TOPIC: ("not-acceptable", "modify", ""),
+    Refusal.FORBIDDEN: ("forbidden", "auth", ""),
+    Refusal.LOCK_LOST: ("unexpected-request", "wait", ""),
+    Refusal.NOT_FOUND: ("item-not-found", "cancel", ""),
+    Refusal.NOT_SUBSCRIBED: ("unexpected-request", "cancel", "not-subscribed"),
+    Refusal.NOT_AVAILABLE: ("service-unavailable", "wait", ""),
+    Refusal.QUEUE_FULL: ("resource-constraint", "wait", ""),
+    Refusal.STORE_FAILED: ("internal-server-error", "wait", ""),
+    Refusal.TOO_LARGE: ("not-acceptable", "modify", "payload-too-big"),
+    Refusal.TOO_MANY: ("policy-violation", "wait", "too-many-subscriptions"),
+}
+
+
+def from_refusal(refusal: Refusal) -> StanzaError:
+    """What the broker refused, as XEP-0060 says it."""
+    condition, kind, pubsub = _REFUSALS.get(refusal.code, ("undefined-condition", "cancel", ""))
+    if refusal.code == Refusal.TOO_MANY and "subscription" not in refusal.text:
+        pubsub = ""
+    return StanzaError(condition, kind, refusal.text, pubsub=pubsub)
+
+
+def unsupported(feature: str) -> StanzaError:
+    """A feature of XEP-0060 that this service does not have."""
+    return StanzaError("feature-not-implemented", "cancel", pubsub="unsupported", feature=feature)
+
+
+def result(iq: Element, *children: Element) -> Element:
+    """The answer to an IQ."""
+    answer = Element(IQ, _addresses(iq, "result"))
+    answer.extend(children)
+    return answer
+
+
+def failure(stanza: Element, error: StanzaError) -> Element:
+    """The error that answers a stanza."""
+    answer = Element(stanza.tag, _addresses(stanza, "error"))
+    answer.extend(error.children)
+    answer.append(error_element(error))
+    return answer
+
+
+def error_element(error: StanzaError) -> Element:
+    """`<error/>` alone."""
+    stanza = Error()
+    stanza["type"] = error.kind
+    stanza["condition"] = error.condition
+    if error.text:
+        stanza["text"] = error.text[:500] if is_sendable(error.text) else error.condition
+    element: Element = stanza.xml
+    # slixmpp builds for a client's stream; the same elements stand in the component's namespace here
+    for each in element.iter():
+        each.tag = each.tag.replace(f"{{{CLIENT}}}", f"{{{COMPONENT}}}")
+    if error.pubsub:
+        exact = SubElement(element, f"{{{PUBSUB_ERRORS}}}{error.pubsub}")
+        if error.feature:
+            exact.set("feature", error.feature)
+    return element
+
+
+def condition_of(stanza: Element) -> tuple[str, str]:
+    """The (condition, type) of an error stanza that came; both may be ""."""
+    for child in stanza:
+        if child.tag.rpartition("}")[2] == "error":
+            for inner in child:
+                namespace, _, local = inner.tag[1:].partition("}")
+                if namespace == "urn:ietf:params:xml:ns:xmpp-stanzas" and local != "text":
+                    return local, child.get("type", "")
+            return "", child.get("type", "")
+    return "", ""
+
+
+def _addresses(stanza: Element, kind: str) -> dict[str, str]:
+    addresses = {"type": kind}
+    for name, source in (("from", "to"), ("to", "from"), ("id", "id")):
+        if (value := stanza.get(source)) is not None:
+            addresses[name] = value
+    return addresses

@@ -1,0 +1,302 @@
+"""Subscriptions and their options, and what a client may do. Source: XEP-0060 5.6, 5.7, 6; XEP-0254 2.1."""
+
+from typing import TYPE_CHECKING, Final
+from xml.etree.ElementTree import Element, SubElement
+
+import msgspec
+from slixmpp.jid import JID, InvalidJID
+
+from daemon.frontend import Accepts, Answer, Session
+from plugins.xmpp import presence
+from plugins.xmpp.client import Client
+from plugins.xmpp.forms import SUBSCRIBE_OPTIONS, Field, form, result_form, submitted
+from plugins.xmpp.identities import bare_of
+from plugins.xmpp.namespaces import PUBSUB, SMQP
+from plugins.xmpp.node_settings import NodeSettings
+from plugins.xmpp.publishing import node_of
+from plugins.xmpp.registry import NodeSubscription
+from plugins.xmpp.stanzas import StanzaError, from_refusal, result
+from plugins.xmpp.transfers import Level
+from routing.errors import Refusal
+from routing.headers import read_seconds, write_seconds
+
+if TYPE_CHECKING:
+    from plugins.xmpp.service import Service
+
+REQUESTS_FIELD: Final = "pubsub#queue_requests"
+QOS_FIELD: Final = f"{{{SMQP}}}qos"
+ACCEPTS_FIELD: Final = f"{{{SMQP}}}accepts"
+LOCK_FIELD: Final = f"{{{SMQP}}}lock"
+
+PLAIN_CREDIT: Final = 100
+"""For a node without queueing: what may be on its way to the server and back."""
+
+_LEVELS: Final[dict[str, Level]] = {
+    "none": "plain",
+    "plain": "plain",
+    "acknowledged": "acknowledged",
+    "assured": "assured",
+}
+_ACCEPTS: Final[dict[str, Accepts]] = {"ONE": "ONE", "ALL": "ALL", "BOTH": "BOTH"}
+
+
+def invalid_options(text: str) -> StanzaError:
+    """XEP-0060 6.3.6."""
+    return StanzaError("bad-request", "modify", text, pubsub="invalid-options")
+
+
+class Options(msgspec.Struct):
+    """What a subscriber filled in; None where it said nothing."""
+
+    queue_requests: int | None = None
+    level: Level | None = None
+    accepts: Accepts | None = None
+    lock_s: float | None = None
+
+    @classmethod
+    def read(cls, values: dict[str, str] | None, credit_max: int) -> "Options":
+        """Raises StanzaError."""
+        options = cls()
+        for field, value in (values or {}).items():
+            if field == REQUESTS_FIELD:
+                if not (value.isascii() and value.isdecimal() and len(value) < 10 and int(value)):
+                    raise invalid_options(f"{field} is a number of items, 1 or more")
+                options.queue_requests = int(value)
+                if options.queue_requests > credit_max:
+                    raise invalid_options(f"{field} is at most {credit_max}")
+            elif field == QOS_FIELD:
+                if value not in _LEVELS:
+                    raise invalid_options(f"{field} is none, acknowledged or assured")
+                options.level = _LEVELS[value]
+            elif field == ACCEPTS_FIELD:
+                if value not in _ACCEPTS:
+                    raise invalid_options(f"{field} is ONE, ALL or BOTH")
+                options.accepts = _ACCEPTS[value]
+            elif field == LOCK_FIELD:
+                try:
+                    options.lock_s = read_seconds(value)
+                except Refusal:
+                    raise invalid_options(f"{field} is seconds") from None
+                if not 0.1 <= options.lock_s <= 604_800:
+                    raise invalid_options(f"{field} is 0.1 to 604800 seconds")
+            elif field not in ("pubsub#deliver", "pubsub#digest", "pubsub#include_body"):
+                raise invalid_options(f"{field[:100]} is not an option")
+        return options
+
+
+def options_form(subscription: NodeSubscription | None, *, queue: bool) -> Element:
+    """To be filled in."""
+    requests, level, accepts, lock = None, None, None, None
+    if subscription is not None:
+        requests, level, accepts = (
+            str(subscription.credit),
+            _level_name(subscription),
+            subscription.accepts,
+        )
+        lock = None if subscription.lock_s is None else write_seconds(subscription.lock_s)
+    levels = {"none": "messages", "acknowledged": "at least once", "assured": "exactly once"}
+    modes = {"ONE": "items for one", "ALL": "items for all", "BOTH": "both"}
+    fields = [
+        Field(REQUESTS_FIELD, "text-single", "Items to work on at a time", requests, required=queue),
+        Field(QOS_FIELD, "list-single", "How items are sent (urn:xmpp:qos)", level, levels),
+        Field(ACCEPTS_FIELD, "list-single", "Which items", accepts, modes),
+        Field(LOCK_FIELD, "text-single", "Seconds until an unanswered item goes to the next", lock),
+    ]
+    return form(SUBSCRIBE_OPTIONS, fields)
+
+
+def _level_name(subscription: NodeSubscription) -> str:
+    return "none" if subscription.level == "plain" else subscription.level
+
+
+def _subscriber(iq: Element, action: Element, *, asked: str | None = None) -> tuple[str, str]:
+    """The full JID that is meant, and the JID as it was written. A bare one is the sender's resource."""
+    sender = iq.get("from", "")
+    written = asked or action.get("jid") or sender
+    try:
+        jid = JID(written)
+    except InvalidJID:
+        raise StanzaError("bad-request", "modify", pubsub="invalid-jid") from None
+    if jid.bare != bare_of(sender):
+        raise StanzaError("bad-request", "modify", pubsub="invalid-jid")
+    return (str(jid) if jid.resource else sender), written
+
+
+async def subscribe(
+    service: "Service", client: Client, iq: Element, pubsub: Element, action: Element
+) -> None:
+    """`<subscribe/>` with or without `<options/>`."""
+    node = node_of(action)
+    if not action.get("jid"):
+        raise StanzaError("bad-request", "modify", pubsub="invalid-jid")
+    jid, written = _subscriber(iq, action)
+    settings = NodeSettings.of(client.session.topic(node))
+    options_element = pubsub.find(f"{{{PUBSUB}}}options")
+    values = submitted(options_element, SUBSCRIBE_OPTIONS) if options_element is not None else None
+    options = Options.read(values, service.site.limits.credit_max)
+    accepts = options.accepts or ("ONE" if settings.is_queue else "ALL")
+    if accepts != "ALL" and options.queue_requests is None:
+        raise _configuration_required(node, written)
+    target = client if jid == client.jid else service.client(jid)
+    level = options.level
+    if level is None:
+        level = "assured" if await presence.speaks_qos(service, jid) else "plain"
+    credit = options.queue_requests or min(PLAIN_CREDIT, service.site.limits.credit_max)
+    subscription = NodeSubscription(node, jid, accepts, credit, level, options.lock_s)
+    previous = service.registry.find(jid, node)
+
+    async def done(answer: Answer) -> None:
+        if answer.error is not None:
+            service.registry.remove(jid, node)
+            await service.fail(iq, from_refusal(answer.error))
+            return
+        await service.answer(_subscribed(iq, subscription, written, with_options=values is not None))
+
+    # known before the broker is asked: the first items may come with its answer
+    if previous is not None and previous.name != subscription.name:
+        target.release(previous)
+        await target.ask(target.session.unsubscribe, node, previous.name)
+    service.registry.add(subscription)
+    try:
+        target.request(target.session.subscribe, node, subscription.options, done=done)
+    except Refusal:
+        service.registry.remove(jid, node)
+        raise
+    for held in target.held.values():
+        if held.subscription is previous:
+            held.subscription = subscription
+
+
+def _configuration_required(node: str, jid: str) -> StanzaError:
+    pubsub = Element(f"{{{PUBSUB}}}pubsub")
+    SubElement(pubsub, f"{{{PUBSUB}}}subscribe", {"jid": jid, "node": node})
+    options = SubElement(pubsub, f"{{{PUBSUB}}}options", {"jid": jid, "node": node})
+    options.append(options_form(None, queue=True))
+    return StanzaError("not-acceptable", "modify", pubsub="configuration-required", children=(pubsub,))
+
+
+def _subscribed(iq: Element, subscription: NodeSubscription, jid: str, *, with_options: bool) -> Element:
+    pubsub = Element(f"{{{PUBSUB}}}pubsub")
+    pubsub.append(_subscription(subscription, jid))
+    if with_options:
+        values = {REQUESTS_FIELD: str(subscription.credit), QOS_FIELD: _level_name(subscription)}
+        options = SubElement(pubsub, f"{{{PUBSUB}}}options")
+        options.append(result_form(SUBSCRIBE_OPTIONS, values))
+    return result(iq, pubsub)
+
+
+def _subscription(subscription: NodeSubscription, jid: str, state: str = "subscribed") -> Element:
+    attributes = {
+        "jid": jid,
+        "node": subscription.node,
+        "subid": subscription.subid,
+        "subscription": state,
+    }
+    return Element(f"{{{PUBSUB}}}subscription", attributes)
+
+
+def _find(service: "Service", iq: Element, action: Element) -> tuple[NodeSubscription, str]:
+    node = node_of(action)
+    jid, written = _subscriber(iq, action)
+    subscription = service.registry.find(jid, node)
+    if subscription is None or subscription.leaving:
+        raise StanzaError("unexpected-request", "cancel", pubsub="not-subscribed")
+    if action.get("subid", subscription.subid) != subscription.subid:
+        raise StanzaError("not-acceptable", "modify", pubsub="invalid-subid")
+    return subscription, written
+
+
+async def unsubscribe(
+    service: "Service", client: Client, iq: Element, pubsub: Element, action: Element
+) -> None:
+    """`<unsubscribe/>`; items that are still locked stay so until they are retracted or unlocked."""
+    subscription, written = _find(service, iq, action)
+    target = service.client(subscription.jid)
+    if target.holds(subscription):
+        subscription.leaving = True
+        await target.ask(target.session.subscribe, subscription.node, subscription.options)
+    else:
+        service.registry.remove(subscription.jid, subscription.node)
+        await target.ask(target.session.unsubscribe, subscription.node, subscription.name)
+    answer = Element(f"{{{PUBSUB}}}pubsub")
+    answer.append(_subscription(subscription, written, "none"))
+    await service.answer(result(iq, answer))
+
+
+async def get_options(
+    service: "Service", client: Client, iq: Element, pubsub: Element, action: Element
+) -> None:
+    """The form of a subscription's options."""
+    subscription, written = _find(service, iq, action)
+    answer = Element(f"{{{PUBSUB}}}pubsub")
+    attributes = {"node": subscription.node, "jid": written, "subid": subscription.subid}
+    options = SubElement(answer, f"{{{PUBSUB}}}options", attributes)
+    options.append(options_form(subscription, queue=subscription.is_queue))
+    await service.answer(result(iq, answer))
+
+
+async def set_options(
+    service: "Service", client: Client, iq: Element, pubsub: Element, action: Element
+) -> None:
+    """A filled-in form; what is not in it stays as it was."""
+    subscription, _ = _find(service, iq, action)
+    options = Options.read(submitted(action, SUBSCRIBE_OPTIONS), service.site.limits.credit_max)
+    changes_kind = (options.level or subscription.level, options.accepts or subscription.accepts)
+    if changes_kind != (subscription.level, subscription.accepts):
+        raise invalid_options("unsubscribe first to change how, or which, items are sent")
+    if options.queue_requests is not None:
+        subscription.credit = options.queue_requests
+    if options.lock_s is not None:
+        subscription.lock_s = options.lock_s
+    target = service.client(subscription.jid)
+    await target.ask(target.session.subscribe, subscription.node, subscription.options)
+    await service.answer(result(iq))
+
+
+async def default_options(
+    service: "Service", client: Client, iq: Element, pubsub: Element, action: Element
+) -> None:
+    """The form before anything is filled in."""
+    node = action.get("node")
+    queue = NodeSettings.of(client.session.topic(node_of(action)) if node else None).is_queue
+    answer = Element(f"{{{PUBSUB}}}pubsub")
+    default = SubElement(answer, f"{{{PUBSUB}}}default", {"node": node} if node else {})
+    default.append(options_form(None, queue=queue))
+    await service.answer(result(iq, answer))
+
+
+async def subscriptions(
+    service: "Service", client: Client, iq: Element, pubsub: Element, action: Element
+) -> None:
+    """Those of all resources of the asker."""
+    node = action.get("node")
+    answer = Element(f"{{{PUBSUB}}}pubsub")
+    listed = SubElement(answer, f"{{{PUBSUB}}}subscriptions", {"node": node} if node else {})
+    for subscription in service.registry.of_bare(bare_of(client.jid)):
+        if not subscription.leaving and node in (None, "", subscription.node):
+            listed.append(_subscription(subscription, subscription.jid))
+    await service.answer(result(iq, answer))
+
+
+def affiliation_of(session: Session, node: str) -> str:
+    """What the rights of an account amount to."""
+    if session.allows("administer", node):
+        return "owner"
+    subscribes = session.allows("subscribe", node)
+    if session.allows("publish", node):
+        return "publisher" if subscribes else "publish-only"
+    return "member" if subscribes else "outcast"
+
+
+async def affiliations(
+    service: "Service", client: Client, iq: Element, pubsub: Element, action: Element
+) -> None:
+    """The asker's own; they are the rights of its account."""
+    answer = Element(f"{{{PUBSUB}}}pubsub")
+    node = action.get("node")
+    listed = SubElement(answer, f"{{{PUBSUB}}}affiliations", {"node": node} if node else {})
+    nodes = [node_of(action)] if node else [topic.name for topic in client.session.topics()]
+    for each in nodes:
+        attributes = {"node": each, "affiliation": affiliation_of(client.session, each)}
+        SubElement(listed, f"{{{PUBSUB}}}affiliation", attributes)
+    await service.answer(result(iq, answer))

@@ -1,0 +1,134 @@
+"""Sending by urn:xmpp:qos: what is still unanswered, and when to ask again.
+
+    acknowledged   message -------------------------------> answered: done
+    assured        message --> received --> (on disk) --> deliver --> answered: done
+
+Both requests may be repeated at will: a receiver knows an assured message by its msgId. So every request
+is sent again, under the same id, after a time that doubles, and at once when the stream to the server is a
+new one. After `TRIES` the receiver counts as gone. Source: urn:xmpp:qos, Use Cases.
+"""
+
+import heapq
+from typing import Final, Literal
+from xml.etree.ElementTree import Element, SubElement
+
+import msgspec
+
+from plugins.xmpp.namespaces import CLIENT, COMPONENT, QOS
+from plugins.xmpp.stanzas import IQ
+
+TRIES: Final = 6
+BACKOFF_MAX: Final = 16
+
+Level = Literal["plain", "acknowledged", "assured"]
+LEVELS: Final[tuple[Level, ...]] = ("plain", "acknowledged", "assured")
+
+
+class Transfer(msgspec.Struct):
+    """One request on its way to one receiver.
+
+    Attributes:
+        jid: the receiver.
+        number: of the delivery within the receiver's session.
+        phase: which answer is awaited; an assured message begins a second transfer to be delivered.
+        due_at: when it is sent again.
+    """
+
+    id: str
+    jid: str
+    number: int
+    phase: Literal["acknowledged", "assured", "deliver"]
+    stanza: Element
+    due_at: float
+    tries: int = 1
+
+
+class Transfers:
+    """All that are unanswered."""
+
+    def __init__(self, answer_s: float) -> None:
+        self._answer_s = answer_s
+        self._open: dict[str, Transfer] = {}
+        self._by_delivery: dict[tuple[str, int], str] = {}
+        self._due: list[tuple[float, str]] = []
+
+    def begin(self, transfer: Transfer, now: float) -> None:
+        """A request is being sent; it replaces an earlier one of the same delivery."""
+        self.forget(transfer.jid, transfer.number)
+        self._open[transfer.id] = transfer
+        self._by_delivery[transfer.jid, transfer.number] = transfer.id
+        self._schedule(transfer, now)
+
+    def _schedule(self, transfer: Transfer, now: float) -> None:
+        transfer.due_at = now + self._answer_s * min(2 ** (transfer.tries - 1), BACKOFF_MAX)
+        heapq.heappush(self._due, (transfer.due_at, transfer.id))
+
+    def answered(self, id: str, jid: str) -> Transfer | None:
+        """An answer has come; None where nobody waits for it, or where another JID answers."""
+        transfer = self._open.get(id)
+        if transfer is None or transfer.jid != jid:
+            return None
+        self.forget(jid, transfer.number)
+        return transfer
+
+    def forget(self, jid: str, number: int) -> None:
+        """The delivery is no longer the receiver's."""
+        id = self._by_delivery.pop((jid, number), None)
+        if id is not None:
+            del self._open[id]
+
+    def due(self, now: float) -> tuple[list[Transfer], list[Transfer]]:
+        """Those to be sent again now, and those that have been sent often enough and are forgotten."""
+        again, given_up = [], []
+        while self._due and self._due[0][0] <= now:
+            due_at, id = heapq.heappop(self._due)
+            transfer = self._open.get(id)
+            if transfer is None or transfer.due_at != due_at:
+                continue
+            if transfer.tries >= TRIES:
+                self.forget(transfer.jid, transfer.number)
+                given_up.append(transfer)
+                continue
+            transfer.tries += 1
+            self._schedule(transfer, now)
+            again.append(transfer)
+        return again, given_up
+
+    def next_at(self) -> float | None:
+        """When `due` has something, at the earliest; None for never."""
+        return self._due[0][0] if self._due else None
+
+    def restart(self, now: float) -> None:
+        """A new stream: nobody knows what arrived over the old one."""
+        for transfer in self._open.values():
+            transfer.due_at = now
+            transfer.tries = 0
+            heapq.heappush(self._due, (now, transfer.id))
+
+
+def carrier(sender: str, jid: str, id: str, level: str, message: Element, msg_id: str) -> Element:
+    """The IQ that carries a message: its own `to` and `from` hold, the message has none.
+
+    The message is written in the namespace that clients know; servers pass on what is inside an IQ as it
+    is.
+    """
+    iq = Element(IQ, {"type": "set", "from": sender, "to": jid, "id": id})
+    wrapper = SubElement(iq, f"{{{QOS}}}{level}")
+    if level == "assured":
+        wrapper.set("msgId", msg_id)
+    inner = SubElement(wrapper, f"{{{CLIENT}}}message")
+    if kind := message.get("type"):
+        inner.set("type", kind)
+    for child in message:
+        inner.append(child)
+    for each in inner.iter():
+        if each.tag.startswith(f"{{{COMPONENT}}}"):
+            each.tag = each.tag.replace(COMPONENT, CLIENT, 1)
+    return iq
+
+
+def deliver(sender: str, jid: str, id: str, msg_id: str) -> Element:
+    """The IQ that lets an assured message be worked on."""
+    iq = Element(IQ, {"type": "set", "from": sender, "to": jid, "id": id})
+    SubElement(iq, f"{{{QOS}}}deliver", {"msgId": msg_id})
+    return iq

@@ -1,0 +1,77 @@
+"""Topics as a whole: what they hold, and emptying and deleting them."""
+
+import heapq
+from typing import Any
+
+from routing.decisions import Answer, StoreTopic
+from routing.delivery import Deliveries
+from routing.federation.federation import Federation
+from routing.queue import ONE, Entry
+from routing.state import SiteState
+from routing.subscribing import Subscribing
+from routing.subscription import Consumer, Topic
+
+
+class Topics:
+    """Answers what a topic holds, and takes it away."""
+
+    def __init__(
+        self, state: SiteState, deliveries: Deliveries, subscribing: Subscribing, federation: Federation
+    ) -> None:
+        self._state = state
+        self._federation = federation
+        self._deliveries = deliveries
+        self._subscribing = subscribing
+
+    def browse(self, topic: Topic, after: int, count: int) -> list[tuple[Entry, bool]]:
+        """Up to `count` entries with a greater id than `after`, by id; True where one has it for itself.
+
+        What waits for someone to come: the shared queue, what is locked of it, and what is kept for those
+        who join late.
+        """
+        found: dict[int, tuple[Entry, bool]] = {}
+        for entry in topic.kept.values():
+            if entry.id > after:
+                found[entry.id] = (entry, False)
+        for entry in topic.shared.after(after, count):
+            found[entry.id] = (entry, False)
+        for _, _, lock in self._state.delayed:
+            entry = lock.entry
+            if entry.topic is topic and entry.id > after and entry.id in self._state.entries:
+                found[entry.id] = (entry, False)
+        for subscription in topic.subscriptions.values():
+            for held in (subscription.locks, subscription.received):
+                for lock in held.values():
+                    if lock.entry.id > after:
+                        found[lock.entry.id] = (lock.entry, bool(lock.entry.flags & ONE))
+        return [found[id] for id in heapq.nsmallest(count, found)]
+
+    def purge(self, consumer: Consumer, topic_name: str, request: Any, now: float) -> None:
+        """End every copy that a topic holds."""
+        topic = self._state.topics.get(topic_name)
+        if topic is not None:
+            self._empty(topic, now)
+        self._state.out.append(Answer(consumer, request))
+
+    def delete(self, consumer: Consumer, topic_name: str, request: Any, now: float) -> None:
+        """End what a topic holds and all its subscriptions, and forget its settings."""
+        topic = self._state.topics.get(topic_name)
+        if topic is not None:
+            self._empty(topic, now)
+            for subscription in list(topic.subscriptions.values()):
+                self._subscribing.end(subscription, now)
+            topic.mode = topic.timeout_s = None
+            self._state.out.append(StoreTopic(topic))
+            self._state.forget_topic_if_unused(topic)
+        self._state.out.append(Answer(consumer, request))
+
+    def _empty(self, topic: Topic, now: float) -> None:
+        held = [entry for entry in self._state.entries.values() if entry.topic is topic]
+        # what waits goes first, or it would be handed out in the place of what is taken away
+        held.sort(key=lambda entry: bool(self._deliveries.holders(entry)))
+        for entry in held:
+            if entry.id in self._state.entries:
+                self._deliveries.end(entry, self._deliveries.holders(entry), "removed", now)
+                if not entry.flags & ONE:
+                    # other sites may hold copies: they end as after a REMOVE
+                    self._federation.note_removed(entry.smuid(self._state.server), topic.name)

@@ -1,0 +1,217 @@
+"""What should not be, one row each: kind, where, which message, since when."""
+
+from functools import reduce
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+from routing.trace.clockfit import FOREVER_US
+from routing.trace.routes import born_us, day
+
+STUCK_US: Final = 86_400_000_000
+"""Where no timeout was stated, a message of mode ALL waits a day at most."""
+
+EXPIRED_MARGIN_US: Final = 60_000_000
+
+DEGRADED_FACTOR: Final = 3.0
+DEGRADED_US: Final = 20_000
+DEGRADED_HOPS_MIN: Final = 10
+"""An hour's median of fewer hops says little."""
+
+KINDS: Final = (
+    "lost",
+    "stuck",
+    "looped",
+    "over depth",
+    "wrong receipt",
+    "two custodians",
+    "begun or ended twice",
+    "held copies differ",
+    "clock jump",
+    "degraded link",
+    "log missing",
+)
+
+COLUMNS: Final = ("kind", "day", "server", "peer", "smuid", "topic", "time_us", "detail")
+
+
+def anomalies(
+    routes: DataFrame,
+    copies: DataFrame,
+    custody: DataFrame,
+    receipts: DataFrame,
+    holdings: DataFrame,
+    coverage: DataFrame,
+    link_hours: DataFrame,
+    segments: DataFrame,
+) -> DataFrame:
+    """All of `KINDS`: kind, day date, server, peer, smuid, topic, time_us (by the server's clock), detail.
+
+    What does not apply is null.
+    """
+    dated = copies.withColumn("birth_us", born_us()).withColumn("day", day())
+    return reduce(
+        DataFrame.unionByName,
+        (
+            *_of_copies(dated),
+            *_of_routes(routes),
+            _rows(
+                custody.where(f.col("custodians") > 1),
+                "two custodians",
+                day="day",
+                server="origin",
+                smuid="smuid",
+                topic="topic",
+                detail=f.concat(
+                    f.col("custodians").cast("string"), f.lit(" custodians: "), f.array_join("path", ", ")
+                ),
+            ),
+            _rows(
+                receipts.where(f.col("verdict") == "wrong"),
+                "wrong receipt",
+                day="day",
+                server="origin",
+                smuid="smuid",
+                topic="topic",
+                detail=f.format_string(
+                    "%d/%d says %s (%d committed, %s due)",
+                    "x",
+                    "y",
+                    "why",
+                    "committed",
+                    f.col("due").cast("string"),
+                ),
+            ),
+            _rows(
+                holdings.where(f.col("verdict") == "differs"),
+                "held copies differ",
+                server="server",
+                detail=f.format_string("the heartbeat says %d, the records give %d", "stated", "counted"),
+            ),
+            _rows(
+                coverage.where(f.col("log") != "whole"),
+                "log missing",
+                server="server",
+                time_us="first_gap_us",
+                detail=f.when(
+                    f.col("log") == "gaps", f.format_string("%d records missing", "missing")
+                ).otherwise(f.col("log")),
+            ),
+            _clock_jumps(segments),
+            _degraded(link_hours),
+        ),
+    )
+
+
+def _rows(found: DataFrame, kind: str, **columns: str | Column) -> DataFrame:
+    types = {"day": "date", "time_us": "long"}
+    chosen = []
+    for name in COLUMNS:
+        value = f.lit(kind) if name == "kind" else columns.get(name, f.lit(None))
+        value = f.col(value) if isinstance(value, str) else value
+        chosen.append(value.cast(types.get(name, "string")).alias(name))
+    return found.select(*chosen)
+
+
+def _of_copies(copies: DataFrame) -> list[DataFrame]:
+    where = {"day": "day", "server": "server", "smuid": "smuid", "topic": "topic"}
+    held = f.col("state") == "held"
+    timeout = f.col("expires_us")
+    late = (timeout > 0) & (f.col("held_until_us") > timeout + EXPIRED_MARGIN_US)
+    old = timeout.isNull() & (f.col("held_until_us") > f.col("begun_us") + STUCK_US)
+    stuck = copies.where(held & f.coalesce(late, old, f.lit(False)))
+    twice_begun = f.col("begun_record") != f.col("begun_last_record")
+    twice_ended = (f.col("ended_record") != f.col("ended_last_record")) & ~f.col("widened")
+    return [
+        _rows(
+            copies.where(f.col("state") == "lost"),
+            "lost",
+            **where,
+            time_us="claimed_us",
+            detail=f.lit("acknowledged to a peer, and its own whole log knows nothing of it"),
+        ),
+        _rows(
+            stuck,
+            "stuck",
+            **where,
+            time_us="begun_us",
+            detail=f.when(timeout > 0, "held beyond its timeout").otherwise("held for more than a day"),
+        ),
+        _rows(
+            copies.where(f.coalesce(twice_begun | twice_ended, f.lit(False))),
+            "begun or ended twice",
+            **where,
+            time_us="begun_us",
+            detail=f.when(
+                twice_begun,
+                f.format_string("begun in records %d and %d", "begun_record", "begun_last_record"),
+            ).otherwise(f.format_string("ended in records %d and %d", "ended_record", "ended_last_record")),
+        ),
+    ]
+
+
+def _of_routes(routes: DataFrame) -> list[DataFrame]:
+    where = {"day": "day", "smuid": "smuid", "topic": "topic"}
+    loops = f.filter("hops", lambda h: h["kind"] == "loop")
+    looped = routes.withColumn("loops", loops).where(f.size("loops") > 0)
+    deep = f.filter("copies", lambda c: c["level"] > f.col("depth"))
+    over = routes.where(f.col("depth") >= 0).withColumn("deep", deep).where(f.size("deep") > 0)
+    first_loop, first_deep = f.get("loops", f.lit(0)), f.get("deep", f.lit(0))
+    return [
+        _rows(
+            looped,
+            "looped",
+            **where,
+            server=first_loop["to"],
+            peer=first_loop["from"],
+            time_us=first_loop["received_us"],
+            detail=f.format_string("%d copies came back to a server in their Hops", f.size("loops")),
+        ),
+        _rows(
+            over,
+            "over depth",
+            **where,
+            server=first_deep["server"],
+            time_us=first_deep["begun_us"],
+            detail=f.format_string("%d hops from its origin, depth was %d", first_deep["level"], "depth"),
+        ),
+    ]
+
+
+def _clock_jumps(segments: DataFrame) -> DataFrame:
+    later = segments.where(f.col("from_us") > -FOREVER_US)
+    return _rows(
+        later,
+        "clock jump",
+        server="server",
+        time_us="from_us",
+        detail=f.format_string(
+            "from here on it is %.3f s ahead of the others, give or take %.1f ms",
+            f.col("offset_us") / 1e6,
+            f.col("error_us") / 1e3,
+        ),
+    )
+
+
+def _degraded(link_hours: DataFrame) -> DataFrame:
+    """Hours in which a link took three times its usual time, the lower quartile of its hours."""
+    heard = link_hours.where(f.col("timed") >= DEGRADED_HOPS_MIN)
+    usual = heard.groupBy("from", "to").agg(f.percentile_approx("delay_p50_us", 0.25).alias("usual_us"))
+    slow = (f.col("delay_p50_us") > f.col("usual_us") * DEGRADED_FACTOR) & (
+        f.col("delay_p50_us") > f.col("usual_us") + DEGRADED_US
+    )
+    found = heard.join(usual, ["from", "to"]).where(slow)
+    return _rows(
+        found,
+        "degraded link",
+        day=f.col("hour").cast("date"),
+        server="from",
+        peer="to",
+        time_us=f.unix_micros("hour"),
+        detail=f.format_string(
+            "median delay %.1f ms in this hour, usually %.1f ms",
+            f.col("delay_p50_us") / 1e3,
+            f.col("usual_us") / 1e3,
+        ),
+    )

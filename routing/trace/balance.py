@@ -1,0 +1,86 @@
+"""The proof: every copy that a server took on is finished, held, or named as missing.
+
+Two independent counts. `balance` goes through the copies: each must have its end, or be seen to be held.
+`holdings` takes the number of held copies that a server itself states in its heartbeats, and compares it with
+what began and ended between two of them, by record numbers, so that no clock has a part in it.
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+from routing.trace.routes import born_us, day
+from routing.trace.schema import ENDS
+
+
+def balance(copies: DataFrame) -> DataFrame:
+    """One row for each server, topic and day of birth; `copies` with their state (`ends.states`).
+
+    published, received: copies begun; begin_missing: copies that other records prove, without the record of
+    their beginning; finished, of which committed, forwarded, expired, removed, dead and dropped (by what the
+    final record says); held; gone (unguaranteed, no end written); lost; log_missing; unknown; twice: copies
+    with two beginnings or two ends; closes: all are finished or held, none twice.
+
+    published + received + begin_missing = finished + held + gone + lost + log_missing + unknown.
+    """
+
+    def count(condition: Column, name: str) -> Column:
+        return f.count_if(f.coalesce(condition, f.lit(False))).alias(name)
+
+    def ended(*events: str) -> Column:
+        return (f.col("state") == "finished") & f.col("ended").isin(*(ENDS[event] for event in events))
+
+    state = f.col("state")
+    sums = (
+        copies.withColumn("birth_us", born_us())
+        .groupBy("server", "topic", day().alias("day"))
+        .agg(
+            count(f.col("begun") == 1, "published"),
+            count(f.col("begun") == 2, "received"),
+            count(f.col("begun").isNull(), "begin_missing"),
+            count(state == "finished", "finished"),
+            count(ended("committed", "delivered", "returned", "receipt"), "committed"),
+            *(count(ended(word), word) for word in ("forwarded", "expired", "removed", "dead")),
+            count(ended("dropped", "denied"), "dropped"),
+            *(count(state == word, word) for word in ("held", "gone", "lost")),
+            count(state == "log missing", "log_missing"),
+            count(state == "unknown", "unknown"),
+            count(_twice(), "twice"),
+        )
+    )
+    open_ends = f.col("lost") + f.col("log_missing") + f.col("unknown") + f.col("twice")
+    return sums.withColumn("closes", open_ends == 0)
+
+
+def holdings(copies: DataFrame, coverage: DataFrame) -> DataFrame:
+    """One row for each server: held copies as its heartbeat states them, and as its records give them.
+
+    server; stated long, from the last heartbeat; counted long, by the records between; verdict: agrees,
+    differs, or unknown where no two heartbeats without a gap between them were read.
+    """
+    beats = coverage.select("server", "base_record", "base_held", "beat_record", "held")
+    kept = copies.where(~f.col("unguaranteed"))
+
+    def between(record: str) -> Column:
+        after = f.col(record) > f.col("base_record")
+        return f.count_if(f.coalesce(after & (f.col(record) <= f.col("beat_record")), f.lit(False)))
+
+    counted = (
+        kept.join(f.broadcast(beats), "server")
+        .groupBy("server")
+        .agg(between("begun_record").alias("begun"), between("ended_record").alias("ended"))
+    )
+    total = f.col("base_held") + f.coalesce("begun", f.lit(0)) - f.coalesce("ended", f.lit(0))
+    return beats.join(counted, "server", "left").select(
+        "server",
+        f.col("held").alias("stated"),
+        total.alias("counted"),
+        f.when(f.col("held").isNull() | total.isNull(), "unknown")
+        .when(f.col("held") == total, "agrees")
+        .otherwise("differs")
+        .alias("verdict"),
+    )
+
+
+def _twice() -> Column:
+    ends = (f.col("ended_record") != f.col("ended_last_record")) & ~f.col("widened")
+    return (f.col("begun_record") != f.col("begun_last_record")) | ends

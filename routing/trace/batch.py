@@ -1,0 +1,210 @@
+"""The batch: logs in, tables out, in the order in which the jobs need each other.
+
+Everything that grows with the messages stays in DataFrames. The driver sees what grows with the sites: the
+coverage, the fastest hops for each link and hour, and the sums of the summary.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import date
+from typing import Any
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from routing.trace import (
+    anomalies,
+    balance,
+    clocks,
+    coverage,
+    custody,
+    ends,
+    facts,
+    ingest,
+    links,
+    routes,
+    schema,
+    tables,
+)
+
+NAMED_MAX = 50
+"""Names in one entry of the summary; the tables have them all."""
+
+Progress = Callable[[str], None]
+
+
+def run(
+    session: SparkSession,
+    logs: Sequence[str],
+    out: str,
+    *,
+    day: date | None = None,
+    servers: Sequence[str] = (),
+    now_us: int | None = None,
+    progress: Progress = lambda step: None,
+) -> dict[str, Any]:
+    """Read `logs`, write all tables below `out`, and return the summary, which holds only plain values.
+
+    `day`: only messages born on that UTC day. `servers`: others' records are set aside. `now_us`: what counts
+    as the future, the wall clock if None.
+    """
+    now_us = time.time_ns() // 1000 if now_us is None else now_us
+    progress("reading the logs")
+    aside = _ingest(session, logs, out, servers, now_us)
+    records = tables.read(session, out, "records").drop("day")
+    progress("which logs are whole")
+    words = coverage.words(records).persist(StorageLevel.DISK_ONLY)
+    gaps = coverage.gaps(words)
+    tables.write(gaps, out, "gaps")
+    tables.write(coverage.coverage(records, words, tables.read(session, out, "gaps")), out, "coverage")
+    words.unpersist()
+    covered = tables.read(session, out, "coverage").persist()
+    incomplete = [row.server for row in covered.where(f.col("log").isin("gaps", "absent")).collect()]
+    if day is not None:
+        midnight = f.unix_micros(f.lit(day.isoformat()).cast("timestamp"))
+        born = f.col("birth_us")
+        records = records.where((born >= midnight) & (born < midnight + schema.DAY_US))
+    progress("pairing hops, copies and deliveries")
+    paired = facts.facts(records, incomplete).persist(StorageLevel.DISK_ONLY)
+    raw_hops = facts.hops(paired).withColumn("birth_us", routes.born_us())
+    progress("comparing clocks")
+    segments = clocks.segments_frame(session, clocks.measured(raw_hops))
+    tables.write(segments, out, "clocks")
+    progress("hops, links, routes")
+    hops = clocks.corrected(raw_hops, segments).persist(StorageLevel.DISK_ONLY)
+    _write_messages(hops, paired, covered, out)
+    hops.unpersist()
+    paired.unpersist()
+    progress("custody, receipts, balance, anomalies")
+    _derive(session, covered, out)
+    summary = summarize(session, out) | {"aside": aside}
+    covered.unpersist()
+    return summary
+
+
+def _ingest(
+    session: SparkSession, logs: Sequence[str], out: str, servers: Sequence[str], now_us: int
+) -> dict[str, Any]:
+    """Write the table of records, and that of lines set aside where there are any; returns their counts."""
+    from pyspark.sql import Observation
+
+    lines = ingest.checked(ingest.logs(session, logs), now_us, ingest.FUTURE_MAX_BATCH_US, servers)
+    seen = Observation("lines")
+    counts = [f.count_if(f.col("problem") == reason).alias(reason) for reason in ingest.REASONS]
+    watched = lines.observe(seen, f.count("*").alias("lines"), *counts)
+    tables.write(ingest.records(watched), out, "records")
+    found = {name: count for name, count in seen.get.items() if count}
+    total = found.pop("lines", 0)
+    aside = ingest.aside(lines) if found else session.createDataFrame([], schema.ASIDE)
+    tables.write(aside, out, "aside")
+    servers_aside = (
+        tables.read(session, out, "aside")
+        .where("server != ''")
+        .groupBy("server")
+        .count()
+        .orderBy(f.desc("count"))
+    )
+    named = {row["server"]: row["count"] for row in servers_aside.limit(NAMED_MAX).collect()} if found else {}
+    return {"lines": total, "reasons": found, "servers": named}
+
+
+def _write_messages(hops: DataFrame, paired: DataFrame, covered: DataFrame, out: str) -> None:
+    copies = ends.states(facts.copies(paired), covered)
+    deliveries = facts.deliveries(paired)
+    dated = routes.day().alias("day")
+    tables.write(links.links(hops, covered), out, "links")
+    hourly = links.links(hops, covered, per_hour=True)
+    tables.write(hourly.withColumn("day", f.col("hour").cast("date")), out, "link_hours")
+    tables.write(routes.routes(hops, copies, deliveries), out, "routes")
+    named = hops.withColumn("kind", links.kind()).withColumn("kind", routes.kind_name())
+    tables.write(named.select("*", dated).drop("arrival", "outcome"), out, "hops")
+    for frame, name in ((copies, "copies"), (deliveries, "deliveries")):
+        tables.write(frame.withColumn("birth_us", routes.born_us()).select("*", dated), out, name)
+
+
+def _derive(session: SparkSession, covered: DataFrame, out: str) -> None:
+    """The tables that are made of others."""
+
+    def table(name: str) -> DataFrame:
+        return tables.read(session, out, name)
+
+    tables.write(custody.custody(table("routes")), out, "custody")
+    tables.write(custody.receipts(table("routes")), out, "receipts")
+    tables.write(balance.balance(table("copies").drop("day")), out, "balance")
+    tables.write(balance.holdings(table("copies"), covered), out, "holdings")
+    found = anomalies.anomalies(
+        table("routes"),
+        table("copies").drop("day"),
+        table("custody"),
+        table("receipts"),
+        table("holdings"),
+        covered,
+        table("link_hours"),
+        table("clocks"),
+    )
+    tables.write(found.coalesce(1), out, "anomalies")
+
+
+def summarize(session: SparkSession, out: str) -> dict[str, Any]:
+    """The sums of the tables below `out`; names at most `NAMED_MAX` of a kind."""
+
+    def table(name: str) -> DataFrame:
+        return tables.read(session, out, name)
+
+    def one_row(frame: DataFrame) -> dict[str, Any]:
+        row = frame.first()
+        return row.asDict() if row else {}
+
+    def names(frame: DataFrame) -> list[str]:
+        return [row[0] for row in frame.orderBy("server").limit(NAMED_MAX).collect()]
+
+    covered = table("coverage")
+    sums = (
+        "published",
+        "received",
+        "begin_missing",
+        "finished",
+        "held",
+        "gone",
+        "lost",
+        "log_missing",
+        "unknown",
+        "twice",
+    )
+    return {
+        "days": [str(row.day) for row in table("routes").select("day").distinct().orderBy("day").collect()],
+        "messages": one_row(
+            table("routes").agg(
+                f.count("*").alias("total"),
+                f.count_if(f.col("state") == "complete").alias("complete"),
+                f.count_if(f.col("state") == "partial").alias("partial"),
+                f.count_if("truncated").alias("truncated"),
+            )
+        ),
+        "logs": one_row(
+            covered.agg(
+                f.count("*").alias("servers"),
+                f.sum("records").alias("records"),
+                f.sum("missing").alias("missing"),
+            )
+        )
+        | {
+            "absent": names(covered.where("log = 'absent'").select("server")),
+            "gaps": names(covered.where("log = 'gaps'").select("server")),
+            "no_heartbeat": names(covered.where("log = 'no heartbeat'").select("server")),
+        },
+        "balance": one_row(table("balance").agg(*(f.sum(name).alias(name) for name in sums)))
+        | {"closes": table("balance").where("not closes").isEmpty()},
+        "holdings": {row[0]: row[1] for row in table("holdings").groupBy("verdict").count().collect()},
+        "anomalies": {
+            row[0]: row[1] for row in table("anomalies").groupBy("kind").count().orderBy("kind").collect()
+        },
+        "clocks": one_row(
+            table("clocks").agg(
+                f.count_distinct("server").alias("known"),
+                f.max(f.abs("offset_us")).alias("worst_offset_us"),
+                f.percentile_approx("error_us", 0.5).alias("median_error_us"),
+            )
+        ),
+    }

@@ -1,0 +1,305 @@
+"""From the fastest hops between pairs of servers to a line for each server's clock, in plain Python.
+
+For a link with least times *there* and *back*, (there - back) / 2 is how far the receiver's clock is ahead of
+the sender's, and (there + back) / 2 the one-way time, which bounds the error. Least squares over the graph
+spreads the disagreement; links that disagree much count little (Huber). Only differences of clocks can be
+known, so the median of the clocks of a connected federation is taken as right.
+
+A clock that jumps within a window makes *there* come from one side of the jump and *back* from the other:
+their sum is negative, which no network can do. Such links are left out of that window.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from operator import mul
+from statistics import median
+from typing import Final
+
+FOREVER_US: Final = 1 << 62
+WINDOW_US: Final = 3_600_000_000
+
+ROUND_TRIP_US_MIN: Final = 200.0
+"""A faster round trip weighs no more than this: then the clock's own grain is the error."""
+
+NEGATIVE_US: Final = -2_000
+"""A round trip may look this negative by drift within a window; beyond it, a clock has jumped."""
+
+NEGATIVE_ROUGH_US: Final = -60_000_000
+
+JUMP_ROUGH_US: Final = 200_000.0
+"""Before drift is removed, an hour's change of less than this may be drift (55 ppm)."""
+
+JUMP_US: Final = 20_000.0
+
+HUBER_ROUNDS: Final = 4
+HUBER: Final = 1.5
+POINTS_FOR_DRIFT: Final = 2
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """The fastest hops of one link in one window; `back_us` None where no acknowledgement tells."""
+
+    sender: str
+    receiver: str
+    window: int
+    count: int
+    there_us: int | None
+    back_us: int | None
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A stretch without a jump, by the server's own clock: see `clocks.SEGMENTS`."""
+
+    from_us: int
+    until_us: int
+    middle_us: int
+    offset_us: float
+    drift_ppm: float
+    error_us: float
+
+    def error_at(self, clock_us: float) -> float:
+        return self.offset_us + self.drift_ppm * (clock_us - self.middle_us) / 1e6
+
+
+@dataclass(frozen=True)
+class Clock:
+    server: str
+    segments: tuple[Segment, ...]
+
+
+@dataclass(frozen=True)
+class _Link:
+    """`b` is `ahead_us` ahead of `a`, give or take."""
+
+    a: str
+    b: str
+    ahead_us: float
+    weight: float
+
+
+def fit(minima: Iterable[Minimum], base: Sequence[Clock] | None = None) -> list[Clock]:
+    """The clocks, one line for each stretch; servers that no link reaches in both directions are left out.
+
+    Without `base` the minima are of raw times, in one window, and the lines are flat. With it they are what
+    is left after `base` was taken off.
+    """
+    windows: dict[int, list[Minimum]] = defaultdict(list)
+    for minimum in minima:
+        windows[minimum.window].append(minimum)
+    if base is None:
+        answers = [_solve(_links(found, NEGATIVE_ROUGH_US, ())[0]) for found in windows.values()]
+        rough = {name: pair for answer in answers for name, pair in answer.items()}
+        return [
+            Clock(name, (Segment(-FOREVER_US, FOREVER_US, 0, offset, 0.0, error),))
+            for name, (offset, error) in sorted(rough.items())
+        ]
+    points: dict[tuple[str, Segment], list[_Point]] = defaultdict(list)
+    known = {clock.server: clock for clock in base}
+    flat = {clock.server for clock in base if any(part.drift_ppm == 0 for part in clock.segments)}
+    for window, found in windows.items():
+        links, bad = _links(found, NEGATIVE_US, flat)
+        solved = _solve(links)
+        bad += [
+            link
+            for link in links
+            if abs(solved[link.b][0] - solved[link.a][0] - link.ahead_us) > JUMP_ROUGH_US
+        ]
+        doubtful = _doubtful(links, bad)
+        for name in solved.keys() | doubtful:
+            left, error = solved.get(name, (0.0, 0.0))
+            for part in known[name].segments if name in known else ():
+                clock_us = _clock_at(part, (window + 0.5) * WINDOW_US)
+                if part.from_us <= clock_us < part.until_us:
+                    total = part.error_at(clock_us) + left
+                    points[name, part].append(_Point(window, clock_us, total, error, name in doubtful))
+    limit = JUMP_ROUGH_US if len(flat) == len(known) else JUMP_US
+    segments: dict[str, list[Segment]] = defaultdict(list)
+    for (name, part), series in sorted(points.items(), key=lambda item: (item[0][0], item[0][1].from_us)):
+        segments[name] += _segments(sorted(series, key=lambda p: p.window), limit, part)
+    return [Clock(name, tuple(found)) for name, found in segments.items() if found]
+
+
+@dataclass(frozen=True)
+class _Point:
+    window: int
+    clock_us: float
+    offset_us: float
+    error_us: float
+    doubtful: bool
+
+
+def _clock_at(part: Segment, reference_us: float) -> float:
+    """What the clock shows at this reference time; the drift is so small that one step is exact enough."""
+    first = reference_us + part.offset_us
+    return reference_us + part.error_at(first)
+
+
+def _links(
+    minima: Iterable[Minimum], negative_us: float, flat: Collection[str]
+) -> tuple[list[_Link], list[_Link]]:
+    """The links of one window, and apart from these the ones whose round trip is impossible.
+
+    `flat`: servers whose drift is not known yet; their links may look this much more negative.
+    """
+    best: dict[tuple[str, str], tuple[float, float]] = {}
+    for found in minima:
+        # Both directions of a link measure both ways: the fastest of each is taken together.
+        flipped = found.sender > found.receiver
+        pair = (found.receiver, found.sender) if flipped else (found.sender, found.receiver)
+        there: float = FOREVER_US if found.there_us is None else found.there_us
+        back: float = FOREVER_US if found.back_us is None else found.back_us
+        if flipped:
+            there, back = back, there
+        old = best.get(pair, (FOREVER_US, FOREVER_US))
+        best[pair] = (min(old[0], there), min(old[1], back))
+    links: list[_Link] = []
+    bad: list[_Link] = []
+    for (a, b), (there, back) in best.items():
+        if there == FOREVER_US or back == FOREVER_US:
+            continue
+        weight = 1.0 / max(abs(there + back), ROUND_TRIP_US_MIN) ** 2
+        link = _Link(a, b, (there - back) / 2, weight)
+        allowed = negative_us - JUMP_ROUGH_US if a in flat or b in flat else negative_us
+        (links if there + back >= allowed else bad).append(link)
+    return links, bad
+
+
+def _doubtful(links: Sequence[_Link], bad: Sequence[_Link]) -> set[str]:
+    """Of each bad link the end that has more of them for its links: that clock has jumped. Both, if equal."""
+    total: Counter[str] = Counter()
+    wrong: Counter[str] = Counter()
+    for link in {*links, *bad}:
+        total.update((link.a, link.b))
+    for link in bad:
+        wrong.update((link.a, link.b))
+    found = set()
+    for link in bad:
+        a, b = wrong[link.a] / total[link.a], wrong[link.b] / total[link.b]
+        found |= {name for name, share in ((link.a, a), (link.b, b)) if share >= max(a, b)}
+    return found
+
+
+def _solve(links: Sequence[_Link]) -> dict[str, tuple[float, float]]:
+    """For each server how far its clock is ahead, and the median disagreement of its links."""
+    answer: dict[str, tuple[float, float]] = {}
+    for names, part in _components(links):
+        weights = [link.weight for link in part]
+        offsets = dict.fromkeys(names, 0.0)
+        for _ in range(HUBER_ROUNDS):
+            offsets = _least_squares(names, part, weights)
+            off = [abs(offsets[link.b] - offsets[link.a] - link.ahead_us) for link in part]
+            scale = max(1.4826 * median(off), 1.0)
+            weights = [
+                link.weight * min(1.0, HUBER * scale / max(by, 1e-9))
+                for link, by in zip(part, off, strict=True)
+            ]
+        near: dict[str, list[float]] = defaultdict(list)
+        for link, by in zip(part, off, strict=True):
+            near[link.a].append(by)
+            near[link.b].append(by)
+        middle = median(offsets.values())
+        answer |= {name: (offsets[name] - middle, median(near[name])) for name in names}
+    return answer
+
+
+def _components(links: Sequence[_Link]) -> list[tuple[list[str], list[_Link]]]:
+    neighbours: dict[str, list[_Link]] = defaultdict(list)
+    for link in links:
+        neighbours[link.a].append(link)
+        neighbours[link.b].append(link)
+    seen: set[str] = set()
+    found = []
+    for start in sorted(neighbours):
+        if start in seen:
+            continue
+        seen.add(start)
+        names, queue = [], [start]
+        while queue:
+            name = queue.pop()
+            names.append(name)
+            for link in neighbours[name]:
+                other = link.b if link.a == name else link.a
+                if other not in seen:
+                    seen.add(other)
+                    queue.append(other)
+        members = set(names)
+        found.append((names, [link for link in links if link.a in members]))
+    return found
+
+
+def _least_squares(
+    names: Sequence[str], links: Sequence[_Link], weights: Sequence[float]
+) -> dict[str, float]:
+    """Minimise sum of w (x_b - x_a - ahead)^2 with the first server at 0, by Cholesky's method."""
+    index = {name: number - 1 for number, name in enumerate(names)}
+    size = len(names) - 1
+    top = max(weights)
+    matrix = [[0.0] * (row + 1) for row in range(size)]
+    right = [0.0] * size
+    for link, raw in zip(links, weights, strict=True):
+        weight = raw / top + 1e-12
+        a, b = index[link.a], index[link.b]
+        for row, sign in ((a, -1.0), (b, 1.0)):
+            if row >= 0:
+                matrix[row][row] += weight
+                right[row] += sign * weight * link.ahead_us
+        if a >= 0 and b >= 0:
+            matrix[max(a, b)][min(a, b)] -= weight
+    for row in range(size):
+        line = matrix[row]
+        for column in range(row):
+            other = matrix[column]
+            line[column] = (line[column] - sum(map(mul, line[:column], other))) / other[column]
+        line[row] = max(line[row] - sum(map(mul, line[:row], line)), 1e-30) ** 0.5
+    for row in range(size):
+        right[row] = (right[row] - sum(map(mul, matrix[row][:row], right))) / matrix[row][row]
+    for row in reversed(range(size)):
+        below = sum(matrix[lower][row] * right[lower] for lower in range(row + 1, size))
+        right[row] = (right[row] - below) / matrix[row][row]
+    return {name: 0.0 if number == 0 else right[number - 1] for number, name in enumerate(names)}
+
+
+def _segments(points: Sequence[_Point], limit_us: float, bounds: Segment) -> list[Segment]:
+    """Cut the series where it jumps, and draw a line through each part.
+
+    When within two windows a clock has jumped is not known, so neither of them belongs to a part, and a part
+    ends before a doubtful window at the end of the series.
+    """
+    good = [point for point in points if not point.doubtful]
+    if not good:
+        return []
+    slopes = [(b.offset_us - a.offset_us) / (b.clock_us - a.clock_us) for a, b in pairwise(good)]
+    usual = median(slopes) if slopes else 0.0
+    groups: list[list[_Point]] = [[good[0]]]
+    for a, b in pairwise(good):
+        if abs(b.offset_us - a.offset_us - usual * (b.clock_us - a.clock_us)) > limit_us:
+            groups.append([])
+        groups[-1].append(b)
+    found = []
+    for number, group in enumerate(groups):
+        opens, closes = number == 0, number == len(groups) - 1
+        part = group[0 if opens else 1 : len(group) if closes else -1]
+        if not part:
+            continue
+        middle = round(median(p.clock_us for p in part))
+        drift = _drift(part)
+        offset = median(p.offset_us - drift * (p.clock_us - middle) for p in part)
+        line = Segment(0, 0, middle, offset, drift * 1e6, median(p.error_us for p in part))
+        first, last = bounds.from_us, bounds.until_us
+        if not (opens and part[0] is points[0]):
+            first = max(first, round(_clock_at(line, part[0].window * WINDOW_US)))
+        if not (closes and part[-1] is points[-1]):
+            last = min(last, round(_clock_at(line, (part[-1].window + 1) * WINDOW_US)))
+        found.append(Segment(first, last, middle, offset, line.drift_ppm, line.error_us))
+    return found
+
+
+def _drift(points: Sequence[_Point]) -> float:
+    """The median slope between all pairs (Theil and Sen): a bad window does not turn the line."""
+    if len(points) < POINTS_FOR_DRIFT:
+        return 0.0
+    return median((b.offset_us - a.offset_us) / (b.clock_us - a.clock_us) for a, b in combinations(points, 2))

@@ -1,0 +1,126 @@
+"""Times of different servers made comparable: from the fastest hops of each link to the error of each clock.
+
+For one link and window, the least of (received - sent) and of (acknowledgement come - acknowledgement
+sent) are the fastest way there and back; half their difference is how far the two clocks are apart, if the
+fastest ways are as long. Only first, accepted copies count: a duplicate may have waited anywhere. `clockfit`
+turns these into a line for each clock. The minima are as many as links times windows and are all that the
+driver sees.
+"""
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql import types as t
+
+from routing.trace.clockfit import WINDOW_US, Clock, Minimum, Segment, fit
+from routing.trace.links import kind
+
+SEGMENTS = t.StructType(
+    [
+        t.StructField("server", t.StringType()),
+        t.StructField("from_us", t.LongType()),
+        t.StructField("until_us", t.LongType()),
+        t.StructField("middle_us", t.LongType()),
+        t.StructField("offset_us", t.DoubleType()),
+        t.StructField("drift_ppm", t.DoubleType()),
+        t.StructField("error_us", t.DoubleType()),
+    ]
+)
+"""One stretch of a server's clock: between from_us and until_us by that clock, it is
+`offset_us + drift_ppm * (clock - middle_us) / 1e6` ahead of the federation's median clock; error_us is the
+median disagreement of its links. A server, or a stretch, without a row: unknown."""
+
+
+def segments_frame(session: SparkSession, clocks: Sequence[Clock]) -> DataFrame:
+    """The clocks as a table of `SEGMENTS`."""
+    rows = [
+        (
+            clock.server,
+            part.from_us,
+            part.until_us,
+            part.middle_us,
+            part.offset_us,
+            part.drift_ppm,
+            part.error_us,
+        )
+        for clock in clocks
+        for part in clock.segments
+    ]
+    return session.createDataFrame(rows, SEGMENTS)
+
+
+def corrected(hops: DataFrame, segments: DataFrame) -> DataFrame:
+    """`hops` with delay_raw_us (received - sent as logged), and by corrected clocks sent_at_us,
+    received_at_us and delay_us; each null where it cannot be known. The raw times stay as they are.
+    """
+
+    def shifted(side: str) -> DataFrame:
+        names = [f"{side}_from", f"{side}_until", f"{side}_middle", f"{side}_offset", f"{side}_drift"]
+        return f.broadcast(segments.drop("error_us").toDF(side, *names))
+
+    def true_us(side: str, time: str) -> Column:
+        beyond = f.col(time) - f.col(f"{side}_middle")
+        error = f.col(f"{side}_offset") + f.col(f"{side}_drift") * beyond / 1e6
+        return f.col(time) - f.round(error).cast("long")
+
+    def holds(side: str, time: str) -> Column:
+        return f.col(time).between(f.col(f"{side}_from"), f.col(f"{side}_until") - 1)
+
+    columns = [name for name in hops.columns if name not in _ADDED]
+    left, right = shifted("from").alias("l"), shifted("to").alias("r")
+    sender = (f.col("h.from") == f.col("l.from")) & holds("from", "sent_us")
+    receiver = (f.col("h.to") == f.col("r.to")) & holds("to", "received_us")
+    return (
+        hops.alias("h")
+        .join(left, sender, "left")
+        .join(right, receiver, "left")
+        .select(
+            *(f.col(f"h.{name}").alias(name) for name in columns),
+            (f.col("received_us") - f.col("sent_us")).alias("delay_raw_us"),
+            true_us("from", "sent_us").alias("sent_at_us"),
+            true_us("to", "received_us").alias("received_at_us"),
+            (true_us("to", "received_us") - true_us("from", "sent_us")).alias("delay_us"),
+        )
+    )
+
+
+_ADDED = ("delay_raw_us", "sent_at_us", "received_at_us", "delay_us")
+
+
+def minima(hops: DataFrame, segments: DataFrame | None) -> DataFrame:
+    """The fastest way there and back: `from`, `to`, window long, count long, there_us, back_us long.
+
+    Without `segments` there is one window and the times are as logged; with them, the windows are hours of
+    corrected time and what is left of the clocks' errors is measured.
+    """
+    first = hops.where((kind() == 1) & f.col("sent_us").isNotNull() & f.col("received_us").isNotNull())
+    there = f.col("received_us") - f.col("sent_us")
+    back = f.col("acked_us") - f.col("answered_us")
+    window = f.lit(0).cast("long")
+    if segments is not None:
+        first = corrected(first, segments).where(f.col("delay_us").isNotNull())
+        shift = there - f.col("delay_us")
+        there, back = f.col("delay_us"), back + shift
+        window = f.expr(f"sent_at_us div {WINDOW_US}")
+    return first.groupBy("from", "to", window.alias("window")).agg(
+        f.count("*").alias("count"), f.min(there).alias("there_us"), f.min(back).alias("back_us")
+    )
+
+
+def measured(hops: DataFrame) -> list[Clock]:
+    """The clocks of all servers whose error can be known. `hops` is read three times: let it be cached."""
+    session = hops.sparkSession
+    rough = fit(_collected(minima(hops, None)))
+    once = fit(_collected(minima(hops, segments_frame(session, rough))), rough)
+    return fit(_collected(minima(hops, segments_frame(session, once))), once)
+
+
+def _collected(minima: DataFrame) -> list[Minimum]:
+    return [
+        Minimum(*row)
+        for row in minima.select("from", "to", "window", "count", "there_us", "back_us").collect()
+    ]
+
+
+__all__ = ["SEGMENTS", "WINDOW_US", "Clock", "Segment", "corrected", "measured", "minima", "segments_frame"]

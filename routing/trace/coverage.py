@@ -1,0 +1,163 @@
+"""Which log is whole, which has gaps, which is absent: what decides between *lost* and *log missing*.
+
+Record numbers of a server have no gaps over all its boots, so a number that is not there is a record that was
+not read. Numbers are gathered 64 to a word with `bit_or`, which reading a log twice does not change; only
+words that are not full are looked into. A heartbeat each minute tells a quiet log from one that ends early,
+and the count of copies that it states is compared with the count that the log itself gives.
+"""
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as f
+
+WORD_BITS: Final = 64
+
+BACK_US: Final = 1_000_000
+"""A clock that goes back by more than this cannot order what its log has not got."""
+
+
+def words(records: DataFrame) -> DataFrame:
+    """server, word long, mask long (bit i: record 64 * word + i was read), first_us, last_us."""
+    bit = f.expr(f"shiftleft(1L, cast(record % {WORD_BITS} as int))")
+    return records.groupBy("server", f.expr(f"record div {WORD_BITS}").alias("word")).agg(
+        f.bit_or(bit).alias("mask"), f.min("time_us").alias("first_us"), f.max("time_us").alias("last_us")
+    )
+
+
+def gaps(words: DataFrame) -> DataFrame:
+    """The record numbers that are missing between those that were read.
+
+    server, first_missing, last_missing long; before_us, after_us: by the server's clock the gap lies between.
+    """
+    series = Window.partitionBy("server").orderBy("word")
+    before = f.when(f.lag("word").over(series) == f.col("word") - 1, f.lag("mask").over(series))
+    after = f.when(f.lead("word").over(series) == f.col("word") + 1, f.lead("mask").over(series))
+    edged = words.withColumn("before", f.coalesce(before, f.lit(0).cast("long"))).withColumn(
+        "after", f.coalesce(after, f.lit(0).cast("long"))
+    )
+    starts = f.expr("mask & ~(shiftleft(mask, 1) | shiftrightunsigned(before, 63))")
+    ends = f.expr("mask & ~(shiftrightunsigned(mask, 1) | shiftleft(after, 63))")
+    edged = edged.withColumn("starts", starts).withColumn("ends", ends)
+    edged = edged.where((f.col("starts") != 0) | (f.col("ends") != 0))
+    bits = f.sequence(f.lit(0), f.lit(WORD_BITS - 1))
+
+    def numbers(mask: str) -> Column:
+        return f.filter(bits, lambda bit: f.getbit(f.col(mask), bit) == 1)
+
+    def edges(mask: str, side: str) -> DataFrame:
+        number = f.col("word") * WORD_BITS + f.col("bit")
+        return edged.select(
+            "server", "word", "first_us", "last_us", f.explode(numbers(mask)).alias("bit")
+        ).select("server", number.alias("record"), f.lit(side).alias("side"), "first_us", "last_us")
+
+    order = Window.partitionBy("server").orderBy("record", "side")
+    both = edges("starts", "1 start").unionByName(edges("ends", "2 end"))
+    return (
+        both.withColumn("next", f.lead("record").over(order))
+        .withColumn("after_us", f.lead("last_us").over(order))
+        .where((f.col("side") == "2 end") & f.col("next").isNotNull())
+        .select(
+            "server",
+            (f.col("record") + 1).alias("first_missing"),
+            (f.col("next") - 1).alias("last_missing"),
+            f.col("first_us").alias("before_us"),
+            "after_us",
+        )
+    )
+
+
+def servers_named(records: DataFrame) -> DataFrame:
+    """Every server that any record names, as writer, peer or in Hops: `server`."""
+    writers = records.select("server")
+    peers = records.where(f.col("peer") != "").select(f.col("peer").alias("server"))
+    path = records.where(f.size("hops") > 0).select(f.explode("hops").alias("server"))
+    return (
+        writers.distinct()
+        .union(peers.distinct())
+        .union(path.distinct())
+        .distinct()
+        .where(f.col("server").isNotNull())
+    )
+
+
+def coverage(records: DataFrame, words: DataFrame, gaps: DataFrame) -> DataFrame:
+    """One row for each server that any record names.
+
+    server; first_record, last_record, records, missing long; boots int; first_us, last_us by its clock;
+    first_gap_us, last_gap_us: its gaps lie between these (null without gaps); complete_from: the first record
+    after the last gap; went_back bool: its clock was set back; held long, beat_record long: of the last
+    heartbeat; base_held, base_record: of the first heartbeat after complete_from, or 0 and 0 where the log is
+    whole from record 1; log: whole, gaps, no heartbeat or absent.
+    """
+    series = Window.partitionBy("server").orderBy("word")
+    last_word = f.max_by("mask", "word")
+    first_word = f.min_by("mask", "word")
+    top = f.length(f.bin("top")) - 1
+    low = f.length(f.bin("bottom")) - f.length(f.regexp_replace(f.bin("bottom"), "0+$", ""))
+    per_server = (
+        words.withColumn("went_back", f.col("first_us") < f.lag("first_us").over(series) - f.lit(BACK_US))
+        .groupBy("server")
+        .agg(
+            f.sum(f.bit_count("mask")).alias("records"),
+            f.min("word").alias("first_word"),
+            f.max("word").alias("last_word"),
+            first_word.alias("bottom"),
+            last_word.alias("top"),
+            f.min("first_us").alias("first_us"),
+            f.max("last_us").alias("last_us"),
+            f.coalesce(f.bool_or("went_back"), f.lit(False)).alias("went_back"),
+        )
+        .withColumn("first_record", f.col("first_word") * WORD_BITS + low)
+        .withColumn("last_record", f.col("last_word") * WORD_BITS + top)
+    )
+    per_gap = gaps.groupBy("server").agg(
+        f.min("before_us").alias("first_gap_us"),
+        f.max("after_us").alias("last_gap_us"),
+        (f.max("last_missing") + 1).alias("after_gap"),
+        f.sum(f.col("last_missing") - f.col("first_missing") + 1).alias("missing"),
+    )
+    boots = records.groupBy("server").agg(f.approx_count_distinct("boot").cast("int").alias("boots"))
+    known = (
+        servers_named(records)
+        .join(per_server, "server", "left")
+        .join(per_gap, "server", "left")
+        .join(boots, "server", "left")
+        .withColumn("complete_from", f.coalesce("after_gap", "first_record"))
+    )
+    beats = (
+        records.where(f.col("event") == "heartbeat")
+        .join(f.broadcast(known.select("server", "complete_from")), "server")
+        .where(f.col("record") >= f.col("complete_from"))
+        .groupBy("server")
+        .agg(
+            f.max("record").alias("beat_record"),
+            f.max_by("held", "record").alias("held"),
+            f.min("record").alias("first_beat"),
+            f.min_by("held", "record").alias("first_held"),
+        )
+    )
+    whole = f.col("missing").isNull() & (f.col("first_record") <= 1)
+    return known.join(beats, "server", "left").select(
+        "server",
+        "first_record",
+        "last_record",
+        f.coalesce("records", f.lit(0)).alias("records"),
+        f.coalesce("missing", f.lit(0)).alias("missing"),
+        f.coalesce("boots", f.lit(0)).alias("boots"),
+        "first_us",
+        "last_us",
+        "first_gap_us",
+        "last_gap_us",
+        "complete_from",
+        f.coalesce("went_back", f.lit(False)).alias("went_back"),
+        "held",
+        "beat_record",
+        f.when(whole, f.lit(0)).otherwise(f.col("first_held")).alias("base_held"),
+        f.when(whole, f.lit(0)).otherwise(f.col("first_beat")).alias("base_record"),
+        f.when(f.col("records").isNull(), "absent")
+        .when(f.col("missing") > 0, "gaps")
+        .when(f.col("beat_record").isNull(), "no heartbeat")
+        .otherwise("whole")
+        .alias("log"),
+    )

@@ -1,0 +1,57 @@
+"""What became of each copy: finished, held, lost, log missing or unknown.
+
+The order of the rules is the order of the evidence. A copy is *lost* only where its server has acknowledged
+it, and that server's log, whole where it counts, knows nothing of it.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+MARGIN_US = 2_000_000
+"""How far inside of a log a time must lie to be sure that its record would be in it."""
+
+
+def states(copies: DataFrame, coverage: DataFrame) -> DataFrame:
+    """`copies` with `state`, and `held_until_us`, the end of the log in which a held copy has no end.
+
+    finished: its final record is there. held: begun, not ended, and the log is whole since. gone: the same,
+    of an unguaranteed copy, which may vanish with a restart. log missing: a record of it may be in a gap, in
+    an absent log, or in one that is not closed yet. lost: the server acknowledged it to a peer, its log
+    covers that time without a gap, and has no record of it. unknown: none of these can be told.
+    """
+    logs = f.broadcast(
+        coverage.select(
+            "server",
+            "log",
+            "complete_from",
+            "first_us",
+            "last_us",
+            "first_gap_us",
+            "last_gap_us",
+            "went_back",
+        )
+    )
+    at = f.col("claimed_us")
+    inside = at.between(f.col("first_us") + MARGIN_US, f.col("last_us") - MARGIN_US)
+    off_gaps = (
+        f.col("first_gap_us").isNull()
+        | (at < f.col("first_gap_us") - MARGIN_US)
+        | (at > f.col("last_gap_us") + MARGIN_US)
+    )
+    seen = f.coalesce(f.col("log"), f.lit("absent")) != "absent"
+    state = (
+        f.when(f.col("ended").isNotNull(), "finished")
+        .when(f.col("begun").isNotNull() & (f.col("begun_record") < f.col("complete_from")), "log missing")
+        .when(f.col("begun").isNotNull() & f.col("unguaranteed"), "gone")
+        .when(f.col("begun").isNotNull(), "held")
+        .when(~seen, "log missing")
+        .when(
+            f.coalesce(at, f.lit(0)) <= 0, f.when(f.col("log") == "gaps", "log missing").otherwise("unknown")
+        )
+        .when(~inside | ~off_gaps, "log missing")
+        .when(f.col("went_back"), "unknown")
+        .otherwise("lost")
+    )
+    return copies.join(logs, "server", "left").select(
+        *copies.columns, state.alias("state"), f.col("last_us").alias("held_until_us")
+    )

@@ -1,0 +1,357 @@
+"""The one large aggregation: all records of a message, paired into hops, copies and deliveries.
+
+Every record says something about a *hop* (from, to, attempt), about a *copy* (a message at one server), about
+a *delivery* (a message for one subscription), or about two of these. After one repartition by Smuid a single
+`groupBy` brings together what the two ends of a hop, or the beginning and the end of a copy, have written.
+
+All that is kept is a smallest or greatest number: these do not change when a log is read twice, and Spark
+aggregates them in place. The three kinds share one set of numbered slots, because the width of the
+aggregation buffer is what the job's time is made of; a greatest number is kept as the smallest negative one.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+from routing.trace.schema import ARRIVALS, ENDS, EVENTS, OUTCOMES, PASSED
+
+HOP: Final = 0
+COPY: Final = 1
+DELIVERY: Final = 2
+
+BEGINS: Final = {"published": 1, "received": 2}
+
+RECEIPT_SHIFT: Final = 1 << 31
+"""A receipt X/Y travels as X times this plus Y."""
+
+_Layout = dict[str, Callable[[], Column]]
+
+_NEEDED: Final = (
+    *("smuid", "server", "peer", "subscription", "topic", "event", "outcome", "mode", "attempt", "record"),
+    *("time_us", "depth", "size", "priority", "guarantee", "final", "sent_us", "peer_received_us"),
+    *("peer_sent_us", "due", "expires_us", "receipt"),
+)
+
+
+def facts(records: DataFrame, incomplete: Collection[str] = (), by: Sequence[str] = ()) -> DataFrame:
+    """Records to one row for each hop, copy and delivery.
+
+    `incomplete`: servers whose log has gaps or is absent; for these the Hops of other servers' records are
+    read as well. `by`: columns to group by besides, such as a stream's window. Returns `by`, `smuid`, `kind`
+    (HOP, COPY, DELIVERY), `a`, `b`, `attempt` and the slots `s0` ...; `hops`, `copies` and `deliveries` give
+    them their names. Partitioned by Smuid.
+    """
+    slim = records.where(f.col("event") != "heartbeat").select(
+        *by, *_NEEDED, f.size(f.coalesce("hops", f.array().cast("array<string>"))).cast("long").alias("level")
+    )
+    if incomplete:
+        slim = slim.unionByName(_passed(records, incomplete))
+    keyed = _coded(slim).repartition("smuid").withColumn("key", f.explode(_keys()))
+    kind = f.col("key.kind")
+    slots = []
+    layouts = (list(_HOP.values()), list(_COPY.values()), list(_DELIVERY.values()))
+    for number in range(max(map(len, layouts))):
+        value = f.lit(None).cast("long")
+        for code, layout in enumerate(layouts):
+            if number < len(layout):
+                value = f.when(kind == code, layout[number]()).otherwise(value)
+        slots.append(f.min(value.cast("long")).alias(f"s{number}"))
+    return keyed.groupBy(
+        *by,
+        "smuid",
+        kind.alias("kind"),
+        f.col("key.a").alias("a"),
+        f.col("key.b").alias("b"),
+        f.col("key.attempt").alias("attempt"),
+    ).agg(*slots)
+
+
+def hops(facts: DataFrame) -> DataFrame:
+    """One row for each hop and attempt that some log tells of.
+
+    smuid, `from`, `to` string; attempt int (0 where only the Hops of a later record tell of the copy);
+    sent_us, acked_us by from's clock, received_us, answered_us by to's clock (long, null where unknown);
+    arrival, outcome int (`schema.KINDS`; what the receiver's log and the acknowledgement say, null where they
+    are silent); level long, hops from the origin; bytes long; one, unguaranteed bool; sent_logged,
+    received_logged bool, which ends are in the logs.
+    """
+    named = _named(facts, HOP, _HOP)
+    return named.select(
+        "smuid",
+        f.col("a").alias("from"),
+        f.col("b").alias("to"),
+        "attempt",
+        "sent_us",
+        f.coalesce("received_us", "peer_received_us").alias("received_us"),
+        f.col("peer_sent_us").alias("answered_us"),
+        "acked_us",
+        f.col("arrival").cast("int").alias("arrival"),
+        f.col("outcome").cast("int").alias("outcome"),
+        "level",
+        (-f.col("bytes")).alias("bytes"),
+        *_traits(),
+        f.col("outcome").isNotNull().alias("sent_logged"),
+        f.coalesce(f.col("arrival") < PASSED, f.lit(False)).alias("received_logged"),
+    )
+
+
+def copies(facts: DataFrame) -> DataFrame:
+    """One row for each server that has the message, by its own log or by a peer's.
+
+    smuid, server, topic; begun int (1 published, 2 received, null where that record is missing), begun_us,
+    begun_record, begun_last_record; ended int (`schema.ENDS`, null where no record is final), ended_us,
+    ended_record, ended_last_record; due int or null; expires_us (null: none stated or unknown; -1: a state
+    message); claimed_us, when it came by its own clock, as a peer's acknowledgement says (0: the peer gave no
+    time; null: no acknowledgement); receipt_x, receipt_y, receipt_us; widened bool; depth int as published;
+    priority; level; bytes; one, unguaranteed bool.
+    """
+    named = _named(facts, COPY, _COPY)
+    receipt = f.col("receipt")
+    return named.select(
+        "smuid",
+        f.col("a").alias("server"),
+        f.col("b").alias("topic"),
+        f.col("begun").cast("int").alias("begun"),
+        "begun_us",
+        "begun_record",
+        (-f.col("begun_last")).alias("begun_last_record"),
+        f.col("ended").cast("int").alias("ended"),
+        "ended_us",
+        "ended_record",
+        (-f.col("ended_last")).alias("ended_last_record"),
+        (-f.col("due")).cast("int").alias("due"),
+        "expires_us",
+        "claimed_us",
+        f.expr(f"receipt div {RECEIPT_SHIFT}").alias("receipt_x"),
+        (receipt % RECEIPT_SHIFT).alias("receipt_y"),
+        "receipt_us",
+        f.col("widened").isNotNull().alias("widened"),
+        f.col("depth").cast("int").alias("depth"),
+        (-f.col("priority")).cast("int").alias("priority"),
+        "level",
+        (-f.col("bytes")).alias("bytes"),
+        *_traits(),
+    )
+
+
+def deliveries(facts: DataFrame) -> DataFrame:
+    """One row for each subscription that the message was handed to.
+
+    smuid, server, subscription; delivered_us, committed_us (null: not yet, or that record is missing);
+    attempts int; returned bool; one, unguaranteed bool.
+    """
+    return _named(facts, DELIVERY, _DELIVERY).select(
+        "smuid",
+        f.col("a").alias("server"),
+        f.col("b").alias("subscription"),
+        "delivered_us",
+        "committed_us",
+        (-f.col("attempts")).cast("int").alias("attempts"),
+        f.col("returned").isNotNull().alias("returned"),
+        *_traits(),
+    )
+
+
+def hop_columns() -> dict[str, Column]:
+    """The slots of a hop by name, for rows that have not gone through `hops`; bytes is negative there."""
+    named = {name: f.col(f"s{number}") for number, name in enumerate(_HOP)}
+    return named | {"received_us": f.coalesce(named["received_us"], named["peer_received_us"])}
+
+
+def _named(facts: DataFrame, kind: int, layout: _Layout) -> DataFrame:
+    names = [f.col(f"s{number}").alias(name) for number, name in enumerate(layout)]
+    return facts.where(f.col("kind") == kind).select("smuid", "a", "b", "attempt", *names)
+
+
+def _traits() -> list[Column]:
+    traits = -f.coalesce(f.col("traits"), f.lit(0))
+    return [(traits >= 2).alias("one"), (traits % 2 == 1).alias("unguaranteed")]
+
+
+def _keys() -> Column:
+    """What the record speaks of: one to three of hop, copy and delivery."""
+    peer, server = f.col("peer"), f.col("server")
+    none = f.lit(0)
+
+    def key(kind: int, a: Column, b: Column, attempt: Column) -> Column:
+        fields = (f.lit(kind).alias("kind"), a.alias("a"), b.alias("b"), attempt.alias("attempt"))
+        return f.struct(*fields)
+
+    sent = key(HOP, server, peer, f.col("attempt"))
+    arrived = key(HOP, peer, server, f.col("attempt"))
+    copy = key(COPY, server, f.col("topic"), none)
+    delivery = key(DELIVERY, server, f.col("subscription"), none)
+    linked = (peer != "") & _is(*ARRIVALS, "passed")
+    handed = (f.col("subscription") != "") & _is("delivered", "committed", "returned")
+    claimed = key(COPY, peer, f.col("topic"), none)
+    first = f.when(_is("forwarded"), sent).when(linked, arrived).when(handed, delivery).otherwise(copy)
+    accepted = _first_sent()
+    also = linked | handed | _is("forwarded")
+    return (
+        f.when(accepted & f.col("final"), f.array(first, claimed, copy))
+        .when(accepted, f.array(first, claimed))
+        .when(also & (f.col("final") | _is("received", "depth", "passed")), f.array(first, copy))
+        .otherwise(f.array(first))
+    )
+
+
+def _passed(records: DataFrame, incomplete: Collection[str]) -> DataFrame:
+    """The hops into `incomplete` servers that later records' Hops prove, as records of event `passed`."""
+    wanted = list(incomplete)
+    path = records.where(f.col("event").isin("received", "depth", "duplicate", "loop") & (f.size("hops") > 1))
+    steps = f.arrays_zip(
+        f.slice("hops", f.lit(1), f.size("hops") - 1),
+        f.slice("hops", f.lit(2), f.size("hops") - 1),
+    )
+    found = path.select(
+        "smuid",
+        "topic",
+        "mode",
+        "guarantee",
+        "size",
+        f.posexplode(f.transform(steps, lambda s: f.struct(s["0"].alias("f"), s["1"].alias("t")))).alias(
+            "position", "step"
+        ),
+    ).where(f.col("step.t").isin(wanted) & f.col("step.f").isNotNull())
+    zero = f.lit(0).cast("long")
+    blanks = {
+        name: zero for name in _NEEDED if name.endswith("_us") or name in ("record", "depth", "priority")
+    }
+    columns = blanks | {
+        "smuid": f.col("smuid"),
+        "server": f.col("step.t"),
+        "peer": f.col("step.f"),
+        "subscription": f.lit(""),
+        "topic": f.col("topic"),
+        "event": f.lit("passed"),
+        "outcome": f.lit(""),
+        "mode": f.col("mode"),
+        "attempt": f.lit(0),
+        "size": f.col("size"),
+        "guarantee": f.col("guarantee"),
+        "final": f.lit(False),
+        "due": f.lit(None).cast("int"),
+        "receipt": f.lit(""),
+    }
+    level = (f.col("position") + 1).cast("long").alias("level")
+    return found.select(*(columns[name].alias(name) for name in _NEEDED), level)
+
+
+def _coded(slim: DataFrame) -> DataFrame:
+    """The words of a record as numbers, before they are shuffled and looked at once for each slot.
+
+    outcome: null unless forwarded, `PASSED` where the peer did not say; traits: minus 2 for mode ONE, minus 1
+    for unguaranteed; receipt: X * RECEIPT_SHIFT + Y, null where it is none.
+    """
+    parts = f.split("receipt", "/")
+    x, y = f.get(parts, f.lit(0)).try_cast("int"), f.get(parts, f.lit(1)).try_cast("int")
+    packed = f.when((x >= 0) & (y >= 0), x.cast("long") * RECEIPT_SHIFT + y)
+    outcome = f.coalesce(_code(f.col("outcome"), OUTCOMES), f.lit(PASSED))
+    one = f.when(f.col("mode") == "ONE", 2).otherwise(0)
+    new = {
+        "event": _code(f.col("event"), _EVENT_CODES),
+        "outcome": f.when(f.col("event") == "forwarded", outcome),
+        "receipt": f.when(f.col("event") == "receipt", packed),
+        "traits": -(one + f.when(f.col("guarantee"), 0).otherwise(1)),
+    }
+    return slim.withColumns(new).drop("mode", "guarantee")
+
+
+def _event_code(codes: Mapping[str, int]) -> Column:
+    return _code(f.col("event"), {_EVENT_CODES[word]: code for word, code in codes.items()})
+
+
+def _code(column: Column, codes: Mapping[Any, int]) -> Column:
+    chain = f.lit(None).cast("int")
+    for word, code in reversed(list(codes.items())):
+        chain = f.when(column == word, f.lit(code)).otherwise(chain)
+    return chain
+
+
+def _when(condition: Column, value: Column) -> Column:
+    return f.when(condition, value)
+
+
+def _is(*events: str) -> Column:
+    return f.col("event").isin(*(_EVENT_CODES[event] for event in events))
+
+
+def _first_sent() -> Column:
+    return f.col("outcome").isin(OUTCOMES["accepted"], PASSED)
+
+
+def _stamp(name: str) -> Column:
+    return _when(_first_sent() & (f.col(name) > 0), f.col(name))
+
+
+def _arrival() -> Column:
+    return _event_code({**ARRIVALS, "passed": PASSED})
+
+
+def _own() -> Column:
+    """The copy is the writer's own and not the peer's that its forward tells of."""
+    return f.col("key.a") == f.col("server")
+
+
+def _begun(value: Column) -> Column:
+    return _when(_is(*BEGINS), value)
+
+
+def _ended(value: Column) -> Column:
+    return _when(f.col("final") & _own(), value)
+
+
+def _bytes() -> Column:
+    return -f.col("size")
+
+
+def _expires() -> Column:
+    return _when(_is(*BEGINS) & (f.col("expires_us") != 0), f.col("expires_us"))
+
+
+_EVENT_CODES: Final = {word: code for code, word in enumerate((*EVENTS, "passed"), start=1)}
+
+_HOP: Final[_Layout] = {
+    "received_us": lambda: _when(_is("received"), f.col("time_us")),
+    "sent_us": lambda: _stamp("sent_us"),
+    "acked_us": lambda: _when(_first_sent(), f.col("time_us")),
+    "peer_received_us": lambda: _stamp("peer_received_us"),
+    "peer_sent_us": lambda: _stamp("peer_sent_us"),
+    "arrival": _arrival,
+    "outcome": lambda: f.col("outcome"),
+    "level": lambda: _when(_is("received", "passed"), f.col("level")),
+    "bytes": _bytes,
+    "traits": lambda: f.col("traits"),
+}
+
+_COPY: Final[_Layout] = {
+    "begun_us": lambda: _begun(f.col("time_us")),
+    "begun_record": lambda: _begun(f.col("record")),
+    "begun_last": lambda: _begun(-f.col("record")),
+    "ended_us": lambda: _ended(f.col("time_us")),
+    "ended_record": lambda: _ended(f.col("record")),
+    "ended_last": lambda: _ended(-f.col("record")),
+    "begun": lambda: _event_code(BEGINS),
+    "ended": lambda: _ended(_event_code(ENDS)),
+    "due": lambda: _begun(-f.col("due")),
+    "expires_us": _expires,
+    "bytes": _bytes,
+    "traits": lambda: f.col("traits"),
+    "receipt": lambda: f.col("receipt"),
+    "receipt_us": lambda: _when(_is("receipt"), f.col("time_us")),
+    "widened": lambda: _when(_is("depth"), f.lit(-1)),
+    "level": lambda: _when(_is("received"), f.col("level")),
+    "priority": lambda: -f.col("priority"),
+    "depth": lambda: _when(_is("published"), f.col("depth")),
+    "claimed_us": lambda: _when(~_own(), f.col("peer_received_us")),
+}
+
+_DELIVERY: Final[_Layout] = {
+    "delivered_us": lambda: _when(_is("delivered"), f.col("time_us")),
+    "committed_us": lambda: _when(_is("committed"), f.col("time_us")),
+    "attempts": lambda: -f.col("attempt"),
+    "returned": lambda: _when(_is("returned"), f.lit(-1)),
+    "traits": lambda: f.col("traits"),
+}

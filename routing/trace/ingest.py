@@ -1,0 +1,168 @@
+"""From log files to records that the jobs may trust, and the lines that are set aside.
+
+Read are closed log files (`hops-*.jsonl`, `.gz`, `.zst`; never `open-*`) and Parquet compactions of them,
+below any directory of any Hadoop file system. What a line claims is checked once, here: everything later
+relies on it. A line that fails is counted, kept aside with the reason, and harms no other.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql import types as t
+
+from routing.trace import schema
+
+LOG_NAMES: Final = "hops-*.{jsonl,jsonl.gz,jsonl.zst}"
+COMPACTED_NAMES: Final = "*.parquet"
+
+FUTURE_MAX_BATCH_US: Final = 2 * schema.DAY_US
+"""A clock may be a day off; two days from now is no clock but rubbish."""
+
+FUTURE_MAX_STREAM_US: Final = 300_000_000
+"""A stream's watermark follows the latest birth, so one bad clock would make every other record late."""
+
+SHOWN_CHARS: Final = 500
+
+REASONS: Final = (
+    "not a record",
+    "line too long",
+    "missing field",
+    "wrong value",
+    "newer version",
+    "time out of range",
+    "other server",
+)
+
+_CORRUPT: Final = "_corrupt"
+
+
+def logs(session: SparkSession, paths: Sequence[str]) -> DataFrame:
+    """Lines and compacted records below `paths`: `file`, `value` (null where compacted), `record`.
+
+    Of a line longer than `session.LINE_BYTES_READ_MAX` only the beginning is read.
+    """
+    text = (
+        session.read.option("recursiveFileLookup", True)
+        .option("pathGlobFilter", LOG_NAMES)
+        .text(list(paths))
+        .select(f.col("_metadata.file_path").alias("file"), "value")
+    )
+    parquet = (
+        session.read.schema(schema.RECORD)
+        .option("recursiveFileLookup", True)
+        .option("pathGlobFilter", COMPACTED_NAMES)
+        .parquet(*paths)
+        .select(
+            f.col("_metadata.file_path").alias("file"),
+            f.lit(None).cast("string").alias("value"),
+            f.struct(*schema.RECORD.names, f.lit(None).cast("string").alias(_CORRUPT)).alias("record"),
+        )
+    )
+    return parsed(text).unionByName(parquet)
+
+
+def parsed(text: DataFrame) -> DataFrame:
+    """Lines (`file`, `value`) with their record beside them; a null record where the line is too long."""
+    with_corrupt = t.StructType([*schema.RECORD.fields, t.StructField(_CORRUPT, t.StringType())])
+    fits = f.octet_length("value") <= schema.LINE_BYTES_MAX
+    return text.select(
+        "file",
+        "value",
+        f.from_json(
+            f.when(fits, f.col("value")), with_corrupt, {"columnNameOfCorruptRecord": _CORRUPT}
+        ).alias("record"),
+    )
+
+
+def checked(lines: DataFrame, now_us: int | None, future_us: int, servers: Iterable[str] = ()) -> DataFrame:
+    """`lines` with `birth_us` (of the Smuid; of the record for a heartbeat) and `problem`, null where sound.
+
+    `now_us`: what counts as now, None for the clock as each batch begins; times more than `future_us` later
+    are no times. `servers`: the names whose records are wanted; none given means all.
+    """
+    now = f.unix_micros(f.current_timestamp()) if now_us is None else f.lit(now_us)
+    lines = lines.withColumn("birth_us", birth_us(f.col("record")))
+    return lines.withColumn("problem", problem(now + future_us, tuple(servers)))
+
+
+def birth_us(record: Column) -> Column:
+    """When the message was born, UTC microseconds by its first server's clock: the Smuid begins with it."""
+    uid = f.substring_index(record["smuid"], "/", -1)
+    born = f.conv(f.substring(uid, 1, 12), 16, 10).cast("long") * 1000
+    sound = record["smuid"].rlike(schema.SMUID_PATTERN)
+    return f.when(record["event"] == "heartbeat", record["time_us"]).when(sound, born)
+
+
+def problem(latest: Column, servers: tuple[str, ...]) -> Column:
+    """The first of `REASONS` that holds, null for a sound record."""
+    record = f.col("record")
+    needed = [record[name] for name in ("version", "server", "boot", "record", "time_us", "event")]
+    absent = needed[0].isNull()
+    for column in needed[1:]:
+        absent = absent | column.isNull()
+    a_name = f.length(record["server"]).between(1, schema.NAME_CHARS_MAX)
+    short = (
+        a_name
+        & (f.coalesce(f.length(record["peer"]), f.lit(0)) <= schema.NAME_CHARS_MAX)
+        & (f.coalesce(f.length(record["topic"]), f.lit(0)) <= schema.NAME_CHARS_MAX)
+        & (f.coalesce(f.length(record["subscription"]), f.lit(0)) <= schema.NAME_CHARS_MAX)
+        & (f.coalesce(f.size(record["hops"]), f.lit(0)) <= schema.HOPS_MAX)
+    )
+    counted = (
+        (record["record"] >= 0)
+        & (record["boot"] >= 0)
+        & (f.coalesce(record["attempt"], f.lit(0)) >= 0)
+        & (f.coalesce(record["size"], f.lit(0)) >= 0)
+    )
+    linked = record["event"].isin("received", "forwarded", "duplicate", "loop", "depth")
+    placed = ~linked | (f.length(f.coalesce(record["peer"], f.lit(""))) > 0)
+    sound = record["event"].isin(*schema.EVENTS) & short & counted & placed & f.col("birth_us").isNotNull()
+    timely = record["time_us"].between(f.lit(schema.EARLIEST_US), latest) & f.col("birth_us").between(
+        f.lit(schema.EARLIEST_US), latest
+    )
+    found = (
+        f.when(record.isNull() & (f.octet_length("value") > schema.LINE_BYTES_MAX), "line too long")
+        .when(record.isNull() | record[_CORRUPT].isNotNull(), "not a record")
+        .when(absent, "missing field")
+        .when(record["version"] > schema.VERSIONS_READ[1], "newer version")
+        .when((record["version"] < schema.VERSIONS_READ[0]) | ~f.coalesce(sound, f.lit(False)), "wrong value")
+        .when(~timely, "time out of range")
+    )
+    if servers:
+        found = found.when(~record["server"].isin(*servers), "other server")
+    return found
+
+
+def records(lines: DataFrame) -> DataFrame:
+    """The sound records of `checked` lines: the fields of `schema.RECORD` with their defaults filled in, plus
+    `birth_us` long and `day` date (UTC day of birth).
+    """
+    record = f.col("record")
+    blank = {"due", "hops"}
+    texts = {"mode": "ALL"}
+    columns = []
+    for field in schema.RECORD.fields:
+        column = record[field.name]
+        if field.name == "guarantee":
+            column = f.coalesce(column, f.lit(True))
+        elif isinstance(field.dataType, t.StringType):
+            column = f.coalesce(column, f.lit(texts.get(field.name, "")))
+        elif isinstance(field.dataType, t.BooleanType):
+            column = f.coalesce(column, f.lit(False))
+        elif field.name not in blank:
+            column = f.coalesce(column, f.lit(0).cast(field.dataType))
+        columns.append(column.alias(field.name))
+    day = f.timestamp_micros("birth_us").cast("date").alias("day")
+    return lines.where(f.col("problem").isNull()).select(*columns, "birth_us", day)
+
+
+def aside(lines: DataFrame) -> DataFrame:
+    """The lines that are no records: `schema.ASIDE`."""
+    return lines.where(f.col("problem").isNotNull()).select(
+        "file",
+        f.col("problem").alias("reason"),
+        f.substring(f.coalesce(f.col("record.server"), f.lit("")), 1, schema.NAME_CHARS_MAX).alias("server"),
+        f.substring(f.coalesce(f.col("value"), f.lit("")), 1, SHOWN_CHARS).alias("line"),
+    )

@@ -1,0 +1,189 @@
+"use strict";
+const data = JSON.parse(document.getElementById("data").textContent);
+const $ = (id) => document.getElementById(id);
+function make(name, text, className) {
+  const element = document.createElement(name);
+  if (text !== undefined && text !== null) element.textContent = text;
+  if (className) element.className = className;
+  return element;
+}
+const count = (n) => n === null || n === undefined ? "unknown" : Number(n).toLocaleString("en");
+const ms = (us) => us === null || us === undefined ? "unknown" : (us / 1000).toLocaleString("en", { maximumFractionDigits: 1 }) + " ms";
+const moment = (us) => us === null || us === undefined ? "" : new Date(us / 1000).toISOString().replace("T", " ").slice(0, 23);
+const loss = (link) => link.lost === null || !link.attempts ? null : link.lost / link.attempts;
+const percent = (share) => share === null ? "unknown" : (100 * share).toFixed(2) + " %";
+
+function figures() {
+  const s = data.summary, b = s.balance;
+  const shown = [
+    ["messages", s.messages.total], ["routes complete", s.messages.complete],
+    ["routes in part", s.messages.partial, s.messages.partial ? "bad" : ""],
+    ["copies", b.published + b.received + b.begin_missing], ["finished", b.finished], ["held", b.held],
+    ["lost", b.lost, b.lost ? "bad" : "good"], ["log missing", b.log_missing, b.log_missing ? "bad" : "good"],
+  ];
+  for (const [name, value, mood] of shown) {
+    const box = make("div", null, "figure " + (mood || ""));
+    box.append(make("b", count(value)), name);
+    $("figures").append(box);
+  }
+  $("head").textContent = (data.day ? data.day : s.days.join(", ")) + " · " + count(s.logs.records) + " records of "
+    + count(s.logs.servers) + " servers · the balance " + (b.closes ? "closes" : "does not close")
+    + (s.logs.absent.length ? " · no log of " + s.logs.absent.join(", ") : "")
+    + (s.logs.gaps.length ? " · gaps in the log of " + s.logs.gaps.join(", ") : "");
+}
+
+// A table of `rows`: columns are [title, value for sorting, text]. Click a head to sort; type to filter.
+function table(home, columns, rows, options = {}) {
+  const bar = make("div", null, "filter");
+  const input = make("input");
+  input.type = "search";
+  input.placeholder = "filter";
+  input.setAttribute("aria-label", "filter " + home);
+  const shownCount = make("span");
+  bar.append(input, shownCount);
+  const head = make("tr"), body = make("tbody");
+  const numeric = columns.map(([, value]) => rows.some((row) => typeof value(row) === "number"));
+  let sorted = -1, upward = false;
+  const texts = rows.map((row) => columns.map(([, value, text]) => String((text || value)(row) ?? "")));
+  const order = rows.map((_, i) => i);
+  function draw() {
+    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+    body.replaceChildren();
+    let shown = 0;
+    for (const i of order) {
+      const all = texts[i].join(" ").toLowerCase();
+      if (!words.every((word) => all.includes(word))) continue;
+      if (options.only && !options.only(rows[i])) continue;
+      shown += 1;
+      const line = make("tr", null, options.bad && options.bad(rows[i]) ? "bad" : "");
+      texts[i].forEach((text, c) => line.append(make("td", text, numeric[c] ? "number" : "")));
+      body.append(line);
+    }
+    shownCount.textContent = count(shown) + " of " + count(rows.length);
+  }
+  columns.forEach(([title, value], c) => {
+    const cell = make("th", title, numeric[c] ? "number" : "");
+    cell.addEventListener("click", () => {
+      upward = sorted === c ? !upward : !numeric[c];
+      sorted = c;
+      const sign = upward ? 1 : -1;
+      order.sort((a, b) => {
+        const x = value(rows[a]), y = value(rows[b]);
+        if (x === y) return a - b;
+        if (x === null || x === undefined) return 1;
+        if (y === null || y === undefined) return -1;
+        return x < y ? -sign : sign;
+      });
+      draw();
+    });
+    head.append(cell);
+  });
+  input.addEventListener("input", draw);
+  const whole = make("table"), top = make("thead"), scroll = make("div", null, "scroll");
+  top.append(head);
+  whole.append(top, body);
+  scroll.append(whole);
+  $(home).append(bar, scroll);
+  draw();
+  return draw;
+}
+
+let chosen = null, redrawLinks = () => {};
+function map() {
+  const space = "http://www.w3.org/2000/svg", graph = $("graph");
+  const at = Object.fromEntries(data.sites.map((site) => [site.server, [1000 * site.x, 700 * site.y]]));
+  const most = Math.max(1, ...data.links.map((link) => link.messages));
+  const slowest = Math.max(1, ...data.links.map((link) => link.delay_p50_us || 0));
+  graph.replaceChildren();
+  for (const link of data.links) {
+    if (!at[link.from] || !at[link.to]) continue;
+    const [x1, y1] = at[link.from], [x2, y2] = at[link.to];
+    const far = Math.hypot(x2 - x1, y2 - y1) || 1, aside = 5;
+    const line = document.createElementNS(space, "line");
+    const dx = -(y2 - y1) / far * aside, dy = (x2 - x1) / far * aside;
+    for (const [name, value] of [["x1", x1 + dx], ["y1", y1 + dy], ["x2", x2 + dx], ["y2", y2 + dy]]) line.setAttribute(name, value);
+    const part = $("shade").value === "delay"
+      ? (link.delay_p50_us === null ? null : link.delay_p50_us / slowest)
+      : (loss(link) === null ? null : Math.min(1, loss(link) * 10));
+    line.setAttribute("stroke", part === null ? "#98a2b3" : `hsl(${Math.round(140 * (1 - part))} 65% 45%)`);
+    line.setAttribute("stroke-width", 1 + 6 * Math.sqrt(link.messages / most));
+    if (part === null) line.setAttribute("stroke-dasharray", "6 5");
+    if (chosen && link.from !== chosen && link.to !== chosen) line.setAttribute("class", "faded");
+    const title = document.createElementNS(space, "title");
+    title.textContent = `${link.from} to ${link.to}: ${count(link.messages)} messages, loss ${percent(loss(link))}, median ${ms(link.delay_p50_us)}`;
+    line.append(title);
+    graph.append(line);
+  }
+  for (const site of data.sites) {
+    if (!site.linked) continue;
+    const [x, y] = at[site.server];
+    const dot = document.createElementNS(space, "circle"), name = document.createElementNS(space, "text");
+    dot.setAttribute("cx", x); dot.setAttribute("cy", y); dot.setAttribute("r", site.server === chosen ? 15 : 11);
+    dot.setAttribute("fill", site.log === "whole" ? "#1f5fa8" : site.log === "absent" ? "#98a2b3" : "#b7791f");
+    dot.setAttribute("data-server", site.server);
+    const title = document.createElementNS(space, "title");
+    title.textContent = `${site.server}: log ${site.log}`;
+    dot.append(title);
+    dot.addEventListener("click", () => { chosen = chosen === site.server ? null : site.server; map(); redrawLinks(); });
+    name.setAttribute("x", x); name.setAttribute("y", y - 17);
+    name.textContent = site.server.split(".")[0];
+    graph.append(dot, name);
+  }
+  $("chosen").textContent = chosen ? "Links of " + chosen + " only; choose it again for all." : "";
+}
+
+function routes() {
+  for (const route of data.routes) {
+    const box = make("details");
+    box.append(make("summary", `${route.smuid} · ${route.topic} · ${count(route.reached)} servers · ${ms(route.last_delay_us)} · ${route.state}`));
+    const arrivals = new Map(), below = new Map();
+    for (const hop of route.hops) if (hop.kind === "accepted" && !arrivals.has(hop.to)) arrivals.set(hop.to, hop);
+    for (const [, hop] of arrivals) below.set(hop.from, [...(below.get(hop.from) || []), hop]);
+    const states = new Map(route.copies.map((copy) => [copy.server, copy.state]));
+    const seen = new Set();
+    const branch = (server, hop) => {
+      const item = make("li", server + (hop ? ` after ${ms(hop.delay_us)} (raw ${ms(hop.delay_raw_us)})` : "") + " · " + (states.get(server) || "its log is missing"));
+      if (seen.has(server)) return item;
+      seen.add(server);
+      const list = make("ul");
+      for (const next of below.get(server) || []) list.append(branch(next.to, next));
+      if (list.children.length) item.append(list);
+      return item;
+    };
+    const list = make("ul");
+    list.append(branch(route.origin));
+    for (const server of [...below.keys(), ...states.keys()]) if (!seen.has(server) && !arrivals.has(server)) list.append(branch(server));
+    box.append(list);
+    if (route.missing.length) box.append(make("p", "Not known: what became of the copies at " + route.missing.join(", "), "hint"));
+    $("routes").append(box);
+  }
+  if (!data.routes.length) $("routes").append(make("p", "None.", "hint"));
+}
+
+figures();
+map();
+$("shade").addEventListener("change", map);
+redrawLinks = table("links", [
+  ["from", (r) => r.from], ["to", (r) => r.to], ["messages", (r) => r.messages, (r) => count(r.messages)],
+  ["bytes", (r) => r.bytes, (r) => count(r.bytes)], ["loss", loss, (r) => percent(loss(r))],
+  ["retries", (r) => r.retries, (r) => count(r.retries)], ["duplicates", (r) => r.duplicates, (r) => count(r.duplicates)],
+  ["p50", (r) => r.delay_p50_us, (r) => ms(r.delay_p50_us)], ["p99", (r) => r.delay_p99_us, (r) => ms(r.delay_p99_us)],
+  ["p50 as logged", (r) => r.raw_p50_us, (r) => ms(r.raw_p50_us)],
+], data.links, { only: (r) => !chosen || r.from === chosen || r.to === chosen });
+table("anomalies", [
+  ["kind", (r) => r.kind], ["server", (r) => r.server], ["peer", (r) => r.peer], ["message", (r) => r.smuid],
+  ["topic", (r) => r.topic], ["since", (r) => r.time_us, (r) => moment(r.time_us)], ["detail", (r) => r.detail],
+], data.anomalies);
+routes();
+table("balance", [
+  ["server", (r) => r.server], ["topic", (r) => r.topic], ["day", (r) => r.day],
+  ...["published", "received", "begin_missing", "finished", "held", "gone", "lost", "log_missing", "unknown"].map(
+    (name) => [name.replace("_", " "), (r) => r[name], (r) => count(r[name])]),
+  ["closes", (r) => r.closes ? "yes" : "no"],
+], data.balance, { bad: (r) => !r.closes });
+table("sites", [
+  ["server", (r) => r.server], ["log", (r) => r.log], ["records", (r) => r.records, (r) => count(r.records)],
+  ["missing", (r) => r.missing, (r) => count(r.missing)], ["clock ahead", (r) => r.offset_us, (r) => ms(r.offset_us)],
+  ["drift ppm", (r) => r.drift_ppm, (r) => r.drift_ppm === null ? "unknown" : r.drift_ppm.toFixed(2)],
+], data.sites, { bad: (r) => r.log !== "whole" });
+document.documentElement.dataset.ready = "yes";

@@ -1,0 +1,163 @@
+"""One HTML page about the tables: a map of the sites, tables with filters, the routes of the worst messages.
+
+The page needs nothing but itself: its style, script and data are in it, and a content security policy
+forbids everything else. All that came from logs is data in one JSON block and reaches the page as text, never
+as HTML. What the page holds grows with sites and links; of messages it has a fixed number of the worst.
+"""
+
+import json
+import math
+from importlib.resources import files
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from routing.trace import batch, tables
+from routing.trace.journal import jsonable
+
+ROUTES_MAX: Final = 30
+ANOMALIES_MAX: Final = 500
+LINKS_MAX: Final = 5_000
+BALANCE_MAX: Final = 2_000
+HOPS_SHOWN_MAX: Final = 200
+MAP_ROUNDS: Final = 300
+
+
+def page(session: SparkSession, out: str, day: str | None = None) -> str:
+    """The page about the tables below `out`; of one day (`2026-11-21`) or of all."""
+    links = [row.asDict() for row in _per_link(_of_day(tables.read(session, out, "links"), day))]
+    names = sorted({link["from"] for link in links} | {link["to"] for link in links})
+    data = {
+        "summary": batch.summarize(session, out),
+        "day": day,
+        "sites": _sites(session, out, names, links),
+        "links": links,
+        "anomalies": _rows(tables.read(session, out, "anomalies").orderBy("kind", "time_us"), ANOMALIES_MAX),
+        "balance": _rows(
+            _of_day(tables.read(session, out, "balance"), day).orderBy("closes", "server", "topic", "day"),
+            BALANCE_MAX,
+        ),
+        "routes": _worst_routes(session, out, day),
+    }
+    return render(data)
+
+
+def render(data: dict[str, Any]) -> str:
+    """The template with `data` in it; nothing in the data can end the block that it stands in."""
+    text = json.dumps(jsonable(data), ensure_ascii=True, allow_nan=False)
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    here = files("routing.trace")
+    template = here.joinpath("report.html").read_text(encoding="utf-8")
+    for name in ("report.css", "report.js"):
+        template = template.replace(f"/*{name}*/", here.joinpath(name).read_text(encoding="utf-8"))
+    return template.replace("{}/*data*/", text)
+
+
+def _of_day(frame: DataFrame, day: str | None) -> DataFrame:
+    return frame if day is None else frame.where(f.col("day") == day)
+
+
+def _rows(frame: DataFrame, most: int) -> list[dict[str, Any]]:
+    return [row.asDict(recursive=True) for row in frame.limit(most).collect()]
+
+
+def _per_link(links: DataFrame) -> list[Any]:
+    """One row for each link over the days; the percentiles are those of the worst day."""
+    sums = ("messages", "bytes", "attempts", "lost", "retries", "duplicates", "loops", "timed")
+    worst = ("delay_p50_us", "delay_p99_us", "raw_p50_us")
+    return (
+        links.groupBy("from", "to")
+        .agg(*(f.sum(name).alias(name) for name in sums), *(f.max(name).alias(name) for name in worst))
+        .orderBy(f.desc("messages"), "from", "to")
+        .limit(LINKS_MAX)
+        .collect()
+    )
+
+
+def _sites(
+    session: SparkSession, out: str, names: list[str], links: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    covered = {row.server: row for row in tables.read(session, out, "coverage").collect()}
+    clocks = {row.server: row for row in tables.read(session, out, "clocks").orderBy("from_us").collect()}
+    places = layout(names, [(link["from"], link["to"]) for link in links])
+    found = []
+    for name in sorted(set(names) | covered.keys()):
+        log, clock = covered.get(name), clocks.get(name)
+        x, y = places.get(name, (0.5, 0.5))
+        found.append(
+            {
+                "server": name,
+                "x": round(x, 4),
+                "y": round(y, 4),
+                "linked": name in places,
+                "log": log.log if log else "absent",
+                "records": log.records if log else 0,
+                "missing": log.missing if log else 0,
+                "offset_us": clock.offset_us if clock else None,
+                "drift_ppm": clock.drift_ppm if clock else None,
+            }
+        )
+    return found
+
+
+def _worst_routes(session: SparkSession, out: str, day: str | None) -> list[dict[str, Any]]:
+    """The messages with anomalies that matter most, then the slowest."""
+    routes = _of_day(tables.read(session, out, "routes"), day)
+    wrong = tables.read(session, out, "anomalies").where(
+        f.col("kind").isin("lost", "two custodians", "over depth", "wrong receipt", "stuck")
+    )
+    named = {
+        row.smuid
+        for row in wrong.select("smuid").distinct().orderBy("smuid").limit(ROUTES_MAX // 2).collect()
+    }
+    slow = (
+        routes.where("last_delay_us is not null")
+        .orderBy(f.desc("last_delay_us"), "smuid")
+        .select("smuid")
+        .limit(ROUTES_MAX - len(named))
+    )
+    named |= {row.smuid for row in slow.collect()}
+    chosen = routes.where(f.col("smuid").isin(*named)).withColumn("hops", f.slice("hops", 1, HOPS_SHOWN_MAX))
+    return _rows(chosen.orderBy(f.desc_nulls_last("last_delay_us"), "smuid"), ROUTES_MAX) if named else []
+
+
+def layout(names: list[str], links: list[tuple[str, str]]) -> dict[str, tuple[float, float]]:
+    """Places in the unit square: what is linked draws together, everything else pushes apart.
+
+    Fruchterman and Reingold's method from a circle, so that the same sites always get the same map.
+    """
+    count = len(names)
+    places = {
+        name: [math.cos(2 * math.pi * i / max(count, 1)), math.sin(2 * math.pi * i / max(count, 1))]
+        for i, name in enumerate(names)
+    }
+    near = 2.0 / math.sqrt(max(count, 1))
+    pairs = sorted({(min(pair), max(pair)) for pair in links})
+    rounds = MAP_ROUNDS if count <= 100 else max(20, MAP_ROUNDS * 10_000 // count**2)
+    for step in range(rounds):
+        heat = 0.2 * (1 - step / rounds)
+        forces = {name: [0.0, 0.0] for name in names}
+        for i, a in enumerate(names):
+            for b in names[i + 1 :]:
+                _push(places, forces, a, b, lambda d: near * near / d)
+        for a, b in pairs:
+            _push(places, forces, a, b, lambda d: -d * d / near)
+        for name, (fx, fy) in forces.items():
+            size = math.hypot(fx, fy) or 1.0
+            places[name][0] += fx / size * min(size, heat)
+            places[name][1] += fy / size * min(size, heat)
+    xs, ys = [p[0] for p in places.values()] or [0], [p[1] for p in places.values()] or [0]
+    wide, high = max(xs) - min(xs) or 1.0, max(ys) - min(ys) or 1.0
+    return {name: ((x - min(xs)) / wide, (y - min(ys)) / high) for name, (x, y) in places.items()}
+
+
+def _push(places: Any, forces: Any, a: str, b: str, force: Any) -> None:
+    dx, dy = places[a][0] - places[b][0], places[a][1] - places[b][1]
+    distance = math.hypot(dx, dy) or 1e-3
+    strength = force(distance) / distance
+    forces[a][0] += dx * strength
+    forces[a][1] += dy * strength
+    forces[b][0] -= dx * strength
+    forces[b][1] -= dy * strength

@@ -1,0 +1,119 @@
+"""What a line of a hop log looks like to Spark, and the small codes that the jobs count in.
+
+`routing.hops.HopRecord` is the record; a field that is absent from a line has the default given there. The
+record's numbers are 64 bits wide and its time is UTC microseconds. Events and outcomes become small integers
+because Spark aggregates numbers in place and strings only after a sort. The order of the codes matters:
+where several records say what became of a copy, the smallest code is the one that counts.
+"""
+
+from typing import Final
+
+from pyspark.sql import types as t
+
+VERSIONS_READ: Final = (1, 1)
+"""First and last record version that these jobs understand; a newer one is set aside, not guessed at."""
+
+LINE_BYTES_MAX: Final = 65_536
+"""A record is under 2 kB, or under 40 kB with the Hops of a path over 255 servers with the longest names."""
+
+NAME_CHARS_MAX: Final = 512
+"""Server names are host:port, system topics `account:channel@host`: 64 + 64 + 261 and two signs at most."""
+
+HOPS_MAX: Final = 4_096
+
+EARLIEST_US: Final = 1_577_836_800_000_000
+"""2020-01-01: no hop log is older, so an earlier time is a wrong one."""
+
+HOUR_US: Final = 3_600_000_000
+DAY_US: Final = 24 * HOUR_US
+
+SMUID_PATTERN: Final = r"^[^/\s]{1,261}/[0-9a-f]{12}-[0-9a-f]{1,12}-[0-9a-f]{1,15}$"
+
+EVENTS: Final = (
+    "published",
+    "received",
+    "forwarded",
+    "delivered",
+    "committed",
+    "returned",
+    "expired",
+    "removed",
+    "dead",
+    "duplicate",
+    "loop",
+    "depth",
+    "denied",
+    "dropped",
+    "receipt",
+    "heartbeat",
+)
+
+ARRIVALS: Final = {"received": 1, "depth": 2, "duplicate": 3, "loop": 4, "denied": 5, "dropped": 6}
+"""What a server did with a copy that a peer sent, as its own log says it."""
+
+OUTCOMES: Final = {"accepted": 1, "depth": 2, "duplicate": 3, "loop": 4, "denied": 5}
+"""The same as the acknowledgement says it in the sender's log; one scale with `ARRIVALS`."""
+
+PASSED: Final = 7
+"""A copy went over this link, as the Hops of a later record say; what became of it there is not known."""
+
+KINDS: Final = {1: "accepted", 2: "depth", 3: "duplicate", 4: "loop", 5: "denied", 6: "dropped", 7: "passed"}
+
+ENDS: Final = {
+    "committed": 1,
+    "forwarded": 2,
+    "expired": 3,
+    "removed": 4,
+    "dead": 5,
+    "denied": 6,
+    "dropped": 7,
+    "returned": 8,
+    "delivered": 9,
+    "receipt": 10,
+}
+"""The event whose record carried `final`."""
+
+RECORD: Final = t.StructType(
+    [
+        t.StructField("version", t.IntegerType()),
+        t.StructField("server", t.StringType()),
+        t.StructField("boot", t.LongType()),
+        t.StructField("record", t.LongType()),
+        t.StructField("time_us", t.LongType()),
+        t.StructField("event", t.StringType()),
+        t.StructField("smuid", t.StringType()),
+        t.StructField("topic", t.StringType()),
+        t.StructField("peer", t.StringType()),
+        t.StructField("account", t.StringType()),
+        t.StructField("subscription", t.StringType()),
+        t.StructField("mode", t.StringType()),
+        t.StructField("depth", t.IntegerType()),
+        t.StructField("attempt", t.IntegerType()),
+        t.StructField("hops", t.ArrayType(t.StringType())),
+        t.StructField("size", t.LongType()),
+        t.StructField("priority", t.IntegerType()),
+        t.StructField("guarantee", t.BooleanType()),
+        t.StructField("final", t.BooleanType()),
+        t.StructField("reason", t.StringType()),
+        t.StructField("receipt", t.StringType()),
+        t.StructField("outcome", t.StringType()),
+        t.StructField("sent_us", t.LongType()),
+        t.StructField("peer_received_us", t.LongType()),
+        t.StructField("peer_sent_us", t.LongType()),
+        t.StructField("due", t.IntegerType()),
+        t.StructField("expires_us", t.LongType()),
+        t.StructField("held", t.LongType()),
+        t.StructField("previous", t.LongType()),
+    ]
+)
+"""`HopRecord`, field for field; a test keeps the two together."""
+
+ASIDE: Final = t.StructType(
+    [
+        t.StructField("file", t.StringType()),
+        t.StructField("reason", t.StringType()),
+        t.StructField("server", t.StringType()),
+        t.StructField("line", t.StringType()),
+    ]
+)
+"""A line that is no record: where it stood, why it was set aside, and its first 500 characters."""

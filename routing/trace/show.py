@@ -1,0 +1,143 @@
+"""Tables and trees on a terminal. What came from logs is plain text: no markup, no control characters."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+from routing.trace.journal import Stop, tree
+
+UNKNOWN = "unknown"
+
+
+def plain(value: object) -> Text:
+    """`value` as text that a terminal shows and does not obey."""
+    if value is None:
+        return Text("-", style="dim")
+    text = str(value)
+    return Text("".join(sign if sign.isprintable() else f"\\x{ord(sign):02x}" for sign in text))
+
+
+def milliseconds(us: int | float | None) -> str:
+    return UNKNOWN if us is None else f"{us / 1000:,.1f} ms"
+
+
+def moment(us: int | None) -> str:
+    if us is None:
+        return UNKNOWN
+    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=us)).isoformat(timespec="milliseconds")
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+    """A table; numbers to the right."""
+    shown = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
+    gathered = [list(row) for row in rows]
+    for index, name in enumerate(columns):
+        number = any(
+            isinstance(row[index], (int, float)) or str(row[index]).endswith(" ms") for row in gathered
+        )
+        shown.add_column(name, justify="right" if number else "left", overflow="fold")
+    for row in gathered:
+        shown.add_row(*(plain(value) for value in row))
+    return shown
+
+
+def route_tree(route: dict[str, Any]) -> Tree:
+    """The tree of a route with the delay of each hop."""
+    head = f"{route['smuid']}  topic {route['topic']}  {route['mode']}  born {moment(route['birth_us'])}"
+    shown = Tree(plain(head))
+    roots, loose = tree(route)
+    for root in roots:
+        branch = shown
+        if root.server != route["origin"]:
+            branch = shown.add(plain("how it came here is not known:"))
+        _add(branch, root)
+    for hop in loose:
+        shown.add(plain(_rejected(hop)))
+    if route["missing"]:
+        shown.add(plain("not known: what became of the copies at " + ", ".join(route["missing"])))
+    if route["truncated"]:
+        shown.add(plain(f"only {len(route['hops'])} hops are shown; the table of hops has all"))
+    if route["receipt_x"] is not None:
+        shown.add(plain(f"receipt {route['receipt_x']}/{route['receipt_y']}; committed {route['committed']}"))
+    return shown
+
+
+def _add(branch: Tree, root: Stop) -> None:
+    waiting = [(branch, root)]
+    while waiting:
+        above, stop = waiting.pop()
+        node = above.add(plain(_stop(stop)))
+        for hop in stop.rejected:
+            node.add(plain(_rejected(hop)))
+        waiting += [(node, following) for following in reversed(stop.onward)]
+
+
+def _stop(stop: Stop) -> str:
+    words = [stop.server]
+    if stop.arrival is not None:
+        words.append(f"after {milliseconds(stop.arrival['delay_us'])}")
+        if stop.arrival["attempt"] > 1:
+            words.append(f"at attempt {stop.arrival['attempt']}")
+        if not stop.sure:
+            words.append("(only the Hops of a later record tell)")
+    words.append(stop.state or "its log is missing")
+    return " ".join(words)
+
+
+def _rejected(hop: dict[str, Any]) -> str:
+    meaning = {"depth": "again, with more depth"}.get(hop["kind"], hop["kind"])
+    return f"-> {hop['to']} {meaning}"
+
+
+def summary(console: Console, found: dict[str, Any], out: str) -> None:
+    """The end of `smqpd trace run`."""
+    messages, logs, balance = found["messages"], found["logs"], found["balance"]
+    console.print(
+        plain(
+            f"{messages['total']:,} messages, {messages['complete']:,} routes complete, "
+            f"{messages['partial']:,} in part (logs missing), days {', '.join(found['days'])}"
+        )
+    )
+    console.print(
+        plain(f"{logs['records']:,} records of {logs['servers']} servers, {logs['missing'] or 0:,} missing")
+    )
+    for word, what in (
+        ("absent", "no log of"),
+        ("gaps", "gaps in the log of"),
+        ("no_heartbeat", "no heartbeat of"),
+    ):
+        if logs[word]:
+            console.print(plain(f"{what} {', '.join(logs[word])}"))
+    aside = found["aside"]
+    for reason, count in aside["reasons"].items():
+        console.print(plain(f"{count:,} lines set aside: {reason}"))
+    if aside["servers"]:
+        console.print(
+            plain("of servers " + ", ".join(f"{name} ({n})" for name, n in aside["servers"].items()))
+        )
+    known = {name: count for name, count in balance.items() if name != "closes" and count}
+    console.print(
+        plain(
+            "balance: "
+            + ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in known.items())
+            + ("; closes" if balance["closes"] else "; does not close")
+        )
+    )
+    console.print(
+        plain(
+            "held copies, as the servers state them: "
+            + ", ".join(f"{word} {count}" for word, count in found["holdings"].items())
+        )
+    )
+    if found["anomalies"]:
+        console.print(
+            plain(
+                "anomalies: " + ", ".join(f"{word} {count:,}" for word, count in found["anomalies"].items())
+            )
+        )
+    console.print(plain(f"tables in {out}"))

@@ -1,0 +1,1 @@
+"""Hop logs of a federation that never was, with the truth beside them: which judges tests and benchmarks."""

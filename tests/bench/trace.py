@@ -1,0 +1,285 @@
+"""CPU, shuffle and memory of routes and links, beside DuckDB and Polars doing the same work in the same run.
+
+    python -m tests.bench.trace [--events 1000000 ...] [--engines spark duckdb polars] [--keep DIR]
+
+The work: from compacted Parquet, pair the records of each hop, copy and delivery, write one row for each
+message with its hops and servers nested, and one for each link. Every engine runs in a process of its own,
+five times; CPU for each event is that of the last, warm run, since a JVM goes on compiling for a minute. CPU
+seconds are of the whole process; compare those and not the time, on a machine that has other work. The
+comparison needs `pip install duckdb polars`.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+EVENTS_PER_MESSAGE = 40
+"""What one message of the synthetic federation of 50 sites amounts to."""
+
+HOP_EVENTS = "('received', 'depth', 'duplicate', 'loop', 'denied')"
+
+
+def cpu_s(pid: int | str = "self") -> float:
+    """CPU seconds that this process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / 100
+
+
+def peak_mb(pid: int | str = "self") -> int:
+    """The most memory that this process has held."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) // 1024
+
+
+def spark_engine(records: str, out: str) -> dict[str, Any]:
+    from pyspark import StorageLevel
+
+    from routing.trace import clocks, coverage, ends, facts, links, routes
+    from routing.trace.session import open_session, partitions_for
+
+    size = sum(path.stat().st_size for path in Path(records).rglob("*.parquet"))
+    session = open_session(partitions=partitions_for(size * 12))
+    pid = session.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
+
+    read = session.read.parquet(records)
+    words = coverage.words(read)
+    covered = coverage.coverage(read, words, coverage.gaps(words)).localCheckpoint()
+
+    def work() -> None:
+        paired = facts.facts(read).persist(StorageLevel.DISK_ONLY)
+        hops = facts.hops(paired).withColumn("birth_us", routes.born_us())
+        timed = clocks.corrected(hops, clocks.segments_frame(session, []))
+        copies = ends.states(facts.copies(paired), covered)
+        links.links(timed, covered).write.mode("overwrite").parquet(f"{out}/links")
+        found = routes.routes(timed, copies, facts.deliveries(paired))
+        found.write.mode("overwrite").parquet(f"{out}/routes")
+        paired.unpersist(blocking=True)
+
+    def shuffled() -> int:
+        store = session.sparkContext._jsc.sc().statusStore()
+        return int(store.executorList(False).apply(0).totalShuffleWrite())
+
+    found = repeated(work, pid)
+    before = shuffled()
+    work()
+    return found | {"shuffle_mb": round((shuffled() - before) / 1e6, 1), "peak_mb": peak_mb(pid)}
+
+
+def duckdb_engine(records: str, out: str) -> dict[str, Any]:
+    import duckdb
+
+    Path(out).mkdir(parents=True, exist_ok=True)
+
+    def work() -> None:
+        database = duckdb.connect()
+        database.sql(f"create view r as select * from read_parquet('{records}/**/*.parquet')")
+        database.sql(f"""
+            create temp table hop as
+            select smuid, case when event = 'forwarded' then server else peer end as a,
+                case when event = 'forwarded' then peer else server end as b, attempt,
+                min(time_us) filter (event = 'received') as received_us,
+                min(sent_us) filter (event = 'forwarded' and outcome = 'accepted') as sent_us,
+                min(time_us) filter (event = 'forwarded' and outcome = 'accepted') as acked_us,
+                min(case event when 'received' then 1 when 'depth' then 2 when 'duplicate' then 3
+                    when 'loop' then 4 when 'denied' then 5 end) as arrival,
+                min(case when event = 'forwarded' then case outcome when 'accepted' then 1 when 'depth' then 2
+                    when 'duplicate' then 3 when 'loop' then 4 when 'denied' then 5 end end) as outcome,
+                min(len(hops)) filter (event = 'received') as level, max(size) as bytes
+            from r where event = 'forwarded' or event in {HOP_EVENTS} group by all""")
+        database.sql("""
+            create temp table copy as
+            select smuid, server, any_value(topic) as topic,
+                min(time_us) filter (event in ('published', 'received')) as begun_us,
+                min(record) filter (event in ('published', 'received')) as begun_record,
+                min(time_us) filter (final) as ended_us, min(record) filter (final) as ended_record,
+                max(event) filter (final) as ended, max(due) as due, max(receipt) as receipt
+            from r where event in ('published', 'received', 'depth', 'receipt') or final
+            group by smuid, server""")
+        database.sql("""
+            create temp table delivery as
+            select smuid, server, subscription, min(time_us) filter (event = 'committed') as committed_us
+            from r where event in ('delivered', 'committed', 'returned') group by all""")
+        database.sql(f"""copy (
+            select smuid, hops, copies, delivered, committed
+            from (select smuid, list(hop) as hops from hop group by smuid)
+            full join (select smuid, list(copy) as copies from copy group by smuid) using (smuid)
+            full join (select smuid, count(*) as delivered, count(committed_us) as committed
+                from delivery group by smuid) using (smuid)
+            ) to '{out}/routes.parquet' (compression zstd)""")
+        database.sql(f"""copy (
+            select a, b, count(*) filter (arrival = 1) as messages, sum(bytes) filter (arrival = 1) as bytes,
+                count(*) filter (arrival = 3) as duplicates, sum(tries) as attempts,
+                approx_quantile(delay, [0.5, 0.9, 0.99]) as delays
+            from (select smuid, a, b, min(arrival) as arrival, max(attempt) as tries, max(bytes) as bytes,
+                min(received_us - sent_us) as delay from hop group by smuid, a, b)
+            group by a, b) to '{out}/links.parquet' (compression zstd)""")
+        database.close()
+
+    return repeated(work) | {"peak_mb": peak_mb()}
+
+
+def polars_engine(records: str, out: str) -> dict[str, Any]:
+    import polars as pl
+
+    Path(out).mkdir(parents=True, exist_ok=True)
+    codes = {"accepted": 1, "received": 1, "depth": 2, "duplicate": 3, "loop": 4, "denied": 5}
+
+    def work() -> None:
+        event, sent = pl.col("event"), pl.col("event") == "forwarded"
+        begins, time_us = event.is_in(["published", "received"]), pl.col("time_us")
+        read = pl.scan_parquet(f"{records}/**/*.parquet")
+        first = sent & (pl.col("outcome") == "accepted")
+
+        def code(column: pl.Expr) -> pl.Expr:
+            return column.replace_strict(codes, default=None, return_dtype=pl.Int8)
+
+        hop = (
+            read.filter(sent | event.is_in(["received", "depth", "duplicate", "loop", "denied"]))
+            .group_by(
+                "smuid",
+                pl.when(sent).then("server").otherwise("peer").alias("a"),
+                pl.when(sent).then("peer").otherwise("server").alias("b"),
+                "attempt",
+            )
+            .agg(
+                time_us.filter(event == "received").min().alias("received_us"),
+                pl.col("sent_us").filter(first).min(),
+                time_us.filter(first).min().alias("acked_us"),
+                code(event).min().alias("arrival"),
+                code(pl.col("outcome").filter(sent)).min().alias("outcome"),
+                pl.col("hops").list.len().filter(event == "received").min().alias("level"),
+                pl.col("size").max().alias("bytes"),
+            )
+            .collect(engine="streaming")
+        )
+        copy = (
+            read.filter(event.is_in(["published", "received", "depth", "receipt"]) | pl.col("final"))
+            .group_by("smuid", "server")
+            .agg(
+                pl.col("topic").first(),
+                time_us.filter(begins).min().alias("begun_us"),
+                pl.col("record").filter(begins).min().alias("begun_record"),
+                time_us.filter("final").min().alias("ended_us"),
+                pl.col("record").filter("final").min().alias("ended_record"),
+                event.filter("final").max().alias("ended"),
+                pl.col("due").max(),
+                pl.col("receipt").max(),
+            )
+            .collect(engine="streaming")
+        )
+        delivery = (
+            read.filter(event.is_in(["delivered", "committed", "returned"]))
+            .group_by("smuid", "server", "subscription")
+            .agg(time_us.filter(event == "committed").min().alias("committed_us"))
+            .group_by("smuid")
+            .agg(pl.len().alias("delivered"), pl.col("committed_us").count().alias("committed"))
+        )
+        hops = hop.lazy().group_by("smuid").agg(pl.struct(pl.exclude("smuid")).alias("hops"))
+        copies = copy.lazy().group_by("smuid").agg(pl.struct(pl.exclude("smuid")).alias("copies"))
+        routes = hops.join(copies, "smuid", "full", coalesce=True).join(
+            delivery, "smuid", "full", coalesce=True
+        )
+        routes.collect(engine="streaming").write_parquet(f"{out}/routes.parquet")
+        delay = pl.col("received_us") - pl.col("sent_us")
+        arrived = pl.col("arrival")
+        (
+            hop.lazy()
+            .group_by("smuid", "a", "b")
+            .agg(arrived.min(), pl.col("attempt").max(), pl.col("bytes").max(), delay.min().alias("delay"))
+            .group_by("a", "b")
+            .agg(
+                (arrived == 1).sum().alias("messages"),
+                pl.col("bytes").filter(arrived == 1).sum(),
+                (arrived == 3).sum().alias("duplicates"),
+                pl.col("attempt").sum().alias("attempts"),
+                *(pl.col("delay").quantile(part).alias(f"p{part}") for part in (0.5, 0.9, 0.99)),
+            )
+            .collect(engine="streaming")
+            .write_parquet(f"{out}/links.parquet")
+        )
+
+    return repeated(work) | {"peak_mb": peak_mb()}
+
+
+ENGINES: dict[str, Callable[[str, str], dict[str, Any]]] = {
+    "spark": spark_engine,
+    "duckdb": duckdb_engine,
+    "polars": polars_engine,
+}
+
+
+def repeated(work: Callable[[], None], pid: int | str = "self") -> dict[str, Any]:
+    """CPU and time of the first and the fifth run; with a JVM in `pid`, its CPU and this process's."""
+
+    def used() -> float:
+        mine = resource.getrusage(resource.RUSAGE_SELF)
+        return mine.ru_utime + mine.ru_stime + (cpu_s(pid) if pid != "self" else 0)
+
+    found = {}
+    for name in ("cold", "second", "third", "fourth", "warm"):
+        began, cpu = time.perf_counter(), used()
+        work()
+        if name in ("cold", "warm"):
+            found[f"{name}_cpu_s"] = round(used() - cpu, 2)
+            found[f"{name}_s"] = round(time.perf_counter() - began, 2)
+    return found
+
+
+def prepare(events: int, directory: Path) -> tuple[str, int]:
+    """Synthetic logs of this size as compacted records; made once and kept."""
+    from routing.trace import ingest
+    from routing.trace.session import open_session
+    from routing.trace.synthetic.plan import Plan
+    from routing.trace.synthetic.write import generate
+
+    records = directory / f"records-{events}"
+    if not records.exists():
+        plan = Plan(
+            sites=50, messages=events // EVENTS_PER_MESSAGE, absent=3, unguaranteed=0, duration_s=86_400
+        )
+        generate(plan, directory / f"logs-{events}", truth=False)
+        session = open_session()
+        lines = ingest.logs(session, [str(directory / f"logs-{events}")])
+        sound = ingest.records(ingest.checked(lines, None, ingest.FUTURE_MAX_BATCH_US))
+        sound.drop("day").write.parquet(str(records))
+    else:
+        session = open_session()
+    count = session.read.parquet(str(records)).count()
+    session.stop()
+    return str(records), count
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--events", type=int, nargs="+", default=[1_000_000])
+    parser.add_argument("--engines", nargs="+", choices=list(ENGINES), default=list(ENGINES))
+    parser.add_argument("--keep", type=Path, help="where logs are made and kept for the next run")
+    parser.add_argument("--one", nargs=3, metavar=("ENGINE", "RECORDS", "OUT"), help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.one:
+        engine, records, out = chosen.one
+        print(json.dumps(ENGINES[engine](records, out)))
+        return
+    with tempfile.TemporaryDirectory(prefix="smqpd-bench-") as scratch:
+        for events in chosen.events:
+            records, count = prepare(events, chosen.keep or Path(scratch))
+            for engine in chosen.engines:
+                command = [sys.executable, "-m", "tests.bench.trace", "--one", engine, records]
+                done = subprocess.run([*command, f"{scratch}/{engine}"], stdout=subprocess.PIPE, check=True)
+                found = json.loads(done.stdout)
+                per_event = 1e6 * found["warm_cpu_s"] / count
+                figures = "  ".join(f"{name} {value}" for name, value in found.items())
+                print(f"{count:>11,} events  {engine:7} {per_event:5.2f} CPU-us/event  {figures}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+"""The promises of one site over its real store, carrier and hop log, with transactions that fail."""
+
+import os
+import sqlite3
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from hypothesis import settings
+from hypothesis.stateful import rule
+
+from daemon.bodies import Bodies
+from daemon.carrier import Carrier
+from daemon.frontend import Event
+from daemon.hops.reader import HopLogReader
+from daemon.hops.writer import HopLog
+from daemon.settings import HopSettings
+from daemon.store.store import Store
+from routing import decisions as d
+from routing.errors import Refusal
+from tests.support.router_machine import SERVER, SETTINGS, Backing, Client, ObservedRouter, RouterMachine
+
+
+class StandingClock:
+    """Stands until the machine moves it."""
+
+    site_time = 0.0
+
+    def now(self) -> float:
+        return self.site_time
+
+    def wall_ms(self) -> int:
+        return int(self.site_time * 1_000)
+
+    def wall_us(self) -> int:
+        return int(self.site_time * 1_000_000)
+
+    def created(self) -> str:
+        return "2026-11-21T10:00:00.000Z"
+
+    def mark(self) -> tuple[float, float, str, float]:
+        return (self.site_time, 0.0, "", 0.0)
+
+
+class Disk(Backing):
+    """The daemon's own parts, with the broker's loop written out."""
+
+    def __init__(self) -> None:
+        self.directory = tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None)
+        self.path = Path(self.directory.name)
+        self.clock = StandingClock()
+
+    def start(self, boot: int, now: float) -> ObservedRouter:
+        self.clock.site_time = now
+        self.store = Store(self.path / "smqpd.db")
+        site = self.store.site
+        self.hops = HopLog.open(
+            self.path / "hops",
+            server=SERVER,
+            boot=site.boot,
+            committed_record=site.last_record,
+            settings=HopSettings(),
+            now_us=self.clock.wall_us,
+        )
+        self.router = ObservedRouter(SERVER, site.boot, SETTINGS, lambda: 0)
+        self.bodies = Bodies()
+        self.carrier = Carrier(self.router, self.bodies, self.hops, self.clock, self.store)
+        self.store.restore_into(self.router.restore(now), now, SETTINGS.dedupe_window_s)
+        return self.router
+
+    def _write(self, now: float) -> tuple[int, list[d.Decision]]:
+        self.clock.site_time = now
+        carried = self.carrier.prepare()
+        record = self.hops.flush()
+        self.store.write(carried.batch, record, self.clock.mark())
+        return record, carried.effects
+
+    def commit(self, now: float) -> list[d.Decision]:
+        effects: list[d.Decision] = []
+        while True:
+            record, new = self._write(now)
+            self.store.commit()
+            self.hops.settle(record)
+            self.bodies.committed()
+            effects += new
+            if not self.router.state.out:
+                return effects
+
+    def fail(self, now: float) -> None:
+        self._write(now)
+        self.store.roll_back()
+        self.hops.revert()
+        self.carrier.take_apart(Refusal(Refusal.STORE_FAILED, "the disk is full"), now)
+
+    def crash(self) -> None:
+        """What the kernel does for a process that is killed."""
+        self.store.roll_back()
+        self.store.close()
+        if self.hops._descriptor is not None:
+            os.close(self.hops._descriptor)
+
+    def stored(self) -> set[int]:
+        connection = sqlite3.connect(self.path / "smqpd.db")
+        try:
+            return {id for (id,) in connection.execute("SELECT id FROM message")}
+        finally:
+            connection.close()
+
+    def close(self) -> None:
+        self.hops.close()
+        self.store.close()
+        self.directory.cleanup()
+
+
+class OneSiteOnDisk(RouterMachine):
+    backing_type = Disk
+    backing: Disk
+
+    def put(self, client: Client, event: Event) -> None:
+        """What the carrier tells at once: that a message was refused."""
+        assert event.error.code == Refusal.STORE_FAILED  # type: ignore[union-attr]
+        self.unanswered.pop(event.request)  # type: ignore[union-attr]
+
+    @rule()
+    def store_fails(self) -> None:
+        """The transaction that would be committed now is not."""
+        answered = {x.entry.id for x in self.state.out if isinstance(x, d.Answer) and x.entry is not None}
+        for message_id in answered:
+            self.oracle.refused(message_id)
+        self.backing.fail(self.now)
+        self._observe()
+        refused = {id for id, sent in self.oracle.messages.items() if sent.refused}
+        assert not refused & set(self.state.entries)
+
+    def teardown(self) -> None:
+        try:
+            self._drain()
+            self._judge_hop_log()
+        finally:
+            self.backing.close()
+
+    def _judge_hop_log(self) -> None:
+        self.backing.hops.settle(self.backing.hops.flush())
+        records = list(HopLogReader(self.backing.path / "hops").records())
+        numbers = [record.record for record in records]
+        assert numbers == list(range(1, len(numbers) + 1)), "gaps"
+        finals = Counter(record.smuid for record in records if record.final)
+        assert set(finals.values()) <= {1}
+        ended: set[str] = set()
+        begun: set[str] = set()
+        for record in records:
+            if not record.smuid:
+                continue
+            assert record.smuid not in ended, "a record after the final one"
+            if record.event == "published":
+                assert record.smuid not in begun
+                begun.add(record.smuid)
+            assert record.smuid in begun, "a record before the first"
+            if record.final:
+                ended.add(record.smuid)
+        held = {entry.smuid(SERVER) for entry in self.state.entries.values()}
+        lost_by_crash = {
+            r.smuid for r in records if not r.guarantee and r.boot < self.backing.store.site.boot
+        }
+        assert begun - ended - lost_by_crash == held
+
+
+TestOneSiteOnDisk = OneSiteOnDisk.TestCase
+TestOneSiteOnDisk.settings = settings(
+    max_examples=50, stateful_step_count=50, deadline=None, report_multiple_bugs=False
+)

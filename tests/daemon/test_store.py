@@ -1,0 +1,305 @@
+"""What the store gives back, how it is brought up to date, and what it refuses."""
+
+import math
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daemon.store import schema
+from daemon.store.batch import Batch
+from daemon.store.schema import TooNewError
+from daemon.store.store import Store
+from routing.message import Message
+from routing.queue import GUARANTEED, ONE, RECEIPT, SEQUENCED, STATED, Entry
+from routing.restore import StoredIndex, StoredMark
+from routing.subscription import SubscribeOptions, Subscription, Topic
+
+CLOCK = (0.0, 0.0, "", 0.0)
+
+
+class Noted:
+    """Takes what a store restores, and keeps it to look at."""
+
+    def __init__(self) -> None:
+        self.topics: list[tuple[object, ...]] = []
+        self.subscriptions: list[tuple[object, ...]] = []
+        self.publications: list[tuple[object, ...]] = []
+        self.messages: dict[int, tuple[StoredIndex, list[StoredMark]]] = {}
+        self.ended = False
+
+    def topic(self, *values: object) -> None:
+        self.topics.append(values)
+
+    def subscription(self, *values: object) -> None:
+        self.subscriptions.append(values)
+
+    def publication(self, *values: object) -> None:
+        self.publications.append(values)
+
+    def message(self, row: StoredIndex, marks: list[StoredMark]) -> None:
+        self.messages[row.id] = (row, marks)
+
+    def end(self) -> None:
+        self.ended = True
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "smqpd.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[Store]:
+    store = Store(path)
+    yield store
+    store.close()
+
+
+def query(path: Path, sql: str) -> list[tuple[Any, ...]]:
+    """What another program would see."""
+    connection = sqlite3.connect(path)
+    try:
+        with connection:
+            return connection.execute(sql).fetchall()
+    finally:
+        connection.close()
+
+
+def entry(number: int, flags: int = GUARANTEED, deadline: float = math.inf) -> Entry:
+    return Entry(number, Topic("news", False), 1_000 + number, 3, 5, flags, 1, deadline)
+
+
+def write(store: Store, batch: Batch, record: int = 0) -> None:
+    store.write(batch, record, CLOCK)
+    store.commit()
+
+
+def with_messages(*entries: Entry, message: Message | None = None, receipt_due: int = 0) -> Batch:
+    batch = Batch()
+    for each in entries:
+        batch.add_message(each, b"wire %d" % each.id, message or Message(account="eva:desk@a"), receipt_due)
+    return batch
+
+
+def restored(store: Store, now: float = 0.0) -> Noted:
+    noted = Noted()
+    store.restore_into(noted, now, 600.0)  # type: ignore[arg-type]  # the same methods
+    assert noted.ended
+    return noted
+
+
+def test_a_message_comes_back_as_it_was_stored(store: Store) -> None:
+    flags = GUARANTEED | ONE | STATED | RECEIPT | SEQUENCED
+    message = Message(receipt="ONE", sequence=7, account="eva:desk@a", cmuid="c1")
+    write(store, with_messages(entry(9, flags, 12.5), message=message, receipt_due=4))
+    [(row, marks)] = restored(store).messages.values()
+    assert row == StoredIndex(9, "news", 1_009, 3, 5, flags, 12.5, 4, "ONE", 7, "eva:desk@a", "c1")
+    assert marks == []
+    assert store.load([9, 10]) == {9: b"wire 9"}
+
+
+def test_a_message_without_a_deadline_comes_back_without_one(store: Store) -> None:
+    write(store, with_messages(entry(1)))
+    assert restored(store).messages[1][0].deadline == math.inf
+
+
+def test_messages_come_back_in_the_order_of_their_ids_each_with_its_own_marks(store: Store) -> None:
+    write(store, with_messages(*(entry(number) for number in (3, 1, 2))))
+    batch = Batch()
+    batch.received = [(1, 50)]
+    batch.done = [(3, 50, True), (3, 51, False)]
+    batch.add_returned(2, 0, 4)
+    write(store, batch)
+    messages = restored(store).messages
+    assert list(messages) == [1, 2, 3]
+    assert messages[1][1] == [StoredMark(50, True, False, False, 0)]
+    assert messages[2][1] == [StoredMark(0, False, False, False, 4)]
+    assert messages[3][1] == [StoredMark(50, False, True, True, 0), StoredMark(51, False, True, False, 0)]
+
+
+def test_a_return_undoes_what_was_received_and_keeps_the_count(store: Store) -> None:
+    write(store, with_messages(entry(1), entry(2)))
+    batch = Batch()
+    batch.received = [(1, 50), (2, 50)]
+    batch.add_returned(1, 0, 1)
+    batch.add_returned(2, 50, 3)
+    write(store, batch)
+    messages = restored(store).messages
+    assert [mark.received for mark in messages[1][1]] == [False, False]
+    assert messages[2][1] == [StoredMark(50, False, False, False, 3)]
+
+
+def test_what_is_discarded_is_gone_with_its_marks(store: Store, path: Path) -> None:
+    write(store, with_messages(entry(1), entry(2)))
+    batch = Batch()
+    batch.received = [(1, 50)]
+    write(store, batch)
+    batch = with_messages(entry(3))
+    batch.add_returned(3, 0, 1)
+    for number in (1, 3):
+        batch.discard(entry(number))
+    write(store, batch)
+    assert list(restored(store).messages) == [2]
+    assert query(path, "SELECT * FROM mark") == []
+
+
+def test_a_receipt_that_was_told_is_not_owed_any_more(store: Store) -> None:
+    write(store, with_messages(entry(1, GUARANTEED | RECEIPT), receipt_due=1))
+    batch = Batch()
+    batch.receipted = [(1,)]
+    write(store, batch)
+    assert restored(store).messages[1][0].flags == GUARANTEED
+
+
+def test_subscriptions_and_topics_come_back_as_they_last_were(store: Store) -> None:
+    topic = Topic("news", False)
+    options = SubscribeOptions(credit=7, accepts="ONE", ordered=True, lock_s=2.5, name="second")
+    subscription = Subscription(9, topic, "ada:desk@a", SubscribeOptions(name="second"), 4, 100.0)
+    ended = Subscription(10, topic, "bob:desk@a", SubscribeOptions(), 4, 100.0)
+    batch = Batch()
+    batch.add_subscription(subscription)
+    batch.add_subscription(ended)
+    subscription.set(options)
+    batch.add_subscription(subscription)
+    batch.ended_subscriptions = [(10,)]
+    batch.add_topic(topic)
+    topic.mode, topic.timeout_s = "ONE", math.inf
+    batch.add_topic(topic)
+    write(store, batch)
+    noted = restored(store)
+    assert noted.subscriptions == [(9, "news", "ada:desk@a", options, 4, 100.0)]
+    assert noted.topics == [("news", "ONE", math.inf)]
+
+
+def test_cmuids_come_back_for_as_long_as_the_window(store: Store) -> None:
+    batch = Batch()
+    batch.publications = [("eva", "c1", "s1", 100.0), ("eva", "c2", "s2", 500.0)]
+    write(store, batch)
+    assert restored(store, now=900.0).publications == [("eva", "c2", "s2", 500.0)]
+    batch = Batch()
+    batch.publications_until = 300.0
+    write(store, batch)
+    assert restored(store, now=0.0).publications == [("eva", "c2", "s2", 500.0)]
+
+
+def test_marks_of_subscriptions_that_have_ended_go_at_the_next_start_but_for_owed_receipts(
+    path: Path,
+) -> None:
+    store = Store(path)
+    owed = with_messages(entry(1), entry(2, GUARANTEED | RECEIPT), receipt_due=2)
+    owed.done = [(1, 50, True), (2, 50, True)]
+    owed.add_returned(1, 0, 3)
+    write(store, owed)
+    store.close()
+    store = Store(path)
+    messages = restored(store).messages
+    assert [mark.subscription_id for mark in messages[1][1]] == [0]
+    assert [mark.subscription_id for mark in messages[2][1]] == [50]
+    store.close()
+
+
+def test_what_was_not_committed_did_not_happen(path: Path) -> None:
+    store = Store(path)
+    store.write(with_messages(entry(1)), 1, CLOCK)
+    store.roll_back()
+    store.roll_back()
+    write(store, with_messages(entry(2)), 2)
+    store.write(with_messages(entry(3)), 3, CLOCK)
+    store.close()
+    store = Store(path)
+    assert list(restored(store).messages) == [2]
+    assert store.site.last_record == 2
+    store.close()
+
+
+def test_each_start_has_a_greater_boot_number_also_after_a_kill(path: Path) -> None:
+    boots = []
+    for _ in range(3):
+        store = Store(path)
+        boots.append(store.site.boot)
+        store.close()
+    code = (
+        "import os, signal, sys; from pathlib import Path; from daemon.store.store import Store;"
+        "print(Store(Path(sys.argv[1])).site.boot, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    killed = subprocess.run(
+        [sys.executable, "-c", code, path],
+        capture_output=True,
+        text=True,
+        cwd=Path(schema.__file__).parents[2],
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL
+    boots.append(int(killed.stdout))
+    store = Store(path)
+    assert [*boots, store.site.boot] == [1, 2, 3, 4, 5]
+    store.close()
+
+
+def test_only_its_owner_may_read_it(store: Store, path: Path) -> None:
+    write(store, with_messages(entry(1)))
+    assert {file.stat().st_mode & 0o777 for file in path.parent.iterdir()} == {0o600}
+    assert {file.stat().st_uid for file in path.parent.iterdir()} == {os.getuid()}
+
+
+def test_a_store_that_is_too_new_is_refused_and_left_as_it_was(path: Path) -> None:
+    Store(path).close()
+    query(path, "UPDATE _sqlite_migrations SET name = 'from-tomorrow'")
+    before = path.read_bytes()
+    with pytest.raises(TooNewError, match="from-tomorrow"):
+        Store(path)
+    assert path.read_bytes() == before
+
+
+def test_a_migration_that_is_interrupted_has_not_happened(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Store(path).close()
+    later = schema.Migrations("smqpd")
+    later(name="first")(lambda db: None)
+    interrupted = True
+
+    @later(name="second")
+    def second(db: schema.Database) -> None:
+        db.execute("CREATE TABLE later (id INTEGER)")
+        db.execute("INSERT INTO later VALUES (1)")
+        if interrupted:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(schema, "migrations", later)
+    with pytest.raises(KeyboardInterrupt):
+        Store(path)
+    assert query(path, "SELECT name FROM sqlite_master WHERE name = 'later'") == []
+    interrupted = False
+    Store(path).close()
+    assert query(path, "SELECT * FROM later") == [(1,)]
+
+
+def test_what_is_discarded_makes_room_for_others(store: Store, path: Path) -> None:
+    def fill(first: int) -> None:
+        batch = Batch()
+        for number in range(first, first + 500):
+            batch.add_message(entry(number), bytes(4_000), Message(), 0)
+        write(store, batch)
+        batch = Batch()
+        for number in range(first, first + 500):
+            batch.discard(entry(number))
+        batch.publications_until = 0.0
+        write(store, batch)
+        store.checkpoint()
+        store.restart_wal()
+
+    fill(1)
+    size = store.size_bytes
+    for round_ in range(2, 6):
+        fill(round_ * 1_000)
+    assert store.size_bytes <= size
+    assert path.stat().st_size < 5_000_000
+    assert store.wal_bytes() < 5_000_000

@@ -1,0 +1,128 @@
+"""Calls of a session that happen together or not at all."""
+
+import resource
+from contextlib import contextmanager
+
+import pytest
+import trio
+
+from daemon.frontend import Answer, Delivered, Identity, SubscribeOptions
+from daemon.settings import QueueSettings
+from routing.errors import Refusal
+from routing.message import Message, Section
+from tests.support.site import running_site
+
+WORK = Message(delivery="ONE", sections=(Section("text/plain", b"work"),))
+ALONE = SubscribeOptions(accepts="ONE", durable=False)
+
+
+@pytest.fixture
+async def site(tmp_path):
+    async with running_site(tmp_path, queues=QueueSettings(queue_messages_max=3)) as site:
+        yield site
+
+
+@pytest.fixture
+def session(site):
+    session = site.open_session(Identity("ada"), "desk", protocol="test", remote="test")
+    yield session
+    session.close()
+
+
+async def event(session, kind, found):
+    """The next event of a kind; others are kept in `found` for later."""
+    with trio.fail_after(30):
+        while True:
+            for event in found:
+                if type(event) is kind:
+                    found.remove(event)
+                    return event
+            found += await session.events()
+
+
+def together(session, *calls):
+    with session.transaction("together"):
+        for call, *arguments in calls:
+            call(*arguments)
+
+
+async def held(session, found):
+    """A message that the session holds, and its number."""
+    session.publish("in", WORK)
+    session.subscribe("in", ALONE)
+    return (await event(session, Delivered, found)).number
+
+
+async def test_all_calls_happen_and_are_answered_once(session):
+    found = []
+    number = await held(session, found)
+    session.subscribe("out", ALONE)
+    with session.transaction("done"):
+        session.publish("out", WORK, "one")
+        session.publish("out", WORK, "two")
+        session.commit([number], "three")
+    assert (await event(session, Answer, found)) == Answer("done")
+    assert [(await event(session, Delivered, found)).topic for _ in range(2)] == ["out", "out"]
+
+
+async def test_a_call_that_is_refused_undoes_the_others(session):
+    found = []
+    number = await held(session, found)
+    with pytest.raises(Refusal, match="is not a topic"):
+        together(session, (session.commit, [number]), (session.publish, "no topic", WORK))
+    session.commit([number], "still held")
+    assert (await event(session, Answer, found)).error is None
+
+
+async def test_a_lost_lock_is_refused_in_the_block(session):
+    with pytest.raises(Refusal) as raised:
+        together(session, (session.publish, "out", WORK), (session.commit, [7]))
+    assert raised.value.code == Refusal.LOCK_LOST
+
+
+async def test_a_delivery_can_be_settled_only_once_in_it(session):
+    found = []
+    number = await held(session, found)
+    with pytest.raises(Refusal, match="no longer"):
+        together(session, (session.commit, [number]), (session.give_back, [number]))
+    session.commit([number], "still held")
+    assert (await event(session, Answer, found)).error is None
+
+
+async def test_what_does_not_fit_whole_is_refused_whole(session):
+    found = []
+    with pytest.raises(Refusal) as raised:
+        together(session, *[(session.publish, "out", WORK)] * 4)
+    assert raised.value.code == Refusal.QUEUE_FULL
+    session.publish("out", WORK, "alone")
+    session.subscribe("out", ALONE)
+    await event(session, Delivered, found)
+    assert (await event(session, Answer, found)).request == "alone"
+    assert not [event for event in found if isinstance(event, Delivered)]
+
+
+@contextmanager
+def full_disk():
+    """No file grows beyond what any has now."""
+    _, hard = limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+async def test_while_the_store_fails_it_waits_whole_and_single_messages_are_refused(session):
+    found = []
+    number = await held(session, found)
+    session.subscribe("out", ALONE)
+    with full_disk():
+        session.publish("out", WORK, "alone")
+        with session.transaction("together"):
+            session.publish("out", WORK)
+            session.commit([number])
+        refused = await event(session, Answer, found)
+        assert (refused.request, refused.error.code) == ("alone", Refusal.STORE_FAILED)
+        assert not [event for event in found if isinstance(event, Delivered)]
+    assert (await event(session, Answer, found)) == Answer("together")
+    await event(session, Delivered, found)

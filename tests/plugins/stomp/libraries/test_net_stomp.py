@@ -1,0 +1,38 @@
+"""Net::Stomp from Debian, in Perl, which speaks STOMP 1.0."""
+
+import shutil
+import subprocess
+import uuid
+from pathlib import Path
+
+import pytest
+
+PATIENCE_S = 120
+
+
+def is_installed():
+    perl = shutil.which("perl")
+    return (
+        perl is not None and not subprocess.run([perl, "-MNet::Stomp", "-e1"], capture_output=True).returncode
+    )
+
+
+@pytest.mark.skipif(not is_installed(), reason="no Net::Stomp (apt-get install libnet-stomp-perl)")
+def test_perl_talks(daemon):
+    script = Path(__file__).parent / "net_stomp.pl"
+    done = subprocess.run(
+        ["perl", script, str(daemon.port), uuid.uuid4().hex],
+        capture_output=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.stdout.decode().splitlines() == [
+        "connected CONNECTED",
+        "receipts",
+        "work 1 perl",
+        "work 2 perl",
+        "work 3 perl",
+        "connected CONNECTED",
+        "work 3 redelivered true",
+        "bytes intact",
+    ], done.stderr.decode()

@@ -1,0 +1,210 @@
+"""Ack modes, prefetch, redelivery and fair shares."""
+
+import pytest
+
+from routing.errors import Refusal
+
+SEND = {"destination": "/queue/work", "persistent": "true"}
+
+
+async def work(client, count):
+    """Send so many numbered messages and wait until they are stored."""
+    for number in range(count):
+        await client.send("SEND", SEND, b"%d" % number)
+    await client.ask("BEGIN", {"transaction": "none"})
+    await client.ask("ABORT", {"transaction": "none"})
+
+
+@pytest.fixture
+async def publisher(connect):
+    publisher = connect()
+    await publisher.connect()
+    return publisher
+
+
+@pytest.fixture
+async def worker(connect):
+    worker = connect()
+    await worker.connect()
+    return worker
+
+
+async def receive(client, count):
+    return [await client.expect("MESSAGE") for _ in range(count)]
+
+
+async def leave(client):
+    await client.ask("DISCONNECT")
+    await client.expect_end()
+
+
+async def left_over(connect):
+    """What a new consumer gets: the bodies and delivery counts up to a message sent last."""
+    client = connect()
+    await client.connect()
+    await client.subscribe("/queue/work")
+    await client.send("SEND", SEND, b"last")
+    found = []
+    while (message := await client.expect("MESSAGE")).body != b"last":
+        found.append((message.body, message.headers["delivery-count"]))
+    await leave(client)
+    return found
+
+
+async def test_in_mode_auto_what_was_sent_is_consumed(publisher, worker, connect):
+    await worker.subscribe("/queue/work")
+    await work(publisher, 3)
+    await receive(worker, 3)
+    await leave(worker)
+    assert await left_over(connect) == []
+
+
+async def test_what_a_lost_connection_held_comes_again_with_a_higher_count(publisher, worker, connect):
+    await worker.subscribe("/queue/work", ack="client-individual")
+    await work(publisher, 3)
+    _, second, _ = await receive(worker, 3)
+    await worker.ask("ACK", {"id": second.headers["ack"]})
+    await worker.stream.aclose()
+    assert await left_over(connect) == [(b"0", "2"), (b"2", "2")]
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+async def test_in_mode_client_an_ack_is_for_all_before_it_too(publisher, connect, version):
+    worker = connect(version)
+    await worker.connect()
+    await worker.subscribe("/queue/work", ack="client")
+    await work(publisher, 4)
+    third = (await receive(worker, 4))[2].headers
+    name = {"id": third["ack"]} if version == "1.2" else {"message-id": third["message-id"]}
+    if version == "1.1":
+        name["subscription"] = "0"
+    await worker.ask("ACK", name)
+    await leave(worker)
+    assert await left_over(connect) == [(b"3", "2")]
+
+
+async def test_a_cumulative_ack_spares_other_subscriptions(publisher, worker, connect):
+    await worker.subscribe("/queue/other", id="other", ack="client")
+    await worker.send("SEND", {**SEND, "destination": "/queue/other"}, b"other")
+    await worker.expect("MESSAGE")
+    await worker.subscribe("/queue/work", ack="client")
+    await work(publisher, 1)
+    (message,) = await receive(worker, 1)
+    await worker.ask("ACK", {"id": message.headers["ack"]})
+    await worker.ask("UNSUBSCRIBE", {"id": "other"})
+    await worker.subscribe("/queue/other", id="again")
+    await worker.expect("MESSAGE", subscription="again", delivery_count="2")
+
+
+async def test_a_cumulative_ack_may_name_an_unguaranteed_message(publisher, worker, connect):
+    await worker.subscribe("/queue/work", ack="client")
+    await work(publisher, 1)
+    await publisher.send("SEND", {"destination": "/queue/work"}, b"loose")
+    _, loose = await receive(worker, 2)
+    await worker.ask("ACK", {"id": loose.headers["ack"]})
+    await leave(worker)
+    assert await left_over(connect) == []
+
+
+async def test_after_a_nack_the_message_is_delivered_again(publisher, worker):
+    await worker.subscribe("/queue/work", ack="client-individual")
+    await work(publisher, 2)
+    first, _ = await receive(worker, 2)
+    await worker.send("NACK", {"id": first.headers["ack"]})
+    again = await worker.expect("MESSAGE", redelivered="true", delivery_count="2")
+    assert again.headers["message-id"] == first.headers["message-id"]
+
+
+async def test_in_mode_client_a_nack_is_for_all_before_it_too(publisher, worker):
+    await worker.subscribe("/queue/work", ack="client")
+    await work(publisher, 3)
+    second = (await receive(worker, 3))[1]
+    await worker.send("NACK", {"id": second.headers["ack"]})
+    again = await receive(worker, 2)
+    assert sorted((message.body, message.headers["delivery-count"]) for message in again) == [
+        (b"0", "2"),
+        (b"1", "2"),
+    ]
+
+
+async def test_a_second_ack_of_the_same_message_does_nothing(publisher, worker):
+    await worker.subscribe("/queue/work", ack="client-individual")
+    await work(publisher, 1)
+    (message,) = await receive(worker, 1)
+    await worker.ask("ACK", {"id": message.headers["ack"]})
+    await worker.ask("ACK", {"id": message.headers["ack"]})
+    await worker.ask("NACK", {"id": message.headers["ack"]})
+
+
+async def test_in_1_1_the_subscription_has_to_be_the_right_one(publisher, connect):
+    worker = connect("1.1")
+    await worker.connect()
+    await worker.subscribe("/queue/work", ack="client")
+    await work(publisher, 1)
+    (message,) = await receive(worker, 1)
+    await worker.send("ACK", {"message-id": message.headers["message-id"], "subscription": "1"})
+    await worker.refused(Refusal.NOT_FOUND)
+
+
+async def test_no_more_than_prefetch_count_are_under_way(publisher, worker):
+    await worker.subscribe("/queue/work", ack="client-individual", prefetch_count="2")
+    await work(publisher, 5)
+    for _ in range(2):
+        first, second = await receive(worker, 2)
+        await worker.ask("BEGIN", {"transaction": "t"})
+        await worker.ask("ABORT", {"transaction": "t"})  # nothing else was on its way
+        await worker.send("ACK", {"id": first.headers["ack"]})
+        await worker.send("ACK", {"id": second.headers["ack"]})
+    await receive(worker, 1)
+
+
+@pytest.mark.parametrize("header", [{"prefetch_count": "0"}, {"activemq.prefetchSize": "30000"}])
+async def test_a_prefetch_beyond_the_limit_is_the_limit(publisher, worker, header):
+    await worker.subscribe("/queue/work", ack="client-individual", **header)
+    await work(publisher, 150)
+    await receive(worker, 150)
+
+
+async def test_consumers_of_a_queue_share_it_fairly(publisher, worker, connect):
+    other = connect()
+    await other.connect()
+    for client in (worker, other):
+        await client.subscribe("/queue/work", ack="client-individual", prefetch_count="50")
+    await work(publisher, 40)
+    await receive(worker, 20)
+    await receive(other, 20)
+
+
+async def test_one_consumer_gets_messages_in_their_order(publisher, worker):
+    await worker.subscribe("/queue/work", ack="client", prefetch_count="7")
+    await work(publisher, 60)
+    bodies = []
+    for _ in range(60):
+        message = await worker.expect("MESSAGE")
+        bodies.append(int(message.body))
+        await worker.send("ACK", {"id": message.headers["ack"]})
+    assert bodies == list(range(60))
+
+
+async def test_a_message_that_is_not_acknowledged_in_time_is_delivered_again(publisher, worker):
+    await worker.subscribe("/queue/work", ack="client-individual", visibility="0.05")
+    await work(publisher, 1)
+    (message,) = await receive(worker, 1)
+    again = await worker.expect("MESSAGE", redelivered="true", delivery_count="2")
+    assert again.body == message.body
+    await worker.send("ACK", {"id": message.headers["ack"]})  # too late, which it did not ask to hear
+    await worker.send("ACK", {"id": message.headers["ack"], "receipt": "r"})
+    while (answer := await worker.receive()).command == "MESSAGE":
+        pass
+    assert answer.headers["message"] == Refusal.LOCK_LOST
+    assert answer.headers["receipt-id"] == "r"
+
+
+async def test_what_an_ended_subscription_held_goes_to_the_next_and_its_ack_does_nothing(publisher, worker):
+    await worker.subscribe("/queue/work", id="a", ack="client-individual")
+    await work(publisher, 1)
+    (message,) = await receive(worker, 1)
+    await worker.ask("UNSUBSCRIBE", {"id": "a"})
+    await worker.ask("ACK", {"id": message.headers["ack"]})
+    await worker.subscribe("/queue/work", id="b")
+    await worker.expect("MESSAGE", subscription="b", delivery_count="2")

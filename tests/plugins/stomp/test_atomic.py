@@ -1,0 +1,161 @@
+"""Transactions: all of a COMMIT happens, or nothing."""
+
+import pytest
+
+from plugins.stomp.settings import StompSettings
+from routing.errors import Refusal
+
+SEND = {"destination": "/queue/out", "transaction": "t"}
+
+
+@pytest.fixture
+async def reader(connect):
+    reader = connect()
+    await reader.connect()
+    await reader.subscribe("/queue/out")
+    return reader
+
+
+async def hears_nothing_of_it(reader):
+    await reader.send("SEND", {"destination": "/queue/out"}, b"after")
+    assert (await reader.expect("MESSAGE")).body == b"after"
+
+
+async def test_nothing_happens_before_commit_and_all_of_it_then(ada, reader):
+    await ada.ask("BEGIN", {"transaction": "t"})
+    for number in range(3):
+        await ada.ask("SEND", SEND, b"%d" % number)
+    await hears_nothing_of_it(reader)
+    await ada.ask("COMMIT", {"transaction": "t"})
+    assert [(await reader.expect("MESSAGE")).body for _ in range(3)] == [b"0", b"1", b"2"]
+
+
+async def test_what_was_sent_in_a_transaction_is_guaranteed(ada, reader):
+    await ada.ask("BEGIN", {"transaction": "t"})
+    await ada.send("SEND", SEND)
+    await ada.send("COMMIT", {"transaction": "t"})
+    await reader.expect("MESSAGE", persistent="true")
+
+
+async def test_nothing_of_an_aborted_transaction_happens(ada, reader):
+    await ada.ask("BEGIN", {"transaction": "t"})
+    await ada.send("SEND", SEND)
+    await ada.ask("ABORT", {"transaction": "t"})
+    await hears_nothing_of_it(reader)
+
+
+@pytest.mark.parametrize("goodbye", [True, False])
+async def test_a_transaction_left_open_by_a_disconnect_is_aborted(ada, reader, goodbye):
+    await ada.ask("BEGIN", {"transaction": "t"})
+    await ada.send("SEND", SEND)
+    if goodbye:
+        await ada.ask("DISCONNECT")
+    await ada.stream.aclose()
+    await hears_nothing_of_it(reader)
+
+
+async def test_a_message_is_taken_from_one_queue_and_put_into_another_at_once(ada, reader, connect):
+    await ada.subscribe("/queue/in", ack="client-individual")
+    await ada.send("SEND", {"destination": "/queue/in", "persistent": "true"}, b"work")
+    message = await ada.expect("MESSAGE")
+    await ada.ask("BEGIN", {"transaction": "t"})
+    await ada.ask("ACK", {"id": message.headers["ack"], "transaction": "t"})
+    await ada.ask("SEND", SEND, b"done")
+    await ada.ask("COMMIT", {"transaction": "t"})
+    assert (await reader.expect("MESSAGE")).body == b"done"
+    await ada.stream.aclose()
+    other = connect()
+    await other.connect()
+    await other.subscribe("/queue/in")
+    await other.send("SEND", {"destination": "/queue/in"}, b"next")
+    assert (await other.expect("MESSAGE")).body == b"next"
+
+
+async def test_an_aborted_ack_leaves_the_message_unacknowledged(ada, connect):
+    await ada.subscribe("/queue/in", ack="client-individual")
+    await ada.send("SEND", {"destination": "/queue/in", "persistent": "true"}, b"work")
+    message = await ada.expect("MESSAGE")
+    await ada.ask("BEGIN", {"transaction": "t"})
+    await ada.send("ACK", {"id": message.headers["ack"], "transaction": "t"})
+    await ada.ask("ABORT", {"transaction": "t"})
+    await ada.stream.aclose()
+    other = connect()
+    await other.connect()
+    await other.subscribe("/queue/in")
+    await other.expect("MESSAGE", delivery_count="2")
+
+
+async def test_a_nack_may_be_part_of_a_transaction(ada, reader, connect):
+    await ada.subscribe("/queue/in", ack="client")
+    for _ in range(2):
+        await ada.send("SEND", {"destination": "/queue/in", "persistent": "true"}, b"work")
+    messages = [await ada.expect("MESSAGE") for _ in range(2)]
+    await ada.ask("BEGIN", {"transaction": "t"})
+    await ada.send("NACK", {"id": messages[1].headers["ack"], "transaction": "t"})
+    await ada.send("SEND", SEND, b"given up")
+    await ada.send("COMMIT", {"transaction": "t"})
+    again = [await ada.expect("MESSAGE", delivery_count="2") for _ in range(2)]
+    assert len({message.headers["ack"] for message in messages + again}) == 4
+    assert (await reader.expect("MESSAGE")).body == b"given up"
+
+
+async def test_an_ack_whose_lock_was_lost_undoes_the_whole_transaction(ada, reader):
+    await ada.subscribe("/queue/in", ack="client-individual", visibility="0.05")
+    await ada.send("SEND", {"destination": "/queue/in", "persistent": "true"}, b"work")
+    message = await ada.expect("MESSAGE")
+    await ada.ask("BEGIN", {"transaction": "t"})
+    await ada.send("SEND", SEND, b"done")
+    await ada.send("ACK", {"id": message.headers["ack"], "transaction": "t"})
+    await ada.expect("MESSAGE", delivery_count="2")
+    await ada.send("COMMIT", {"transaction": "t", "receipt": "r"})
+    while (answer := await ada.receive()).command == "MESSAGE":
+        pass
+    assert answer.headers["message"] == Refusal.LOCK_LOST
+    assert answer.headers["receipt-id"] == "r"
+    await hears_nothing_of_it(reader)
+
+
+async def test_a_message_that_may_not_be_sent_undoes_the_whole_transaction(connect, reader):
+    eve = connect()
+    await eve.connect(login="eve")
+    await eve.ask("BEGIN", {"transaction": "t"})
+    await eve.ask("SEND", {"destination": "/queue/eve.own", "transaction": "t"})
+    await eve.ask("SEND", SEND)
+    await eve.send("COMMIT", {"transaction": "t"})
+    await eve.refused(Refusal.FORBIDDEN)
+    await reader.subscribe("/queue/eve.own", id="eve")
+    await hears_nothing_of_it(reader)
+
+
+async def test_transactions_with_other_names_are_others(ada, reader):
+    await ada.ask("BEGIN", {"transaction": "t"})
+    await ada.ask("BEGIN", {"transaction": "u"})
+    await ada.send("SEND", SEND, b"t")
+    await ada.send("SEND", {**SEND, "transaction": "u"}, b"u")
+    await ada.ask("COMMIT", {"transaction": "u"})
+    await ada.ask("ABORT", {"transaction": "t"})
+    assert (await reader.expect("MESSAGE")).body == b"u"
+    await hears_nothing_of_it(reader)
+
+
+class TestBounds:
+    @pytest.fixture
+    def settings(self):
+        return StompSettings(transactions_max=1, transaction_frames_max=2, transaction_bytes_max=10)
+
+    async def test_too_many_transactions_are_refused(self, ada):
+        await ada.ask("BEGIN", {"transaction": "t"})
+        await ada.send("BEGIN", {"transaction": "u"})
+        await ada.refused(Refusal.TOO_MANY)
+
+    async def test_too_many_frames_are_refused(self, ada):
+        await ada.ask("BEGIN", {"transaction": "t"})
+        for _ in range(2):
+            await ada.ask("SEND", SEND)
+        await ada.send("SEND", SEND)
+        await ada.refused(Refusal.TOO_LARGE)
+
+    async def test_too_many_bytes_are_refused(self, ada):
+        await ada.ask("BEGIN", {"transaction": "t"})
+        await ada.send("SEND", SEND, b"x" * 11)
+        await ada.refused(Refusal.TOO_LARGE)

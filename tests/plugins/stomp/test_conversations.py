@@ -1,0 +1,267 @@
+"""One site, clients over streams in memory: the protocol as a client sees it."""
+
+import msgspec
+import pytest
+import trio
+
+from daemon.frontend import Delivered, Identity, SubscribeOptions
+from routing.frames import decode_message
+from routing.message import Message, Section
+
+VERSIONS = ["1.0", "1.1", "1.2"]
+
+
+async def test_a_login_is_answered_with_what_was_agreed(connect, site):
+    client = connect()
+    connected = await client.connect(heart_beat="0,0")
+    assert connected.headers["server"] == site.server_ident
+    assert connected.headers["session"]
+    assert connected.headers["heart-beat"] == "1000,1000"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_message_goes_from_send_to_subscriber_in_every_version(connect, version):
+    client = connect(version)
+    await client.connect()
+    await client.subscribe("/queue/orders")
+    body = bytes(range(256))
+    await client.send(
+        "SEND",
+        {"destination": "/queue/orders", "content-type": "application/x-bytes", "content-length": "256"},
+        body,
+    )
+    message = await client.expect(
+        "MESSAGE", subscription="0", destination="/queue/orders", content_type="application/x-bytes"
+    )
+    assert message.body == body
+    assert message.headers["content-length"] == "256"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_stomp_is_the_same_as_connect(connect, version):
+    client = connect(version)
+    await client.send("STOMP", {"accept-version": version, "login": "ada", "passcode": "correct horse"})
+    await client.expect("CONNECTED", version=version)
+
+
+async def test_a_message_tells_all_that_the_servers_know(ada):
+    await ada.subscribe("/queue/orders")
+    await ada.send(
+        "SEND", {"destination": "/queue/orders", "priority": "4", "persistent": "true", "x-mine": "y"}, b"1"
+    )
+    message = await ada.expect(
+        "MESSAGE",
+        account="ada:stomp@smqp.example",
+        priority="4",
+        persistent="true",
+        delivery="ONE",
+        redelivered="false",
+        delivery_count="1",
+        x_mine="y",
+    )
+    assert message.headers["smuid"] == message.headers["message-id"]
+    assert message.headers["created"].endswith("Z")
+
+
+async def test_a_topic_goes_to_all_and_a_queue_to_one(connect):
+    clients = [connect() for _ in range(3)]
+    for client in clients:
+        await client.connect()
+        await client.subscribe("/topic/news", id="t")
+        await client.subscribe("/queue/news", id="q")
+    for _ in range(3):
+        await clients[0].send("SEND", {"destination": "/queue/news"}, b"one")
+    await clients[0].send("SEND", {"destination": "/topic/news"}, b"all")
+    for client in clients:
+        received = [await client.receive() for _ in range(2)]
+        assert sorted(frame.body for frame in received) == [b"all", b"one"]
+
+
+async def test_a_plain_subscription_takes_both_and_tells_them_apart(ada):
+    await ada.subscribe("news")
+    for destination in ("/queue/news", "/topic/news", "news"):
+        await ada.send("SEND", {"destination": destination})
+    received = [(await ada.receive()).headers["destination"] for _ in range(3)]
+    assert sorted(received) == ["/queue/news", "/topic/news", "news"]
+
+
+async def test_a_channel_of_a_queue_is_its_own_queue(ada):
+    await ada.subscribe("/queue/orders/eu,us", id="some")
+    await ada.subscribe("/queue/orders/asia", id="other")
+    for channel in ("us", "asia", "eu"):
+        await ada.send("SEND", {"destination": f"/queue/orders/{channel}"})
+    received = {}
+    for _ in range(3):
+        frame = await ada.receive()
+        received[frame.headers["destination"]] = frame.headers["subscription"]
+    assert received == {
+        "/queue/orders/us": "some",
+        "/queue/orders/asia": "other",
+        "/queue/orders/eu": "some",
+    }
+
+
+async def test_user_headers_arrive_as_they_were_sent(connect):
+    headers = {
+        "a:b": "c:d",
+        "line": "1\n2",
+        "back\\slash": "\\n",
+        "Priority": "mine",
+        "empty": "",
+        " x ": " y ",
+    }
+    senders = {version: connect(version) for version in VERSIONS[1:]}
+    receiver = connect()
+    await receiver.connect()
+    await receiver.subscribe("/topic/news")
+    for sender in senders.values():
+        await sender.connect()
+        await sender.send("SEND", {"destination": "/topic/news", **headers})
+        message = await receiver.expect("MESSAGE")
+        assert {name: message.headers.get(name) for name in headers} == headers
+
+
+async def test_a_1_0_subscriber_gets_the_headers_that_it_can_read(connect, ada):
+    client = connect("1.0")
+    await client.connect()
+    await client.subscribe("/topic/news")
+    await ada.send("SEND", {"destination": "/topic/news", "url": "http://a", "line": "1\n2"})
+    message = await client.expect("MESSAGE", url="http://a", line="1\\n2")
+    assert "@" in message.headers["message-id"]
+
+
+async def test_1_0_needs_no_id_and_names_no_subscription(connect):
+    client = connect("1.0")
+    await client.connect()
+    await client.ask("SUBSCRIBE", {"destination": "/queue/orders", "ack": "client"})
+    await client.send("SEND", {"destination": "/queue/orders", "persistent": "true"})
+    message = await client.expect("MESSAGE")
+    assert "subscription" not in message.headers
+    await client.ask("ACK", {"message-id": message.headers["message-id"]})
+    await client.ask("UNSUBSCRIBE", {"destination": "/queue/orders"})
+
+
+async def test_every_client_frame_may_ask_for_a_receipt(ada):
+    await ada.ask("SUBSCRIBE", {"id": "1", "destination": "/queue/a", "ack": "client-individual"})
+    await ada.send("SEND", {"destination": "/queue/a", "receipt": "sent"})
+    frames = [await ada.receive() for _ in range(2)]
+    assert sorted(frame.command for frame in frames) == ["MESSAGE", "RECEIPT"]
+    ack = next(frame.headers["ack"] for frame in frames if frame.command == "MESSAGE")
+    await ada.ask("BEGIN", {"transaction": "t"})
+    await ada.ask("NACK", {"id": ack, "transaction": "t"})
+    await ada.ask("ABORT", {"transaction": "t"})
+    await ada.ask("ACK", {"id": ack})
+    await ada.ask("BEGIN", {"transaction": "t"})
+    await ada.ask("COMMIT", {"transaction": "t"})
+    await ada.ask("UNSUBSCRIBE", {"id": "1"})
+    await ada.ask("DISCONNECT")
+    await ada.expect_end()
+
+
+async def test_a_receipt_id_is_given_back_as_it_was(ada):
+    await ada.send("BEGIN", {"transaction": "t", "receipt": "a:b\nc\\"})
+    await ada.expect("RECEIPT", receipt_id="a:b\nc\\")
+    await ada.send("ABORT", {"transaction": "t", "receipt": ""})
+    await ada.expect("RECEIPT", receipt_id="")
+
+
+async def test_disconnect_is_answered_after_all_that_came_before(ada):
+    for number in range(20):
+        await ada.send("SEND", {"destination": "/queue/a", "receipt": str(number)})
+    await ada.send("DISCONNECT", {"receipt": "bye"})
+    answers = [(await ada.expect("RECEIPT")).headers["receipt-id"] for _ in range(21)]
+    assert answers == [*map(str, range(20)), "bye"]
+    await ada.expect_end()
+
+
+async def test_many_frames_may_come_in_one_segment_with_the_login(connect):
+    client = connect()
+    await client.raw(
+        b"CONNECT\naccept-version:1.2\nlogin:ada\npasscode:correct horse\n\n\0\n"
+        b"SUBSCRIBE\nid:0\ndestination:/queue/a\n\n\0"
+        b"SEND\ndestination:/queue/a\n\nfirst\0\n\nSEND\ndestination:/queue/a\n\nsecond\0"
+        b"DISCONNECT\nreceipt:bye\n\n\0"
+    )
+    await client.expect("CONNECTED")
+    await client.expect("RECEIPT", receipt_id="bye")
+
+
+async def test_frames_may_come_byte_by_byte(connect):
+    client = connect()
+    stream = (
+        b"CONNECT\r\naccept-version:1.2\r\nlogin:ada\r\npasscode:correct horse\r\n\r\n\0\r\n"
+        b"SUBSCRIBE\r\nid:0\r\ndestination:/queue/a\r\n\r\n\0"
+        b"SEND\r\ndestination:/queue/a\r\ncontent-length:3\r\n\r\na\0b\0"
+    )
+    for byte in stream:
+        await client.raw(bytes([byte]))
+    await client.expect("CONNECTED")
+    assert (await client.expect("MESSAGE")).body == b"a\0b"
+
+
+async def test_a_site_that_stops_says_so_and_where_to_go(connect, site):
+    client, busy = connect(), connect()
+    await client.connect()
+    await busy.connect()
+    await busy.send("SEND", {"destination": "/queue/a", "receipt": "1"})
+    site.draining.set()
+    error = await client.refused("not-available")
+    assert b"other.example:720" in error.body
+    frames = [await busy.receive() for _ in range(2)]
+    assert [frame.command for frame in frames] == ["RECEIPT", "ERROR"]
+    late = connect()
+    await late.send("CONNECT", {"accept-version": "1.2", "login": "ada", "passcode": "correct horse"})
+    await late.refused("not-available")
+
+
+async def test_several_sections_of_an_smqp_message_become_one_body(connect, ada, site):
+    await ada.subscribe("/topic/pictures")
+    session = site.open_session(Identity("bob"), "desk", protocol="smqp", remote="test")
+    parts = (Section("text/plain", b"a storm"), Section("image/png", b"\x89PNG", (("Content-ID", "i"),)))
+    session.publish("pictures", Message(sections=parts, others=(("Colour", "grey"),)))
+    message = await ada.expect("MESSAGE", account="bob:desk@smqp.example", Colour="grey")
+    assert message.headers["content-type"].startswith('multipart/mixed; boundary="')
+    assert b"Content-Type: image/png\r\nContent-ID: i\r\n\r\n\x89PNG\r\n" in message.body
+    session.close()
+
+
+EVERYTHING = {
+    "priority": "5",
+    "name": "Storm",
+    "depth": "0",
+    "delivery": "ALL",
+    "sequence": "9",
+    "cmuid": "c-9",
+    "timeout": "3600",
+    "smqp-receipt": "NONE",
+    "guarantee": "YES",
+    "content-type": "application/x-bytes",
+    "content-encoding": "gzip",
+    "correlation-id": "7",
+    "Zebra": " striped ",
+    "line": "1\n2",
+}
+
+
+async def test_a_stomp_message_reaches_smqp_and_comes_back_whole(ada, site):
+    bob = site.open_session(Identity("bob"), "desk", protocol="smqp", remote="test")
+    bob.subscribe("there", SubscribeOptions(durable=False))
+    await ada.subscribe("/topic/back")
+    body = bytes(range(256))
+    await ada.ask("SEND", {"destination": "/topic/there", "content-length": "256", **EVERYTHING}, body)
+    with trio.fail_after(30):
+        delivered = []
+        while not delivered:
+            delivered = [event for event in await bob.events() if isinstance(event, Delivered)]
+    came = decode_message(delivered[0].stored.wire)
+    assert (came.name, came.priority, came.sequence, came.delivery) == ("Storm", 5, 9, "ALL")
+    assert came.sections == (Section("application/x-bytes", body, (("content-encoding", "gzip"),)),)
+    assert ("Zebra", " striped ") in came.others
+    bob.publish("back", msgspec.structs.replace(came, smuid="", account="", hops=()))
+    message = await ada.expect("MESSAGE", account="bob:desk@smqp.example")
+    assert message.body == body
+    unseen = {"depth", "timeout", "smqp-receipt", "guarantee"}  # defaults, and what is counted down
+    expected = {name: value for name, value in EVERYTHING.items() if name not in unseen}
+    assert {name: message.headers.get(name) for name in expected} == expected
+    assert 3_590 < float(message.headers["timeout"]) <= 3_600
+    bob.close()

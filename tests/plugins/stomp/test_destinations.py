@@ -1,0 +1,72 @@
+import pytest
+
+from plugins.stomp.destinations import parse_destination
+from routing.errors import Refusal
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "topics"),
+    [
+        ("/topic/weather.oslo", "topic", {"weather.oslo": "/topic/weather.oslo"}),
+        ("/queue/orders", "queue", {"orders": "/queue/orders"}),
+        ("orders", "plain", {"orders": "orders"}),
+        ("/queue/orders/eu", "queue", {"orders.eu": "/queue/orders/eu"}),
+        (
+            "/queue/orders/eu,us",
+            "queue",
+            {"orders.eu": "/queue/orders/eu", "orders.us": "/queue/orders/us"},
+        ),
+        ("/reply-queue/ada:desk@a", "reply", {"ada:desk@a": "/reply-queue/ada:desk@a"}),
+        ("/temp-queue/answers", "temporary", {}),
+        ("ada:desk@a", "plain", {"ada:desk@a": "ada:desk@a"}),
+    ],
+)
+def test_a_destination_names_a_topic_and_how_it_is_used(text, kind, topics):
+    destination = parse_destination(text)
+    assert (destination.kind, destination.topics) == (kind, topics)
+
+
+def test_a_temporary_destination_has_a_name_of_its_own():
+    assert parse_destination("/temp-queue/answers").name == "answers"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "/",
+        "//",
+        "/topic",
+        "/topic/",
+        "/queue/",
+        "/queue//eu",
+        "/queue/orders/",
+        "/queue/orders/eu/",
+        "/queue/orders/eu,,us",
+        "/queue/orders/e u",
+        "/queue/orders/" + ",".join(f"c{n}" for n in range(65)),
+        "/temp-queue/",
+        "/temp-queue/a\nb",
+        "/exchange/amq.direct/key",
+        "/amq/queue/orders",
+        "/topic/a b",
+        "/topic/a/b",
+        "/queue/" + "x" * 256,
+        " /queue/orders",
+    ],
+)
+def test_what_is_no_destination_is_refused(text):
+    with pytest.raises(Refusal) as raised:
+        parse_destination(text)
+    assert raised.value.code == Refusal.BAD_TOPIC
+
+
+@pytest.mark.parametrize("text", ["/topic/a.*", "/topic/*", "/topic/a.>", "/topic/a.#", "*", "/queue/a/*"])
+def test_a_wildcard_is_refused_by_name(text):
+    with pytest.raises(Refusal, match="wildcards"):
+        parse_destination(text)
+
+
+def test_several_channels_are_no_one_topic():
+    with pytest.raises(Refusal, match="not one destination"):
+        _ = parse_destination("/queue/orders/eu,us").topic

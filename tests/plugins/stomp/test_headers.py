@@ -1,0 +1,274 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plugins.stomp.codec import unescape
+from plugins.stomp.destinations import parse_destination
+from plugins.stomp.headers import read_message, write_message
+from routing.errors import HeaderRefusal
+from routing.frames import decode_message, encode_message
+from routing.message import DEPTH_UNLIMITED, INFINITE, Message, Section
+
+NOW_MS = 1_795_000_000_000
+
+
+def read(headers, body=b"", destination="T", in_transaction=False, reply_address=None):
+    return read_message(
+        headers,
+        body,
+        parse_destination(destination),
+        in_transaction=in_transaction,
+        reply_address=reply_address,
+        wall_ms=lambda: NOW_MS,
+    )
+
+
+def pairs(message):
+    """What is written, as (name, value)."""
+    lines = [line.split(":", 1) for line in write_message(message, "1.2")]
+    return [(unescape(name, "1.2"), unescape(value, "1.2")) for name, value in lines]
+
+
+def written(message):
+    return dict(pairs(message))
+
+
+def test_smqp_headers_are_read_under_their_stomp_names():
+    message = read(
+        {
+            "name": "Storm",
+            "priority": "7",
+            "created": "2026-11-21T10:00:00.25Z",
+            "smqp-receipt": "ALL",
+            "reply": "YES",
+            "timeout": "12.5",
+            "depth": "-1",
+            "sequence": "3",
+            "guarantee": "YES",
+            "delivery": "ONE",
+            "cmuid": "c-1",
+            "mime-version": "1.0",
+            "content-type": "text/plain",
+        },
+        b"hi",
+    )
+    assert message == Message(
+        name="Storm",
+        priority=7,
+        created="2026-11-21T10:00:00.25Z",
+        receipt="ALL",
+        reply=True,
+        timeout_s=12.5,
+        depth=DEPTH_UNLIMITED,
+        sequence=3,
+        guarantee=True,
+        delivery="ONE",
+        cmuid="c-1",
+        mime_version="1.0",
+        sections=(Section("text/plain", b"hi"),),
+    )
+
+
+@pytest.mark.parametrize(
+    ("headers", "in_transaction", "guaranteed"),
+    [
+        ({}, False, False),
+        ({"receipt": "1"}, False, True),
+        ({}, True, True),
+        ({"persistent": "true"}, False, True),
+        ({"persistent": "True"}, False, True),
+        ({"persistent": "false", "receipt": "1"}, True, False),
+        ({"guarantee": "YES", "persistent": "false"}, False, True),
+        ({"guarantee": "NO", "persistent": "true", "receipt": "1"}, True, False),
+        ({"guar": "NO", "receipt": "1"}, False, False),
+    ],
+)
+def test_guarantee_then_persistent_then_what_was_asked_for_decide(headers, in_transaction, guaranteed):
+    assert read(headers, in_transaction=in_transaction).guarantee is guaranteed
+
+
+@pytest.mark.parametrize(
+    ("headers", "timeout_s"),
+    [
+        ({}, None),
+        ({"expires": "0"}, None),
+        ({"expires": str(NOW_MS + 2_500)}, 2.5),
+        ({"expires": str(NOW_MS - 1)}, 0),
+        ({"expiration": "1500"}, 1.5),
+        ({"timeout": "INF"}, INFINITE),
+        ({"timeout": "3", "expiration": "1", "expires": "1"}, 3),
+    ],
+)
+def test_a_timeout_is_understood_in_all_dialects(headers, timeout_s):
+    assert read(headers).timeout_s == timeout_s
+
+
+@pytest.mark.parametrize(
+    ("destination", "headers", "delivery"),
+    [
+        ("/queue/T", {}, "ONE"),
+        ("/topic/T", {}, "ALL"),
+        ("T", {}, None),
+        ("T", {"delivery": "ONE"}, "ONE"),
+        ("/queue/T", {"delivery": "ONE"}, "ONE"),
+    ],
+)
+def test_the_destination_says_to_how_many_it_goes(destination, headers, delivery):
+    assert read(headers, destination=destination).delivery == delivery
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"priority": "high"},
+        {"priority": "-1"},
+        {"priority": ""},
+        {"depth": "-2"},
+        {"timeout": "soon"},
+        {"expires": "tomorrow"},
+        {"expires": "-5"},
+        {"expiration": "1.5"},
+        {"persistent": "yes"},
+        {"guarantee": "maybe"},
+        {"smqp-receipt": "SOME"},
+        {"delivery": "TWO"},
+        {"delivery": "ALL"},
+        {"sequence": "0"},
+        {"seq": "1", "sequence": "1"},
+        {"created": "today"},
+        {"name": "x" * 129},
+        {"name": "a\nb"},
+        {"cmuid": "a b"},
+        {"smuid": "a/000000000000-1-1"},
+        {"hops": "a"},
+        {"account": "ada:desk@a"},
+        {"content-type": "nonsense"},
+        {"content-type": "text/plain\r\nX: y"},
+        {"content-encoding": "a b"},
+        {"content-language": "a\nb"},
+    ],
+)
+def test_a_header_that_cannot_be_read_is_refused_by_name(headers):
+    with pytest.raises(HeaderRefusal):
+        read(headers, destination="/queue/T")
+
+
+def test_priority_0_is_the_same_as_none():
+    assert read({"priority": "0"}).priority == 0
+
+
+def test_headers_of_the_frame_are_no_headers_of_the_message():
+    headers = {"destination": "T", "content-length": "0", "receipt": "1", "transaction": "t"}
+    headers |= {"message-id": "m", "subscription": "s", "ack": "a", "redelivered": "true"}
+    assert read(headers).others == ()
+
+
+def test_other_headers_keep_their_order_and_spelling():
+    headers = {"zebra": " 1 ", "Alpha": "2", "x:y": "3", "correlation-id": "4"}
+    message = read(headers)
+    assert message.others[:2] == (("zebra", " 1 "), ("Alpha", "2"))
+    assert [pair for pair in pairs(message) if pair[0] in headers] == list(headers.items())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("Receipt", "mine"),
+        ("Priority", "high"),
+        ("Content-Length", "7"),
+        ("sections", "7"),
+        ("smörgås", "x"),
+        ("two words", "x"),
+        ("a:b", "x"),
+        ("x", "two\r\nlines"),
+        ("x", "\x01%0A\t"),
+        ("stomp-header", "x"),
+        ("Stomp-Header", "a:b"),
+        ("n" * 200, "x"),
+    ],
+)
+def test_what_smqp_cannot_name_is_carried_all_the_same(name, value):
+    message = read({name: value})
+    across = decode_message(encode_message(message))
+    assert written(across)[name] == value
+
+
+def test_a_reply_address_is_an_smqp_address_inside_and_a_destination_outside():
+    message = read({"reply-to": "/temp-queue/x"}, reply_address="ada:t1@a")
+    assert (message.reply, message.others) == (True, (("reply-to", "ada:t1@a"),))
+    assert written(message)["reply-to"] == "/reply-queue/ada:t1@a"
+
+
+def test_a_reply_to_that_is_somebodys_queue_passes_unchanged():
+    message = read({"reply-to": "/queue/answers"})
+    assert not message.reply
+    assert written(message)["reply-to"] == "/queue/answers"
+
+
+def test_an_smqp_publisher_that_wants_a_reply_gets_it_on_its_system_topic():
+    message = Message(reply=True, account="ada:desk@a", smuid="a/1")
+    assert written(message)["reply-to"] == "/reply-queue/ada:desk@a"
+
+
+def test_a_reply_goes_as_far_as_it_must():
+    assert read({}, destination="/reply-queue/ada:desk@a").depth == DEPTH_UNLIMITED
+    assert read({"depth": "1"}, destination="/reply-queue/ada:desk@a").depth == 1
+
+
+def test_all_that_the_servers_know_is_written():
+    message = Message(
+        name="Storm",
+        charset="utf-8",
+        priority=7,
+        created="2026-11-21T10:00:00Z",
+        receipt="ONE",
+        timeout_s=INFINITE,
+        depth=2,
+        sequence=3,
+        guarantee=False,
+        delivery="ALL",
+        hops=("a", "b:1"),
+        mime_version="1.0",
+        smuid="a/1",
+        cmuid="c",
+        account="ada:desk@a",
+    )
+    assert written(message) == {
+        "name": 'Storm; charset="utf-8"',
+        "priority": "7",
+        "created": "2026-11-21T10:00:00Z",
+        "smqp-receipt": "ONE",
+        "timeout": "INFINITE",
+        "depth": "2",
+        "sequence": "3",
+        "guarantee": "NO",
+        "delivery": "ALL",
+        "hops": "a,b:1",
+        "mime-version": "1.0",
+        "smuid": "a/1",
+        "cmuid": "c",
+        "account": "ada:desk@a",
+    }
+
+
+def test_an_smqp_header_that_would_pass_for_one_of_the_frame_is_left_out():
+    others = (("subscription", "1"), ("ack", "2"), ("message-id", "3"), ("destination", "4"), ("x", "5"))
+    assert written(Message(others=others, smuid="a/1", account="b:c@d")).keys() & dict(others).keys() == {"x"}
+
+
+anything = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=30)
+
+
+@given(st.dictionaries(anything.filter(bool), anything, max_size=5), st.binary(max_size=50))
+def test_every_sent_message_is_refused_or_can_be_carried_by_smqp(headers, body):
+    try:
+        message = read(headers, body)
+    except HeaderRefusal:
+        return
+    across = decode_message(encode_message(message))
+    assert across == message
+    out = written(across)
+    known = {"name", "priority", "reply", "depth", "delivery"}
+    for name, value in headers.items():
+        if name in out and name not in known:
+            assert out[name] == value

@@ -1,0 +1,123 @@
+"""The listeners: sockets from the service manager, IPv4 and IPv6, TLS, WebSocket."""
+
+import socket
+import ssl
+
+import pytest
+import trio
+
+from daemon.listen import Listeners
+from daemon.self_signed import make_self_signed
+from plugins.stomp.plugin import plugin
+from plugins.stomp.settings import StompSettings
+from tests.plugins.stomp.test_websocket import CONNECT, Browser, TextMessage
+from tests.support.site import BrokerSite
+from tests.support.stomp import StompClient
+
+
+class ListeningSite(BrokerSite):
+    """A site whose front ends accept connections from sockets that it was passed."""
+
+    def __init__(self, broker, passed, tls):
+        super().__init__(broker)
+        self.serve_streams = Listeners(
+            limits=lambda: self.limits,
+            tls_context=lambda: tls,
+            draining=self.draining,
+            drain_s=5,
+            passed=passed,
+        ).serve
+
+
+def listening(family, address):
+    try:
+        return socket.create_server((address, 0), family=family)
+    except OSError:
+        pytest.skip(f"{address} cannot be listened on")
+
+
+@pytest.fixture
+def sockets():
+    return {
+        "stomp": [listening(socket.AF_INET, "127.0.0.1"), listening(socket.AF_INET6, "::1")],
+        "stomp-tls": [listening(socket.AF_INET, "127.0.0.1")],
+        "stomp-ws": [listening(socket.AF_INET, "127.0.0.1")],
+        "stomp-wss": [listening(socket.AF_INET, "127.0.0.1")],
+    }
+
+
+@pytest.fixture
+def addresses(sockets):
+    return {name: [taken.getsockname()[:2] for taken in passed] for name, passed in sockets.items()}
+
+
+@pytest.fixture
+def certificate(tmp_path):
+    """The PEM file of a certificate for localhost, and of its key."""
+    made = make_self_signed("stomp.example")
+    paths = tmp_path / "tls.crt", tmp_path / "tls.key"
+    for path, pem in zip(paths, made, strict=True):
+        path.write_bytes(pem)
+    return paths
+
+
+@pytest.fixture
+async def running(site, sockets, certificate, nursery):
+    """The front end, accepting."""
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(*certificate)
+    settings = StompSettings(listen=(), listen_websocket=())
+    running = ListeningSite(site.broker, sockets, tls)
+    await nursery.start(plugin.serve, running, settings)
+    return running
+
+
+@pytest.fixture
+def trusting(certificate):
+    return ssl.create_default_context(cafile=str(certificate[0]))
+
+
+@pytest.mark.parametrize("index", [0, 1])
+async def test_tcp_is_served_over_both_internet_protocols(running, addresses, index):
+    async with await trio.open_tcp_stream(*addresses["stomp"][index]) as stream:
+        client = StompClient(stream)
+        await client.connect()
+        await client.ask("DISCONNECT")
+
+
+async def test_tls_is_served(running, addresses, trusting):
+    stream = await trio.open_ssl_over_tcp_stream(
+        "localhost", addresses["stomp-tls"][0][1], ssl_context=trusting
+    )
+    client = StompClient(stream)
+    await client.connect()
+    await client.subscribe("/queue/a")
+    await client.send("SEND", {"destination": "/queue/a"}, b"secret")
+    assert (await client.expect("MESSAGE")).body == b"secret"
+    await client.send("SEND", {})
+    await client.expect("ERROR")
+    await stream.aclose()
+
+
+@pytest.mark.parametrize("name", ["stomp-ws", "stomp-wss"])
+async def test_websocket_is_served_with_and_without_tls(running, addresses, trusting, name):
+    port = addresses[name][0][1]
+    if name == "stomp-wss":
+        stream = await trio.open_ssl_over_tcp_stream("localhost", port, ssl_context=trusting)
+    else:
+        stream = await trio.open_tcp_stream("127.0.0.1", port)
+    browser = Browser(stream)
+    assert await browser.open("v12.stomp") == "v12.stomp"
+    await browser.send(TextMessage(CONNECT.decode()))
+    assert (await browser.frame())[0].command == "CONNECTED"
+    await stream.aclose()
+
+
+async def test_when_the_site_drains_clients_are_told_and_listening_ends(running, addresses):
+    async with await trio.open_tcp_stream(*addresses["stomp"][0]) as stream:
+        client = StompClient(stream)
+        await client.connect()
+        running.draining.set()
+        await client.refused("not-available")
+    with pytest.raises(OSError, match="all attempts to connect"):
+        await trio.open_tcp_stream(*addresses["stomp"][0])

@@ -1,0 +1,121 @@
+"""Heart-beats, silence, clients that do not read, and streams that break. Time is virtual."""
+
+import pytest
+import trio
+from trio.testing import lockstep_stream_pair, wait_all_tasks_blocked
+
+from routing.errors import Refusal
+
+
+async def pass_time(mock_clock, seconds):
+    await wait_all_tasks_blocked()
+    mock_clock.jump(seconds)
+    await wait_all_tasks_blocked()
+
+
+async def test_the_server_sends_heart_beats_as_often_as_was_agreed(connect, mock_clock):
+    client = connect()
+    await client.connect(heart_beat="0,2000")
+    for _ in range(3):
+        await pass_time(mock_clock, 2)
+        assert await client.stream.receive_some(10) == b"\n"
+
+
+async def test_what_is_sent_anyway_is_a_heart_beat_too(connect, mock_clock):
+    client = connect()
+    await client.connect(heart_beat="0,2000")
+    await client.subscribe("/topic/a")
+    for _ in range(4):
+        await pass_time(mock_clock, 1.5)
+        await client.send("SEND", {"destination": "/topic/a"})
+        await client.expect("MESSAGE")
+    assert client.heart_beats == 0
+
+
+async def test_no_more_heart_beats_are_agreed_to_than_the_server_allows(connect, mock_clock):
+    client = connect()
+    await client.connect(heart_beat="0,1")
+    await pass_time(mock_clock, 1)
+    assert await client.stream.receive_some(10) == b"\n"
+
+
+async def test_a_client_that_misses_its_heart_beats_is_dropped(connect, mock_clock):
+    client = connect()
+    await client.connect(heart_beat="2000,0")
+    await pass_time(mock_clock, 4.9)
+    await client.ask("SEND", {"destination": "/queue/a"})
+    await pass_time(mock_clock, 5.1)
+    await client.expect_end()
+
+
+async def test_a_client_that_beats_stays(connect, mock_clock):
+    client = connect()
+    await client.connect(heart_beat="2000,0")
+    for _ in range(5):
+        await pass_time(mock_clock, 4)
+        await client.raw(b"\n")
+    await client.ask("SEND", {"destination": "/queue/a"})
+
+
+async def test_without_heart_beats_a_client_may_be_silent_for_ever(ada, mock_clock):
+    await pass_time(mock_clock, 1_000_000)
+    await ada.ask("SEND", {"destination": "/queue/a"})
+
+
+async def test_a_client_that_does_not_log_in_is_told_and_dropped(connect, mock_clock):
+    client = connect()
+    await client.raw(b"CONNECT\naccept-version:1.2\n")
+    await pass_time(mock_clock, 15.1)
+    await client.refused(Refusal.NOT_LOGGED_IN)
+
+
+async def test_a_client_that_does_not_read_is_dropped_and_costs_nobody_else_anything(connect, mock_clock):
+    slow, quick = connect(pair=lockstep_stream_pair), connect()
+    await slow.connect()
+    await quick.connect()
+    for client in (slow, quick):
+        await client.subscribe("/topic/news")
+    for number in range(3):
+        await quick.send("SEND", {"destination": "/topic/news"}, b"%d" % number)
+        assert (await quick.expect("MESSAGE")).body == b"%d" % number
+    await pass_time(mock_clock, 60.1)
+    with pytest.raises(trio.BrokenResourceError):
+        await slow.send("SEND", {"destination": "/topic/news"})
+    await quick.ask("SEND", {"destination": "/queue/a"})
+
+
+async def test_a_client_that_does_not_read_is_not_read_from(connect, mock_clock):
+    client = connect(pair=lockstep_stream_pair)
+    await client.connect()
+    await client.send("BEGIN", {"transaction": "t", "receipt": "1"})
+    with trio.move_on_after(1) as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(client.send, "ABORT", {"transaction": "t", "receipt": "2"})
+            await pass_time(mock_clock, 1)
+    assert scope.cancelled_caught
+
+
+async def test_after_the_last_frame_the_server_waits_for_the_client_to_close_but_not_for_ever(
+    connect, mock_clock
+):
+    client = connect()
+    await client.connect()
+    await client.ask("DISCONNECT")
+    await client.expect_end()
+    await client.raw(b"SEND\ndestination:/queue/a\n\n\0")
+    await pass_time(mock_clock, 2.1)
+    with pytest.raises(trio.BrokenResourceError):
+        await client.raw(b"\n")
+
+
+async def test_a_stream_that_breaks_ends_the_session_and_frees_what_it_held(connect):
+    first, second = connect(), connect()
+    await first.connect()
+    await first.subscribe("/queue/a", ack="client")
+    await first.send("SEND", {"destination": "/queue/a", "persistent": "true"})
+    await first.expect("MESSAGE")
+    await first.stream.send_stream.aclose()
+    await first.stream.receive_stream.aclose()
+    await second.connect()
+    await second.subscribe("/queue/a")
+    await second.expect("MESSAGE", delivery_count="2")

@@ -1,0 +1,279 @@
+"""Durable and temporary subscriptions, requests and replies, limits."""
+
+import pytest
+
+from daemon.frontend import Identity
+from daemon.settings import Limits
+from plugins.stomp.settings import StompSettings
+from routing.errors import Refusal
+from routing.message import Message, Section
+
+PERSISTENT = {"destination": "/topic/news", "persistent": "true"}
+
+DIALECTS = {
+    "RabbitMQ": ({"durable": "true", "auto-delete": "false"}, {"durable": "true"}),
+    "older RabbitMQ": ({"persistent": "true"}, {"persistent": "true"}),
+    "ActiveMQ": ({"activemq.subscriptionName": "mine"}, {"activemq.subscriptionName": "mine"}),
+    "Artemis": ({"durable-subscription-name": "mine"}, {"durable-subscription-name": "mine"}),
+}
+
+
+@pytest.fixture
+def again(connect):
+    """Another connection of the same account and client-id."""
+
+    async def again(**headers):
+        client = connect()
+        await client.connect(**{"client_id": "desk", **headers})
+        return client
+
+    return again
+
+
+async def subscribe(client, headers, id="0", **more):
+    await client.ask("SUBSCRIBE", {"id": id, "destination": "/topic/news", **headers, **more})
+
+
+async def leave(client):
+    await client.ask("DISCONNECT")
+    await client.expect_end()
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_a_durable_subscription_gets_what_came_while_nobody_listened(again, ada, dialect):
+    begin, _ = DIALECTS[dialect]
+    first = await again()
+    await subscribe(first, begin)
+    await leave(first)
+    await ada.ask("SEND", PERSISTENT, b"missed")
+    second = await again()
+    await subscribe(second, begin)
+    assert (await second.expect("MESSAGE")).body == b"missed"
+
+
+async def test_without_a_client_id_it_belongs_to_the_account(connect, ada):
+    await subscribe(ada, {"durable": "true"}, id="reports")
+    await leave(ada)
+    publisher, second = connect(), connect()
+    await publisher.connect(client_id="other")
+    await publisher.ask("SEND", PERSISTENT, b"missed")
+    await second.connect()
+    await subscribe(second, {"durable": "true"}, id="reports")
+    assert (await second.expect("MESSAGE")).body == b"missed"
+
+
+async def test_an_ordinary_subscription_ends_with_its_connection(again, ada):
+    first = await again()
+    await subscribe(first, {})
+    await leave(first)
+    await ada.ask("SEND", PERSISTENT, b"missed")
+    second = await again()
+    await subscribe(second, {})
+    await ada.ask("SEND", PERSISTENT, b"heard")
+    assert (await second.expect("MESSAGE")).body == b"heard"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("named", [True, False])
+async def test_unsubscribing_a_durable_subscription_ends_it_only_if_the_frame_says_so(
+    again, ada, dialect, named
+):
+    begin, end = DIALECTS[dialect]
+    first = await again()
+    await subscribe(first, begin)
+    await first.ask("UNSUBSCRIBE", {"id": "0", **(end if named else {})})
+    await ada.ask("SEND", PERSISTENT, b"missed")
+    await subscribe(first, begin)
+    await ada.ask("SEND", PERSISTENT, b"heard")
+    bodies = [(await first.expect("MESSAGE")).body]
+    if bodies == [b"missed"]:
+        bodies.append((await first.expect("MESSAGE")).body)
+    assert bodies == ([b"heard"] if named else [b"missed", b"heard"])
+
+
+async def test_a_durable_subscription_of_an_earlier_connection_can_be_ended(again, ada):
+    first = await again()
+    await subscribe(first, {"durable": "true"})
+    await leave(first)
+    second = await again()
+    await second.ask("UNSUBSCRIBE", {"id": "0", "destination": "/topic/news", "durable": "true"})
+    await ada.ask("SEND", PERSISTENT, b"missed")
+    await subscribe(second, {"durable": "true"})
+    await ada.ask("SEND", PERSISTENT, b"heard")
+    assert (await second.expect("MESSAGE")).body == b"heard"
+
+
+async def test_a_connection_that_takes_over_a_durable_subscription_ends_the_other(again):
+    first, second = await again(), await again()
+    await subscribe(first, {"durable": "true"})
+    await subscribe(second, {"durable": "true"})
+    error = await first.refused(Refusal.NOT_SUBSCRIBED)
+    assert b"taken over" in error.body
+
+
+async def test_durable_on_a_queue_is_about_the_queue(again):
+    first, second = await again(), await again()
+    for client in (first, second):
+        await client.subscribe("/queue/work", durable="true", auto_delete="false")
+    for _ in range(2):
+        await first.send("SEND", {"destination": "/queue/work"})
+    await first.expect("MESSAGE")
+    await second.expect("MESSAGE")
+
+
+async def test_two_subscriptions_of_one_connection_to_one_topic_get_a_message_each(ada):
+    await ada.subscribe("/topic/news", id="a")
+    await ada.subscribe("/topic/news", id="b")
+    await ada.send("SEND", {"destination": "/topic/news"})
+    received = [(await ada.expect("MESSAGE")).headers["subscription"] for _ in range(2)]
+    assert sorted(received) == ["a", "b"]
+
+
+async def test_two_subscriptions_with_one_id_are_refused(ada):
+    await ada.subscribe("/topic/news", id="a")
+    await ada.send("SUBSCRIBE", {"destination": "/topic/other", "id": "a"})
+    await ada.refused(Refusal.BAD_FRAME)
+
+
+async def test_after_unsubscribe_no_more_comes_and_the_id_is_free(ada):
+    await ada.subscribe("/topic/news", id="a")
+    await ada.ask("UNSUBSCRIBE", {"id": "a"})
+    await ada.send("SEND", {"destination": "/topic/news"}, b"missed")
+    await ada.subscribe("/topic/news", id="a")
+    await ada.send("SEND", {"destination": "/topic/news"}, b"heard")
+    assert (await ada.expect("MESSAGE")).body == b"heard"
+
+
+class TestReplies:
+    async def test_a_request_is_answered_without_a_subscription(self, ada, connect):
+        server = connect()
+        await server.connect(login="bob")
+        await server.subscribe("/queue/requests")
+        request = {"destination": "/queue/requests", "reply-to": "/temp-queue/answers", "correlation-id": "7"}
+        await ada.send("SEND", request, b"2+2")
+        asked = await server.expect("MESSAGE", correlation_id="7", reply="YES")
+        await server.send(
+            "SEND", {"destination": asked.headers["reply-to"], "correlation-id": "7", "receipt": "r"}, b"4"
+        )
+        await server.expect("RECEIPT")
+        answer = await ada.expect(
+            "MESSAGE",
+            subscription="/temp-queue/answers",
+            destination="/temp-queue/answers",
+            correlation_id="7",
+            account="bob:stomp@smqp.example",
+        )
+        assert answer.body == b"4"
+
+    async def test_replies_find_the_connection_and_the_temporary_queue_that_asked(self, connect):
+        server, *clients = connect(), connect(), connect()
+        await server.connect()
+        await server.subscribe("/queue/requests")
+        for client in clients:
+            await client.connect()
+            for name in ("a", "b"):
+                headers = {"destination": "/queue/requests", "reply-to": f"/temp-queue/{name}"}
+                await client.send("SEND", headers, name.encode())
+        for _ in range(4):
+            asked = await server.expect("MESSAGE")
+            await server.send("SEND", {"destination": asked.headers["reply-to"]}, asked.body)
+        for client in clients:
+            answers = [await client.expect("MESSAGE") for _ in range(2)]
+            assert {answer.headers["subscription"]: answer.body for answer in answers} == {
+                "/temp-queue/a": b"a",
+                "/temp-queue/b": b"b",
+            }
+
+    async def test_a_temporary_queue_may_be_subscribed_to_with_an_id_of_ones_own(self, ada):
+        await ada.subscribe("/temp-queue/answers", id="mine")
+        await ada.send("SEND", {"destination": "/queue/loop", "reply-to": "/temp-queue/answers"})
+        await ada.subscribe("/queue/loop", id="loop")
+        asked = await ada.expect("MESSAGE", subscription="loop")
+        await ada.send("SEND", {"destination": asked.headers["reply-to"]})
+        await ada.expect("MESSAGE", subscription="mine")
+        await ada.send("SEND", {"destination": "/temp-queue/answers"})
+        await ada.expect("MESSAGE", subscription="mine", destination="/temp-queue/answers")
+
+    async def test_an_smqp_publisher_gets_its_reply_on_its_system_topic(self, ada, site):
+        await ada.subscribe("/topic/requests")
+        bob = site.open_session(Identity("bob"), "desk", protocol="smqp", remote="test")
+        bob.publish("requests", Message(reply=True, sections=(Section("text/plain", b"?"),)))
+        asked = await ada.expect("MESSAGE", reply="YES", reply_to="/reply-queue/bob:desk@smqp.example")
+        await ada.ask("SEND", {"destination": asked.headers["reply-to"]}, b"!")
+        await ada.ask("DISCONNECT")
+        bob.close()
+
+    async def test_an_smqp_receipt_is_asked_for_and_comes_to_the_system_topic(self, ada, connect):
+        listener = connect()
+        await listener.connect(login="bob")
+        await listener.subscribe("/topic/news")
+        await ada.subscribe("ada:stomp@smqp.example", id="system")
+        await ada.ask("SEND", {"destination": "/topic/news", "smqp-receipt": "ALL", "cmuid": "c-1"})
+        receipt = await ada.expect("MESSAGE", subscription="system", name="Receipt")
+        assert receipt.headers["Receipt-Cmuid"] == "c-1"
+        assert receipt.body == b"1/1"
+
+    async def test_a_message_sent_twice_with_one_cmuid_is_routed_once(self, ada):
+        await ada.subscribe("/queue/work")
+        for _ in range(2):
+            await ada.send("SEND", {"destination": "/queue/work", "cmuid": "c-1"}, b"once")
+        await ada.send("SEND", {"destination": "/queue/work"}, b"next")
+        assert [(await ada.expect("MESSAGE")).body for _ in range(2)] == [b"once", b"next"]
+
+
+class TestTimeouts:
+    async def test_a_late_subscriber_gets_what_has_a_timeout_and_hears_what_is_left(self, ada):
+        await ada.ask("SEND", {"destination": "/topic/news", "timeout": "60"}, b"kept")
+        await ada.ask("SEND", {"destination": "/topic/news"}, b"gone")
+        await ada.subscribe("/topic/news")
+        message = await ada.expect("MESSAGE")
+        assert message.body == b"kept"
+        assert 0 < float(message.headers["timeout"]) <= 60
+        assert message.headers["expires"].isdigit()
+
+    async def test_a_state_message_says_that_it_stays(self, ada):
+        await ada.ask("SEND", {"destination": "/topic/news", "timeout": "INFINITE"}, b"state")
+        await ada.subscribe("/topic/news")
+        message = await ada.expect("MESSAGE", timeout="INFINITE")
+        assert "expires" not in message.headers
+
+
+class TestLimits:
+    @pytest.fixture
+    def limits(self):
+        return Limits(subscriptions_per_session_max=2, message_bytes_max=100, frame_headers_max=16)
+
+    async def test_too_many_subscriptions_are_refused(self, ada):
+        for number in range(2):
+            await ada.subscribe("/topic/news", id=str(number))
+        await ada.send("SUBSCRIBE", {"destination": "/topic/news", "id": "2"})
+        await ada.refused(Refusal.TOO_MANY)
+
+    async def test_too_many_temporary_queues_are_refused(self, ada):
+        for number in range(3):
+            headers = {"destination": "/queue/a", "reply-to": f"/temp-queue/{number}"}
+            await ada.send("SEND", headers)
+        await ada.refused(Refusal.TOO_MANY)
+
+    async def test_too_large_a_message_is_refused(self, ada):
+        await ada.send("SEND", {"destination": "/queue/a", "content-length": "101", "receipt": "r"})
+        error = await ada.refused(Refusal.TOO_LARGE)
+        assert error.headers["receipt-id"] == "r"
+
+    async def test_too_many_headers_are_refused(self, ada):
+        await ada.send("SEND", {f"h{number}": "x" for number in range(17)})
+        await ada.refused(Refusal.TOO_MANY)
+
+
+class TestCloudHeaders:
+    @pytest.fixture
+    def settings(self):
+        return StompSettings(cloud_headers=True)
+
+    async def test_they_are_written_where_they_are_asked_for(self, ada):
+        await ada.subscribe("/queue/a", ack="client-individual", visibility="30")
+        await ada.send("SEND", {"destination": "/queue/a", "persistent": "true", "timeout": "60"})
+        message = await ada.expect("MESSAGE", delivery_count="1")
+        headers = message.headers
+        assert headers["oci-message-id"] == headers["smuid"]
+        assert 20_000 < int(headers["expire-after"]) - int(headers["visible-after"]) < 40_000

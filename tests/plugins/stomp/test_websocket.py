@@ -1,0 +1,178 @@
+"""STOMP in WebSocket messages, cut and typed as clients do it."""
+
+import pytest
+import trio
+import trio.testing
+from wsproto import ConnectionType, WSConnection
+from wsproto.events import (
+    AcceptConnection,
+    BytesMessage,
+    CloseConnection,
+    Ping,
+    Pong,
+    Request,
+    TextMessage,
+)
+
+from plugins.stomp.codec import Decoder, FrameLimits, encode
+
+CONNECT = encode("CONNECT", {"accept-version": "1.2", "login": "ada", "passcode": "correct horse"})
+
+
+class Browser:
+    """The client's side of a WebSocket."""
+
+    def __init__(self, stream):
+        self.stream = stream
+        self.websocket = WSConnection(ConnectionType.CLIENT)
+        self.events = []
+        self.decoder = Decoder(FrameLimits())
+
+    async def send(self, event):
+        await self.stream.send_all(self.websocket.send(event))
+
+    async def event(self):
+        with trio.fail_after(30):
+            while not self.events:
+                self.websocket.receive_data(await self.stream.receive_some(65_536) or None)
+                self.events += self.websocket.events()
+        return self.events.pop(0)
+
+    async def open(self, *subprotocols):
+        await self.send(Request(host="a", target="/ws", subprotocols=list(subprotocols)))
+        accepted = await self.event()
+        assert isinstance(accepted, AcceptConnection)
+        return accepted.subprotocol
+
+    async def frame(self):
+        """The next STOMP frame, and the type of the WebSocket message that it came in."""
+        kind = None
+        while (frame := self.decoder.next_frame()) is None:
+            event = await self.event()
+            kind = type(event)
+            self.decoder.feed(event.data.encode() if kind is TextMessage else bytes(event.data))
+        return frame, kind
+
+
+@pytest.fixture
+def browser(connect):
+    return Browser(connect(websocket=True).stream)
+
+
+@pytest.mark.parametrize(
+    ("offered", "agreed"),
+    [
+        (["v10.stomp", "v11.stomp", "v12.stomp"], "v12.stomp"),
+        (["v10.stomp", "v11.stomp"], "v11.stomp"),
+        (["v10.stomp"], "v10.stomp"),
+        (["mqtt"], None),
+        ([], None),
+    ],
+)
+async def test_the_best_subprotocol_offered_is_agreed_to(browser, offered, agreed):
+    assert await browser.open(*offered) == agreed
+
+
+@pytest.mark.parametrize("kind", [TextMessage, BytesMessage])
+async def test_the_server_answers_in_the_kind_of_message_that_the_client_uses(browser, kind):
+    await browser.open("v12.stomp")
+    await browser.send(kind(CONNECT.decode() if kind is TextMessage else CONNECT))
+    frame, came_as = await browser.frame()
+    assert (frame.command, came_as) == ("CONNECTED", kind)
+
+
+async def test_a_body_that_is_no_text_comes_as_bytes(browser):
+    await browser.open("v12.stomp")
+    await browser.send(TextMessage(CONNECT.decode()))
+    await browser.frame()
+    await browser.send(TextMessage("SUBSCRIBE\nid:0\ndestination:/queue/a\nreceipt:r\n\n\0"))
+    await browser.frame()
+    body = bytes(range(256))
+    headers = {"destination": "/queue/a", "content-length": "256"}
+    await browser.send(BytesMessage(encode("SEND", headers, body)))
+    frame, came_as = await browser.frame()
+    assert (frame.body, came_as) == (body, BytesMessage)
+    await browser.send(TextMessage("SEND\ndestination:/queue/a\n\nsmörgås\0"))
+    frame, came_as = await browser.frame()
+    assert (frame.body.decode(), came_as) == ("smörgås", TextMessage)
+
+
+async def test_frames_may_be_cut_and_joined_by_messages_anyhow(browser):
+    await browser.open("v12.stomp")
+    stream = CONNECT + b"\n" + encode("BEGIN", {"transaction": "t", "receipt": "ø"})
+    text = stream.decode()
+    for at in range(0, len(text), 7):
+        await browser.send(TextMessage(text[at : at + 7]))
+    assert (await browser.frame())[0].command == "CONNECTED"
+    assert (await browser.frame())[0].headers["receipt-id"] == "ø"
+
+
+async def test_a_message_may_come_in_fragments(browser):
+    await browser.open("v12.stomp")
+    await browser.send(BytesMessage(CONNECT[:20], message_finished=False))
+    await browser.send(BytesMessage(CONNECT[20:]))
+    assert (await browser.frame())[0].command == "CONNECTED"
+
+
+async def test_a_ping_is_answered(browser):
+    await browser.open("v12.stomp")
+    await browser.send(Ping(b"there?"))
+    assert await browser.event() == Pong(bytearray(b"there?"))
+
+
+async def test_after_an_error_the_server_closes_the_websocket(browser):
+    await browser.open("v12.stomp")
+    await browser.send(TextMessage("SEND\n\n\0"))
+    assert (await browser.frame())[0].command == "ERROR"
+    closed = await browser.event()
+    assert isinstance(closed, CloseConnection)
+    assert closed.code == 1000
+    await browser.send(closed.response())
+    assert await browser.stream.receive_some(1) == b""
+
+
+async def test_a_client_may_close_the_websocket(browser):
+    await browser.open("v12.stomp")
+    await browser.send(TextMessage(CONNECT.decode()))
+    await browser.frame()
+    await browser.send(CloseConnection(1000))
+    assert isinstance(await browser.event(), CloseConnection)
+    assert await browser.stream.receive_some(1) == b""
+
+
+async def test_who_breaks_the_rules_of_websocket_is_told_so(browser):
+    await browser.open("v12.stomp")
+    await browser.stream.send_all(b"\xff\xff\xff\xff")
+    closed = await browser.event()
+    assert (type(closed), closed.code) == (CloseConnection, 1002)
+
+
+async def test_an_http_request_that_is_no_websocket_is_answered_as_http(browser):
+    await browser.stream.send_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    answer = b""
+    while data := await browser.stream.receive_some(65_536):
+        answer += data
+    assert answer.startswith(b"HTTP/1.1 400 ")
+
+
+async def test_what_is_not_even_http_is_dropped(browser):
+    await browser.stream.send_all(CONNECT)
+    while await browser.stream.receive_some(65_536):
+        pass
+
+
+async def test_an_old_websocket_version_is_told_which_one_is_spoken(browser):
+    request = (
+        b"GET /ws HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 8\r\n\r\n"
+    )
+    await browser.stream.send_all(request)
+    assert (await browser.stream.receive_some(65_536)).startswith(b"HTTP/1.1 426 ")
+
+
+async def test_who_does_not_shake_hands_is_dropped(connect, mock_clock):
+    client = connect(websocket=True)
+    await client.raw(b"GET / HT")
+    await trio.testing.wait_all_tasks_blocked()
+    mock_clock.jump(16)
+    assert await client.stream.receive_some(1) == b""

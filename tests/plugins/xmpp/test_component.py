@@ -1,0 +1,199 @@
+"""The stream to the server: refused, broken, attacked, and come back."""
+
+from itertools import pairwise
+from xml.etree.ElementTree import Element
+
+import pytest
+import trio
+
+from plugins.xmpp.component import Component
+from plugins.xmpp.parser import ParserLimits
+from plugins.xmpp.stanzas import MESSAGE
+from tests.support.xmpp import COMPONENT_NAME, SECRET, XmppServer, xmpp_site
+from tests.support.xmpp_pubsub import NODE, PUBSUB, notified, subscribe
+
+
+def component(server: XmppServer, secret: str = SECRET, handle=None) -> Component:
+    async def ignore(stanza: Element) -> None:
+        await trio.lowlevel.checkpoint()
+
+    return Component(
+        COMPONENT_NAME,
+        secret,
+        server.connect,
+        handle=handle or ignore,
+        up=lambda: None,
+        limits=ParserLimits(),
+        send_bytes_max=2**20,
+    )
+
+
+async def test_a_wrong_secret_is_reported_and_not_tried_again(autojump_clock, caplog):
+    server = XmppServer()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(server.run)
+        await component(server, "wrong").run()
+        await trio.sleep(3600)
+        assert server.connections == 1
+        nursery.cancel_scope.cancel()
+    [record] = [each for each in caplog.records if each.levelname == "ERROR"]
+    assert "not-authorized" in record.getMessage()
+    assert "wrong" not in record.getMessage().replace("not-authorized", "")
+
+
+async def test_a_server_that_is_not_there_is_tried_again_ever_more_slowly(autojump_clock):
+    server = XmppServer()
+    server.refuse = True
+    times = []
+    connect = server.connect
+
+    async def counted():
+        times.append(trio.current_time())
+        return await connect()
+
+    server.connect = counted
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(component(server).run)
+        await trio.sleep(600)
+        nursery.cancel_scope.cancel()
+    waits = [after - before for before, after in pairwise(times)]
+    assert max(waits) <= 30
+    assert 20 < len(times) < 60
+    assert waits[0] < waits[5]
+
+
+async def test_a_server_that_answers_nothing_any_more_is_left(autojump_clock):
+    server = XmppServer()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(server.run)
+        nursery.start_soon(component(server).run)
+        await trio.sleep(1)
+        server._route = lambda stream, stanza: trio.lowlevel.checkpoint()
+        await trio.sleep(300)
+        assert server.connections > 2
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_server_that_does_not_read_makes_senders_wait(autojump_clock):
+    server = XmppServer()
+    link = component(server)
+    connect = server.connect
+    streams = []
+
+    async def connect_and_keep():
+        streams.append(await connect())
+        return streams[0]
+
+    link._connect = connect_and_keep
+    sent = 0
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(server.run)
+        nursery.start_soon(link.run)
+        await server.connected.wait()
+        # from now on the server's window is closed
+        streams[0].send_stream.send_all_hook = trio.sleep_forever
+        stanza = Element(MESSAGE, {"to": "a@b/c", "from": COMPONENT_NAME})
+        stanza.text = "x" * 100_000
+        with trio.move_on_after(10):
+            while True:
+                await link.send(stanza)
+                sent += 1
+        assert 10 < sent < 100
+        nursery.cancel_scope.cancel()
+
+
+async def test_items_on_their_way_when_the_stream_breaks_come_again(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, site):
+        client = server.client("worker@shakespeare.lit/1")
+        await client.iq("set", subscribe(client.jid, "5"))
+        route = server._route
+
+        async def deaf(stream, stanza):
+            await trio.lowlevel.checkpoint()
+
+        server._route = deaf
+        text = f"<publish node='{NODE}'><item id='i'><a xmlns='urn:a'/></item></publish>"
+        await client.send(f"<iq type='set' id='p'><pubsub xmlns='{PUBSUB}'>{text}</pubsub></iq>")
+        with trio.fail_after(10):
+            while not site.broker.held:
+                await trio.sleep(0.01)
+        await server.cut()
+        server._route = route
+        answered = []
+        while (stanza := await client.receive()).tag != MESSAGE:
+            answered.append(stanza.get("id"))
+        if "p" not in answered:
+            await client.answer("p")
+        assert next(stanza.iter(f"{{{PUBSUB}#event}}item")).get("id") == "i"
+
+
+async def test_a_subscriber_that_left_while_the_stream_was_down_is_noticed(tmp_path):
+    async with xmpp_site(tmp_path) as (server, service, _):
+        one = server.client("worker@shakespeare.lit/1")
+        await one.iq("set", subscribe(one.jid, "5"))
+        await server.cut()
+        server.leave(one)
+        other = server.client("worker@shakespeare.lit/2")
+        with trio.fail_after(10):
+            while service.registry.of(one.jid):
+                await trio.sleep(0.01)
+        await other.iq("set", subscribe(other.jid, "5"))
+        text = f"<publish node='{NODE}'><item id='i'/></publish>"
+        await other.iq("set", f"<pubsub xmlns='{PUBSUB}'>{text}</pubsub>")
+        assert (await notified(other)).get("id") == "i"
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        "<iq type='set' id='a' from='ada@shakespeare.lit/x' to='{to}'><a xmlns='{pubsub}'>{deep}</a></iq>",
+        "<iq type='set' id='a' from='ada@shakespeare.lit/x' to='{to}'><a {attributes}/></iq>",
+        "<message from='ada@shakespeare.lit/x' to='{to}'><body>&bomb;</body></message>",
+        "<!DOCTYPE a [<!ENTITY b 'b'>]>",
+    ],
+)
+async def test_after_hostile_xml_the_component_goes_on(tmp_path, attack):
+    async with xmpp_site(tmp_path) as (server, _, _):
+        client = server.client("ada@shakespeare.lit/x")
+        await server.to_component(
+            attack.format(
+                to=COMPONENT_NAME,
+                pubsub=PUBSUB,
+                deep="<a>" * 100 + "</a>" * 100,
+                attributes=" ".join(f"a{number}='x'" for number in range(100)),
+            )
+        )
+        with trio.fail_after(10):
+            while server.connections < 2 or not server.connected.is_set():
+                await trio.sleep(0.01)
+        assert (await client.iq("get", "<ping xmlns='urn:xmpp:ping'/>")).get("type") == "result"
+
+
+@pytest.mark.parametrize(
+    "stanza",
+    [
+        "<iq type='set' id='1'/>",
+        "<iq id='1'><a xmlns='urn:a'/></iq>",
+        "<iq type='result' id='no such'/>",
+        "<iq type='set'><pubsub xmlns='http://jabber.org/protocol/pubsub'/></iq>",
+        "<iq type='set' id='1'><pubsub xmlns='http://jabber.org/protocol/pubsub'><publish node='n'>"
+        "<item><data xmlns='urn:smqp:xmpp:0'>not base64!</data></item></publish></pubsub></iq>",
+        "<iq type='set' id='1'><pubsub xmlns='http://jabber.org/protocol/pubsub'>"
+        "<subscribe node='n' jid='@@/'/></pubsub></iq>",
+        "<iq type='set' id='1'><pubsub xmlns='http://jabber.org/protocol/pubsub'><publish node='n'>"
+        "<item><headers xmlns='urn:smqp:xmpp:0'><header name='a&#10;b'>c&#10;d</header></headers></item>"
+        "</publish></pubsub></iq>",
+        "<iq type='set' id='1'><assured xmlns='urn:xmpp:qos'/></iq>",
+        "<message/>",
+        "<message type='error'/>",
+        "<presence type='subscribe'/>",
+        "<presence type='nonsense'/>",
+        "<nonsense/>",
+    ],
+)
+async def test_odd_stanzas_break_nothing(tmp_path, stanza):
+    async with xmpp_site(tmp_path) as (server, _, _):
+        client = server.client("ada@shakespeare.lit/x")
+        await client.send(stanza)
+        assert (await client.iq("get", "<ping xmlns='urn:xmpp:ping'/>", id="p")).get("type") == "result"
+        assert server.connections == 1

@@ -1,0 +1,98 @@
+"""What the stream parser makes of bytes, whole, one at a time, and hostile."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plugins.xmpp.parser import (
+    ParserLimits,
+    StreamBroken,
+    StreamEnd,
+    StreamHeader,
+    StreamParser,
+    parse_fragment,
+)
+from plugins.xmpp.serializer import UnsendableError, escape_text, is_sendable, serialize
+
+HEADER = (
+    b"<stream:stream xmlns='jabber:component:accept' xmlns:stream='http://etherx.jabber.org/streams' id='3'>"
+)
+LIMITS = ParserLimits(stanza_bytes_max=10_000, depth_max=10, attributes_max=8)
+
+
+def feed(*chunks: bytes) -> list:
+    parser = StreamParser(LIMITS)
+    return [event for chunk in chunks for event in parser.feed(chunk)]
+
+
+def test_a_stream_is_a_header_stanzas_and_an_end():
+    events = feed(HEADER + b"<message to='a'><body>hi</body></message> \n<presence/></stream:stream>")
+    assert isinstance(events[0], StreamHeader)
+    assert events[0].attributes["id"] == "3"
+    assert [event.tag for event in events[1:3]] == [
+        "{jabber:component:accept}message",
+        "{jabber:component:accept}presence",
+    ]
+    assert events[1][0].text == "hi"
+    assert isinstance(events[3], StreamEnd)
+
+
+def test_the_same_comes_of_single_bytes():
+    whole = HEADER + "<iq id='1'><a xmlns='urn:x'>ü&amp;<b xml:lang='de'/></a></iq>".encode()
+    at_once = feed(whole)
+    bytewise = feed(*(whole[i : i + 1] for i in range(len(whole))))
+    assert serialize(at_once[1], "") == serialize(bytewise[1], "")
+    assert len(at_once) == len(bytewise) == 2
+
+
+@pytest.mark.parametrize(
+    ("data", "condition"),
+    [
+        (b"<!DOCTYPE x [<!ENTITY a 'aaaa'><!ENTITY b '&a;&a;'>]>", "restricted-xml"),
+        (HEADER + b"<!-- hidden -->", "restricted-xml"),
+        (HEADER + b"<?php evil ?>", "restricted-xml"),
+        (HEADER + b"<message><body>&b;</body></message>", "not-well-formed"),
+        (HEADER + b"<message><body>\x00</body></message>", "not-well-formed"),
+        (HEADER + b"<message><body>\xff</body></message>", "not-well-formed"),
+        (HEADER + b"<message></presence>", "not-well-formed"),
+        (HEADER + b"text", "bad-format"),
+        (HEADER + b"<a>" * 11, "policy-violation"),
+        (HEADER + b"<a " + b" ".join(b"a%d=''" % n for n in range(9)) + b"/>", "policy-violation"),
+        (HEADER + b"<a b='" + b"x" * 20_000, "policy-violation"),
+        (HEADER + b"<a>" + b"x" * 20_000, "policy-violation"),
+        (HEADER + b"<a" + b"x" * 20_000, "policy-violation"),
+        (HEADER + b"<a>" + b"<b/>" * 5_000 + b"</a>", "policy-violation"),
+    ],
+)
+def test_what_xmpp_forbids_and_what_is_too_much_ends_the_stream(data: bytes, condition: str):
+    for chunks in ([data], [data[i : i + 100] for i in range(0, len(data), 100)]):
+        with pytest.raises(StreamBroken) as broken:
+            feed(*chunks)
+        assert broken.value.condition == condition
+
+
+def test_the_limit_is_of_one_stanza_not_of_the_stream():
+    stanza = b"<message><body>" + b"x" * 5_000 + b"</body></message>"
+    assert len(feed(HEADER, stanza * 20)) == 21
+
+
+text = st.text(st.characters(exclude_categories=["Cs"]), max_size=50).filter(is_sendable)
+
+
+@given(text, text)
+def test_what_is_serialized_is_parsed_to_the_same(content: str, value: str):
+    element = parse_fragment(b"<a xmlns='urn:a'><b xmlns='urn:b' c=''><d xmlns=''/></b></a>", LIMITS)
+    element[0].set("c", value)
+    element[0].set("{urn:other}e", value)
+    element[0].text = content
+    element[0][0].tail = content
+    back = parse_fragment(serialize(element, "").encode(), LIMITS)
+    assert back[0].get("c") == back[0].get("{urn:other}e") == value
+    assert (back[0].text or "") == (back[0][0].tail or "") == content
+    assert back[0][0].tag == "d"
+
+
+@pytest.mark.parametrize("character", ["\x00", "\x0b", "\x1f", "\ud800", "\ufffe", "\uffff"])
+def test_what_xml_forbids_is_never_written(character: str):
+    with pytest.raises(UnsendableError):
+        escape_text("a" + character)

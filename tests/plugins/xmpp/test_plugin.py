@@ -1,0 +1,96 @@
+"""Settings and rules, and how the front end starts and stops."""
+
+import msgspec
+import pytest
+import trio
+
+from daemon.config import ConfigError
+from plugins.xmpp.identities import AccountRules, channel_of
+from plugins.xmpp.plugin import plugin, read_secret
+from plugins.xmpp.settings import JidRule, XmppSettings
+from routing.names import channel_name
+from tests.support.site import running_site
+from tests.support.xmpp import COMPONENT_NAME, xmpp_site
+from tests.support.xmpp_pubsub import NODE, PUBSUB, error_of
+
+RULES = AccountRules(
+    (
+        JidRule(jid="boss@work.example", account="operations"),
+        JidRule(pattern="worker*@*.work.example", account="workers"),
+        JidRule(domain="work.example", account="{local}"),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("jid", "account"),
+    [
+        ("boss@work.example", "operations"),
+        ("BOSS@work.example", "operations"),
+        ("worker7@eu.work.example", "workers"),
+        ("worker@x@eu.work.example", None),
+        ("ada@work.example", "ada"),
+        ("work.example", None),
+        ("a\\20b@work.example", None),
+        ("ada@work.example.evil.example", None),
+        ("ada@evilwork.example", None),
+        ("ada@workXexample", None),
+    ],
+)
+def test_the_first_rule_that_fits_says_the_account(jid, account):
+    assert RULES.account_of(jid) == account
+
+
+@pytest.mark.parametrize("jid", ["a@b/c", "a@b/" + "é" * 900, "b", "a@b/c d", "@/", "a@b/-"])
+def test_every_full_jid_has_a_channel_of_its_own(jid):
+    assert channel_name(channel_of(jid)) == channel_of(jid)
+    assert channel_of(jid) != channel_of(jid + "x")
+
+
+@pytest.mark.parametrize("rule", [{}, {"jid": "a@b", "domain": "b"}])
+def test_a_rule_says_one_thing(rule):
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({"account": "a", **rule}, JidRule)
+
+
+def test_a_secret_that_others_can_read_is_not_used(tmp_path):
+    path = tmp_path / "secret"
+    with pytest.raises(ConfigError):
+        read_secret(path)
+    path.write_text("secret\n")
+    path.chmod(0o640)
+    with pytest.raises(ConfigError, match="chmod 600"):
+        read_secret(path)
+    path.chmod(0o600)
+    assert read_secret(path) == "secret"
+
+
+async def test_without_a_name_it_does_not_start(tmp_path):
+    async with running_site(tmp_path) as site:
+        with pytest.raises(ConfigError, match="component"):
+            await plugin.serve(site, XmppSettings())
+
+
+async def test_it_starts_before_the_xmpp_server_does(tmp_path, autojump_clock):
+    secret = tmp_path / "secret"
+    secret.write_text("s")
+    secret.chmod(0o600)
+    settings = XmppSettings(component=COMPONENT_NAME, server="127.0.0.1:1", secret_file=secret)
+    async with running_site(tmp_path) as site, trio.open_nursery() as nursery:
+        await nursery.start(plugin.serve, site, settings)
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_site_that_drains_answers_what_was_asked_and_refuses_the_rest(tmp_path):
+    async with xmpp_site(tmp_path) as (server, service, site):
+        client = server.client("ada@shakespeare.lit/desk")
+        text = f"<pubsub xmlns='{PUBSUB}'><publish node='{NODE}'><item id='i'/></publish></pubsub>"
+        assert (await client.iq("set", text)).get("type") == "result"
+        site.broker.drain()
+        with trio.fail_after(10):
+            while service.clients:
+                await trio.sleep(0.01)
+        assert error_of(await client.iq("set", text)) == ("wait", "service-unavailable")
+        site.draining.set()
+        with trio.fail_after(10):
+            await service.drained()

@@ -1,0 +1,288 @@
+"""The examples of urn:xmpp:qos, towards the service and from it, and its security section."""
+
+import pytest
+import trio
+
+from daemon.frontend import Delivered, Identity, SubscribeOptions
+from plugins.xmpp.namespaces import EVENT_LOG, QOS
+from routing.message import Message, Section
+from tests.support.xmpp import COMPONENT_NAME, XmppClient, XmppServer, xmpp_site
+from tests.support.xmpp_pubsub import NODE, PUBSUB, error_of, subscribe
+
+LIGHT = "<set xmlns='urn:xmpp:iot:control'><int name='Light' value='80'/></set>"
+CAR = (
+    "<log xmlns='urn:xmpp:eventlog' timestamp='2015-11-12T09:07:12Z' id='Entered'>"
+    "<message>Entered.</message></log>"
+)
+COUNTER = f"counter@{COMPONENT_NAME}"
+
+
+def assured(msg_id: str, content: str = CAR) -> str:
+    return (
+        f"<qos:assured xmlns:qos='{QOS}' msgId='{msg_id}'>"
+        f"<message xmlns='jabber:client' to='other@x' from='mallory@x'>{content}</message></qos:assured>"
+    )
+
+
+def deliver(msg_id: str) -> str:
+    return f"<qos:deliver xmlns:qos='{QOS}' msgId='{msg_id}'/>"
+
+
+def listener(site, topic: str = "counter"):
+    session = site.open_session(Identity(account="ada"), "counter", protocol="test", remote="")
+    session.subscribe(topic, SubscribeOptions())
+    return session
+
+
+async def deliveries(session, count: int) -> list[Delivered]:
+    out: list[Delivered] = []
+    with trio.fail_after(10):
+        while len(out) < count:
+            out += [event for event in await session.events() if isinstance(event, Delivered)]
+    return out
+
+
+def entrance(server: XmppServer) -> XmppClient:
+    return server.client("ada@shakespeare.lit/34892374")
+
+
+async def test_unacknowledged_a_message_is_published_without_an_answer(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, site):
+        session = listener(site)
+        client = entrance(server)
+        await client.send(f"<message to='{COUNTER}'>{LIGHT}</message>")
+        [delivered] = await deliveries(session, 1)
+        assert delivered.stored.message.sections == (Section("application/xml", LIGHT.encode()),)
+        assert client.quiet()
+
+
+async def test_acknowledged_setting_light_level(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, site):
+        session = listener(site)
+        text = f"<qos:acknowledged xmlns:qos='{QOS}'><message>{LIGHT}</message></qos:acknowledged>"
+        answer = await entrance(server).iq("set", text, id="123", to=COUNTER)
+        assert answer.get("type") == "result"
+        assert len(answer) == 0
+        [delivered] = await deliveries(session, 1)
+        assert delivered.stored.message.sections[0].body == LIGHT.encode()
+        assert delivered.stored.message.account.startswith("ada:ada-34892374.")
+
+
+async def test_assured_counting_cars(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, site):
+        session = listener(site)
+        client = entrance(server)
+        for msg_id in ("984232334", "4645623466"):
+            for _ in range(3):
+                answer = await client.iq("set", assured(msg_id), id="123", to=COUNTER)
+                received = answer.find(f"{{{QOS}}}received")
+                assert received.get("msgId") == msg_id
+        assert site.broker.router.state.topics["counter"].messages == 0
+        for msg_id in ("984232334", "4645623466"):
+            for _ in range(3):
+                answer = await client.iq("set", deliver(msg_id), id="124", to=COUNTER)
+                assert answer.get("type") == "result"
+                assert len(answer) == 0
+        assert len(await deliveries(session, 2)) == 2
+        await client.iq("get", "<ping xmlns='urn:xmpp:ping'/>")
+        assert site.broker.router.state.topics["counter"].messages == 2
+
+
+async def test_a_msg_id_may_be_used_again_once_its_message_is_delivered(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, site):
+        session = listener(site)
+        client = entrance(server)
+        for _ in range(2):
+            await client.iq("set", assured("1"), to=COUNTER)
+            await client.iq("set", deliver("1"), to=COUNTER)
+        assert len(await deliveries(session, 2)) == 2
+
+
+async def test_what_was_received_outlives_the_daemon(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, _):
+        answer = await entrance(server).iq("set", assured("1"), to=COUNTER)
+        assert answer.find(f"{{{QOS}}}received") is not None
+    async with xmpp_site(tmp_path) as (server, _, site):
+        session = listener(site)
+        client = entrance(server)
+        assert (await client.iq("set", assured("1"), to=COUNTER)).get("type") == "result"
+        for _ in range(2):
+            assert (await client.iq("set", deliver("1"), to=COUNTER)).get("type") == "result"
+        [delivered] = await deliveries(session, 1)
+        assert delivered.stored.message.sections[0].body == CAR.encode()
+        assert site.broker.held == 1
+
+
+async def test_support_is_announced(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, _):
+        info = "http://jabber.org/protocol/disco#info"
+        answer = await entrance(server).iq("get", f"<query xmlns='{info}'/>", id="disco1")
+        assert QOS in [each.get("var") for each in answer.iter(f"{{{info}}}feature")]
+
+
+async def test_the_untrusted_are_not_allowed_and_noted(tmp_path):
+    async with xmpp_site(tmp_path, event_log="admin@shakespeare.lit/log") as (server, _, _):
+        admin = server.client("admin@shakespeare.lit/log")
+        stranger = server.client("mallory@elsewhere.example/x")
+        answer = await stranger.iq("set", assured("1"), to=COUNTER)
+        assert error_of(answer) == ("cancel", "not-allowed")
+        log = (await admin.receive()).find(f"{{{EVENT_LOG}}}log")
+        assert log.get("subject") == stranger.jid
+        assert log.get("type") == "Warning"
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"assured_messages_max": 2},
+        {"assured_bytes_max": 400},
+        {"assured_messages_total_max": 2},
+        {"assured_bytes_total_max": 400},
+    ],
+)
+async def test_too_much_that_waits_is_refused_until_some_is_delivered(tmp_path, limits):
+    async with xmpp_site(tmp_path, **limits) as (server, _, _):
+        client = entrance(server)
+        for msg_id in ("1", "2"):
+            assert (await client.iq("set", assured(msg_id), to=COUNTER)).get("type") == "result"
+        answer = await client.iq("set", assured("3"), to=COUNTER)
+        assert error_of(answer) == ("wait", "resource-constraint")
+        await client.iq("set", deliver("1"), to=COUNTER)
+        assert (await client.iq("set", assured("3"), to=COUNTER)).get("type") == "result"
+
+
+async def test_what_may_not_be_published_is_not_held_either(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, site):
+        eve = server.client("eve@shakespeare.lit/x")
+        assert error_of(await eve.iq("set", assured("1"), to=COUNTER)) == ("auth", "forbidden")
+        assert site.broker.held == 0
+
+
+# -- from the service -----------------------------------------------------------------------------
+
+
+async def counter(server: XmppServer, node: str = NODE, resource: str = "1") -> XmppClient:
+    """A worker that speaks urn:xmpp:qos."""
+    client = server.client(f"worker@shakespeare.lit/{resource}", features=(QOS,))
+    answer = await client.iq("set", subscribe(client.jid, "5", node), id="sub")
+    assert answer.get("type") == "result"
+    return client
+
+
+async def next_request(client: XmppClient):
+    """(the IQ, what is in it)"""
+    iq = await client.receive()
+    assert iq.get("type") == "set"
+    return iq, iq[0]
+
+
+async def answer(client: XmppClient, iq, content: str = "") -> None:
+    await client.send(f"<iq type='result' id='{iq.get('id')}'>{content}</iq>")
+
+
+async def publish(server: XmppServer, item: str = "i", node: str = NODE) -> None:
+    text = f"<publish node='{node}'><item id='{item}'><a xmlns='urn:a'/></item></publish>"
+    got = await server.client("ada@shakespeare.lit/p").iq("set", f"<pubsub xmlns='{PUBSUB}'>{text}</pubsub>")
+    assert got.get("type") == "result"
+
+
+async def test_a_client_that_speaks_it_gets_items_assured(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, site):
+        client = await counter(server)
+        await publish(server)
+        iq, request = await next_request(client)
+        assert request.tag == f"{{{QOS}}}assured"
+        message = request.find("{jabber:client}message")
+        assert "to" not in message.attrib
+        assert "from" not in message.attrib
+        assert next(message.iter(f"{{{PUBSUB}#event}}item")).get("id") == "i"
+        await answer(client, iq, f"<received xmlns='{QOS}' msgId='{request.get('msgId')}'/>")
+        iq, second = await next_request(client)
+        assert second.tag == f"{{{QOS}}}deliver"
+        assert second.get("msgId") == request.get("msgId")
+        await answer(client, iq)
+        assert site.broker.held == 1
+        text = f"<pubsub xmlns='{PUBSUB}'><retract node='{NODE}'><item id='i'/></retract></pubsub>"
+        assert (await client.iq("set", text)).get("type") == "result"
+        assert site.broker.held == 0
+
+
+async def test_on_a_plain_node_the_answer_to_deliver_finishes_an_item(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, site):
+        session = site.open_session(Identity(account="ada"), "a", protocol="test", remote="")
+        session.set_delivery("news", "ALL")
+        client = await counter(server, "news")
+        session.publish("news", Message())
+        for _ in range(2):
+            assert site.broker.held == 1
+            iq, _ = await next_request(client)
+            await answer(client, iq)
+        while site.broker.held:
+            await client.iq("get", "<ping xmlns='urn:xmpp:ping'/>")
+        session.close()
+
+
+async def test_requests_are_repeated_until_they_are_answered(tmp_path):
+    async with xmpp_site(tmp_path, answer_s=0.1) as (server, _, _):
+        client = await counter(server)
+        await publish(server)
+        first, request = await next_request(client)
+        again, same = await next_request(client)
+        assert again.get("id") == first.get("id")
+        assert same.get("msgId") == request.get("msgId")
+        await answer(client, again)
+        while (pair := await next_request(client))[1].tag != f"{{{QOS}}}deliver":
+            continue
+        await answer(client, pair[0])
+
+
+async def test_a_received_item_is_delivered_and_not_sent_again_after_a_restart(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, _):
+        client = await counter(server)
+        await publish(server)
+        iq, request = await next_request(client)
+        await answer(client, iq)
+        _, second = await next_request(client)
+        assert second.tag == f"{{{QOS}}}deliver"
+    server = XmppServer()
+    client = server.client(client.jid, features=(QOS,))
+    other = server.client("worker@shakespeare.lit/other")
+    async with xmpp_site(tmp_path, server) as (server, _, site):
+        iq, third = await next_request(client)
+        assert third.tag == f"{{{QOS}}}deliver"
+        assert third.get("msgId") == request.get("msgId")
+        await answer(client, iq)
+        assert (await other.iq("set", subscribe(other.jid, "5"))).get("type") == "result"
+        text = f"<pubsub xmlns='{PUBSUB}'><retract node='{NODE}'><item id='i'/></retract></pubsub>"
+        assert error_of(await other.iq("set", text)) == ("cancel", "conflict")
+        assert (await client.iq("set", text)).get("type") == "result"
+        assert site.broker.held == 0
+
+
+async def test_an_item_that_was_not_received_goes_to_another_after_a_restart(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, _):
+        client = await counter(server)
+        await publish(server)
+        await next_request(client)
+    server = XmppServer()
+    other = server.client("worker@shakespeare.lit/other")
+    async with xmpp_site(tmp_path, server) as (server, _, _):
+        await other.iq("set", subscribe(other.jid, "5"))
+        item = next((await other.receive()).iter(f"{{{PUBSUB}#event}}item"))
+        assert item.get("id") == "i"
+
+
+async def test_an_item_received_by_who_is_gone_waits_for_it(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, _):
+        client, other = await counter(server), await counter(server, resource="2")
+        await publish(server)
+        iq, request = await next_request(client)
+        await answer(client, iq)
+        await next_request(client)
+        await client.send("<presence type='unavailable'/>")
+        await other.iq("get", "<ping xmlns='urn:xmpp:ping'/>")
+        assert other.quiet()
+        await client.send("<presence/>")
+        iq, again = await next_request(client)
+        assert again.tag == f"{{{QOS}}}deliver"
+        assert again.get("msgId") == request.get("msgId")

@@ -1,0 +1,213 @@
+"""Through a real Prosody and a real ejabberd, with real client accounts.
+
+Servers that are not installed are skipped; where they have to be there, `SMQPD_TEST_REQUIRE` names them.
+"""
+
+import os
+from contextlib import asynccontextmanager
+from functools import partial
+
+import pytest
+import trio
+
+from daemon.frontend import Delivered, Identity, SubscribeOptions
+from plugins.xmpp.component import tcp_connector
+from plugins.xmpp.namespaces import PUBSUB, QOS
+from plugins.xmpp.plugin import serve
+from plugins.xmpp.settings import JidRule, XmppSettings
+from routing.message import Message
+from tests.support.site import running_site
+from tests.support.xmpp_pubsub import NODE, error_of, notified, subscribe
+from tests.support.xmpp_servers import COMPONENT_NAME, SECRET, RealServer, connected, installed
+
+REQUIRED = os.environ.get("SMQPD_TEST_REQUIRE", "").split(",")
+RULES = (JidRule(domain="localhost", account="{local}"),)
+
+
+@pytest.fixture(params=["prosody", "ejabberd"])
+async def server(request, tmp_path):
+    if not installed(request.param) and request.param not in REQUIRED:
+        pytest.skip(f"{request.param} is not installed")
+    real = RealServer(request.param, tmp_path / "server")
+    try:
+        await real.start()
+        await real.register()
+        yield real
+    finally:
+        real.kill()
+
+
+@asynccontextmanager
+async def site_at(server: RealServer, directory):
+    settings = XmppSettings(
+        component=COMPONENT_NAME, server=f"127.0.0.1:{server.component}", accounts=RULES, answer_s=1.0
+    )
+    connect = tcp_connector("127.0.0.1", server.component, None)
+    async with running_site(directory) as site, trio.open_nursery() as nursery:
+        service = await nursery.start(partial(serve, site, settings, connect, SECRET))
+        yield service, site, nursery
+        nursery.cancel_scope.cancel()
+
+
+async def ready(client) -> None:
+    """The component may need a moment to be connected."""
+    with trio.fail_after(40):
+        while (await client.iq("get", "<ping xmlns='urn:xmpp:ping'/>", id="ready")).get("type") != "result":
+            await trio.sleep(0.1)
+
+
+def publish(item: str) -> str:
+    content = f"<publish node='{NODE}'><item id='{item}'><example xmlns='urn:xmpp:example'/></item></publish>"
+    return f"<pubsub xmlns='{PUBSUB}'>{content}</pubsub>"
+
+
+def act(action: str, item: str) -> str:
+    namespace = " xmlns='urn:xmpp:pubsub:queueing:0'" if action == "unlock" else ""
+    content = f"<{action}{namespace} node='{NODE}'><item id='{item}'/></{action}>"
+    return f"<pubsub xmlns='{PUBSUB}'>{content}</pubsub>"
+
+
+async def test_the_listings_of_xep_0254(server, tmp_path):
+    async with site_at(server, tmp_path / "site") as (_, site, nursery):
+        worker = await connected(server.c2s, nursery, "bob", "foo")
+        other = await connected(server.c2s, nursery, "bob", "bar")
+        engine = await connected(server.c2s, nursery, "ada", "engine")
+        await ready(worker)
+        refused = await worker.iq("set", subscribe("bob@localhost", None), id="sub1")
+        assert error_of(refused) == ("modify", "not-acceptable")
+        for client in (worker, other):
+            granted = await client.iq("set", subscribe("bob@localhost", "1"), id="sub2")
+            assert granted.get("type") == "result"
+        assert (await engine.iq("set", publish("a"), id="pub1")).get("type") == "result"
+        assert (await notified(worker)).get("id") == "a"
+        assert error_of(await other.iq("set", act("retract", "a"))) == ("cancel", "conflict")
+        assert error_of(await engine.iq("set", act("unlock", "a"))) == ("auth", "forbidden")
+        assert (await worker.iq("set", act("unlock", "a"), id="unlock1")).get("type") == "result"
+        assert (await worker.receive()).find(".//{urn:xmpp:pubsub:queueing:0}unlock").get("id") == "a"
+        assert (await notified(other)).get("id") == "a"
+        assert (await other.iq("get", act("retract", "a"), id="delete1")).get("type") == "result"
+        assert (await other.receive()).find(f".//{{{PUBSUB}#event}}retract").get("id") == "a"
+        assert error_of(await other.iq("set", act("retract", "a"))) == ("cancel", "item-not-found")
+        assert site.broker.held == 0
+
+
+async def test_items_of_a_client_whose_connection_breaks_go_to_another(server, tmp_path):
+    async with site_at(server, tmp_path / "site") as (_, _, nursery):
+        worker = await connected(server.c2s, nursery, "bob", "foo")
+        await ready(worker)
+        await worker.send(f"<presence to='{COMPONENT_NAME}'/>")
+        await worker.iq("set", subscribe("bob@localhost", "5"))
+        for item in ("a", "b"):
+            await worker.iq("set", publish(item))
+        assert {(await notified(worker)).get("id") for _ in range(2)} == {"a", "b"}
+        other = await connected(server.c2s, nursery, "bob", "bar")
+        await other.iq("set", subscribe("bob@localhost", "5"))
+        await worker.close()
+        assert {(await notified(other)).get("id") for _ in range(2)} == {"a", "b"}
+
+
+async def test_exactly_once_through_kills_of_the_xmpp_server_and_of_the_site(server, tmp_path):
+    """From an SMQP publisher to a worker that speaks urn:xmpp:qos and keeps what it has by msgId."""
+    worked: list[str] = []
+    waiting: dict[str, str] = {}
+
+    async def work(client) -> None:
+        async for stanza in client.stanzas:
+            request = stanza[0] if len(stanza) else None
+            if stanza.get("type") != "set" or request is None:
+                continue
+            msg_id, content = request.get("msgId", ""), ""
+            if request.tag == f"{{{QOS}}}assured":
+                item = next(request.iter(f"{{{PUBSUB}#event}}item"))
+                waiting.setdefault(msg_id, item.get("id", ""))
+                content = f"<received xmlns='{QOS}' msgId='{msg_id}'/>"
+            elif msg_id in waiting:
+                worked.append(waiting.pop(msg_id))
+            await client.send(
+                f"<iq type='result' id='{stanza.get('id')}' to='{stanza.get('from')}'>{content}</iq>"
+            )
+
+    published = 0
+
+    async def publish_some(site, count: int) -> None:
+        nonlocal published
+        session = site.open_session(Identity(account="ada"), "p", protocol="test", remote="")
+        session.set_delivery("news", "ALL")
+        for _ in range(count):
+            published += 1
+            session.publish("news", Message(others=(("Item-Id", f"item-{published}"),)))
+        answers = 0
+        while answers <= count:
+            answers += len(await session.events())
+        session.close()
+
+    async def log_in(nursery):
+        client = await connected(server.c2s, nursery, "bob", "w", QOS)
+        await ready(client)
+        return client
+
+    async with site_at(server, tmp_path / "site") as (_, site, nursery):
+        client = await log_in(nursery)
+        await publish_some(site, 0)
+        assert (await client.iq("set", subscribe(client.jid, "10", "news"))).get("type") == "result"
+        nursery.start_soon(work, client)
+        await publish_some(site, 30)
+        server.kill()
+        await publish_some(site, 30)
+        await server.start()
+        await server.register()
+        client = await log_in(nursery)
+        await client.send(f"<presence to='{COMPONENT_NAME}'/>")
+        nursery.start_soon(work, client)
+        await publish_some(site, 30)
+    async with site_at(server, tmp_path / "site") as (_, site, nursery):
+        client = await log_in(nursery)
+        await client.send(f"<presence to='{COMPONENT_NAME}'/>")
+        nursery.start_soon(work, client)
+        await publish_some(site, 10)
+        with trio.fail_after(60):
+            while site.broker.held:
+                await trio.sleep(0.05)
+    assert sorted(worked) == sorted(f"item-{number}" for number in range(1, published + 1))
+
+
+async def test_assured_from_a_client_through_a_restart_of_the_site(server, tmp_path):
+    message = "<message xmlns='jabber:client'><a xmlns='urn:a'/></message>"
+    car = f"<assured xmlns='{QOS}' msgId='984232334'>{message}</assured>"
+    counter = f"counter@{COMPONENT_NAME}"
+    async with site_at(server, tmp_path / "site") as (_, _, nursery):
+        client = await connected(server.c2s, nursery, "ada", "34892374")
+        await ready(client)
+        answer = await client.iq("set", car, id="123", to=counter)
+        assert answer.find(f"{{{QOS}}}received").get("msgId") == "984232334"
+    async with site_at(server, tmp_path / "site") as (_, site, nursery):
+        client = await connected(server.c2s, nursery, "ada", "34892374")
+        await ready(client)
+        session = site.open_session(Identity(account="ada"), "c", protocol="test", remote="")
+        session.subscribe("counter", SubscribeOptions())
+        for _ in range(2):
+            deliver = f"<deliver xmlns='{QOS}' msgId='984232334'/>"
+            assert (await client.iq("set", deliver, id="124", to=counter)).get("type") == "result"
+        [delivered] = [event for event in await session.events() if isinstance(event, Delivered)]
+        assert delivered.stored.message.sections[0].body == b"<a xmlns='urn:a'/>"
+        session.close()
+
+
+async def test_a_wrong_secret_is_refused_once(server, tmp_path, caplog):
+    settings = XmppSettings(component=COMPONENT_NAME, server=f"127.0.0.1:{server.component}")
+    connect = tcp_connector("127.0.0.1", server.component, None)
+    tries = 0
+
+    async def counted():
+        nonlocal tries
+        tries += 1
+        return await connect()
+
+    async with running_site(tmp_path / "site") as site, trio.open_nursery() as nursery:
+        await nursery.start(serve, site, settings, counted, "not the secret")
+        with trio.fail_after(20):
+            while not any(record.levelname == "ERROR" for record in caplog.records):
+                await trio.sleep(0.05)
+        await trio.sleep(1)
+        nursery.cancel_scope.cancel()
+    assert tries == 1

@@ -1,0 +1,82 @@
+"""Clocks from the fastest hops, without Spark."""
+
+from routing.trace.clockfit import FOREVER_US, WINDOW_US, Clock, Minimum, Segment, fit
+
+
+def both_ways(a: str, b: str, ahead_us: int, way_us: int = 5_000, window: int = 0) -> Minimum:
+    """`b` is `ahead_us` ahead of `a`, and each way takes `way_us`."""
+    return Minimum(a, b, window, 100, way_us + ahead_us, way_us - ahead_us)
+
+
+def offsets(clocks: list[Clock]) -> dict[str, float]:
+    return {clock.server: clock.segments[0].offset_us for clock in clocks}
+
+
+def flat(server: str) -> Clock:
+    return Clock(server, (Segment(-FOREVER_US, FOREVER_US, 0, 0.0, 0.0, 0.0),))
+
+
+def test_the_median_clock_is_taken_as_right() -> None:
+    found = offsets(
+        fit([both_ways("a", "b", 300_000), both_ways("b", "c", -300_000), both_ways("c", "d", 0)])
+    )
+    assert {name: round(us) for name, us in found.items()} == {"a": 0, "b": 300_000, "c": 0, "d": 0}
+
+
+def test_a_day_off_is_an_offset_like_any_other() -> None:
+    day_us = 86_400_000_000
+    found = offsets(fit([both_ways("a", "b", day_us), both_ways("a", "c", 0)]))
+    assert round(found["b"] - found["a"]) == day_us
+
+
+def test_a_server_heard_in_one_direction_only_stays_unknown() -> None:
+    found = fit([both_ways("a", "b", 10), Minimum("a", "quiet", 0, 50, 4_000, None)])
+    assert {clock.server for clock in found} == {"a", "b"}
+
+
+def test_a_link_that_disagrees_counts_little() -> None:
+    names = "abcdefg"
+    minima = [both_ways(a, b, 0) for i, a in enumerate(names) for b in names[i + 1 :]]
+    wrong = minima[3]
+    minima[3] = both_ways(wrong.sender, wrong.receiver, 4_000, way_us=5_000)
+    assert max(map(abs, offsets(fit(minima)).values())) < 500
+
+
+def test_two_federations_do_not_meet() -> None:
+    found = offsets(fit([both_ways("a", "b", 100), both_ways("x", "y", 900_000)]))
+    assert round(found["b"] - found["a"]) == 100
+    assert round(found["y"] - found["x"]) == 900_000
+
+
+def test_drift_is_a_line_through_the_windows() -> None:
+    hour_drift_us = 8e-6 * WINDOW_US
+    minima = [
+        minimum
+        for window in range(1000, 1010)
+        for minimum in (
+            both_ways("a", "b", round(hour_drift_us * (window - 1000)), window=window),
+            both_ways("a", "c", 0, window=window),
+        )
+    ]
+    (drifting,) = [clock for clock in fit(minima, [flat(name) for name in "abc"]) if clock.server == "b"]
+    (part,) = drifting.segments
+    assert abs(part.drift_ppm - 8) < 0.1
+    assert abs(part.error_at(1009.5 * WINDOW_US) - 9 * hour_drift_us) < 100
+
+
+def test_around_a_jump_the_clock_is_unknown_and_right_on_both_sides() -> None:
+    jump_us = 5_000_000
+    minima = []
+    for window in range(1000, 1012):
+        ahead = jump_us if window > 1005 else 0
+        if window == 1005:
+            minima.append(Minimum("a", "b", window, 100, 5_000, 5_000 - jump_us))
+        else:
+            minima.append(both_ways("a", "b", ahead, window=window))
+        minima.append(both_ways("a", "c", 0, window=window))
+    (jumped,) = [clock for clock in fit(minima, [flat(name) for name in "abc"]) if clock.server == "b"]
+    before, after = jumped.segments
+    assert before.until_us <= 1005 * WINDOW_US
+    assert after.from_us >= 1006 * WINDOW_US + jump_us
+    assert round(before.offset_us) == 0
+    assert round(after.offset_us) == jump_us

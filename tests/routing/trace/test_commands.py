@@ -1,0 +1,108 @@
+"""`smqpd trace` on the command line."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from routing.trace.command import app
+from tests.support.traced import Traced
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, spark: Any) -> Any:
+    """Runs a command in the session of the tests, which a command must not end."""
+    import routing.trace.session
+
+    class Lent:
+        def __init__(self, session: Any) -> None:
+            self.session = session
+
+        def __getattr__(self, name: str) -> Any:
+            return (lambda: None) if name == "stop" else getattr(self.session, name)
+
+    monkeypatch.setattr(routing.trace.session, "open_session", lambda master=None: Lent(spark))
+    return lambda *arguments: CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_route_prints_the_tree(run: Any, whole: Traced) -> None:
+    smuid, message = max(whole.messages.items(), key=lambda item: len(item[1]["accepted"]))
+    done = run("route", smuid, "--out", whole.out)
+    assert done.exit_code == 0
+    assert done.stdout.startswith(smuid)
+    for _, receiver, _ in message["accepted"]:
+        assert f"{receiver} after" in done.stdout
+
+
+def test_route_as_otlp_is_one_trace(run: Any, whole: Traced) -> None:
+    smuid = next(iter(whole.messages))
+    done = run("route", smuid, "--out", whole.out, "--format", "otlp")
+    spans = [
+        span
+        for resource in json.loads(done.stdout)["resourceSpans"]
+        for scope in resource["scopeSpans"]
+        for span in scope["spans"]
+    ]
+    assert len({span["traceId"] for span in spans}) == 1
+
+
+def test_a_message_that_no_log_tells_of_is_an_error_in_one_line(run: Any, whole: Traced) -> None:
+    done = run("route", "nowhere/019aa5d72900-1-1", "--out", whole.out)
+    assert done.exit_code == 1
+    assert done.stderr == "smqpd: no log that was read tells of nowhere/019aa5d72900-1-1\n"
+
+
+def test_links_balance_anomalies_slowest_and_compare_print_json(run: Any, whole: Traced) -> None:
+    links = json.loads(run("links", "--out", whole.out, "--json").stdout)
+    assert {(row["from"], row["to"]) for row in links} == whole.links.keys()
+    balance = json.loads(run("balance", "--out", whole.out, "--day", "2025-11-22", "--json").stdout)
+    assert {row["day"] for row in balance} == {"2025-11-22"}
+    assert all(row["closes"] for row in balance)
+    slowest = json.loads(run("slowest", "--out", whole.out, "--limit", 5, "--json").stdout)
+    assert [row["last_delay_us"] for row in slowest] == sorted(
+        (r["last_delay_us"] for r in slowest), reverse=True
+    )
+    compared = json.loads(run("compare", "2025-11-21", "2025-11-22", "--out", whole.out, "--json").stdout)
+    assert {(row["from"], row["to"]) for row in compared} == whole.links.keys()
+    assert run("anomalies", "--out", whole.out, "--kind", "lost", "--json").stdout.strip() == "[]"
+
+
+def test_tables_are_printed_for_people(run: Any, whole: Traced) -> None:
+    done = run("links", "--out", whole.out)
+    assert done.exit_code == 0
+    assert "messages" in done.stdout
+    assert "site1.example" in done.stdout
+
+
+def test_tables_that_are_not_there_are_an_error_in_one_line(run: Any, tmp_path: Path) -> None:
+    done = run("links", "--out", tmp_path)
+    assert done.exit_code == 1
+    assert done.stderr == f"smqpd: {tmp_path} has no table links: run smqpd trace run first\n"
+
+
+def test_generate_run_and_report(run: Any, tmp_path: Path) -> None:
+    made = run("generate", "--out", tmp_path / "logs", "--sites", 4, "--messages", 30, "--compress")
+    assert made.exit_code == 0
+    done = run("run", tmp_path / "logs", "--out", tmp_path / "tables")
+    assert done.exit_code == 0, done.output
+    assert "30 messages, 30 routes complete" in done.stdout
+    assert "; closes" in done.stdout
+    page = tmp_path / "trace.html"
+    assert run("report", "--out", tmp_path / "tables", "--page", page).exit_code == 0
+    assert page.read_text().startswith("<!doctype html>")
+
+
+def test_without_pyspark_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    for name in [name for name in sys.modules if name.startswith("routing.trace.session")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    done = CliRunner().invoke(app, ["links", "--out", "x"])
+    assert done.exit_code == 1
+    assert done.stderr == (
+        "smqpd: the trace jobs are not installed here; install them with: pip install 'smqpd[trace]'\n"
+    )

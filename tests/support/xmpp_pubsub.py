@@ -1,0 +1,45 @@
+"""What XEP-0060 and XEP-0254 look like to a client of the tests."""
+
+from xml.etree.ElementTree import Element
+
+from tests.support.xmpp import XmppClient
+
+NODE = "a290fjsl29j19kjb"
+PUBSUB = "http://jabber.org/protocol/pubsub"
+NS = {
+    "p": PUBSUB,
+    "e": PUBSUB + "#event",
+    "pe": PUBSUB + "#errors",
+    "q": "urn:xmpp:pubsub:queueing:0",
+    "s": "urn:ietf:params:xml:ns:xmpp-stanzas",
+    "c": "jabber:component:accept",
+    "x": "jabber:x:data",
+    "ex": "urn:xmpp:example",
+}
+
+
+def error_of(stanza: Element) -> tuple[str, str]:
+    """(type, condition) of an error."""
+    assert stanza.get("type") == "error"
+    error = stanza.find("c:error", NS)
+    assert error is not None
+    return error.get("type", ""), error[0].tag.rpartition("}")[2]
+
+
+def subscribe(jid: str, requests: str | None = "5", node: str = NODE) -> str:
+    options = ""
+    if requests is not None:
+        options = (
+            f"<options jid='{jid}' node='{node}'><x xmlns='jabber:x:data' type='submit'>"
+            "<field var='FORM_TYPE' type='hidden'>"
+            f"<value>{PUBSUB}#subscribe_options</value></field>"
+            f"<field var='pubsub#queue_requests'><value>{requests}</value></field></x></options>"
+        )
+    return f"<pubsub xmlns='{PUBSUB}'><subscribe jid='{jid}' node='{node}'/>{options}</pubsub>"
+
+
+async def notified(client: XmppClient) -> Element:
+    """The item of the next notification."""
+    item = (await client.receive()).find("e:event/e:items/e:item", NS)
+    assert item is not None
+    return item

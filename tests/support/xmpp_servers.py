@@ -1,0 +1,298 @@
+"""Real XMPP servers on loopback, as Debian ships them, and a client that logs in to them.
+
+Each server has the host `localhost`, the component `COMPONENT_NAME` with `SECRET`, and the accounts
+`USERS`, all with the password `PASSWORD`; all that it writes is below one directory.
+"""
+
+import base64
+import os
+import shutil
+import signal
+import socket
+import subprocess
+from pathlib import Path
+from xml.etree.ElementTree import Element
+
+import trio
+
+from plugins.xmpp.namespaces import COMPONENT, DISCO_INFO
+from plugins.xmpp.parser import ParserLimits, StreamHeader, StreamParser
+
+COMPONENT_NAME = "workflow.localhost"
+OWN_PUBSUB = "pubsub.localhost"
+"""The server's own pubsub service, to be measured beside ours."""
+
+SECRET = "a component's secret"
+PASSWORD = "pencil"
+USERS = ("ada", "bob")
+CLIENT = "jabber:client"
+
+_PROSODY = """
+run_as_root = true
+pidfile = "{directory}/prosody.pid"
+data_path = "{directory}/data"
+interfaces = {{ "127.0.0.1" }}
+c2s_ports = {{ {c2s} }}
+s2s_ports = {{ }}
+component_ports = {{ {component} }}
+component_interfaces = {{ "127.0.0.1" }}
+network_settings = {{ nagle = false }}
+component_conflict_resolve = "kick_old"
+c2s_require_encryption = false
+allow_unencrypted_plain_auth = true
+authentication = "internal_plain"
+storage = "internal"
+modules_enabled = {{ "roster", "saslauth", "disco", "ping", "posix" }}
+modules_disabled = {{ "s2s", "tls", "offline", "http" }}
+limits = {{ }}
+log = {{ warn = "*console" }}
+VirtualHost "localhost"
+Component "{name}"
+  component_secret = "{secret}"
+Component "{own}" "pubsub"
+  pubsub_max_items = 100000
+  admins = {{ "ada@localhost" }}
+"""
+
+_EJABBERD = """
+loglevel: warning
+hosts: [localhost]
+listen:
+  - port: {c2s}
+    ip: 127.0.0.1
+    module: ejabberd_c2s
+    access: c2s
+    starttls: false
+  - port: {component}
+    ip: 127.0.0.1
+    module: ejabberd_service
+    access: all
+    hosts:
+      {name}:
+        password: "{secret}"
+auth_method: internal
+access_rules:
+  c2s: {{allow: all}}
+  register: {{allow: all}}
+registration_timeout: infinity
+modules:
+  mod_disco: {{}}
+  mod_ping: {{}}
+  mod_roster: {{}}
+  mod_register:
+    ip_access: all
+    access: register
+  mod_pubsub:
+    host: {own}
+    access_createnode: c2s
+    plugins: [flat]
+    max_items_node: 100000
+"""
+
+
+def installed(name: str) -> bool:
+    return shutil.which({"prosody": "prosody", "ejabberd": "ejabberdctl"}[name]) is not None
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+class RealServer:
+    """One server process; started, killed and started again on the same ports."""
+
+    def __init__(self, name: str, directory: Path) -> None:
+        self.name = name
+        self.directory = directory
+        self.c2s, self.component = free_port(), free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        (directory / "data").mkdir(parents=True)
+        values = {
+            "directory": directory,
+            "c2s": self.c2s,
+            "component": self.component,
+            "name": COMPONENT_NAME,
+            "secret": SECRET,
+            "own": OWN_PUBSUB,
+        }
+        template = _PROSODY if name == "prosody" else _EJABBERD
+        self._config = directory / ("prosody.cfg.lua" if name == "prosody" else "ejabberd.yml")
+        self._config.write_text(template.format(**values))
+
+    def _command(self) -> tuple[list[str], dict[str, str]]:
+        environment = {**os.environ, "HOME": str(self.directory)}
+        if self.name == "prosody":
+            return ["prosody", "-F", "--config", str(self._config)], environment
+        ebin = next(Path("/usr/lib").glob("*/ejabberd-*/ebin"))
+        environment |= {
+            "EJABBERD_CONFIG_PATH": str(self._config),
+            "EJABBERD_LOG_PATH": str(self.directory / "ejabberd.log"),
+            "SPOOL_DIR": str(self.directory / "data"),
+            "ERL_LIBS": str(ebin.parent.parent),
+            "ERL_MAX_PORTS": "4096",
+        }
+        # without distribution: no port mapper is started, and none is disturbed
+        spool = f'"{self.directory / "data"}"'
+        return ["erl", "-noinput", "-mnesia", "dir", spool, "-s", "ejabberd"], environment
+
+    async def start(self) -> None:
+        command, environment = self._command()
+        with (self.directory / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                command,
+                env=environment,
+                cwd=self.directory,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        for port in (self.c2s, self.component):
+            await self._answers(port)
+
+    async def _answers(self, port: int) -> None:
+        with trio.fail_after(60):
+            while True:
+                try:
+                    stream = await trio.open_tcp_stream("127.0.0.1", port)
+                except OSError:
+                    assert self._process is not None
+                    assert self._process.poll() is None, (self.directory / "log").read_text()
+                    await trio.sleep(0.1)
+                else:
+                    await stream.aclose()
+                    return
+
+    async def register(self) -> None:
+        """Make the accounts. A killed ejabberd may have lost them: it writes them to disk later."""
+        for user in USERS:
+            if self.name == "prosody":
+                command = ["prosodyctl", "--root", "--config", str(self._config), "register", user]
+                await trio.run_process([*command, "localhost", PASSWORD], capture_stdout=True, check=False)
+            else:
+                await register_in_band(self.c2s, user)
+
+    def kill(self) -> None:
+        """SIGKILL, and all that it has started."""
+        if self._process is not None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+
+
+class RealClient:
+    """A client on one stream; `run` reads it."""
+
+    def __init__(self, stream: trio.abc.Stream) -> None:
+        self.jid = ""
+        self.stanzas_in, self.stanzas = trio.open_memory_channel[Element](10_000)
+        self.features: tuple[str, ...] = ()
+        self._stream = stream
+        self._parser = StreamParser(ParserLimits())
+        self._events: list[object] = []
+        self._sending = trio.Lock()
+
+    async def _open(self) -> Element:
+        self._parser = StreamParser(ParserLimits())
+        await self._stream.send_all(
+            f"<?xml version='1.0'?><stream:stream to='localhost' version='1.0' xmlns='{CLIENT}'"
+            " xmlns:stream='http://etherx.jabber.org/streams'>".encode()
+        )
+        return await self._next()
+
+    async def _next(self) -> Element:
+        while True:
+            while self._events:
+                event = self._events.pop(0)
+                if not isinstance(event, StreamHeader):
+                    assert isinstance(event, Element), event
+                    return event
+            data = await self._stream.receive_some(65_536)
+            if not data:
+                raise trio.BrokenResourceError("the server closed the connection")
+            self._events += self._parser.feed(data)
+
+    async def send(self, text: str) -> None:
+        async with self._sending:
+            await self._stream.send_all(text.encode())
+
+    async def log_in(self, user: str, resource: str) -> None:
+        await self._open()
+        token = base64.b64encode(f"\0{user}\0{PASSWORD}".encode()).decode()
+        sasl = "urn:ietf:params:xml:ns:xmpp-sasl"
+        await self.send(f"<auth xmlns='{sasl}' mechanism='PLAIN'>{token}</auth>")
+        assert (await self._next()).tag == f"{{{sasl}}}success"
+        await self._open()
+        bind = "urn:ietf:params:xml:ns:xmpp-bind"
+        text = f"<bind xmlns='{bind}'><resource>{resource}</resource></bind>"
+        await self.send(f"<iq type='set' id='bind'>{text}</iq>")
+        self.jid = (await self._next()).findtext(f"{{{bind}}}bind/{{{bind}}}jid") or ""
+        assert self.jid == f"{user}@localhost/{resource}"
+
+    async def register(self, user: str) -> None:
+        await self._open()
+        text = f"<username>{user}</username><password>{PASSWORD}</password>"
+        await self.send(f"<iq type='set' id='r'><query xmlns='jabber:iq:register'>{text}</query></iq>")
+        # an error is a conflict: the account is there already
+        await self._next()
+
+    async def run(self) -> None:
+        """Answer questions about ourselves, and put everything else into `stanzas`."""
+        try:
+            await self._run()
+        finally:
+            await trio.aclose_forcefully(self._stream)
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                stanza = await self._next()
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                self.stanzas_in.close()
+                return
+            if stanza.get("type") == "get" and stanza.find(f"{{{DISCO_INFO}}}query") is not None:
+                features = "".join(f"<feature var='{feature}'/>" for feature in self.features)
+                await self.send(
+                    f"<iq type='result' id='{stanza.get('id')}' to='{stanza.get('from')}'>"
+                    f"<query xmlns='{DISCO_INFO}'>{features}</query></iq>"
+                )
+                continue
+            for each in stanza.iter():
+                each.tag = each.tag.replace(f"{{{CLIENT}}}", f"{{{COMPONENT}}}")
+            self.stanzas_in.send_nowait(stanza)
+
+    async def receive(self) -> Element:
+        with trio.fail_after(20):
+            return await self.stanzas.receive()
+
+    async def iq(self, kind: str, content: str, id: str = "1", to: str = COMPONENT_NAME) -> Element:
+        await self.send(f"<iq type='{kind}' id='{id}' to='{to}'>{content}</iq>")
+        others = []
+        while (stanza := await self.receive()).tag != f"{{{COMPONENT}}}iq" or stanza.get("id") != id:
+            others.append(stanza)
+        for other in others:
+            self.stanzas_in.send_nowait(other)
+        return stanza
+
+    async def close(self) -> None:
+        """The connection breaks."""
+        await trio.aclose_forcefully(self._stream)
+
+
+async def connected(port: int, nursery: trio.Nursery, user: str, resource: str, *features: str) -> RealClient:
+    """Log a client in."""
+    client = RealClient(await trio.open_tcp_stream("127.0.0.1", port))
+    client.features = features
+    with trio.fail_after(20):
+        await client.log_in(user, resource)
+    nursery.start_soon(client.run)
+    return client
+
+
+async def register_in_band(port: int, user: str) -> None:
+    client = RealClient(await trio.open_tcp_stream("127.0.0.1", port))
+    with trio.fail_after(20):
+        await client.register(user)
+    await client.close()
