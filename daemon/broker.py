@@ -13,6 +13,7 @@ everything else in it is kept and tried again, so that nothing accepted is lost.
 import logging
 import math
 import sqlite3
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +24,7 @@ from daemon.accounts import Accounts
 from daemon.bodies import Bodies, Stored
 from daemon.carrier import Carrier
 from daemon.clock import Clock
+from daemon.federating import Federating
 from daemon.hops import service as hop_service
 from daemon.hops.writer import HopLog
 from daemon.inventory import held_message, subscription_info
@@ -82,8 +84,11 @@ class Broker:
         self.draining = False
         self._closing = False
         self._idle = True
-        self.router = Router(self.server_name, store.site.boot, router_settings(settings), clock.wall_ms)
-        self._carrier = Carrier(self.router, self._bodies, hops, clock, store)
+        self.router = Router(
+            self.server_name, store.site.boot, router_settings(settings), clock.wall_ms, store.recall
+        )
+        self.federating = Federating(self.router, self._bodies, clock, self.wake, self.load_wires)
+        self._carrier = Carrier(self.router, self._bodies, hops, clock, store, self.federating.effects)
         restore = self.router.restore(clock.now())
         store.restore_into(restore, clock.now(), settings.queues.dedupe_window_s)
 
@@ -140,14 +145,17 @@ class Broker:
 
     async def load(self, events: list[frontend.Delivered]) -> None:
         """Fill in the messages of deliveries that are no longer in memory; what has ended stays None."""
-        async with self._load_lock:
-            ids = [event.message_id for event in events]
-            found = await trio.to_thread.run_sync(self._store.load, ids)
+        found = await self.load_wires([event.message_id for event in events])
         shared: dict[int, Stored] = {}
         for event in events:
             wire = found.get(event.message_id)
             if wire is not None:
                 event.stored = shared.setdefault(event.message_id, Stored(wire=wire))
+
+    async def load_wires(self, ids: Iterable[int]) -> dict[int, bytes]:
+        """Messages from the store, by id; those that have ended are left out."""
+        async with self._load_lock:
+            return await trio.to_thread.run_sync(self._store.load, ids)
 
     async def browse(self, topic: str, after: int, count: int) -> list[frontend.HeldMessage]:
         """See `daemon.frontend.Session`; what is not on disk yet is not shown."""
@@ -155,8 +163,7 @@ class Broker:
         found = {entry.id: self._bodies.find(entry.id) for entry, _ in shown}
         missing = [id for id, stored in found.items() if stored is None]
         if missing:
-            async with self._load_lock:
-                wires = await trio.to_thread.run_sync(self._store.load, missing)
+            wires = await self.load_wires(missing)
             found.update({id: Stored(wire=wire) for id, wire in wires.items()})
         else:
             await trio.lowlevel.checkpoint()
@@ -207,6 +214,8 @@ class Broker:
             carried = self._carrier.prepare()
             if self._maintenance_due:
                 carried.batch.publications_until = self.clock.now() - self.settings.queues.dedupe_window_s
+                if self.router.federation.forwarding.peers:
+                    carried.batch.links.expired_at = self.clock.now()
             # after a failure, an empty transaction tells whether the store works again
             stores = bool(carried.batch) or self.store_failed is not None
             if stores:
@@ -224,6 +233,7 @@ class Broker:
                 _log.warning("the store works again")
                 self.store_failed = None
         self._carrier.release(carried)
+        self.federating.carried_out()
         self._idle = not self.router.state.out
         await self._tend_wal()
 

@@ -6,7 +6,7 @@ new messages and keeps all other decisions for the next `prepare`.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import msgspec
@@ -15,11 +15,13 @@ from daemon import frontend
 from daemon.bodies import Bodies, Stored
 from daemon.clock import Clock
 from daemon.hops.writer import HopLog
+from daemon.link_rows import LinkRows
 from daemon.store.batch import Batch
 from daemon.store.store import Store
 from routing import decisions
 from routing.decisions import Decision
 from routing.errors import Refusal
+from routing.federation.decisions import Send
 from routing.queue import GUARANTEED, ONE, STATED, TOGETHER, Entry
 from routing.router import Router
 
@@ -37,8 +39,18 @@ class Carried(msgspec.Struct):
 class Carrier:
     """Owned by the broker's one task."""
 
-    def __init__(self, router: Router, bodies: Bodies, hops: HopLog, clock: Clock, store: Store) -> None:
+    def __init__(
+        self,
+        router: Router,
+        bodies: Bodies,
+        hops: HopLog,
+        clock: Clock,
+        store: Store,
+        link_effects: Mapping[type, Callable[[Any], None]],
+    ) -> None:
+        """`link_effects`: how each decision that is for a peer is released."""
         self._router = router
+        self._links = LinkRows(router.federation, clock)
         self._bodies = bodies
         self._hops = hops
         self._clock = clock
@@ -62,6 +74,7 @@ class Carrier:
             decisions.Record: self._record,
             decisions.Refused: self._refused,
             decisions.Bury: self._bury,
+            **self._links.handlers,
         }
         self._releases: dict[type, Callable[[Any], None]] = {
             decisions.Deliver: self._deliver,
@@ -69,6 +82,7 @@ class Carrier:
             decisions.Withdraw: self._withdraw,
             decisions.Detach: self._detach,
             decisions.DiscardMessage: self._forget_body,
+            **link_effects,
         }
         for kind in self._releases:
             self._handlers.setdefault(kind, self._hold)
@@ -78,6 +92,7 @@ class Carrier:
         taken, self._kept = self._kept + self._router.take(), []
         self._carried = Carried(taken, Batch(), [], set())
         self._batch, self._effects = self._carried.batch, self._carried.effects
+        self._links.batch = self._batch.links
         handlers = self._handlers
         # a burial adds decisions to the end of the list while it is read
         for decision in taken:
@@ -93,7 +108,8 @@ class Carrier:
     def take_apart(self, refusal: Refusal, now: float) -> None:
         """The batch could not be stored: refuse its new messages, keep the rest for the next time.
 
-        What the server itself publishes is kept too, unless it tells of a message that is refused.
+        What the server itself publishes is kept too, unless it tells of a message that is refused;
+        and what came from a peer, which goes on waiting for its acknowledgement.
         """
         every = self._carried.decisions + self._router.take()
         answered = {d.entry.id for d in every if type(d) is decisions.Answer and d.entry is not None}
@@ -123,6 +139,7 @@ class Carrier:
         stored = Stored(message=d.message)
         self._bodies.add(d.entry.id, stored)
         self._batch.add_message(d.entry, stored.wire, d.message, d.receipt_due)
+        self._links.begin(d.entry)
 
     def _keep_message(self, d: decisions.KeepMessage) -> None:
         self._bodies.keep(d.entry.id, Stored(message=d.message))
@@ -130,6 +147,7 @@ class Carrier:
     def _discard_message(self, d: decisions.DiscardMessage) -> None:
         if d.entry.flags & GUARANTEED:
             self._batch.discard(d.entry)
+            self._links.end(d.entry)
         # a delivery that is released before this has to find it
         self._effects.append(d)
 
@@ -169,6 +187,26 @@ class Carrier:
 
     def _record(self, d: decisions.Record) -> None:
         entry = d.entry
+        if (answered := d.answered) is not None:
+            self._hops.append(
+                d.event,
+                smuid=entry.smuid(self._router.state.server),
+                topic=entry.topic.name,
+                peer=d.peer,
+                depth=d.depth,
+                mode="ONE" if entry.flags & ONE else "ALL",
+                attempt=answered.attempt,
+                size=entry.size,
+                priority=entry.priority,
+                guarantee=bool(entry.flags & GUARANTEED),
+                final=d.final,
+                reason=d.reason,
+                outcome=answered.outcome,
+                sent_us=answered.sent_us,
+                peer_received_us=answered.peer_received_us,
+                peer_sent_us=answered.peer_sent_us,
+            )
+            return
         self._hops.append(
             d.event,
             smuid=entry.smuid(self._router.state.server),
@@ -263,4 +301,6 @@ def _id_of(decision: Decision) -> int | None:
     entry: Entry | None = getattr(decision, "entry", None)
     if entry is not None:
         return entry.id
+    if isinstance(decision, Send):
+        return decision.copy.entry.id
     return getattr(decision, "entry_id", None)

@@ -29,7 +29,7 @@ from daemon.version import VERSION
 
 logger = logging.getLogger(__name__)
 
-FIXED: Final = ("site", "hops", "plugins")
+FIXED: Final = ("site", "hops", "links", "plugins")
 """Tables that only a start reads."""
 
 STATUS_S: Final = 10.0

@@ -164,6 +164,33 @@ class TlsSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError("certificate and key must both be given, or neither")
 
 
+class LinkSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How this site links with its peers; who they are stands in `peers_file`."""
+
+    listen: Annotated[
+        tuple[str, ...], note("`host:port`, `[v6]:port` or `*:port` where peers may dial this site.")
+    ] = ()
+    keys_directory: Annotated[
+        Path, note("Holds site.key, site.pem, ca.pem and crl.pem; see `smqpd cert`.")
+    ] = Path("keys")
+    peers_file: Annotated[Path, note("The peers and their rules; edited with `smqpd peer`.")] = Path(
+        "peers.toml"
+    )
+    greeting_timeout_s: Annotated[
+        float, seconds("From opening a connection, or accepting one, until it is a link.", 0.1)
+    ] = 15.0
+    probe_interval_s: Annotated[float, seconds("Between two probes of a link.", 0.1)] = 10.0
+    probe_timeout_s: Annotated[
+        float, seconds("A link is ended when a probe has not come back after so long.", 0.1)
+    ] = 20.0
+    back_off_first_s: Annotated[float, seconds("Before a peer is dialled a second time.", 0.01)] = 0.5
+    back_off_max_s: Annotated[float, seconds("Between two dials, once many have failed.", 0.01)] = 60.0
+    window_units_max: Annotated[
+        int, count("Messages taken from a peer, or sent to it, and not yet acknowledged.", 1)
+    ] = 4_096
+    window_bytes_max: Annotated[int, count("Bytes of messages, likewise.", 65_536)] = 16_777_216
+
+
 class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What goes to stderr."""
 
@@ -187,5 +214,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     queues: QueueSettings = QueueSettings()
     hops: HopSettings = HopSettings()
     tls: TlsSettings = TlsSettings()
+    links: LinkSettings = LinkSettings()
     log: LogSettings = LogSettings()
     plugins: dict[str, msgspec.Struct] = {}

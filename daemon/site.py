@@ -1,6 +1,7 @@
 """One running site: the store, the broker and the front ends, from start to clean stop.
 
     broker.run        shielded: it ends when told to, never in the middle of a commit
+    links             to the peers, if there are any; they get a goodbye after the front ends
     broker.keep_...   time, house, write-ahead log, hop log
     front ends        one task for each plugin
 
@@ -24,6 +25,7 @@ from daemon.frontend import Identity, Limits, Plugin, Session, SubscriptionInfo
 from daemon.hops.writer import HopLog
 from daemon.listen import Listeners
 from daemon.settings import Settings
+from daemon.site_links import SiteLinks
 from daemon.store.schema import TooNewError
 from daemon.store.store import Store
 from daemon.tls import ClientTls
@@ -45,6 +47,7 @@ class RunningSite:
         settings: Settings,
         accounts: Accounts,
         broker: Broker,
+        links: SiteLinks,
         suid: str,
         passed: dict[str, list[socket.socket]],
     ) -> None:
@@ -55,6 +58,7 @@ class RunningSite:
         self.draining = trio.Event()
         self.front_ends = trio.CancelScope()
         self.broker = broker
+        self.links = links
         self.settings = settings
         self._accounts = accounts
         self._tls = ClientTls(settings.tls)
@@ -125,12 +129,13 @@ class RunningSite:
         self.broker.drain()
 
     def reload(self, settings: Settings) -> None:
-        """Take on new accounts, rights, limits and TLS files; connections stay.
+        """Take on new accounts, rights, limits, TLS files and peers; connections of clients stay.
 
         What only a start can change stays as it is. Raises ConfigError, and then nothing has changed.
         """
         tls = ClientTls(settings.tls)
         self._accounts.reload()
+        self.links.reload()
         self._tls = tls
         self.settings = settings
         self.broker.reconfigure(settings)
@@ -155,7 +160,11 @@ async def serve_site(
     with _opened(settings) as (store, hops, clock):
         broker = Broker(settings, accounts, store, hops, clock)
         suid = f"{settings.site.server_name}/{store.site.boot:x}"
-        site = RunningSite(settings, accounts, broker, suid, passed)
+        try:
+            links = SiteLinks(settings, broker, store.site.boot)
+        except OSError as error:
+            raise StartError(f"{settings.site.state_directory} cannot be used: {error}") from None
+        site = RunningSite(settings, accounts, broker, links, suid, passed)
         async with trio.open_nursery() as core:
             broker_ended = trio.Event()
             core.start_soon(_run_broker, broker, broker_ended)
@@ -164,7 +173,12 @@ async def serve_site(
                 core.start_soon(broker.keep_house)
                 core.start_soon(broker.keep_wal)
                 core.start_soon(broker.keep_hops, settings.site.state_directory / HOPS)
+                try:
+                    await core.start(links.run)
+                except* OSError as group:
+                    raise StartError(f"cannot listen for peers: {group.exceptions[0]}") from None
                 await _serve_front_ends(site, plugins, task_status)
+                await links.drain()
             finally:
                 broker.stop()
                 with trio.CancelScope(shield=True):

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from routing.errors import Refusal
+from routing.federation.copies import Answered
 from routing.federation.decisions import FederationDecision
 from routing.hops import Event
 from routing.message import Message
@@ -159,7 +160,11 @@ class Bury(msgspec.Struct, gc=False):
 
 
 class Record(msgspec.Struct, gc=False):
-    """Write a record to the hop log; see `routing.hops.HopRecord`."""
+    """Write a record to the hop log; see `routing.hops.HopRecord`.
+
+    Attributes:
+        answered: what a peer said, where the record is of that; else None.
+    """
 
     event: Event
     entry: Entry
@@ -172,6 +177,7 @@ class Record(msgspec.Struct, gc=False):
     final: bool = False
     reason: str = ""
     receipt: str = ""
+    answered: Answered | None = None
 
 
 class Refused(msgspec.Struct, gc=False):

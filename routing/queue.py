@@ -27,7 +27,9 @@ GONE: Final = 32  # finished; still in a queue only because nobody has come past
 WAITING: Final = 64  # unguaranteed and counted in the memory that such messages may take
 EXPIRED: Final = 128  # its timeout has ended; only those that had received it may finish it
 TOGETHER: Final = 256  # stored with others at once or not at all
-COMMITTED_STATES: Final = ONE | GUARANTEED | STATED | RECEIPT | SEQUENCED
+CROSSES: Final = 512  # it came from a peer, or may go to one
+PASSING: Final = 1024  # held for peers alone: whoever is here had it before
+COMMITTED_STATES: Final = ONE | GUARANTEED | STATED | RECEIPT | SEQUENCED | PASSING
 """The flags that are written to the store."""
 
 COUNTER_BITS: Final = 40

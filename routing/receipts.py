@@ -13,7 +13,13 @@ from typing import Literal
 import msgspec
 
 from routing.decisions import MarkReceipted, Record
-from routing.federation.decisions import TellReceipt
+from routing.federation.decisions import (
+    DiscardAnswer,
+    DiscardReceipt,
+    StoreAnswer,
+    StoreReceipt,
+    TellReceipt,
+)
 from routing.queue import GUARANTEED, RECEIPT, Entry
 from routing.state import SiteState
 from routing.subscription import Subscription
@@ -31,6 +37,7 @@ class Receipt(msgspec.Struct):
         children: (Y, X) by the number of each of our own questions, as the peer last answered.
         waiting: those of them that are not answered for good.
         told: what the parent was told last.
+        stored: the store knows it by itself, not only by its message.
     """
 
     entry: Entry
@@ -45,6 +52,7 @@ class Receipt(msgspec.Struct):
     children: dict[int, tuple[int, int]] = {}
     waiting: set[int] = set()
     told: tuple[int, int] = (0, 0)
+    stored: bool = False
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -60,7 +68,11 @@ class Receipt(msgspec.Struct):
 
 
 class Receipts:
-    """The receipts owed to publishers; `send` publishes one that is known."""
+    """The receipts owed to publishers and peers; `send` publishes one that is known.
+
+    Attributes:
+        answers: by peer and question, last answers that the peer may not have on disk yet: (Y, X).
+    """
 
     def __init__(self, state: SiteState, send: Callable[[Receipt], None]) -> None:
         self._state = state
@@ -69,6 +81,7 @@ class Receipts:
         self._asked: dict[int, Receipt] = {}
         self._engaged: set[tuple[str, int]] = set()
         self._ends: list[tuple[float, int]] = []
+        self.answers: dict[str, dict[int, tuple[int, int]]] = {}
 
     def owe(self, receipt: Receipt, now: float) -> None:
         """A message asked for a receipt; if nobody can have it any more, that is told at once."""
@@ -77,10 +90,22 @@ class Receipts:
         self._asked |= dict.fromkeys(receipt.waiting, receipt)
         self._engaged.add((receipt.parent, receipt.query))
         if entry.deadline == math.inf:
-            ends_at = now + self._state.settings.default_timeout_s
-            heapq.heappush(self._ends, (ends_at, entry.id))
-            self._state.wake_at = min(self._state.wake_at, ends_at)
+            self._end_at(entry, now + self._state.settings.default_timeout_s)
+        elif receipt.parent or receipt.children:
+            self._end_at(entry, entry.deadline)
+        self._keep(receipt)
         self._check(receipt)
+
+    def _end_at(self, entry: Entry, ends_at: float) -> None:
+        """Whatever becomes of the copy here, which may end before its receipt."""
+        heapq.heappush(self._ends, (ends_at, entry.id))
+        self._state.wake_at = min(self._state.wake_at, ends_at)
+
+    def _keep(self, receipt: Receipt) -> None:
+        """Store a receipt that the marks on a message do not tell."""
+        if receipt.entry.flags & GUARANTEED and (receipt.stored or receipt.parent or receipt.children):
+            receipt.stored = True
+            self._state.out.append(StoreReceipt(receipt.entry, receipt))
 
     def progress(self, entry: Entry, subscription: Subscription, *, has_it: bool) -> None:
         """One subscription is done with a message: it has it, or it never will."""
@@ -91,6 +116,8 @@ class Receipts:
             return
         receipt.open -= 1
         receipt.have += has_it
+        if receipt.stored:
+            self._keep(receipt)
         self._check(receipt)
 
     def owed(self, entry: Entry) -> Receipt | None:
@@ -107,6 +134,9 @@ class Receipts:
             receipt.children[query] = (0, 0)
             receipt.waiting.add(query)
             self._asked[query] = receipt
+        if receipt.entry.deadline != math.inf:
+            self._end_at(receipt.entry, receipt.entry.deadline)
+        self._keep(receipt)
 
     def handing(self, entry: Entry, query: int) -> None:
         """A message of mode ONE is being handed to a peer, which from now on speaks for it."""
@@ -124,6 +154,7 @@ class Receipts:
             receipt.children.pop(query, None)
             receipt.waiting.discard(query)
             self._asked.pop(query, None)
+            self._keep(receipt)
 
     def heard(self, query: int, due: int, have: int, *, closed: bool) -> None:
         """A peer answers: how many have the message there and beyond. Its last word is kept."""
@@ -134,6 +165,7 @@ class Receipts:
         if closed:
             receipt.waiting.discard(query)
             del self._asked[query]
+            self._keep(receipt)
         self._check(receipt)
 
     def close(self, entry: Entry) -> None:
@@ -147,19 +179,50 @@ class Receipts:
         entry.flags &= ~RECEIPT
         if entry.flags & GUARANTEED:
             self._state.out.append(MarkReceipted(entry.id))
+        if receipt.stored:
+            self._state.out.append(DiscardReceipt(entry.id))
         if receipt.parent:
-            self._tell_parent(receipt, closed=True)
+            self.answer(receipt.parent, receipt.query, *receipt.counts)
             return
         self._state.out.append(Record("receipt", entry, receipt=receipt.text))
         self._send(receipt)
 
-    def _tell_parent(self, receipt: Receipt, *, closed: bool) -> None:
+    def _tell_parent(self, receipt: Receipt) -> None:
         due, have = receipt.told = receipt.counts
-        self._state.out.append(TellReceipt(receipt.parent, receipt.query, due, have, closed))
+        self._state.out.append(TellReceipt(receipt.parent, receipt.query, due, have, closed=False))
+
+    def answer(self, peer: str, query: int, due: int, have: int) -> None:
+        """Answer a peer's question for good; it is told again until it has that on disk."""
+        answers = self.answers.setdefault(peer, {})
+        if query not in answers:
+            answers[query] = (due, have)
+            self._state.out.append(StoreAnswer(peer, query, due, have))
+        self._state.out.append(TellReceipt(peer, query, *answers[query], closed=True))
+
+    def answered(self, peer: str, query: int) -> None:
+        """The peer has the answer on disk."""
+        if self.answers.get(peer, {}).pop(query, None) is not None:
+            self._state.out.append(DiscardAnswer(peer, query))
+
+    def repeat(self, peer: str) -> None:
+        """A link is up again: the peer may not have heard what it was told."""
+        for query, (due, have) in self.answers.get(peer, {}).items():
+            self._state.out.append(TellReceipt(peer, query, due, have, closed=True))
+        for receipt in self._owed.values():
+            if receipt.parent == peer:
+                self._tell_parent(receipt)
+
+    def forget_peer(self, peer: str) -> None:
+        """It is a peer no more: it is told nothing."""
+        for query in self.answers.pop(peer, {}):
+            self._state.out.append(DiscardAnswer(peer, query))
 
     def withdraw(self, entry: Entry) -> None:
         """The message did not come true: nothing is owed."""
-        self._owed.pop(entry.id, None)
+        receipt = self._owed.pop(entry.id, None)
+        if receipt is not None:
+            for query in receipt.waiting:
+                del self._asked[query]
 
     def tick(self, now: float) -> None:
         """Tell what is known of messages that outlive the wait for their receipt."""
@@ -177,4 +240,4 @@ class Receipts:
         if not (receipt.open or receipt.waiting) or (receipt.mode == "ONE" and have):
             self.close(receipt.entry)
         elif receipt.parent and (due, have) != receipt.told:
-            self._tell_parent(receipt, closed=False)
+            self._tell_parent(receipt)

@@ -9,8 +9,11 @@ from typing import Literal
 
 import msgspec
 
+from routing.federation.copies import Forward
+from routing.federation.federation import Federation
+from routing.federation.interest import InterestChange
 from routing.message import DeliveryMode
-from routing.queue import GONE, ONE, RECEIPT, SEQUENCED, STATED, Entry
+from routing.queue import GONE, ONE, PASSING, RECEIPT, SEQUENCED, STATED, Entry
 from routing.receipts import Receipt, Receipts
 from routing.state import SiteState
 from routing.subscribing import Subscribing
@@ -49,13 +52,55 @@ class StoredIndex(msgspec.Struct, gc=False):
     cmuid: str
 
 
-class Restore:
-    """Takes rows of the store; `end` once all have been given."""
+class StoredCopy(msgspec.Struct):
+    """How far a stored message may go; see `routing.federation.copies.Copy`."""
 
-    def __init__(self, state: SiteState, subscribing: Subscribing, receipts: Receipts, now: float) -> None:
+    depth: int
+    hops: tuple[str, ...]
+    forwards: dict[str, Forward]
+
+
+class StoredReceipt(msgspec.Struct):
+    """A receipt that peers have a part in; its message may have ended.
+
+    Attributes:
+        children: (Y, X, not answered for good) by the number of each of our own questions.
+    """
+
+    id: int
+    topic: str
+    origin: int | str
+    priority: int
+    size: int
+    flags: int
+    deadline: float
+    mode: Literal["ONE", "ALL"]
+    publisher: str
+    cmuid: str
+    due: int
+    have: int
+    parent: str
+    query: int
+    children: dict[int, tuple[int, int, bool]]
+
+
+class Restore:
+    """Takes rows of the store, what is about links before the messages; `end` once all have been given."""
+
+    def __init__(
+        self,
+        state: SiteState,
+        subscribing: Subscribing,
+        receipts: Receipts,
+        federation: Federation,
+        now: float,
+    ) -> None:
         self._state = state
         self._subscribing = subscribing
         self._receipts = receipts
+        self._federation = federation
+        self._copies: dict[int, StoredCopy] = {}
+        self._link_receipts: dict[int, StoredReceipt] = {}
         self._now = now
         self._unneeded: list[Entry] = []
         self._owed: list[Receipt] = []
@@ -76,6 +121,26 @@ class Restore:
         """A Cmuid that is still within the window."""
         self._state.publications.add(publisher, cmuid, smuid, at)
 
+    def removal(self, smuid: str, topic: str) -> None:
+        """The Smuid of a message that was removed."""
+        self._state.removed[smuid] = topic
+
+    def interest(self, peer: str, change: InterestChange) -> None:
+        """What a peer wants."""
+        self._federation.interest.hear(peer, [change])
+
+    def answer(self, peer: str, query: int, due: int, have: int) -> None:
+        """The last answer to a peer's question, which the peer may not have."""
+        self._receipts.answers.setdefault(peer, {})[query] = (due, have)
+
+    def copy(self, id: int, copy: StoredCopy) -> None:
+        """How far a message may go."""
+        self._copies[id] = copy
+
+    def receipt(self, receipt: StoredReceipt) -> None:
+        """A receipt that peers have a part in."""
+        self._link_receipts[receipt.id] = receipt
+
     def message(self, row: StoredIndex, marks: list[StoredMark]) -> None:
         """A guaranteed message."""
         state = self._state
@@ -86,18 +151,35 @@ class Restore:
             state.sequenced[entry.id] = (row.publisher, row.sequence)
         open_ = entry.due = 1
         if row.flags & ONE:
-            self._wait_for_one(entry, marks)
+            if not self._restore_copy(entry):
+                open_ = 0
+            else:
+                self._wait_for_one(entry, marks)
         else:
-            open_ = self._wait_for_all(entry, {mark.subscription_id: mark for mark in marks} if marks else {})
+            open_ = entry.due = 0
+            if not row.flags & PASSING:
+                open_ = self._wait_for_all(entry, {mark.subscription_id: mark for mark in marks})
+            self._restore_copy(entry)
         state.hold(entry, self._now)
-        if entry.flags & STATED and not entry.flags & ONE:
+        if entry.flags & STATED and not entry.flags & (ONE | PASSING):
             topic.kept[entry.id] = entry
         elif not entry.due:
             self._unneeded.append(entry)
         if row.flags & RECEIPT:
+            stored = self._link_receipts.pop(row.id, None)
+            if stored is not None:
+                self._owed.append(_receipt(entry, stored, open_))
+                return
             have = sum(mark.has_it for mark in marks)
             receipt = Receipt(entry, row.receipt_mode, row.publisher, row.cmuid, row.receipt_due, have, open_)
             self._owed.append(receipt)
+
+    def _restore_copy(self, entry: Entry) -> bool:
+        """False where a peer may have the message already, so that nobody here gets it."""
+        stored = self._copies.get(entry.id)
+        if stored is None:
+            return True
+        return self._federation.restore_copy(entry, stored.depth, stored.hops, stored.forwards)
 
     def _wait_for_one(self, entry: Entry, marks: list[StoredMark]) -> None:
         holder = None
@@ -147,9 +229,34 @@ class Restore:
 
     def end(self) -> None:
         """All rows have been given: tell what receipts are known, end what the restart has made unneeded."""
+        for stored in self._link_receipts.values():
+            topic = self._state.topic(stored.topic)
+            flags = stored.flags | RECEIPT | GONE
+            entry = Entry(
+                stored.id, topic, stored.origin, stored.priority, stored.size, flags, 0, stored.deadline
+            )
+            self._owed.append(_receipt(entry, stored, 0))
+            self._state.forget_topic_if_unused(topic)
         for receipt in self._owed:
             self._receipts.owe(receipt, self._now)
         for entry in self._unneeded:
             if not entry.flags & GONE:
                 self._state.finish(entry, "expired", "due to nobody any more")
         self._state.wake_at = self._now
+
+
+def _receipt(entry: Entry, stored: StoredReceipt, open_: int) -> Receipt:
+    return Receipt(
+        entry,
+        stored.mode,
+        stored.publisher,
+        stored.cmuid,
+        stored.due,
+        stored.have,
+        open_,
+        parent=stored.parent,
+        query=stored.query,
+        children={query: (due, have) for query, (due, have, _) in stored.children.items()},
+        waiting={query for query, (_, _, waits) in stored.children.items() if waits},
+        stored=True,
+    )

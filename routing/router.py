@@ -65,7 +65,7 @@ class Router:
     def restore(self, now: float) -> Restore:
         """Rebuild what the store holds; only before any other input."""
         self._now = now
-        return Restore(self.state, self._subscribing, self._receipts, now)
+        return Restore(self.state, self._subscribing, self._receipts, self.federation, now)
 
     # -- sessions ---------------------------------------------------------------------------------
 

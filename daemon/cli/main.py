@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from daemon.cli import account, backup, config, init, run, why
+from daemon.cli import account, backup, cert, config, init, peer, run, why
 from daemon.cli.failure import FAILED, REFUSED, Failure, fail
 from daemon.config import ConfigError
 from daemon.discovery import installed_commands
@@ -25,6 +25,8 @@ CORE: Final[dict[str, Any]] = {
     "backup": backup.backup,
     "account": account.app,
     "config": config.app,
+    "cert": cert.app,
+    "peer": peer.app,
 }
 
 

@@ -5,13 +5,11 @@ since a message is delivered again only after the transaction in which it came b
 """
 
 import math
-from typing import Any
 
+from daemon.store.link_batch import LinkBatch, Row
 from routing.message import Message
 from routing.queue import COMMITTED_STATES, RECEIPT, Entry
 from routing.subscription import Subscription, Topic
-
-Row = tuple[Any, ...]
 
 
 class Batch:
@@ -19,6 +17,7 @@ class Batch:
 
     Attributes:
         messages: new ones by id; one that ends before it is written is never written.
+        links: what is about links.
         publications_until: delete the Cmuids that are older, in site time; None for none.
     """
 
@@ -26,6 +25,7 @@ class Batch:
         "discards",
         "done",
         "ended_subscriptions",
+        "links",
         "messages",
         "publications",
         "publications_until",
@@ -49,6 +49,7 @@ class Batch:
         self.subscriptions: list[Row] = []
         self.ended_subscriptions: list[Row] = []
         self.topics: list[Row] = []
+        self.links = LinkBatch()
         self.publications_until: float | None = None
 
     def __bool__(self) -> bool:

@@ -10,6 +10,15 @@ A store that knows a step which this version does not know is refused: it was wr
     message        guaranteed messages that are held; `wire` last, so that a scan need not read it
     mark           what a subscription has left on a message; subscription 0 counts returns of mode ONE
     publication    Cmuids of the last minutes, oldest first
+
+Of what crosses links, and empty where there are no peers:
+
+    copy           how far a held message may go, by which servers it came, which peers have to have it
+    seen           Smuids of other servers that have been here
+    removal        Smuids of messages that were removed
+    interest       what each peer wants
+    receipt        receipts that peers have a part in; they outlive their message
+    answer         last answers to the questions of peers for receipts, until the peer has them
 """
 
 import sqlite3
@@ -49,6 +58,37 @@ def first(db: Any) -> None:
     db.execute(
         "CREATE TABLE publication (id INTEGER PRIMARY KEY, publisher TEXT NOT NULL, cmuid TEXT NOT NULL,"
         " smuid TEXT NOT NULL, at REAL NOT NULL)"
+    )
+
+
+@migrations()
+def second(db: Any) -> None:
+    """What crosses links."""
+    db.execute(
+        "CREATE TABLE copy (id INTEGER PRIMARY KEY, depth INTEGER NOT NULL, hops TEXT NOT NULL,"
+        " forwards TEXT NOT NULL)"
+    )
+    db.execute(
+        "CREATE TABLE seen (smuid TEXT PRIMARY KEY, entry INTEGER NOT NULL, depth INTEGER NOT NULL,"
+        " custody INTEGER NOT NULL, until REAL NOT NULL) WITHOUT ROWID"
+    )
+    db.execute("CREATE INDEX seen_until ON seen (until)")
+    db.execute(
+        "CREATE TABLE removal (smuid TEXT PRIMARY KEY, topic TEXT NOT NULL, at REAL NOT NULL) WITHOUT ROWID"
+    )
+    db.execute(
+        "CREATE TABLE interest (peer TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL,"
+        " distance INTEGER NOT NULL, PRIMARY KEY (peer, kind, name)) WITHOUT ROWID"
+    )
+    db.execute(
+        "CREATE TABLE receipt (id INTEGER PRIMARY KEY, topic TEXT NOT NULL, origin NOT NULL,"
+        " priority INTEGER NOT NULL, size INTEGER NOT NULL, flags INTEGER NOT NULL, deadline REAL,"
+        " mode TEXT NOT NULL, publisher TEXT NOT NULL, cmuid TEXT NOT NULL, due INTEGER NOT NULL,"
+        " have INTEGER NOT NULL, parent TEXT NOT NULL, query INTEGER NOT NULL, children TEXT NOT NULL)"
+    )
+    db.execute(
+        "CREATE TABLE answer (peer TEXT NOT NULL, query INTEGER NOT NULL, due INTEGER NOT NULL,"
+        " have INTEGER NOT NULL, PRIMARY KEY (peer, query)) WITHOUT ROWID"
     )
 
 

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from daemon.store.batch import Batch
+from daemon.store.link_index import recall, restore_links
 from daemon.store.schema import migrate
+from routing.federation.copies import Seen
 from routing.queue import RECEIPT
 from routing.restore import Restore, StoredIndex, StoredMark
 from routing.subscription import SubscribeOptions
@@ -132,6 +134,9 @@ class Store:
         ):
             if rows:
                 connection.executemany(sql, rows)
+        if batch.links:
+            for sql, rows in batch.links.statements():
+                connection.executemany(sql, rows)
         if batch.publications_until is not None:
             connection.execute(_EXPIRE_PUBLICATIONS, (PUBLICATIONS_MAX, batch.publications_until))
             connection.execute(f"PRAGMA incremental_vacuum({RELEASED_PAGES})").fetchall()
@@ -158,6 +163,10 @@ class Store:
                 out[id] = row[0]
         return out
 
+    def recall(self, smuid: str) -> Seen | None:
+        """What is remembered of another server's Smuid; None if nothing is. May block on the disk."""
+        return recall(self._reader.execute, smuid)
+
     def restore_into(self, restore: Restore, now: float, dedupe_window_s: float) -> None:
         """Give the index everything that is held. Takes about a second for 200,000 messages."""
         read = self._reader.execute
@@ -181,6 +190,7 @@ class Store:
             (now - dedupe_window_s,),
         ):
             restore.publication(publisher, cmuid, smuid, at)
+        restore_links(read, restore)
         marks = self._marks()
         next_marks = next(marks, None)
         for row in read(

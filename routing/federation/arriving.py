@@ -14,9 +14,9 @@ from routing.decisions import KeepMessage, Record, Refused, StoreMessage
 from routing.delivery import Deliveries
 from routing.federation.copies import Arrival, Copy, Forward, Seen, capped, wider
 from routing.federation.custody import Custody
-from routing.federation.decisions import TellReceipt
+from routing.federation.decisions import StoreWider
 from routing.federation.forwarding import Forwarding
-from routing.queue import GONE, GUARANTEED, ONE, RECEIPT, SEQUENCED, STATED, Entry
+from routing.queue import GONE, GUARANTEED, ONE, PASSING, RECEIPT, SEQUENCED, STATED, Entry
 from routing.receipts import Receipt, Receipts
 from routing.state import SiteState
 
@@ -83,7 +83,7 @@ class Arriving:
         )
         self._forwarding.answer(arrival, outcome, reason)
         if arrival.query and not self._receipts.engaged(arrival.peer, arrival.query):
-            self._state.out.append(TellReceipt(arrival.peer, arrival.query, 0, 0, closed=True))
+            self._receipts.answer(arrival.peer, arrival.query, 0, 0)
 
     def _hold(self, arrival: Arrival, now: float, due: int) -> Copy:
         """Begin to hold an accepted copy."""
@@ -171,11 +171,13 @@ class Arriving:
         if copy is None:
             # what was here has ended; what is sent on now is held until the peers have it
             copy = self._hold(arrival, now, 0)
+            copy.entry.flags |= PASSING
             owed = None
         else:
             copy.depth = arrival.depth
             copy.hops = arrival.hops
             forwarding.remember(copy, now)
+            state.out.append(StoreWider(copy.entry.id, copy.depth, copy.hops))
             state.out.append(
                 Record("depth", copy.entry, peer=arrival.peer, depth=arrival.depth, hops=arrival.hops)
             )
@@ -194,7 +196,7 @@ class Arriving:
         """Dijkstra and Scholten: what is owed already takes the new questions on; else they begin anew."""
         if owed is not None:
             self._receipts.ask(owed, [forward.query for forward in sent])
-            self._state.out.append(TellReceipt(arrival.peer, arrival.query, 0, 0, closed=True))
+            self._receipts.answer(arrival.peer, arrival.query, 0, 0)
         else:
             copy.entry.flags |= RECEIPT
             self._owe(arrival, copy, 0, sent, now)

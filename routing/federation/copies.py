@@ -34,11 +34,28 @@ class Forward(msgspec.Struct):
         depth: hops it may go from the peer on, as it was last sent.
         query: what the peer is asked for the receipt; 0 for nothing.
         unacknowledged: transfers of it that the peer has not answered.
+        attempts: transfers of it, answered or not.
     """
 
     depth: int
     query: int = 0
     unacknowledged: int = 0
+    attempts: int = 0
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """A peer's answer to a transfer; times in UTC microseconds.
+
+    Attributes:
+        sent_us: by this site's clock.
+        peer_received_us, peer_sent_us: by the peer's: the transfer came, its answer left.
+    """
+
+    outcome: Outcome
+    attempt: int = 0
+    sent_us: int = 0
+    peer_received_us: int = 0
+    peer_sent_us: int = 0
 
 
 class Copy(msgspec.Struct):

@@ -11,7 +11,7 @@ are merely busy does not, or two busy sites would pass it to and fro.
 
 from routing.decisions import Record
 from routing.delivery import Deliveries
-from routing.federation.copies import Copy, Forward, Outcome, onward, within
+from routing.federation.copies import Answered, Copy, Forward, onward, within
 from routing.federation.decisions import Send, StoreForward
 from routing.federation.forwarding import Forwarding, Peer
 from routing.federation.interest import Interest
@@ -60,7 +60,7 @@ class Custody:
         copy.custody_to = peer.name
         query = self._state.next_query() if entry.flags & RECEIPT else 0
         self._receipts.handing(entry, query)
-        copy.forwards[peer.name] = Forward(depth, query, unacknowledged=1)
+        copy.forwards[peer.name] = Forward(depth, query, unacknowledged=1, attempts=1)
         self._state.out.append(StoreForward(entry.id, peer.name, depth, query, done=False))
         self._state.out.append(Send(peer.name, copy, depth, query))
         return True
@@ -81,15 +81,17 @@ class Custody:
                 found.append((had_it, distance, name))
         return self._forwarding.peers[min(found)[2]] if found else None
 
-    def acknowledged(self, copy: Copy, peer: str, outcome: Outcome, now: float) -> None:
+    def acknowledged(self, copy: Copy, peer: str, answered: Answered, now: float) -> None:
         """The peer has answered a handover: it is the peer's now, or it is still ours."""
         entry = copy.entry
         if copy.custody_to != peer or entry.flags & GONE:
             return
         copy.custody_to = ""
-        if outcome in ("accepted", "duplicate"):
+        handed = answered.outcome in ("accepted", "duplicate")
+        record = Record("forwarded", entry, peer=peer, depth=copy.depth, final=handed, answered=answered)
+        self._state.out.append(record)
+        if handed:
             self._forwarding.remember_handed(copy, now)
-            self._state.out.append(Record("forwarded", entry, peer=peer, depth=copy.depth, final=True))
             self._state.discard(entry)
         else:
             self._receipts.kept(entry, copy.forwards.pop(peer).query)

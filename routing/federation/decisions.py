@@ -1,9 +1,12 @@
 """What the router can want done across links; see `routing.decisions` for the rest."""
 
+from typing import Any
+
 import msgspec
 
 from routing.federation.copies import Copy, Outcome, Seen
 from routing.federation.interest import InterestChange
+from routing.queue import Entry
 
 
 class Send(msgspec.Struct, gc=False):
@@ -12,16 +15,18 @@ class Send(msgspec.Struct, gc=False):
     Attributes:
         depth: hops that it may still go from the peer on.
         query: what the peer is asked for the receipt; 0 where none is owed.
+        attempt: from 1.
     """
 
     peer: str
     copy: Copy
     depth: int
     query: int
+    attempt: int = 1
 
 
 class Acknowledge(msgspec.Struct, gc=False):
-    """Answer a peer's transfer."""
+    """Answer what a peer has sent: what came of it is on disk."""
 
     peer: str
     number: int
@@ -74,6 +79,55 @@ class StoreForward(msgspec.Struct, gc=False):
     done: bool
 
 
+class StoreWider(msgspec.Struct, gc=False):
+    """A copy that is held may go further than before, by another way."""
+
+    entry_id: int
+    depth: int
+    hops: tuple[str, ...]
+
+
+class StoreInterest(msgspec.Struct, gc=False):
+    """Remember what a peer wants; `whole`: instead of all that it wanted before."""
+
+    peer: str
+    changes: list[InterestChange]
+    whole: bool
+
+
+class StoreReceipt(msgspec.Struct, gc=False):
+    """Remember how far a receipt is that peers have a part in.
+
+    Attributes:
+        receipt: a `routing.receipts.Receipt`.
+    """
+
+    entry: Entry
+    receipt: Any
+
+
+class DiscardReceipt(msgspec.Struct, gc=False):
+    """That receipt is closed."""
+
+    entry_id: int
+
+
+class StoreAnswer(msgspec.Struct, gc=False):
+    """Remember the last answer to a peer's question until the peer has it on disk."""
+
+    peer: str
+    query: int
+    due: int
+    have: int
+
+
+class DiscardAnswer(msgspec.Struct, gc=False):
+    """The peer has it."""
+
+    peer: str
+    query: int
+
+
 class StoreSeen(msgspec.Struct, gc=False):
     """Remember a Smuid beyond the life of its copy."""
 
@@ -89,5 +143,18 @@ class StoreRemoval(msgspec.Struct, gc=False):
 
 
 FederationDecision = (
-    Send | Acknowledge | TellInterest | TellReceipt | TellRemoved | StoreForward | StoreSeen | StoreRemoval
+    Send
+    | Acknowledge
+    | TellInterest
+    | TellReceipt
+    | TellRemoved
+    | StoreForward
+    | StoreWider
+    | StoreInterest
+    | StoreReceipt
+    | DiscardReceipt
+    | StoreAnswer
+    | DiscardAnswer
+    | StoreSeen
+    | StoreRemoval
 )

@@ -6,13 +6,19 @@ custody      mode ONE
 interest     who wants what
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from routing.delivery import Deliveries
 from routing.federation.arriving import Arriving
-from routing.federation.copies import Arrival, Copy, Outcome, PeerRules, Seen
+from routing.federation.copies import Answered, Arrival, Copy, Forward, PeerRules, Seen
 from routing.federation.custody import Custody
-from routing.federation.decisions import StoreRemoval, TellInterest, TellRemoved
+from routing.federation.decisions import (
+    Acknowledge,
+    StoreInterest,
+    StoreRemoval,
+    TellInterest,
+    TellRemoved,
+)
 from routing.federation.forwarding import Forwarding, Peer
 from routing.federation.interest import Interest, InterestChange
 from routing.message import DEPTH_UNLIMITED
@@ -63,10 +69,26 @@ class Federation:
         if self.forwarding.peers.pop(name, None) is None:
             return
         self.interest.peer_down(name)
+        self._state.out.append(StoreInterest(name, [], whole=True))
+        self._receipts.forget_peer(name)
+        self._give_up(name, now)
+
+    def set_peers(self, peers: Mapping[str, PeerRules], now: float) -> None:
+        """These are the peers, and no others."""
+        for name in [name for name in self.forwarding.peers if name not in peers]:
+            self.remove_peer(name, now)
+        for name, rules in peers.items():
+            self.set_peer(name, rules)
+        waited_for = {name for copy in self.forwarding.copies.values() for name in copy.forwards}
+        for name in waited_for - peers.keys():
+            self._give_up(name, now)
+
+    def _give_up(self, name: str, now: float) -> None:
+        """Nothing that waits for a peer will ever be answered."""
         for copy in list(self.forwarding.copies.values()):
             if (forward := copy.forwards.get(name)) is not None and forward.unacknowledged:
                 forward.unacknowledged = 1
-                self.acknowledged(name, copy.entry.id, "denied", now)
+                self.acknowledged(name, copy.entry.id, Answered("denied"), now)
                 self._receipts.heard(forward.query, 0, 0, closed=True)
 
     def link_up(self, name: str, now: float) -> None:
@@ -77,6 +99,7 @@ class Federation:
         self._state.out.append(TellInterest(name, self.interest.tell(name), whole=True))
         for smuid, topic in self._state.removed.items():
             self._state.out.append(TellRemoved(name, smuid, topic))
+        self._receipts.repeat(name)
         self.forwarding.repeat(name)
         if peer.rules.flood:
             for topic in list(self.forwarding.by_topic):
@@ -103,21 +126,31 @@ class Federation:
         """A copy of a message."""
         self._arriving.arrive(arrival, now)
 
-    def acknowledged(self, peer: str, entry_id: int, outcome: Outcome, now: float) -> None:
+    def acknowledged(self, peer: str, entry_id: int, answered: Answered, now: float) -> None:
         """What became of a copy."""
-        copy = self.forwarding.acknowledged(peer, entry_id, outcome)
+        copy = self.forwarding.acknowledged(peer, entry_id, answered)
         if copy is None:
             return
         if copy.entry.flags & ONE:
-            self.custody.acknowledged(copy, peer, outcome, now)
+            self.custody.acknowledged(copy, peer, answered, now)
         else:
-            self.forwarding.finish_if_done(copy, peer)
+            self.forwarding.finish_if_done(copy, peer, answered)
+
+    def heard(self, peer: str, number: int) -> None:
+        """Acknowledge what a peer has told, once it is on disk."""
+        self._state.out.append(Acknowledge(peer, number, "accepted"))
+
+    def answer_arrived(self, peer: str, query: int) -> None:
+        """A peer has the last answer to its question on disk."""
+        self._receipts.answered(peer, query)
 
     def hear_interest(self, name: str, changes: Iterable[InterestChange], now: float, *, whole: bool) -> None:
         """What a peer wants."""
         peer = self.forwarding.peers.get(name)
         if peer is None:
             return
+        changes = list(changes)
+        self._state.out.append(StoreInterest(name, changes, whole))
         nearer = self.interest.hear(name, changes, whole=whole)
         for kind, wanted in nearer:
             if kind == "ALL":
@@ -156,6 +189,19 @@ class Federation:
             if peer.up and name != besides:
                 self._state.out.append(TellRemoved(name, smuid, topic))
         return True
+
+    def restore_copy(
+        self, entry: Entry, depth: int, hops: tuple[str, ...], forwards: dict[str, Forward]
+    ) -> bool:
+        """A copy that the store holds. False where it is being handed over, so that nobody here gets it."""
+        copy = Copy(entry, entry.smuid(self._state.server), depth, hops, hops[-1] if hops else "", forwards)
+        self.forwarding.begin(copy)
+        waits_for = [name for name, forward in forwards.items() if forward.unacknowledged]
+        if not entry.flags & ONE:
+            entry.due += len(waits_for)
+            return True
+        copy.custody_to = waits_for[0] if waits_for else ""
+        return not copy.custody_to
 
     # -- what this site does ----------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ import msgspec
 from routing.decisions import Record
 from routing.federation.copies import (
     FOREVER,
+    Answered,
     Arrival,
     Copy,
     Forward,
@@ -33,8 +34,11 @@ from routing.federation.copies import (
 from routing.federation.decisions import Acknowledge, Send, StoreForward, StoreSeen
 from routing.federation.interest import Interest, Want
 from routing.names import is_system_topic, parse_address, topic_matches
-from routing.queue import EXPIRED, GONE, GUARANTEED, ONE, STATED, Entry
+from routing.queue import CROSSES, EXPIRED, GONE, GUARANTEED, ONE, STATED, Entry
 from routing.state import SiteState
+
+SEEN_MAX: Final = 100_000
+"""Smuids in memory; others are found on disk."""
 
 MEMORY_AFTER_S: Final = 3600.0
 """How long a Smuid is remembered after its timeout: copies that were late on the way."""
@@ -80,6 +84,7 @@ class Forwarding:
 
     def begin(self, copy: Copy) -> None:
         """A copy that may cross links is held."""
+        copy.entry.flags |= CROSSES
         self.copies[copy.entry.id] = copy
         self.by_topic.setdefault(copy.entry.topic.name, {})[copy.entry.id] = copy
 
@@ -98,6 +103,8 @@ class Forwarding:
         until = (now + FOREVER if deadline == math.inf else deadline) + MEMORY_AFTER_S
         seen = Seen(copy.entry.id, copy.depth, len(copy.hops), until)
         self.seen[copy.smuid] = seen
+        if len(self.seen) > SEEN_MAX:
+            del self.seen[next(iter(self.seen))]
         self._state.out.append(StoreSeen(copy.smuid, seen))
 
     def remember_handed(self, copy: Copy, now: float) -> None:
@@ -158,10 +165,11 @@ class Forwarding:
             if not forward.unacknowledged:
                 entry.due += 1
             forward.unacknowledged += 1
+            forward.attempts += 1
             self._state.out.append(StoreForward(entry.id, peer, forward.depth, forward.query, done=False))
-        self._state.out.append(Send(peer, copy, forward.depth, forward.query))
+        self._state.out.append(Send(peer, copy, forward.depth, forward.query, forward.attempts or 1))
 
-    def acknowledged(self, peer: str, entry_id: int, outcome: Outcome) -> Copy | None:
+    def acknowledged(self, peer: str, entry_id: int, answered: Answered) -> Copy | None:
         """A peer has answered for a copy; returns it once nothing at that peer is outstanding."""
         copy = self.copies.get(entry_id)
         forward = copy.forwards.get(peer) if copy is not None else None
@@ -169,17 +177,22 @@ class Forwarding:
             return None
         forward.unacknowledged -= 1
         if forward.unacknowledged:
+            self._state.out.append(
+                Record("forwarded", copy.entry, peer=peer, depth=copy.depth, answered=answered)
+            )
             return None
         if not copy.entry.flags & EXPIRED:
             copy.entry.due -= 1
         self._state.out.append(StoreForward(entry_id, peer, forward.depth, forward.query, done=True))
         return copy
 
-    def finish_if_done(self, copy: Copy, peer: str) -> None:
+    def finish_if_done(self, copy: Copy, peer: str, answered: Answered) -> None:
         """A copy of mode ALL that peers and subscriptions have, and that no late one can ask for, ends."""
         entry = copy.entry
         done = not entry.flags & (STATED | GONE) and entry.due <= 0
-        self._state.out.append(Record("forwarded", entry, peer=peer, depth=copy.depth, final=done))
+        self._state.out.append(
+            Record("forwarded", entry, peer=peer, depth=copy.depth, final=done, answered=answered)
+        )
         if done:
             self._state.discard(entry)
 
@@ -191,7 +204,8 @@ class Forwarding:
             forward = copy.forwards.get(peer)
             if forward is not None and forward.unacknowledged:
                 forward.unacknowledged = 1
-                self._state.out.append(Send(peer, copy, forward.depth, forward.query))
+                forward.attempts += 1
+                self._state.out.append(Send(peer, copy, forward.depth, forward.query, forward.attempts))
 
     def pull(self, peer: Peer, topic: str) -> None:
         """Somebody beyond a peer wants a topic now: what is still alive goes there.

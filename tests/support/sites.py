@@ -5,7 +5,7 @@ from collections import Counter, deque
 from typing import Any
 
 from routing.decisions import Deliver, Record
-from routing.federation.copies import Arrival, PeerRules
+from routing.federation.copies import Answered, Arrival, PeerRules
 from routing.federation.decisions import Acknowledge, Send, TellInterest, TellReceipt, TellRemoved
 from routing.message import Message, Section
 from routing.router import Router
@@ -158,7 +158,7 @@ class Federation:
             case (_, Arrival() as arrival):
                 federation.arrive(arrival, self.now)
             case Acknowledge(number=number, outcome=outcome):
-                federation.acknowledged(one, number, outcome, self.now)
+                federation.acknowledged(one, number, Answered(outcome), self.now)
             case TellInterest(changes=changes, whole=whole):
                 federation.hear_interest(one, changes, self.now, whole=whole)
             case TellReceipt():

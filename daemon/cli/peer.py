@@ -1,0 +1,122 @@
+"""`smqpd peer`: who may link with this site, and what may cross. A running daemon is told of each change."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from daemon.certificates.errors import CertificateError
+from daemon.cli.failure import USAGE, Failure
+from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, read_settings
+from daemon.lock import signal_running
+from daemon.peers import EVERYTHING, Peer, add_peer, load_peers, remove_peer
+
+app = typer.Typer(help="The sites that this one links with.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The server name in its certificate.")]
+NOTHING = "none"
+
+
+@app.command()
+def add(
+    name: Name,
+    address: Annotated[
+        str | None,
+        typer.Argument(metavar="[HOST:PORT]", help="Where to dial it; absent: it dials this site."),
+    ] = None,
+    allow_in: Annotated[
+        list[str] | None,
+        typer.Option("--allow-in", metavar="PATTERN", help="Topics that may come from it; `none` for none."),
+    ] = None,
+    allow_out: Annotated[
+        list[str] | None,
+        typer.Option("--allow-out", metavar="PATTERN", help="Topics that may go to it; `none` for none."),
+    ] = None,
+    depth_max: Annotated[
+        int, typer.Option(min=-1, help="The greatest remaining depth taken from it; -1: any.")
+    ] = -1,
+    flood: Annotated[
+        bool, typer.Option("--flood", help="Send it also what nobody there subscribes to.")
+    ] = False,
+    config: ConfigOption = DEFAULT_CONFIG,
+) -> None:
+    """Link with a site. Pattern options can be given several times; without them every topic may cross."""
+    with _changed(config) as path:
+        try:
+            # Converted as a file would be, so that both are held to the same rules.
+            peer = msgspec.convert(
+                {
+                    "name": name,
+                    "address": address,
+                    "allow_in": _patterns(allow_in),
+                    "allow_out": _patterns(allow_out),
+                    "depth_max": depth_max,
+                    "flood": flood,
+                },
+                Peer,
+            )
+        except msgspec.ValidationError as error:
+            raise Failure(f"not a peer: {_words(error)}", USAGE) from None
+        add_peer(path, peer)
+    typer.echo(f"Added {name}.")
+
+
+@app.command()
+def remove(name: Name, config: ConfigOption = DEFAULT_CONFIG) -> None:
+    """Link with a site no longer; a link that is up ends, and what waits for it is not sent."""
+    with _changed(config) as path:
+        remove_peer(path, name)
+    typer.echo(f"Removed {name}.")
+
+
+@app.command("list")
+def list_(config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
+    """Show the peers and their rules; `smqpd peers` shows the state of the links."""
+    peers = load_peers(read_settings(config).links.peers_file)
+    if as_json:
+        typer.echo(msgspec.json.encode(list(peers.values())))
+        return
+    table = Table("name", "address", "may come", "may go", "depth", "flood")
+    for peer in peers.values():
+        table.add_row(
+            peer.name,
+            peer.address or "(dials us)",
+            " ".join(peer.allow_in) or "-",
+            " ".join(peer.allow_out) or "-",
+            "any" if peer.depth_max < 0 else str(peer.depth_max),
+            "yes" if peer.flood else "no",
+        )
+    Console().print(table)
+
+
+@contextmanager
+def _changed(config: Path) -> Iterator[Path]:
+    """Change the peers of a site, and tell its daemon."""
+    settings = read_settings(config)
+    try:
+        yield settings.links.peers_file
+    except CertificateError as error:
+        raise Failure(str(error)) from None
+    try:
+        signal_running(settings.site.state_directory, signal.SIGHUP)
+    except PermissionError:
+        raise Failure(
+            "the change is kept, but this user may not tell the running daemon; send it SIGHUP"
+        ) from None
+
+
+def _patterns(given: list[str] | None) -> tuple[str, ...]:
+    if given == [NOTHING]:
+        return ()
+    return tuple(given) if given else EVERYTHING
+
+
+def _words(error: msgspec.ValidationError) -> str:
+    """Msgspec's sentence about the address is a regular expression; say it in words."""
+    return "the address is not host:port or [v6]:port" if "$.address" in str(error) else str(error)

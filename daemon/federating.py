@@ -1,0 +1,353 @@
+"""Between the router and the links: carries what the router wants told to peers, brings what peers say.
+
+Implements `daemon.link.port.RouterPort`. The router's decisions come here as effects, so that a peer is
+told nothing that is not on disk. Copies stay in the router's hands until a peer has answered for them:
+when a link goes down the links forget what was sent, and on the next one the router sends it again.
+
+A copy whose message is in memory goes at once while the link has room; others wait in order, and are
+loaded from the store when there is.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from itertools import islice
+from typing import Any, Final
+
+import msgspec
+import trio
+
+from daemon.bodies import Bodies, Stored
+from daemon.clock import Clock
+from daemon.link.port import Arrived, ControlArrived, Links
+from daemon.peers import Peer
+from routing.decisions import Refused
+from routing.errors import Refusal
+from routing.federation.copies import Answered, Arrival, PeerRules
+from routing.federation.decisions import Acknowledge, Send, TellInterest, TellReceipt, TellRemoved
+from routing.federation.interest import InterestChange
+from routing.link.agreement import Agreement
+from routing.link.sender import Settled
+from routing.link.units import Control, Lane, Probe, Transfer
+from routing.message import Message
+from routing.names import check_topic
+from routing.queue import EXPIRED, GONE, GUARANTEED, ONE, STATED
+from routing.router import Router
+
+_log = logging.getLogger(__name__)
+
+URGENT_PRIORITY: Final = 5
+"""From here on a copy does not wait behind others of less."""
+
+LOAD_MAX: Final = 64
+"""Messages read from disk for a peer at a time."""
+
+BACKLOG_MAX: Final = 20_000
+"""Decisions that wait for the disk; above it peers are read no further."""
+
+CHANGES_MAX: Final = 500
+"""Changes of interest in one control."""
+
+_QUERY: Final = "query-"
+_SESSION_BITS: Final = 64
+
+
+class _Interest(msgspec.Struct, frozen=True):
+    """What a control `interest` says; `more`: the rest of it follows in another."""
+
+    changes: list[InterestChange]
+    whole: bool = False
+    more: bool = False
+
+
+class _Receipt(msgspec.Struct, frozen=True):
+    query: int
+    due: int
+    have: int
+    closed: bool
+
+
+class _Removed(msgspec.Struct, frozen=True):
+    smuid: str
+    topic: str
+
+
+class Federating:
+    """The site among its peers, as the broker runs it.
+
+    Args:
+        wake: tells the broker that the router has decisions.
+        load: reads messages, as `Store.load` does.
+
+    Attributes:
+        links: set before the links run; without, the site has no peers.
+        effects: how the router's decisions for peers are carried out.
+    """
+
+    def __init__(
+        self,
+        router: Router,
+        bodies: Bodies,
+        clock: Clock,
+        wake: Callable[[], None],
+        load: Callable[[Iterable[int]], Awaitable[dict[int, bytes]]],
+    ) -> None:
+        self.links: Links | None = None
+        self._router = router
+        self._federation = router.federation
+        self._bodies = bodies
+        self._clock = clock
+        self._wake = wake
+        self._load = load
+        self._waiting: dict[str, deque[Send]] = {}
+        self._due = trio.Event()
+        self._room = trio.Event()
+        self._probes: list[tuple[str, Probe]] = []
+        self._heard: dict[str, list[InterestChange]] = {}
+        self.effects: dict[type, Callable[[Any], None]] = {
+            Send: self._send,
+            Acknowledge: self._acknowledge,
+            TellInterest: self._tell_interest,
+            TellReceipt: self._tell_receipt,
+            TellRemoved: self._tell_removed,
+        }
+
+    # -- to the peers -----------------------------------------------------------------------------
+
+    def _send(self, d: Send) -> None:
+        waiting = self._waiting.get(d.peer)
+        if waiting is None or self.links is None:
+            return
+        stored = self._bodies.find(d.copy.entry.id)
+        has_room = self.links.has_room(d.peer)
+        if not d.copy.entry.flags & GUARANTEED:
+            if stored is not None and has_room:
+                self._transfer(d, stored.wire)
+        elif stored is not None and has_room and not waiting:
+            self._transfer(d, stored.wire)
+        else:
+            waiting.append(d)
+            self._due.set()
+
+    def _transfer(self, d: Send, wire: bytes) -> None:
+        assert self.links is not None
+        entry = d.copy.entry
+        left_s = max(entry.deadline - self._clock.now(), 0.0) if entry.flags & STATED else None
+        unit = Transfer(
+            topic=entry.topic.name,
+            wire=wire,
+            attempt=d.attempt,
+            depth=d.depth,
+            hops=(*d.copy.hops, self._router.state.server),
+            timeout_left_s=left_s,
+            mode="ONE" if entry.flags & ONE else "ALL",
+            guarantee=bool(entry.flags & GUARANTEED),
+            flags=(f"{_QUERY}{d.query}",) if d.query else (),
+            reference=entry.id,
+        )
+        self.links.send(d.peer, unit, Lane.URGENT if entry.priority >= URGENT_PRIORITY else Lane.BULK)
+
+    async def run(self) -> None:
+        """Send what had to wait, as soon as there is room for it. Runs until cancelled."""
+        while True:
+            await self._due.wait()
+            self._due = trio.Event()
+            for peer in list(self._waiting):
+                await self._send_waiting(peer)
+
+    async def _send_waiting(self, peer: str) -> None:
+        waiting = self._waiting.get(peer)
+        while waiting and self.links is not None and self.links.has_room(peer):
+            sends = list(islice(waiting, LOAD_MAX))
+            found = {send.copy.entry.id: self._bodies.find(send.copy.entry.id) for send in sends}
+            wires = await self._load([id for id, stored in found.items() if stored is None])
+            if self._waiting.get(peer) is not waiting:
+                return
+            for send in sends:
+                waiting.popleft()
+                entry = send.copy.entry
+                wire = _wire(found[entry.id]) or wires.get(entry.id)
+                if wire is not None and not entry.flags & (GONE | EXPIRED):
+                    self._transfer(send, wire)
+
+    def _acknowledge(self, d: Acknowledge) -> None:
+        if self.links is not None:
+            session, number = d.number >> _SESSION_BITS, d.number & ((1 << _SESSION_BITS) - 1)
+            self.links.acknowledge(d.peer, session, [number], d.outcome, d.reason)
+
+    def _tell_interest(self, d: TellInterest) -> None:
+        for first in range(0, max(len(d.changes), 1), CHANGES_MAX):
+            changes = d.changes[first : first + CHANGES_MAX]
+            more = first + CHANGES_MAX < len(d.changes)
+            self._tell(d.peer, "interest", _Interest(changes, d.whole, more))
+
+    def _tell_receipt(self, d: TellReceipt) -> None:
+        told = _Receipt(d.query, d.due, d.have, d.closed)
+        self._tell(d.peer, "receipt", told, d.query if d.closed else None)
+
+    def _tell_removed(self, d: TellRemoved) -> None:
+        self._tell(d.peer, "removed", _Removed(d.smuid, d.topic))
+
+    def _tell(self, peer: str, kind: str, value: msgspec.Struct, reference: int | None = None) -> None:
+        if self.links is not None and peer in self._waiting:
+            payload = msgspec.json.encode(value)
+            self.links.send(peer, Control(kind=kind, payload=payload, reference=reference), Lane.CONTROL)
+
+    def carried_out(self) -> None:
+        """The broker has carried out what there was: it is alive, and the disk works."""
+        probes, self._probes = self._probes, []
+        for peer, probe in probes:
+            if self.links is not None:
+                self.links.answer_probe(peer, probe)
+        if len(self._router.state.out) < BACKLOG_MAX:
+            self._room.set()
+
+    # -- from the links ---------------------------------------------------------------------------
+
+    def peers_changed(self, peers: Mapping[str, Peer]) -> None:
+        """See `daemon.link.port.RouterPort`."""
+        for name in [name for name in self._waiting if name not in peers]:
+            del self._waiting[name]
+        self._federation.set_peers(
+            {
+                name: PeerRules(
+                    allow_in=peer.allow_in,
+                    allow_out=peer.allow_out,
+                    depth_max=peer.depth_max,
+                    flood=peer.flood,
+                )
+                for name, peer in peers.items()
+            },
+            self._clock.now(),
+        )
+        self._wake()
+
+    def link_up(self, peer: str, agreement: Agreement, restarted: bool) -> None:
+        """See `RouterPort`."""
+        self._waiting[peer] = deque()
+        self._heard.pop(peer, None)
+        self._federation.link_up(peer, self._clock.now())
+        self._wake()
+
+    def link_down(self, peer: str, reason: str) -> None:
+        """See `RouterPort`."""
+        if self.links is not None:
+            self.links.forget(peer)
+        self._waiting.pop(peer, None)
+        self._federation.link_down(peer)
+        self._wake()
+
+    def transfer_arrived(self, arrived: Arrived) -> None:
+        """See `RouterPort`."""
+        transfer = arrived.transfer
+        try:
+            check_topic(transfer.topic)
+            query = _query(transfer.flags)
+        except Refusal as refusal:
+            self.transfer_refused(arrived.peer, transfer, arrived.message, refusal.text)
+            if transfer.number and self.links is not None:
+                numbers = [transfer.number]
+                self.links.acknowledge(arrived.peer, arrived.session, numbers, "denied", refusal.text)
+            return
+        arrival = Arrival(
+            peer=arrived.peer,
+            number=arrived.session << _SESSION_BITS | transfer.number if transfer.number else 0,
+            topic=transfer.topic,
+            message=arrived.message,
+            mode=transfer.mode,
+            depth=transfer.depth,
+            hops=transfer.hops,
+            timeout_left_s=transfer.timeout_left_s,
+            query=query,
+        )
+        self._federation.arrive(arrival, self._clock.now())
+        self._wake()
+
+    def transfer_refused(self, peer: str, transfer: Transfer, message: Message | None, reason: str) -> None:
+        """See `RouterPort`."""
+        smuid, account, size = "", "", 0
+        if message is not None:
+            smuid, account, size = message.smuid, message.account, message.size_bytes
+        self._router.state.out.append(
+            Refused(
+                "denied", transfer.topic, account, reason, size, smuid, peer, transfer.depth, transfer.hops
+            )
+        )
+        self._wake()
+
+    def control_arrived(self, arrived: ControlArrived) -> None:
+        """See `RouterPort`."""
+        control, peer = arrived.control, arrived.peer
+        try:
+            self._hear(peer, control.kind, control.payload)
+        except (msgspec.MsgspecError, Refusal) as error:
+            _log.warning("%s told what cannot be understood (%s): %s", peer, control.kind, error)
+        self._federation.heard(peer, arrived.session << _SESSION_BITS | control.number)
+        self._wake()
+
+    def _hear(self, peer: str, kind: str, payload: bytes) -> None:
+        now = self._clock.now()
+        if kind == "interest":
+            interest = msgspec.json.decode(payload, type=_Interest)
+            changes = self._heard.setdefault(peer, [])
+            changes += interest.changes
+            if not interest.more:
+                del self._heard[peer]
+                self._federation.hear_interest(peer, changes, now, whole=interest.whole)
+        elif kind == "receipt":
+            told = msgspec.json.decode(payload, type=_Receipt)
+            self._federation.hear_receipt(told.query, told.due, told.have, closed=told.closed)
+        elif kind == "removed":
+            removed = msgspec.json.decode(payload, type=_Removed)
+            check_topic(removed.topic)
+            self._federation.hear_removed(peer, removed.smuid, removed.topic, now)
+
+    def acknowledged(self, peer: str, settled: Settled) -> None:
+        """See `RouterPort`."""
+        unit = settled.unit
+        if isinstance(unit, Transfer):
+            answered = Answered(
+                settled.outcome,
+                settled.attempt,
+                settled.sent_us,
+                settled.peer_received_us,
+                settled.peer_sent_us,
+            )
+            self._federation.acknowledged(peer, unit.reference, answered, self._clock.now())
+        elif unit.reference is not None:
+            self._federation.answer_arrived(peer, unit.reference)
+        self._wake()
+
+    def dropped(self, peer: str, transfers: list[Transfer]) -> None:
+        """See `RouterPort`. Their records say that they were sent, and nobody waits for an answer."""
+        _log.info("%d unguaranteed messages were lost with the link to %s", len(transfers), peer)
+
+    def room(self, peer: str) -> None:
+        """See `RouterPort`."""
+        self._due.set()
+
+    def probe_arrived(self, peer: str, probe: Probe) -> None:
+        """See `RouterPort`."""
+        self._probes.append((peer, probe))
+        self._wake()
+
+    async def input_room(self) -> None:
+        """See `RouterPort`."""
+        while len(self._router.state.out) >= BACKLOG_MAX:
+            self._room = trio.Event()
+            await self._room.wait()
+
+
+def _wire(stored: Stored | None) -> bytes | None:
+    return stored.wire if stored is not None else None
+
+
+def _query(flags: tuple[str, ...]) -> int:
+    """The peer's question for the receipt; 0 where it asks none. Raises Refusal."""
+    for flag in flags:
+        if flag.startswith(_QUERY):
+            digits = flag.removeprefix(_QUERY)
+            if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
+                raise Refusal(Refusal.BAD_HEADER, f"{flag} is no question")
+            return int(digits)
+    return 0

@@ -1,0 +1,16 @@
+"""The links of a site: HTTP/2 over mutual TLS 1.3, one link a peer, whoever dialled it.
+
+    port         what the manager wants of the broker, and offers it
+    manager      the peers: who is linked, who is dialled, what happens on reload and on drain
+    peer         what is kept of one peer while connections come and go
+    dialling     when to dial a peer again
+    connection   one connection: its HELLO, its tasks, its end
+    exchange     what passes between this site and a peer: between units and broker
+    lane_input   what comes in one lane: bytes to units, and its flow control
+    lanes        HTTP/2 as three lanes, without I/O
+    guard        what no honest peer does with HTTP/2
+    transport    how connections are opened, as an interface; a simulation brings its own
+    tls          the one transport of a running site, and the only file here that knows sockets
+
+What is said on a link, and the state that outlives its connections, is in `routing.link`.
+"""

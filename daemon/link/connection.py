@@ -1,0 +1,389 @@
+"""One connection with a peer, from its first byte to its end.
+
+    reader      bytes -> HTTP/2 -> the lanes' buffers; ends when the peer closes
+    writer      rounds: some of each lane, control first; ends after the GOAWAY
+    consumers   one a lane: bytes -> units -> exchange; gives flow control back when units are handled
+    prober      a probe, its answer, a pause; ends the connection when no answer comes
+
+A connection greets first: HELLO both ways, then WELCOME from the site that decides. Only then do units
+pass. `end` says goodbye and closes; whatever goes wrong in any task ends in one reason, the same in the
+logs of both sites as far as the peer could be told.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import trio
+
+from daemon.link.exchange import Exchange
+from daemon.link.lane_input import LaneInput
+from daemon.link.lanes import LaneData, LaneError, Lanes, PeerClosed
+from daemon.link.transport import Secured, Transport
+from daemon.settings import LinkSettings
+from routing.link.codec import UnitRefusal, encode
+from routing.link.units import (
+    Acknowledge,
+    Control,
+    Goodbye,
+    Hello,
+    Lane,
+    Probe,
+    ProbeReply,
+    Transfer,
+    Unit,
+    Unknown,
+    Welcome,
+)
+
+logger = logging.getLogger(__name__)
+
+RECEIVE_BYTES: Final = 65_536
+SLICE_BYTES: Final = 16_384
+"""Handled at a time, so that a peer that sends many small frames stops nobody else for long."""
+ROUND_BYTES: Final = 65_536
+"""Of each lane in one round: what an urgent message may have to wait for."""
+BAD_UNITS_MAX: Final = 100
+GOODBYE_S: Final = 2.0
+"""How long a peer gets to take the reason for an end."""
+SILENCE_S: Final = 60.0
+"""A lane that stops in the middle of a unit for so long ends the connection."""
+
+
+class Owner(Protocol):
+    """What a connection reports to the manager; all but `input_room` are synchronous."""
+
+    def greeted(self, connection: "Connection") -> None:
+        """The peer's HELLO is in `connection.hello`: refuse it, or welcome it, or wait for its WELCOME."""
+
+    def welcomed(self, connection: "Connection") -> None:
+        """The peer has decided that this connection is the link."""
+
+    def ended(self, connection: "Connection") -> None:
+        """The connection has a `reason` now and carries no more units; its stream may take longer."""
+
+    def proved(self, connection: "Connection") -> None:
+        """A probe has gone through the peer's broker and back."""
+
+    def probe_arrived(self, peer: str, probe: Probe) -> None:
+        """Have it answered from where arrivals are handled."""
+
+    async def input_room(self) -> None:
+        """Return once more units may be handled."""
+
+
+class Connection:
+    """One connection; `run` it once.
+
+    Attributes:
+        hello: the peer's; None until it has come.
+        reason: why it ended; None while it has not.
+        by_peer: whether the reason is the peer's own.
+        refused: whether this site refused the peer; set by the manager.
+        round_trip_s: of the last probe; None until one has come back.
+        is_up: whether it is the link.
+        leaving: whether it ends as soon as everything on its way has been acknowledged.
+    """
+
+    def __init__(
+        self,
+        secured: Secured,
+        *,
+        dialled: bool,
+        own: Hello,
+        owner: Owner,
+        transport: Transport,
+        settings: LinkSettings,
+        message_bytes_max: int,
+        wall_us: Callable[[], int],
+    ) -> None:
+        self.secured = secured
+        self.dialled = dialled
+        self.hello: Hello | None = None
+        self.reason: str | None = None
+        self.by_peer = False
+        self.refused = False
+        self.round_trip_s: float | None = None
+        self.is_up = False
+        self.leaving = False
+        self._peer_leaving = ""
+        self._peer_said: str | None = None  # its reason, once its GOAWAY has come: nothing can be sent then
+        self._bad_units = 0
+        self._owner = owner
+        self._transport = transport
+        self._settings = settings
+        self._wall_us = wall_us
+        self._exchange: Exchange | None = None
+        self._lanes = Lanes(dialled=dialled, peer=secured.name, now=trio.current_time())
+        self._inputs = {lane: LaneInput(lane, message_bytes_max) for lane in Lane}
+        self._pending = {lane: memoryview(b"") for lane in Lane}
+        self._unnumbered: list[bytes] = [encode(own)]
+        self._wake = trio.Event()
+        self._up = trio.Event()
+        self._scope = trio.CancelScope()
+        self._probe_number = 0
+        self._probe_answered = trio.Event()
+        self._probe_now = trio.Event()
+
+    async def run(self) -> None:
+        """Serve the connection until its end, which is in `reason`. Closes the stream, also if cancelled."""
+        try:
+            with self._scope:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._write)
+                    nursery.start_soon(self._read)
+                    for lane in Lane:
+                        nursery.start_soon(self._consume, lane)
+                    nursery.start_soon(self._watch_greeting)
+                    nursery.start_soon(self._probe)
+        except Exception:
+            self._finish("an error of this site")
+            raise
+        finally:
+            self._finish("this site stopped")
+            await trio.aclose_forcefully(self.secured.stream)
+
+    def establish(self, exchange: Exchange) -> None:
+        """This is the link: units pass from now on."""
+        self._exchange = exchange
+        exchange.wake = self.wake
+        self.is_up = True
+        self._up.set()
+        self.wake()
+
+    def welcome(self) -> None:
+        """Tell the peer that this is the link."""
+        self._say(Welcome())
+
+    def say_probed(self, probe: Probe, received_us: int) -> None:
+        """Answer a probe."""
+        self._say(ProbeReply(probe.number, probe.sent_us, received_us, self._wall_us()))
+
+    def leave(self, reason: str) -> None:
+        """Send nothing new, and end once everything on its way has been acknowledged."""
+        if not self.leaving:
+            self.leaving = True
+            self._say(Goodbye(reason))
+
+    def probe_soon(self) -> None:
+        """Probe at once, whether or not it is time."""
+        self._probe_now.set()
+
+    def end(self, reason: str, *, error: bool = False) -> None:
+        """Tell the peer why, and close. Only the first reason counts."""
+        if self.reason is None:
+            self._lanes.close(reason, error=error)
+            self._scope.deadline = min(self._scope.deadline, trio.current_time() + GOODBYE_S)
+            self._finish(reason)
+            self.wake()
+
+    def wake(self) -> None:
+        """There may be something to write."""
+        self._wake.set()
+
+    def _lost(self, reason: str, *, by_peer: bool = False) -> None:
+        """The peer is gone: nothing can be said any more."""
+        self._finish(reason, by_peer=by_peer)
+        self._scope.cancel()
+
+    def _finish(self, reason: str, *, by_peer: bool = False) -> None:
+        if self.reason is None:
+            self.reason = reason
+            self.by_peer = by_peer
+            self.is_up = False
+            self._owner.ended(self)
+
+    def _say(self, unit: Hello | Welcome | Goodbye | Probe | ProbeReply) -> None:
+        self._unnumbered.append(encode(unit))
+        self.wake()
+
+    @property
+    def _has_left(self) -> bool:
+        """Whether this site is leaving, and nothing is on its way in either direction."""
+        exchange = self._exchange
+        if not self.leaving or any(self._pending.values()):
+            return False
+        return exchange is None or not (exchange.sender.in_flight or exchange.receiver.in_hand)
+
+    async def _read(self) -> None:
+        stream = self.secured.stream
+        while self._peer_said is None:
+            try:
+                data = await stream.receive_some(RECEIVE_BYTES)
+            except trio.BrokenResourceError as error:
+                self._lost(self._transport.explain(error))
+                return
+            if not data:
+                self._lost("the peer closed the connection", by_peer=True)
+                return
+            # After our own end, reading on lets the peer read our reason before the connection is reset.
+            for start in range(0, len(data) if self.reason is None else 0, SLICE_BYTES):
+                try:
+                    self._receive(bytes(data[start : start + SLICE_BYTES]))
+                except LaneError as error:
+                    self.end(str(error), error=True)
+                    break
+                if len(data) > SLICE_BYTES:
+                    await trio.lowlevel.checkpoint()
+            self.wake()
+        # What the peer acknowledged before it closed still counts.
+        await self._inputs[Lane.CONTROL].emptied()
+        self._lost(self._peer_said or "the peer closed the connection", by_peer=True)
+
+    def _receive(self, data: bytes) -> None:
+        now = trio.current_time()
+        for event in self._lanes.receive(data, now):
+            match event:
+                case LaneData():
+                    self._inputs[event.lane].add(event.data, event.flow_bytes, now)
+                case PeerClosed():
+                    self._peer_said = event.reason or self._peer_said or ""
+
+    async def _write(self) -> None:
+        stream = self.secured.stream
+        while True:
+            self._wake = trio.Event()
+            if not self._lanes.closed:
+                self._fill()
+            data = self._lanes.outgoing()
+            if data:
+                try:
+                    await stream.send_all(data)
+                except trio.BrokenResourceError as error:
+                    # The reader may still find the peer's reason in what has arrived.
+                    with trio.move_on_after(GOODBYE_S):
+                        await trio.sleep_forever()
+                    self._lost(self._transport.explain(error))
+                    return
+            elif self.reason is not None:
+                # The peer closes when it has read it; the scope's deadline is for one that does not.
+                return
+            elif self._has_left:
+                self.end("draining")
+            else:
+                await self._wake.wait()
+
+    def _fill(self) -> None:
+        """One round: of each lane as much as the peer and its share allow."""
+        for lane in Lane:
+            room = min(self._lanes.capacity(lane), ROUND_BYTES)
+            while room > 0:
+                if not self._pending[lane]:
+                    self._pending[lane] = memoryview(self._next(lane, room))
+                    if not self._pending[lane]:
+                        break
+                part = self._pending[lane][:room]
+                self._lanes.send(lane, part)
+                self._pending[lane] = self._pending[lane][len(part) :]
+                room -= len(part)
+
+    def _next(self, lane: Lane, bytes_max: int) -> bytes:
+        exchange = self._exchange if self.is_up else None
+        if lane is not Lane.CONTROL:
+            return (
+                b""
+                if exchange is None or self.leaving or self._peer_leaving
+                else exchange.fill(lane, bytes_max)
+            )
+        parts = self._unnumbered
+        self._unnumbered = []
+        if exchange is not None:
+            parts.append(exchange.answers())
+            if not (self.leaving or self._peer_leaving):
+                parts.append(exchange.fill(lane, bytes_max))
+        return b"".join(parts)
+
+    async def _consume(self, lane: Lane) -> None:
+        if lane is not Lane.CONTROL:
+            await self._up.wait()
+        await self._inputs[lane].consume(self)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no more units are to be handled; see `daemon.link.lane_input.Consumer`."""
+        return self.reason is not None
+
+    def begin_batch(self) -> None:
+        """See `daemon.link.lane_input.Consumer`."""
+        if self._exchange is not None:
+            self._exchange.begin_batch()
+
+    def credit(self, lane: Lane, flow_bytes: int) -> None:
+        """See `daemon.link.lane_input.Consumer`."""
+        self._lanes.credit(lane, flow_bytes)
+        self.wake()
+
+    async def input_room(self) -> None:
+        """See `daemon.link.lane_input.Consumer`."""
+        await self._owner.input_room()
+
+    def framing_lost(self, text: str) -> None:
+        """See `daemon.link.lane_input.Consumer`."""
+        self.end(f"the framing is lost: {text}", error=True)
+
+    def refuse(self, refusal: UnitRefusal) -> None:
+        """A unit with a number is denied, however many there are; others are nonsense, and end in time."""
+        self._bad_units += not refusal.number
+        if self._exchange is None:
+            self.end(f"before it was a link: {refusal.text}", error=True)
+        elif self._bad_units > BAD_UNITS_MAX:
+            self.end(
+                f"more than {BAD_UNITS_MAX} units that make no sense; the last: {refusal.text}", error=True
+            )
+        else:
+            self._exchange.refuse(refusal)
+
+    def handle(self, unit: Unit) -> None:
+        """Do what a unit asks for. Raises UnitRefusal."""
+        exchange = self._exchange
+        match unit:
+            case Unknown():
+                logger.debug("%s sent %s, which only a newer site knows", self.secured.name, unit.command)
+            case Hello() if self.hello is None:
+                self.hello = unit
+                self._owner.greeted(self)
+            case Welcome() if self.hello is not None and not self.is_up:
+                self._owner.welcomed(self)
+            case Transfer() | Control() | Acknowledge() if exchange is not None:
+                exchange.take(unit)
+            case Probe() if exchange is not None:
+                self._owner.probe_arrived(self.secured.name, unit)
+            case ProbeReply() if exchange is not None:
+                if unit.number == self._probe_number:
+                    self._probe_answered.set()
+            case Goodbye() if exchange is not None:
+                self._peer_leaving = unit.reason
+            case _:
+                raise UnitRefusal(f"{type(unit).__name__.upper()} is out of place")
+
+    async def _watch_greeting(self) -> None:
+        with trio.move_on_after(self._settings.greeting_timeout_s) as waiting:
+            await self._up.wait()
+        if waiting.cancelled_caught:
+            missing = "HELLO" if self.hello is None else "WELCOME"
+            self.end(f"no {missing} within {self._settings.greeting_timeout_s:g} s")
+
+    async def _probe(self) -> None:
+        await self._up.wait()
+        while True:
+            self._probe_number += 1
+            self._probe_answered = trio.Event()
+            self._probe_now = trio.Event()
+            self._say(Probe(self._probe_number, self._wall_us()))
+            sent_at = trio.current_time()
+            with trio.move_on_after(self._settings.probe_timeout_s) as waiting:
+                await self._probe_answered.wait()
+            if waiting.cancelled_caught:
+                self.end(f"no answer to a probe within {self._settings.probe_timeout_s:g} s")
+                return
+            self.round_trip_s = trio.current_time() - sent_at
+            self._owner.proved(self)
+            with trio.move_on_after(self._settings.probe_interval_s):
+                await self._probe_now.wait()
+            self._end_if_silent()
+
+    def _end_if_silent(self) -> None:
+        for lane, arrivals in self._inputs.items():
+            silent_s = arrivals.silent_s(trio.current_time())
+            if silent_s > SILENCE_S:
+                self.end(f"silent for {silent_s:.0f} s in the middle of a unit ({lane.name.lower()} lane)")

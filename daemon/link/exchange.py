@@ -1,0 +1,156 @@
+"""What passes between this site and one peer, over however many connections: between units and broker.
+
+Owned by the manager, one a peer; at most one connection at a time feeds it units and asks it for bytes.
+Nothing here waits. A unit that is bad is denied, logged and counted, and the next one is taken.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+
+import trio
+
+from daemon.link.port import Arrived, ControlArrived, RouterPort
+from routing.errors import Refusal
+from routing.frames import decode_message
+from routing.link.agreement import Agreement
+from routing.link.codec import UnitRefusal, encode
+from routing.link.forgery import forged
+from routing.link.receiver import LinkReceiver
+from routing.link.sender import LinkSender
+from routing.link.units import Acknowledge, Control, Hello, Lane, Outcome, Transfer
+from routing.message import Message
+
+logger = logging.getLogger(__name__)
+
+COMPLAINTS_EVERY_S = 10.0
+"""A peer that sends bad units by the thousand fills no log: the lines say how many there were."""
+
+
+class Exchange:
+    """Sender and receiver of one peer, and the broker behind them.
+
+    Attributes:
+        wake: called when there is something to be written; set by the connection.
+    """
+
+    def __init__(
+        self,
+        peer: str,
+        *,
+        window_units: int,
+        window_bytes: int,
+        port: RouterPort,
+        wall_us: Callable[[], int],
+    ) -> None:
+        self.peer = peer
+        self.sender = LinkSender(window_units, window_bytes)
+        self.receiver = LinkReceiver(window_units)
+        self.wake: Callable[[], None] = _nothing
+        self._port = port
+        self._wall_us = wall_us
+        self._received_us = 0
+        self._bad_units = 0
+        self._complained_at = -COMPLAINTS_EVERY_S
+
+    def connected(self, hello: Hello, agreement: Agreement) -> bool:
+        """A link is up. Returns whether the peer has restarted since the last one."""
+        self.sender.connected(agreement.window_units, agreement.window_bytes)
+        return self.receiver.connected(hello.site, hello.boot)
+
+    def disconnected(self) -> None:
+        """The link is down."""
+        self.wake = _nothing
+        dropped = self.sender.disconnected()
+        if dropped:
+            self._port.dropped(self.peer, dropped)
+
+    def put(self, unit: Transfer | Control, lane: Lane) -> int:
+        """See `Links.send`."""
+        number = self.sender.put(unit, lane, trio.current_time())
+        self.wake()
+        return number
+
+    def answer(self, session: int, numbers: Iterable[int], outcome: Outcome, reason: str) -> None:
+        """See `Links.acknowledge`."""
+        self.receiver.answer(session, numbers, outcome, reason)
+        if self.receiver.has_answers:
+            self.wake()
+
+    def answers(self) -> bytes:
+        """The acknowledgements owed, stamped as leaving now."""
+        if not self.receiver.has_answers:
+            return b""
+        return b"".join(encode(ack) for ack in self.receiver.take_answers(self._wall_us()))
+
+    def fill(self, lane: Lane, bytes_max: int) -> bytes:
+        """Units of the lane that may go now, about `bytes_max`."""
+        return self.sender.take(lane, bytes_max, trio.current_time(), self._wall_us())
+
+    def begin_batch(self) -> None:
+        """The units that follow have come now."""
+        self._received_us = self._wall_us()
+
+    def take(self, unit: Transfer | Control | Acknowledge) -> None:
+        """A unit has arrived. Raises UnitRefusal for one that breaks the rules of the link."""
+        match unit:
+            case Transfer():
+                self._take_transfer(unit)
+            case Control():
+                if self.receiver.arrived(unit, self._received_us):
+                    session = self.receiver.session
+                    self._port.control_arrived(ControlArrived(peer=self.peer, session=session, control=unit))
+                elif self.receiver.has_answers:
+                    self.wake()
+            case Acknowledge():
+                had_room = self.sender.has_room
+                for settled in self.sender.acknowledged(unit, self._wall_us()):
+                    self._port.acknowledged(self.peer, settled)
+                if not had_room and self.sender.has_room:
+                    self._port.room(self.peer)
+                self.wake()
+
+    def refuse(self, refusal: UnitRefusal) -> None:
+        """A unit could not be read: deny it, if its number is known."""
+        if refusal.number:
+            self.receiver.refused(refusal.number, refusal.text, self._received_us)
+            self.wake()
+        self._complain(refusal.text)
+
+    def _take_transfer(self, transfer: Transfer) -> None:
+        received_us = self._received_us
+        if not self.receiver.arrived(transfer, received_us):
+            return
+        message: Message | None = None
+        try:
+            message = decode_message(transfer.wire)
+            reason = forged(self.peer, transfer.hops, message)
+        except Refusal as refusal:
+            reason = refusal.text
+        if reason is None and message is not None:
+            session = self.receiver.session
+            self._port.transfer_arrived(
+                Arrived(
+                    peer=self.peer,
+                    session=session,
+                    transfer=transfer,
+                    message=message,
+                    received_us=received_us,
+                )
+            )
+            return
+        reason = reason or ""
+        self._port.transfer_refused(self.peer, transfer, message, reason)
+        self._complain(f"a message to {transfer.topic}: {reason}")
+        if transfer.number:
+            self.answer(self.receiver.session, [transfer.number], "denied", reason)
+
+    def _complain(self, text: str) -> None:
+        self._bad_units += 1
+        now = trio.current_time()
+        if now - self._complained_at >= COMPLAINTS_EVERY_S:
+            logger.warning("%s sent what was refused (%d so far): %s", self.peer, self._bad_units, text)
+            self._complained_at = now
+
+
+def _nothing() -> None:
+    """There is no connection to be woken."""

@@ -1,0 +1,75 @@
+"""All that the manager keeps of one peer, whatever connections come and go."""
+
+import trio
+
+from daemon.link.connection import Connection
+from daemon.link.dialling import BackOff
+from daemon.link.exchange import Exchange
+from daemon.link.port import LinkState, LinkStatus
+from daemon.peers import Peer
+from routing.link.agreement import Agreement
+
+
+class LinkPeer:
+    """All that the manager knows of one peer.
+
+    Attributes:
+        link: the connection that is the link; None while there is none.
+        greeting: connections that may become it.
+        changed: set, and replaced by a new one, whenever what the dialling task goes by has changed.
+        site: the installation that was last linked with under this name.
+        logged: the reason of the last failure in the log, so that it is not repeated.
+    """
+
+    def __init__(self, settings: Peer, exchange: Exchange, back_off: BackOff) -> None:
+        self.settings = settings
+        self.exchange = exchange
+        self.back_off = back_off
+        self.link: Connection | None = None
+        self.agreement: Agreement | None = None
+        self.greeting: set[Connection] = set()
+        self.changed = trio.Event()
+        self.removed = False
+        self.dialling = False
+        self.since = trio.current_time()
+        self.why_down = ""
+        self.site = ""
+        self.logged = ""
+
+    @property
+    def name(self) -> str:
+        """The server name."""
+        return self.settings.name
+
+    @property
+    def connections(self) -> list[Connection]:
+        """All that have not ended."""
+        return [*self.greeting, *([self.link] if self.link is not None else [])]
+
+    def change(self) -> None:
+        """Wake whoever waits for `changed`."""
+        self.changed.set()
+        self.changed = trio.Event()
+
+    def status(self) -> LinkStatus:
+        """See `daemon.link.port.LinkStatus`."""
+        now = trio.current_time()
+        sender = self.exchange.sender
+        oldest = sender.oldest_put_at()
+        link, agreement = self.link, self.agreement
+        state: LinkState = "dialling" if self.dialling or self.greeting else "waiting"
+        if link is not None:
+            state = "leaving" if link.leaving else "up"
+        return LinkStatus(
+            peer=self.name,
+            state=state,
+            since_s=now - self.since,
+            remote=link.secured.remote if link is not None else self.settings.address or "",
+            round_trip_s=link.round_trip_s if link is not None else None,
+            waiting=sender.waiting,
+            in_flight=sender.in_flight,
+            lag_s=None if oldest is None else now - oldest,
+            why_down="" if link is not None else self.why_down,
+            version=f"{agreement.version[0]}.{agreement.version[1]}" if agreement is not None else "",
+            features=agreement.features if agreement is not None else (),
+        )

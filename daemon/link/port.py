@@ -1,0 +1,163 @@
+"""Between the links and the broker: what each tells the other. All calls are synchronous and never wait.
+
+The broker implements `RouterPort`; `daemon.link.manager.LinkManager` offers the calls of `Links`. A copy
+that arrives is the broker's from `transfer_arrived` on; it owes one `acknowledge`, after the fsync that
+makes the outcome true. A copy that is sent stays in the links' hands until `acknowledged` gives it back:
+they repeat it over as many connections as it takes. Nothing here survives a restart of the daemon: then
+the broker sends again what its store still owes, with `attempt` as the store knows it.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Literal, Protocol
+
+import msgspec
+
+from daemon.peers import Peer
+from routing.link.agreement import Agreement
+from routing.link.sender import Settled
+from routing.link.units import Control, Lane, Outcome, Probe, Transfer
+from routing.message import Message
+
+LinkState = Literal["up", "leaving", "dialling", "waiting"]
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
+    """Who this site is to its peers.
+
+    Attributes:
+        server: the server name.
+        site: identifies the installation (one line of text), so that two sites with one name are noticed.
+        boot: raised by one at each start of the daemon.
+        features: words of the router; those that the peer says too are in the link's agreement.
+    """
+
+    server: str
+    site: str
+    boot: int
+    features: tuple[str, ...] = ()
+
+
+class Arrived(msgspec.Struct, frozen=True, kw_only=True):
+    """A copy from a peer.
+
+    Attributes:
+        session: with the number it names the copy in `acknowledge`; another one means that the peer has
+            restarted, and has forgotten its numbers.
+        message: the transfer's wire, parsed. Its Hops, Depth and Timeout are those of its origin; those of
+            the copy stand in the transfer.
+        received_us: when it came, UTC microseconds.
+    """
+
+    peer: str
+    session: int
+    transfer: Transfer
+    message: Message
+    received_us: int
+
+
+class ControlArrived(msgspec.Struct, frozen=True, kw_only=True):
+    """What a peer's router says; acknowledged like a copy, once what it says is on disk."""
+
+    peer: str
+    session: int
+    control: Control
+
+
+class RouterPort(Protocol):
+    """What the links want of the broker."""
+
+    def peers_changed(self, peers: Mapping[str, Peer]) -> None:
+        """Who the peers are and what may cross, at the start and after each reload.
+
+        What was sent to a peer that is no longer there has been forgotten.
+        """
+
+    def link_up(self, peer: str, agreement: Agreement, restarted: bool) -> None:
+        """The link is up; what is unacknowledged is being repeated. `restarted`: not by the same boot."""
+
+    def link_down(self, peer: str, reason: str) -> None:
+        """The link is down. What was sent and not acknowledged goes again on the next one."""
+
+    def transfer_arrived(self, arrived: Arrived) -> None:
+        """Take a copy. One with a number is owed an `acknowledge`."""
+
+    def transfer_refused(self, peer: str, transfer: Transfer, message: Message | None, reason: str) -> None:
+        """A copy was refused (and denied to the peer): it cannot be read (message None) or is forged."""
+
+    def control_arrived(self, arrived: ControlArrived) -> None:
+        """Take what the peer's router says; it is owed an `acknowledge`."""
+
+    def acknowledged(self, peer: str, settled: Settled) -> None:
+        """The peer says what became of a copy or control; it is out of the links' hands."""
+
+    def dropped(self, peer: str, transfers: list[Transfer]) -> None:
+        """Unguaranteed copies that were not written before the link went down."""
+
+    def room(self, peer: str) -> None:
+        """`has_room` is true again after it was false."""
+
+    def probe_arrived(self, peer: str, probe: Probe) -> None:
+        """Call `answer_probe` from where arrivals are handled: the answer proves that they are."""
+
+    async def input_room(self) -> None:
+        """Return once more may arrive. Waited for between batches, so that a slow disk slows the peers."""
+
+
+class LinkStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A peer, for people.
+
+    Attributes:
+        since_s: seconds in this state.
+        remote: address of the other end; "" where none is known.
+        round_trip_s: of the last probe; None where none has come back.
+        waiting: units not written; in_flight: written and not acknowledged.
+        lag_s: age of the oldest of them; None where there is none.
+        why_down: why the last link, or the last attempt at one, ended; "" where none did.
+    """
+
+    peer: str
+    state: LinkState
+    since_s: float
+    remote: str
+    round_trip_s: float | None
+    waiting: int
+    in_flight: int
+    lag_s: float | None
+    why_down: str
+    version: str
+    features: tuple[str, ...]
+
+
+class Links(Protocol):
+    """What the broker may ask of the links."""
+
+    def has_room(self, peer: str) -> bool:
+        """Whether a transfer can be sent; False for who is no peer. `RouterPort.room` tells of a change."""
+
+    def send(self, peer: str, unit: Transfer | Control, lane: Lane) -> int:
+        """Send a unit as soon as there is a link; returns its number, 0 for an unguaranteed copy.
+
+        Never refuses, whatever `has_room` says. Transfers go in the urgent or the bulk lane, controls in
+        the control lane. Raises KeyError for who is no peer.
+        """
+
+    def forget(self, peer: str) -> None:
+        """Forget everything that was sent and has no end yet.
+
+        For a broker that sends again by itself on `link_up`: called in `link_down`, nothing is repeated
+        here, and no copy is held in memory while there is no link.
+        """
+
+    def withdraw(self, peer: str, number: int) -> bool:
+        """Take a transfer back; False where it has been written, so that the peer may have it."""
+
+    def acknowledge(
+        self, peer: str, session: int, numbers: Iterable[int], outcome: Outcome, reason: str = ""
+    ) -> None:
+        """What the outcome promises is on disk."""
+
+    def answer_probe(self, peer: str, probe: Probe) -> None:
+        """Send a probe back."""
+
+    def status(self) -> list[LinkStatus]:
+        """All peers, by name."""

@@ -1,0 +1,255 @@
+"""Connections to peers over TCP and mutual TLS 1.3. The only file of the links that knows sockets.
+
+OpenSSL judges the certificate during the handshake and tells the peer by an alert what is wrong with it;
+the name in it is read here, and is for the manager to judge. Sessions are never resumed: a resumed one
+would be judged by the certificate of an earlier day.
+"""
+
+import contextlib
+import datetime
+import logging
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import trio
+from cryptography import x509
+
+from daemon.certificates.errors import CertificateError
+from daemon.certificates.files import (
+    AUTHORITY_FILE,
+    CERTIFICATE_FILE,
+    KEY_FILE,
+    REVOCATION_FILE,
+    check_private,
+    load_certificate,
+)
+from daemon.certificates.identity import server_name_of
+from daemon.certificates.trust import Trust
+from daemon.link.refusals import Refusals
+from daemon.link.transport import DialError, Handler, Secured
+from daemon.listen import split_address
+from daemon.peers import Peer
+
+logger = logging.getLogger(__name__)
+
+ALPN: Final = "h2"
+HANDSHAKE_S: Final = 10.0
+HANDSHAKES_MAX: Final = 64
+"""Strangers that may be in their handshake at a time; who comes then is closed at once."""
+LINGER_S: Final = 1.0
+EXPIRES_SOON: Final = datetime.timedelta(days=30)
+
+_VERIFY_WORDS: Final = {  # X509_V_ERR_*, openssl-verification-options(1)
+    3: "there is no revocation list of its authority",
+    9: "its certificate is not valid yet",
+    10: "its certificate has expired",
+    12: "the revocation list of its authority has expired",
+    18: "its certificate is from an unknown authority",
+    19: "its certificate is from an unknown authority",
+    20: "its certificate is from an unknown authority",
+    21: "its certificate is from an unknown authority",
+    23: "its certificate is revoked",
+    26: "its certificate is not for links",
+}
+_ALERT_WORDS: Final = {  # RFC 8446 6.2; what the peer says of this site's certificate
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the certificate of this site has expired, it says",
+    "SSLV3_ALERT_CERTIFICATE_REVOKED": "the certificate of this site is revoked, it says",
+    "SSLV3_ALERT_BAD_CERTIFICATE": "the certificate of this site is bad, it says",
+    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "the certificate of this site is not acceptable, it says",
+    "SSLV3_ALERT_UNSUPPORTED_CERTIFICATE": "the certificate of this site is not for links, it says",
+    "SSLV3_ALERT_HANDSHAKE_FAILURE": "no common ground for TLS, it says",
+    "TLSV1_ALERT_UNKNOWN_CA": "the certificate of this site is from an unknown authority, it says",
+    "TLSV1_ALERT_PROTOCOL_VERSION": "it does not speak TLS 1.3",
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED": "this site must show a certificate, it says",
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it shows no certificate",
+    "UNSUPPORTED_PROTOCOL": "it does not speak TLS 1.3",
+    "WRONG_VERSION_NUMBER": "it does not speak TLS",
+    "UNEXPECTED_EOF_WHILE_READING": "it closed the connection in the handshake",
+    "HTTP_REQUEST": "it does not speak TLS",
+}
+
+
+class TlsTransport:
+    """See `daemon.link.transport.Transport`.
+
+    Attributes:
+        addresses: where this site is listening, once `serve` has started.
+    """
+
+    def __init__(
+        self, server: str, keys_directory: Path, listen: tuple[str, ...], wall_us: Callable[[], int]
+    ) -> None:
+        """Raises CertificateError for keys and certificates that cannot be used."""
+        self.addresses: list[str] = []
+        self._server = server
+        self._listen = listen
+        self._wall_us = wall_us
+        self._handshakes = 0
+        self._refusals = Refusals(logger)
+        self.reload(keys_directory)
+
+    def reload(self, keys_directory: Path) -> None:
+        """Read all files again. Raises CertificateError, and then keeps what it had."""
+        check_private(keys_directory / KEY_FILE)
+        own = load_certificate(keys_directory / CERTIFICATE_FILE)
+        name = server_name_of(own)
+        if name != self._server:
+            raise CertificateError(
+                f"{keys_directory / CERTIFICATE_FILE}: is for {name}, but this site is {self._server}"
+            )
+        trust = Trust.load(keys_directory / AUTHORITY_FILE, keys_directory / REVOCATION_FILE)
+        contexts = _context(keys_directory, server_side=False), _context(keys_directory, server_side=True)
+        self._trust = trust
+        self._client_context, self._server_context = contexts
+        refusal = trust.refusal(own, self._now())
+        if refusal is not None:
+            logger.error("peers will refuse %s: %s", keys_directory / CERTIFICATE_FILE, refusal)
+        elif own.not_valid_after_utc - self._now() < EXPIRES_SOON:
+            end = f"{own.not_valid_after_utc:%Y-%m-%d}"
+            logger.warning("%s expires on %s; renew it", keys_directory / CERTIFICATE_FILE, end)
+
+    async def dial(self, peer: Peer) -> Secured:
+        """See `Transport`."""
+        assert peer.address is not None
+        host, port = split_address(peer.address)
+        try:
+            tcp = await trio.open_tcp_stream(host or "localhost", port)
+        except OSError as error:
+            raise DialError(_os_words(error)) from None
+        try:
+            return await self._secure(tcp, self._client_context, server_side=False)
+        except BaseException:
+            await trio.aclose_forcefully(tcp)
+            raise
+
+    async def serve(
+        self, handler: Handler, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """See `Transport`. Raises OSError before it has started, where it cannot listen."""
+
+        async def connected(tcp: trio.SocketStream) -> None:
+            secured = await self._admit(tcp)
+            if secured is not None:
+                await handler(secured)
+
+        listeners: list[trio.SocketListener] = []
+        for address in self._listen:
+            host, port = split_address(address)
+            listeners += await trio.open_tcp_listeners(port, host=host)
+        self.addresses = [_name(listener.socket.getsockname()) for listener in listeners]
+        task_status.started()
+        if listeners:
+            await trio.serve_listeners(connected, listeners)
+
+    def refusal(self, secured: Secured) -> str | None:
+        """See `Transport`."""
+        assert isinstance(secured.proof, x509.Certificate)
+        return self._trust.refusal(secured.proof, self._now())
+
+    def explain(self, error: trio.BrokenResourceError) -> str:
+        """See `Transport`."""
+        cause = error.__cause__
+        if isinstance(cause, ssl.SSLError):
+            return _tls_words(cause)
+        return _os_words(cause) if isinstance(cause, OSError) else "the connection was lost"
+
+    async def _admit(self, tcp: trio.SocketStream) -> Secured | None:
+        """The handshake with who has connected; None, logged and closed, where it proves no name."""
+        remote = "an address that is gone"
+        try:
+            remote = _name(tcp.socket.getpeername())
+            if self._handshakes >= HANDSHAKES_MAX:
+                raise DialError(f"{HANDSHAKES_MAX} others are in their handshake")
+            self._handshakes += 1
+            try:
+                return await self._secure(tcp, self._server_context, server_side=True)
+            finally:
+                self._handshakes -= 1
+        except (DialError, OSError) as error:
+            self._refusals.log(remote.rpartition(":")[0], remote, str(error))
+        with contextlib.suppress(trio.BrokenResourceError), trio.move_on_after(LINGER_S):
+            # A close with unread bytes resets the connection, and the alert would be lost.
+            while await tcp.receive_some(4_096):
+                pass
+        await trio.aclose_forcefully(tcp)
+        return None
+
+    async def _secure(self, tcp: trio.SocketStream, context: ssl.SSLContext, *, server_side: bool) -> Secured:
+        """The handshake. Raises DialError; the stream is the caller's to close then."""
+        remote = _name(tcp.socket.getpeername())
+        stream = trio.SSLStream(tcp, context, server_side=server_side, https_compatible=True)
+        try:
+            with trio.fail_after(HANDSHAKE_S):
+                await stream.do_handshake()
+        except trio.TooSlowError:
+            raise DialError(f"no TLS handshake within {HANDSHAKE_S:g} s") from None
+        except trio.BrokenResourceError as error:
+            await _send_alert(stream, tcp)
+            raise DialError(self.explain(error)) from None
+        if stream.selected_alpn_protocol() != ALPN:
+            raise DialError("it does not speak HTTP/2")
+        try:
+            certificate = x509.load_der_x509_certificate(stream.getpeercert(binary_form=True))
+            name = server_name_of(certificate)
+        except (CertificateError, ValueError, TypeError) as error:
+            raise DialError(str(error)) from None
+        return Secured(stream, name, remote, certificate)
+
+    def _now(self) -> datetime.datetime:
+        return datetime.datetime.fromtimestamp(self._wall_us() / 1e6, datetime.UTC)
+
+
+def _context(keys_directory: Path, *, server_side: bool) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server_side else ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.check_hostname = False  # the name is in a URI, and the manager's to judge
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.verify_flags |= ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF
+    context.set_alpn_protocols([ALPN])
+    if server_side:
+        context.num_tickets = 0
+    try:
+        context.load_verify_locations(keys_directory / AUTHORITY_FILE)
+        context.load_verify_locations(keys_directory / REVOCATION_FILE)
+        context.load_cert_chain(
+            keys_directory / CERTIFICATE_FILE, keys_directory / KEY_FILE, password=_no_password
+        )
+    except (ssl.SSLError, OSError, ValueError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise CertificateError(
+            f"{keys_directory}: {CERTIFICATE_FILE} and {KEY_FILE} do not work together: {reason}"
+        ) from None
+    return context
+
+
+async def _send_alert(stream: trio.SSLStream[trio.SocketStream], tcp: trio.SocketStream) -> None:
+    """Tell the peer why its handshake failed: trio leaves OpenSSL's alert where it was written."""
+    alert = stream._outgoing.read()
+    with contextlib.suppress(trio.BrokenResourceError), trio.move_on_after(LINGER_S):
+        await tcp.send_all(alert)
+
+
+def _no_password() -> str:
+    """Without this OpenSSL would ask on the terminal."""
+    raise ValueError("the key must not be encrypted")
+
+
+def _tls_words(error: ssl.SSLError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return _VERIFY_WORDS.get(error.verify_code, f"its certificate is refused: {error.verify_message}")
+    reason = error.reason or ""
+    return _ALERT_WORDS.get(reason, f"TLS failed: {reason.lower().replace('_', ' ') or 'no reason given'}")
+
+
+def _os_words(error: OSError) -> str:
+    return error.strerror or str(error) or type(error).__name__
+
+
+def _name(address: object) -> str:
+    """A socket's address as people write it."""
+    if not isinstance(address, tuple):
+        return str(address)
+    host, port = address[:2]
+    return f"[{host}]:{port}" if ":" in str(host) else f"{host}:{port}"

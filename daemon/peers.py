@@ -1,0 +1,129 @@
+"""The peers of a site: who may link with it, where they are dialled, and what may cross.
+
+They stand in a file of their own, peers.toml beside the configuration, one table a peer, so that
+`smqpd peer` can edit it (comments survive) and a reload can take it without the rest:
+
+    [[peers]]
+    name = "beta.example:720"       # the name in its certificate
+    address = "192.0.2.7:721"       # where it is dialled; absent: it dials us
+    allow_in = ["weather.#"]        # topics that may come; absent: all
+    allow_out = ["#"]               # topics that may go; absent: all
+    depth_max = 8                   # the greatest remaining depth accepted; -1: any
+    flood = false                   # true: send also what nobody there has subscribed to
+"""
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+from tomlkit.items import AoT
+
+from daemon.certificates.files import write_private
+from daemon.config import ConfigError, read_toml, typed
+from routing.errors import Refusal
+from routing.names import check_pattern, is_server_name, is_system_topic, topic_matches
+
+EVERYTHING: Final = ("#",)
+PEERS_MAX: Final = 1_000
+ADDRESS: Final = r"^([A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]{2,45}\]):[1-9][0-9]{0,4}$"
+
+
+class Peer(msgspec.Struct, frozen=True, kw_only=True):
+    """One peer.
+
+    Attributes:
+        name: the server name that its certificate must carry.
+        address: `host:port` to dial; None where the peer is only waited for.
+        allow_in, allow_out: patterns of the topics that may come from it, and go to it. System topics
+            (replies, receipts) may always cross.
+        depth_max: a copy that may still go further than this when it arrives is refused; -1 for no limit.
+        flood: messages go there whether or not anybody there wants them.
+    """
+
+    name: str
+    address: (
+        Annotated[str, msgspec.Meta(pattern=ADDRESS, extra={"expected": "`host:port` or `[v6]:port`"})] | None
+    ) = None
+    allow_in: tuple[str, ...] = EVERYTHING
+    allow_out: tuple[str, ...] = EVERYTHING
+    depth_max: Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)] = -1
+    flood: bool = False
+
+    def __post_init__(self) -> None:
+        if not is_server_name(self.name):
+            raise ValueError(f"{self.name!r} is not a server name (a lower-case host, optionally with :port)")
+        for pattern in (*self.allow_in, *self.allow_out):
+            try:
+                check_pattern(pattern)
+            except Refusal as refusal:
+                raise ValueError(refusal.text) from None
+
+    def may_come(self, topic: str) -> bool:
+        """Whether a message with this topic is taken from the peer."""
+        return is_system_topic(topic) or any(topic_matches(one, topic) for one in self.allow_in)
+
+    def may_go(self, topic: str) -> bool:
+        """Whether a message with this topic is sent to the peer."""
+        return is_system_topic(topic) or any(topic_matches(one, topic) for one in self.allow_out)
+
+
+class _File(msgspec.Struct, frozen=True):
+    peers: Annotated[tuple[Peer, ...], msgspec.Meta(max_length=PEERS_MAX)] = ()
+
+
+def load_peers(path: Path) -> dict[str, Peer]:
+    """The peers in the file, by name; none where there is no file. Raises ConfigError."""
+    if not path.exists():
+        return {}
+    found = typed(path, "", read_toml(path), _File).peers
+    peers = {peer.name: peer for peer in found}
+    if len(peers) != len(found):
+        names = [peer.name for peer in found]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ConfigError(path, "peers", f"{twice} is there twice")
+    return peers
+
+
+def add_peer(path: Path, peer: Peer) -> None:
+    """Write the peer into the file, made if it is not there. Raises ConfigError if it is already a peer."""
+    if peer.name in load_peers(path):
+        raise ConfigError(path, "peers", f"{peer.name} is already a peer; remove it first")
+    document = _document(path)
+    tables = document.setdefault("peers", tomlkit.aot())
+    table = tomlkit.table()
+    for name in peer.__struct_fields__:
+        value = getattr(peer, name)
+        if value is None:
+            continue
+        table.add(name, list(value) if isinstance(value, tuple) else value)
+    tables.append(table)
+    _write(path, document)
+
+
+def remove_peer(path: Path, name: str) -> None:
+    """Take the peer out of the file; everything else in it stays. Raises ConfigError if it is no peer."""
+    if name not in load_peers(path):
+        raise ConfigError(path, "peers", f"{name} is not a peer")
+    document = _document(path)
+    tables = document["peers"]
+    assert isinstance(tables, AoT)
+    index = next(number for number, table in enumerate(tables) if table["name"] == name)
+    del tables[index]
+    if not tables:
+        del document["peers"]
+    _write(path, document)
+
+
+def _document(path: Path) -> tomlkit.TOMLDocument:
+    if not path.exists():
+        return tomlkit.document()
+    try:
+        return tomlkit.parse(path.read_text(encoding="utf-8"))
+    except (OSError, TOMLKitError) as error:
+        raise ConfigError(path, "", f"cannot be read: {error}") from None
+
+
+def _write(path: Path, document: tomlkit.TOMLDocument) -> None:
+    write_private(path, tomlkit.dumps(document).encode())

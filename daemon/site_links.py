@@ -1,0 +1,118 @@
+"""The links of a running site: keys, peers and the link manager, from start over reloads to goodbye.
+
+A site has links once its keys directory holds a site's key (`smqpd cert`), or once it is told to listen
+for peers, or has peers: then missing keys are an error. A site that gets its keys while it runs begins to
+link with the next reload.
+"""
+
+import random
+import secrets
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from daemon.broker import Broker
+from daemon.certificates.errors import CertificateError
+from daemon.certificates.files import KEY_FILE
+from daemon.config import ConfigError
+from daemon.link.manager import LinkManager
+from daemon.link.port import Identity
+from daemon.link.tls import TlsTransport
+from daemon.peers import Peer, load_peers
+from daemon.private_files import write_new
+from daemon.settings import Settings
+
+INSTALLATION: Final = "installation"
+"""In the state directory: a random word, so that two sites with one name are noticed."""
+
+
+class SiteLinks:
+    """Runs the link manager, if the site has links.
+
+    Attributes:
+        manager: None while the site has none.
+        addresses: where peers are listened for.
+    """
+
+    def __init__(self, settings: Settings, broker: Broker, boot: int) -> None:
+        """Raises ConfigError where keys or peers cannot be used, and OSError."""
+        self.manager: LinkManager | None = None
+        self._settings = settings
+        self._broker = broker
+        self._boot = boot
+        self._transport: TlsTransport | None = None
+        self._wanted = trio.Event()
+        self._begin(load_peers(settings.links.peers_file))
+
+    @property
+    def addresses(self) -> list[str]:
+        """`host:port` each."""
+        return self._transport.addresses if self._transport is not None else []
+
+    def _begin(self, peers: dict[str, Peer]) -> None:
+        settings, links, broker = self._settings, self._settings.links, self._broker
+        if not (peers or links.listen or (links.keys_directory / KEY_FILE).exists()):
+            broker.federating.peers_changed({})
+            return
+        try:
+            self._transport = TlsTransport(
+                settings.site.server_name, links.keys_directory, links.listen, broker.clock.wall_us
+            )
+        except CertificateError as error:
+            raise ConfigError(links.keys_directory, "", str(error)) from None
+        identity = Identity(
+            server=settings.site.server_name,
+            site=_installation(settings.site.state_directory),
+            boot=self._boot,
+        )
+        self.manager = broker.federating.links = LinkManager(
+            identity=identity,
+            settings=links,
+            peers=peers,
+            transport=self._transport,
+            port=broker.federating,
+            source=random.Random(),
+            wall_us=broker.clock.wall_us,
+            message_bytes_max=settings.limits.message_bytes_max + settings.limits.frame_header_bytes_max,
+        )
+        self._wanted.set()
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Link with the peers until cancelled. Raises OSError in a group where it cannot listen."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._broker.federating.run)
+            if self.manager is None:
+                task_status.started()
+                await self._wanted.wait()
+                assert self.manager is not None
+                await nursery.start(self.manager.run)
+                return
+            await nursery.start(self.manager.run)
+            task_status.started()
+
+    def reload(self) -> None:
+        """Read keys and peers again. Raises ConfigError, and then nothing has changed."""
+        peers = load_peers(self._settings.links.peers_file)
+        if self.manager is None or self._transport is None:
+            self._begin(peers)
+            return
+        try:
+            self._transport.reload(self._settings.links.keys_directory)
+        except CertificateError as error:
+            raise ConfigError(self._settings.links.keys_directory, "", str(error)) from None
+        self.manager.set_peers(peers)
+        self.manager.trust_changed()
+
+    async def drain(self) -> None:
+        """Say goodbye to the peers; what has been sent to them by then is theirs."""
+        if self.manager is not None:
+            with trio.move_on_after(self._settings.site.drain_s):
+                await self.manager.drain()
+
+
+def _installation(state_directory: Path) -> str:
+    path = state_directory / INSTALLATION
+    if not path.exists():
+        write_new(path, secrets.token_hex(16).encode())
+    return path.read_text(encoding="ascii").strip()

@@ -1,0 +1,128 @@
+"""The part of a transaction that is about links; see `daemon.store.batch`. Empty where there are no peers."""
+
+import math
+from typing import Any, Final
+
+import msgspec
+
+from routing.federation.copies import Copy, Seen
+from routing.federation.decisions import StoreInterest
+from routing.queue import COMMITTED_STATES, Entry
+from routing.receipts import Receipt
+
+Row = tuple[Any, ...]
+
+SEEN_EXPIRED_MAX: Final = 20_000
+"""Rows forgotten at a time."""
+
+REMOVAL_KEPT_S: Final = 366 * 86_400.0
+"""A site that was cut off for longer may still hold what was removed."""
+
+_PUT_COPY: Final = "INSERT OR REPLACE INTO copy VALUES (?,?,?,?)"
+_DISCARD_COPY: Final = "DELETE FROM copy WHERE id = ?"
+_PUT_SEEN: Final = "INSERT OR REPLACE INTO seen VALUES (?,?,?,?,?)"
+_PUT_REMOVAL: Final = "INSERT OR REPLACE INTO removal VALUES (?,?,?)"
+_FORGET_INTEREST: Final = "DELETE FROM interest WHERE peer = ?"
+_END_INTEREST: Final = "DELETE FROM interest WHERE peer = ? AND kind = ? AND name = ?"
+_PUT_INTEREST: Final = "INSERT OR REPLACE INTO interest VALUES (?,?,?,?)"
+_PUT_RECEIPT: Final = "INSERT OR REPLACE INTO receipt VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+_DISCARD_RECEIPT: Final = "DELETE FROM receipt WHERE id = ?"
+_PUT_ANSWER: Final = "INSERT OR REPLACE INTO answer VALUES (?,?,?,?)"
+_DISCARD_ANSWER: Final = "DELETE FROM answer WHERE peer = ? AND query = ?"
+_EXPIRE_SEEN: Final = (
+    "DELETE FROM seen WHERE smuid IN"
+    f" (SELECT smuid FROM seen WHERE until < ? ORDER BY until LIMIT {SEEN_EXPIRED_MAX})"
+)
+_EXPIRE_REMOVALS: Final = "DELETE FROM removal WHERE at < ?"
+
+
+class LinkBatch:
+    """Rows of one transaction.
+
+    Attributes:
+        copies: by entry id, how each copy is now; None deletes.
+        receipts, answers: likewise, answers by peer and question.
+        interest: statements in their order: what is wanted changes back and forth.
+        expired_at: site time at which to forget what can no longer be on its way; None for none.
+    """
+
+    __slots__ = ("answers", "copies", "expired_at", "interest", "receipts", "removals", "seen")
+
+    def __init__(self) -> None:
+        self.copies: dict[int, Row | None] = {}
+        self.seen: dict[str, Row] = {}
+        self.removals: list[Row] = []
+        self.interest: list[tuple[str, Row]] = []
+        self.receipts: dict[int, Row | None] = {}
+        self.answers: dict[tuple[str, int], Row | None] = {}
+        self.expired_at: float | None = None
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, name) for name in LinkBatch.__slots__)
+
+    def put_copy(self, copy: Copy) -> None:
+        """A copy that is held is new, goes to a peer, has come there, or may go further."""
+        forwards = {
+            name: (f.depth, f.query, f.unacknowledged, f.attempts) for name, f in copy.forwards.items()
+        }
+        id = copy.entry.id
+        self.copies[id] = (id, copy.depth, ",".join(copy.hops), _json(forwards))
+
+    def put_seen(self, smuid: str, seen: Seen) -> None:
+        """A Smuid has been here."""
+        self.seen[smuid] = (smuid, seen.entry_id, seen.depth, seen.custody, seen.until)
+
+    def put_interest(self, told: StoreInterest) -> None:
+        """A peer has told what it wants."""
+        if told.whole:
+            self.interest.append((_FORGET_INTEREST, (told.peer,)))
+        for change in told.changes:
+            if change.distance is None:
+                self.interest.append((_END_INTEREST, (told.peer, change.kind, change.name)))
+            else:
+                self.interest.append((_PUT_INTEREST, (told.peer, change.kind, change.name, change.distance)))
+
+    def put_receipt(self, entry: Entry, receipt: Receipt) -> None:
+        """A receipt has come further."""
+        children = {
+            query: (due, have, query in receipt.waiting) for query, (due, have) in receipt.children.items()
+        }
+        self.receipts[entry.id] = (
+            entry.id,
+            entry.topic.name,
+            entry.origin,
+            entry.priority,
+            entry.size,
+            entry.flags & COMMITTED_STATES,
+            None if entry.deadline == math.inf else entry.deadline,
+            receipt.mode,
+            receipt.publisher,
+            receipt.cmuid,
+            receipt.due,
+            receipt.have,
+            receipt.parent,
+            receipt.query,
+            _json(children),
+        )
+
+    def statements(self) -> list[tuple[str, list[Row]]]:
+        """What to execute, in order."""
+        out = [
+            (_PUT_COPY, [row for row in self.copies.values() if row is not None]),
+            (_DISCARD_COPY, [(id,) for id, row in self.copies.items() if row is None]),
+            (_PUT_SEEN, list(self.seen.values())),
+            (_PUT_REMOVAL, self.removals),
+            *((sql, [row]) for sql, row in self.interest),
+            (_PUT_RECEIPT, [row for row in self.receipts.values() if row is not None]),
+            (_DISCARD_RECEIPT, [(id,) for id, row in self.receipts.items() if row is None]),
+            (_PUT_ANSWER, [row for row in self.answers.values() if row is not None]),
+            (_DISCARD_ANSWER, [key for key, row in self.answers.items() if row is None]),
+        ]
+        if self.expired_at is not None:
+            out.append((_EXPIRE_SEEN, [(self.expired_at,)]))
+            out.append((_EXPIRE_REMOVALS, [(self.expired_at - REMOVAL_KEPT_S,)]))
+        return [(sql, rows) for sql, rows in out if rows]
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

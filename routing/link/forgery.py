@@ -1,0 +1,27 @@
+"""What a peer may not claim about a message that it sends on.
+
+A peer speaks for itself alone. Its certificate proves its name, so Hops must end with it; the first
+server in Hops is the one that gave the Smuid. More cannot be known from one copy: what a trusted peer says
+about servers behind it has to be believed, and that is why its certificate can be revoked.
+"""
+
+from routing.errors import Refusal
+from routing.message import Message
+from routing.names import parse_smuid
+
+
+def forged(peer: str, hops: tuple[str, ...], message: Message) -> str | None:
+    """What is false in a copy from `peer`; None where nothing is known to be."""
+    if not hops or hops[-1] != peer:
+        return f"Hops does not end with {peer}, which sent it"
+    if len(set(hops)) != len(hops):
+        return "Hops names a server twice"
+    if not message.smuid:
+        return "Smuid is missing"
+    try:
+        origin = parse_smuid(message.smuid).server
+    except Refusal as refusal:
+        return refusal.text
+    if origin != hops[0]:
+        return f"Smuid is of {origin}, but Hops begins with {hops[0]}"
+    return None

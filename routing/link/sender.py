@@ -1,0 +1,239 @@
+"""The sending half of a link: what is to go, what has gone and is not acknowledged, and its repetition.
+
+A unit is *waiting* in its lane until it is written, then *in flight* until the peer says what became of
+it. When the connection is lost everything in flight waits again, in front and in the order of its
+numbers, and goes with a higher attempt on the next one. Numbers run on over connections, and begin at 1
+with each start of the daemon: the peer forgets them when it sees another boot.
+
+Unguaranteed copies have no number: once written they are forgotten, and a lost connection drops them.
+
+The window bounds transfers in flight by what the peer said in its HELLO; controls have the same bound in
+number, but are never held back by transfers.
+"""
+
+from collections import deque
+from typing import Final
+
+import msgspec
+
+from routing.link.codec import UnitRefusal, encode_control, encode_transfer
+from routing.link.units import Acknowledge, Control, Lane, Outcome, Transfer
+
+_NEVER: Final = -1
+UNIT_OVERHEAD_BYTES: Final = 200
+"""What a unit costs beside its message, so that a window in bytes also bounds empty messages."""
+
+
+class Waiting(msgspec.Struct, gc=False):
+    """One unit of the sender, from `put` to its end."""
+
+    unit: Transfer | Control
+    lane: Lane
+    put_at: float
+    attempt: int
+    size: int
+    sent_us: int = _NEVER
+
+
+class Settled(msgspec.Struct, frozen=True):
+    """A unit whose end is known.
+
+    Attributes:
+        unit: as it was given to `put`.
+        attempt: the one that was acknowledged.
+        sent_us, acknowledged_us: by this site's clock.
+        peer_received_us, peer_sent_us: by the peer's.
+        reason: in words, where it was denied.
+    """
+
+    unit: Transfer | Control
+    attempt: int
+    outcome: Outcome
+    sent_us: int
+    peer_received_us: int
+    peer_sent_us: int
+    acknowledged_us: int
+    reason: str = ""
+
+
+class LinkSender:
+    """What this site sends to one peer; outlives connections."""
+
+    def __init__(self, queue_units_max: int, queue_bytes_max: int) -> None:
+        """The bounds are of all transfers here, waiting and in flight; beyond them `has_room` is False."""
+        self._queue_units_max = queue_units_max
+        self._queue_bytes_max = queue_bytes_max
+        self._window_units = queue_units_max
+        self._window_bytes = queue_bytes_max
+        self._next_number = 1
+        self._lanes: tuple[deque[Waiting], ...] = tuple(deque() for _ in Lane)
+        self._in_flight: dict[int, Waiting] = {}
+        self._controls_in_flight = 0
+        self._bytes_in_flight = 0
+        self._transfers = 0
+        self._bytes = 0
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another transfer may be put."""
+        return self._transfers < self._queue_units_max and self._bytes < self._queue_bytes_max
+
+    @property
+    def waiting(self) -> int:
+        """Units that have not been written on this connection."""
+        return sum(len(lane) for lane in self._lanes)
+
+    @property
+    def in_flight(self) -> int:
+        """Units that have been written and are not acknowledged."""
+        return len(self._in_flight)
+
+    def oldest_put_at(self) -> float | None:
+        """When the oldest unit that has no end yet was put; None where there is none."""
+        first = next(iter(self._in_flight.values()), None)
+        heads = [lane[0] for lane in self._lanes if lane]
+        return min((one.put_at for one in ([first] if first else []) + heads), default=None)
+
+    def put(self, unit: Transfer | Control, lane: Lane, now: float) -> int:
+        """Take a unit to be sent; returns its number, 0 for an unguaranteed copy. Never refuses."""
+        number = 0
+        size = 0
+        if isinstance(unit, Control):
+            number = self._take_number()
+        else:
+            if unit.guarantee:
+                number = self._take_number()
+            size = len(unit.wire) + UNIT_OVERHEAD_BYTES
+            self._transfers += 1
+            self._bytes += size
+        unit.number = number
+        self._lanes[lane].append(Waiting(unit, lane, now, unit.attempt, size))
+        return number
+
+    def withdraw(self, number: int) -> bool:
+        """Forget a transfer that has never been written; False where the peer may have it or had its end."""
+        for lane in self._lanes:
+            for waiting in lane:
+                if waiting.unit.number == number and waiting.sent_us == _NEVER:
+                    lane.remove(waiting)
+                    self._forget(waiting)
+                    return True
+        return False
+
+    def forget(self) -> None:
+        """Forget everything, waiting and in flight; the numbers run on."""
+        for lane in self._lanes:
+            lane.clear()
+        self._in_flight.clear()
+        self._controls_in_flight = self._bytes_in_flight = self._transfers = self._bytes = 0
+
+    def connected(self, window_units: int, window_bytes: int) -> None:
+        """A link is up; the window is the peer's."""
+        self._window_units = max(window_units, 1)
+        self._window_bytes = max(window_bytes, 1)
+
+    def disconnected(self) -> list[Transfer]:
+        """The link is down: what was in flight waits again. Returns the unguaranteed copies, now lost."""
+        dropped: list[Transfer] = []
+        again: tuple[list[Waiting], ...] = tuple([] for _ in Lane)
+        for waiting in self._in_flight.values():
+            waiting.attempt += 1
+            again[waiting.lane].append(waiting)
+        self._in_flight.clear()
+        self._controls_in_flight = self._bytes_in_flight = 0
+        for lane in Lane:
+            kept = again[lane]
+            for waiting in self._lanes[lane]:
+                if waiting.unit.number:
+                    kept.append(waiting)
+                else:
+                    assert isinstance(waiting.unit, Transfer)
+                    dropped.append(waiting.unit)
+                    self._forget(waiting)
+            self._lanes[lane].clear()
+            self._lanes[lane].extend(kept)
+        return dropped
+
+    def take(self, lane: Lane, bytes_max: int, now: float, now_us: int) -> bytes:
+        """Units of the lane as bytes, at least one if any may go, about `bytes_max`; b"" if none may."""
+        parts: list[bytes] = []
+        size = 0
+        queue = self._lanes[lane]
+        while queue and size < bytes_max and self._may_go(queue[0]):
+            waiting = queue.popleft()
+            data = self._write(waiting, now, now_us)
+            size += len(data)
+            parts.append(data)
+        return b"".join(parts)
+
+    def acknowledged(self, ack: Acknowledge, now_us: int) -> list[Settled]:
+        """What an acknowledgement ends. Numbers that are not in flight are passed over: their end is known.
+
+        Raises UnitRefusal for numbers that were never given.
+        """
+        if ack.ranges and ack.ranges[-1][1] >= self._next_number:
+            raise UnitRefusal(f"ACK: the number {ack.ranges[-1][1]} was never sent")
+        settled = []
+        for first, last in ack.ranges:
+            for number in self._known(first, last):
+                waiting = self._in_flight.pop(number)
+                if isinstance(waiting.unit, Control):
+                    self._controls_in_flight -= 1
+                self._bytes_in_flight -= waiting.size
+                self._forget(waiting)
+                settled.append(
+                    Settled(
+                        waiting.unit,
+                        waiting.attempt,
+                        ack.outcome,
+                        waiting.sent_us,
+                        ack.received_us,
+                        ack.sent_us,
+                        now_us,
+                        ack.reason,
+                    )
+                )
+        return settled
+
+    def _known(self, first: int, last: int) -> list[int]:
+        """The numbers in flight of a range: as much work as there are of them, however wide the range."""
+        if last - first < len(self._in_flight):
+            return [number for number in range(first, last + 1) if number in self._in_flight]
+        return [number for number in self._in_flight if first <= number <= last]
+
+    def _may_go(self, waiting: Waiting) -> bool:
+        if isinstance(waiting.unit, Control):
+            return self._controls_in_flight < self._window_units
+        if not waiting.unit.number:
+            return True
+        transfers = len(self._in_flight) - self._controls_in_flight
+        # One message larger than the whole window goes alone, else it never would.
+        return transfers == 0 or (
+            transfers < self._window_units and self._bytes_in_flight + waiting.size <= self._window_bytes
+        )
+
+    def _write(self, waiting: Waiting, now: float, now_us: int) -> bytes:
+        unit = waiting.unit
+        waiting.sent_us = now_us
+        if isinstance(unit, Control):
+            self._controls_in_flight += 1
+            self._in_flight[unit.number] = waiting
+            return encode_control(unit, unit.number, waiting.attempt)
+        left_s = unit.timeout_left_s
+        if left_s is not None:
+            left_s = max(left_s - (now - waiting.put_at), 0.0)
+        if unit.number:
+            self._bytes_in_flight += waiting.size
+            self._in_flight[unit.number] = waiting
+        else:
+            self._forget(waiting)
+        return encode_transfer(unit, unit.number, waiting.attempt, left_s)
+
+    def _forget(self, waiting: Waiting) -> None:
+        if isinstance(waiting.unit, Transfer):
+            self._transfers -= 1
+            self._bytes -= waiting.size
+
+    def _take_number(self) -> int:
+        self._next_number += 1
+        return self._next_number - 1

@@ -1,0 +1,81 @@
+"""`smqpd peer`, as an operator uses it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from daemon.cli.failure import USAGE, Failure
+from daemon.cli.peer import app
+from daemon.config import ConfigError
+from daemon.peers import Peer, load_peers
+
+
+@pytest.fixture(autouse=True)
+def _in_a_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "smqpd.toml").write_text('[site]\nserver_name = "alpha"\n')
+    monkeypatch.chdir(tmp_path)
+
+
+def peer(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments))
+
+
+def done(*arguments: str) -> str:
+    result = peer(*arguments)
+    assert result.exit_code == 0, result.exception
+    return result.stdout
+
+
+def test_a_peer_is_added_with_its_rules_listed_and_removed() -> None:
+    done(
+        "add",
+        "beta:720",
+        "192.0.2.7:721",
+        "--allow-in",
+        "a.#",
+        "--allow-in",
+        "b",
+        "--depth-max",
+        "4",
+        "--flood",
+    )
+    done("add", "gamma", "--allow-out", "none")
+    assert load_peers(Path("peers.toml")) == {
+        "beta:720": Peer(
+            name="beta:720", address="192.0.2.7:721", allow_in=("a.#", "b"), depth_max=4, flood=True
+        ),
+        "gamma": Peer(name="gamma", allow_out=()),
+    }
+    listed = json.loads(done("list", "--json"))
+    assert [(one["name"], one["address"]) for one in listed] == [
+        ("beta:720", "192.0.2.7:721"),
+        ("gamma", None),
+    ]
+    assert "(dials us)" in done("list")
+    done("remove", "beta:720")
+    assert list(load_peers(Path("peers.toml"))) == ["gamma"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("Beta!",), "is not a server name"),
+        (("beta", "nowhere"), "the address is not host:port"),
+        (("beta", "--allow-in", "a.#.b"), "is not a topic pattern"),
+    ],
+)
+def test_what_is_no_peer_is_explained(arguments: tuple[str, ...], said: str) -> None:
+    failure = peer("add", *arguments).exception
+    assert isinstance(failure, Failure)
+    assert failure.exit_code == USAGE
+    assert said in str(failure)
+    assert not Path("peers.toml").exists()
+
+
+def test_a_peer_is_not_added_twice() -> None:
+    done("add", "beta")
+    failure = peer("add", "beta").exception
+    assert isinstance(failure, ConfigError)
+    assert "beta is already a peer" in str(failure)

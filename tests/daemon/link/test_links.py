@@ -1,0 +1,461 @@
+"""Sites that link over a network in memory: who gets the link, what passes, what is repeated."""
+
+import itertools
+import logging
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from daemon.peers import Peer
+from daemon.settings import LinkSettings
+from routing.link.units import Control, Lane, Transfer
+from tests.support.links import Network, copy, dialled, site
+
+
+@pytest.fixture
+def network() -> Network:
+    return Network()
+
+
+async def test_one_site_dials_and_both_are_linked(autojump_clock: MockClock, network: Network) -> None:
+    async with (
+        site(network, "alpha", [dialled("beta")]) as alpha,
+        site(network, "beta", [Peer(name="alpha")]) as beta,
+    ):
+        await alpha.linked(beta)
+        assert alpha.log == ["up beta restarted"]
+        assert beta.log == ["up alpha restarted"]
+
+
+@pytest.mark.parametrize("names", [("alpha", "beta"), ("beta", "alpha")])
+async def test_sites_that_dial_each_other_at_once_end_with_one_link(
+    autojump_clock: MockClock, network: Network, names: tuple[str, str]
+) -> None:
+    first, second = names
+    async with (
+        site(network, first, [dialled(second)]) as one,
+        site(network, second, [dialled(first)]) as other,
+    ):
+        await one.linked(other)
+        await trio.sleep(300)
+        assert one.log == [f"up {second} restarted"]
+        assert other.log == [f"up {first} restarted"]
+        one.send(second, "there")
+        other.send(first, "back")
+        await one.broker.until(lambda: one.broker.settled and one.broker.copies)
+        await other.broker.until(lambda: other.broker.settled and other.broker.copies)
+
+
+async def test_a_copy_arrives_as_it_was_sent_and_its_sender_learns_what_became_of_it(
+    autojump_clock: MockClock,
+    network: Network,
+) -> None:
+    async with (
+        site(network, "alpha", [dialled("beta")]) as alpha,
+        site(network, "beta", [Peer(name="alpha")]) as beta,
+    ):
+        unit = copy(
+            "alpha", "weather.oslo", b"rain", depth=3, timeout_left_s=60.0, mode="ONE", flags=("custody",)
+        )
+        unit.reference = "the broker's own"
+        alpha.links.send("beta", unit, Lane.URGENT)
+        await alpha.broker.until(lambda: alpha.broker.settled)
+        [arrived] = beta.broker.copies
+        assert arrived.peer == "alpha"
+        assert arrived.message.sections[0].body == b"rain"
+        copied = arrived.transfer
+        assert (copied.topic, copied.depth, copied.hops, copied.mode) == (
+            "weather.oslo",
+            3,
+            ("alpha",),
+            "ONE",
+        )
+        assert copied.flags == ("custody",)
+        assert copied.wire == unit.wire
+        [settled] = alpha.broker.settled
+        assert settled.unit is unit
+        assert settled.outcome == "accepted"
+        assert settled.sent_us <= settled.peer_received_us <= settled.peer_sent_us <= settled.acknowledged_us
+
+
+async def test_what_is_sent_before_there_is_a_link_goes_when_there_is_one(
+    autojump_clock: MockClock, network: Network
+) -> None:
+    async with site(network, "alpha", [dialled("beta")]) as alpha:
+        alpha.send("beta", "weather", timeout_left_s=100.0)
+        await trio.sleep(40)
+        async with site(network, "beta", [Peer(name="alpha")]) as beta:
+            await beta.broker.until(lambda: beta.broker.copies)
+            left = beta.broker.copies[0].transfer.timeout_left_s
+            assert left is not None
+            assert 0 < left < 60
+
+
+async def test_after_a_cut_what_is_unacknowledged_comes_again_with_a_higher_attempt(
+    autojump_clock: MockClock, network: Network
+) -> None:
+    async with (
+        site(network, "alpha", [dialled("beta")]) as alpha,
+        site(network, "beta", [Peer(name="alpha")]) as beta,
+    ):
+        beta.broker.answers = False
+        alpha.send("beta", "first")
+        alpha.send("beta", "second")
+        await beta.broker.until(lambda: len(beta.broker.copies) == 2)
+        session = beta.broker.copies[0].session
+        network.cut()
+        await beta.broker.until(lambda: beta.log.count("up alpha") == 1)
+        await wait_all_tasks_blocked()
+        beta.links.acknowledge("alpha", session, [1, 2], "accepted")
+        await alpha.broker.until(lambda: len(alpha.broker.settled) == 2)
+        assert [one.attempt for one in alpha.broker.settled] == [2, 2]
+        assert len(beta.broker.copies) == 2
+        assert alpha.log == ["up beta restarted", "down beta: the peer closed the connection", "up beta"]
+
+
+async def test_a_restarted_peer_gets_again_what_it_had_not_acknowledged(
+    autojump_clock: MockClock, network: Network
+) -> None:
+    async with site(network, "alpha", [dialled("beta")]) as alpha:
+        async with site(network, "beta", [Peer(name="alpha")]) as beta:
+            beta.broker.answers = False
+            alpha.send("beta", "weather")
+            await beta.broker.until(lambda: beta.broker.copies)
+        async with site(network, "beta", [Peer(name="alpha")], boot=2) as beta:
+            await alpha.broker.until(lambda: alpha.broker.settled)
+            [arrived] = beta.broker.copies
+            assert (arrived.transfer.topic, arrived.transfer.attempt) == ("weather", 2)
+            assert alpha.log[-1] == "up beta restarted"
+
+
+async def test_a_restart_that_the_other_side_has_not_noticed_replaces_the_old_link(
+    autojump_clock: MockClock, network: Network
+) -> None:
+    async with site(network, "alpha", [Peer(name="beta")]) as alpha:
+        async with site(network, "beta", [dialled("alpha")]) as beta:
+            await beta.linked(alpha)
+            network.silence()
+        async with site(network, "beta", [dialled("alpha")], boot=2) as beta:
+            await beta.linked(alpha)
+            assert alpha.log == [
+                "up beta restarted",
+                "down beta: replaced by a newer connection",
+                "up beta restarted",
+            ]
+
+
+async def test_controls_come_in_order_and_once(autojump_clock: MockClock, network: Network) -> None:
+    async with (
+        site(network, "alpha", [dialled("beta")]) as alpha,
+        site(network, "beta", [Peer(name="alpha")]) as beta,
+    ):
+        for round_number in range(3):
+            for number in range(50):
+                payload = f"{round_number}.{number}".encode()
+                alpha.links.send("beta", Control(kind="interest", payload=payload), Lane.CONTROL)
+            await beta.broker.until(lambda count=50 * round_number: len(beta.broker.controls) > count)
+            network.cut()
+        await alpha.broker.until(lambda: len(alpha.broker.settled) == 150)
+        expected = [f"{round_number}.{number}".encode() for round_number in range(3) for number in range(50)]
+        assert [one.control.payload for one in beta.broker.controls] == expected
+
+
+async def test_control_and_urgent_do_not_wait_behind_bulk(
+    autojump_clock: MockClock, network: Network
+) -> None:
+    async with (
+        site(network, "alpha", [dialled("beta")]) as alpha,
+        site(network, "beta", [Peer(name="alpha")]) as beta,
+    ):
+        await alpha.linked(beta)
+        for _ in range(1_000):
+            alpha.send("beta", "bulk", body=b"x" * 2_000)
+        await beta.broker.until(lambda: beta.broker.copies)
+        already = len(beta.broker.order)
+        alpha.send("beta", "urgent", Lane.URGENT)
+        alpha.links.send("beta", Control(kind="control", payload=b""), Lane.CONTROL)
+        await alpha.broker.until(lambda: len(alpha.broker.settled) == 1_002)
+        # Only what was already on its way comes before them, of a thousand.
+        assert beta.broker.order.index("control") < already + 500
+        assert beta.broker.order.index("urgent") < already + 500
+
+
+async def test_a_broker_that_takes_nothing_holds_the_sender_back_and_loses_nothing(
+    autojump_clock: MockClock, network: Network
+) -> None:
+    settings = LinkSettings(window_units_max=10_000, window_bytes_max=100_000_000)
+    async with (
+        site(network, "alpha", [dialled("beta")], settings=settings) as alpha,
+        site(network, "beta", [Peer(name="alpha")], settings=settings) as beta,
+    ):
+        await alpha.linked(beta)
+        beta.broker.open = trio.Event()
+        for _ in range(200):
+            alpha.send("beta", "bulk", body=b"x" * 100_000)
+        await trio.sleep(5)
+        [status] = alpha.links.status()
+        assert status.in_flight < 100
+        assert status.lag_s == 5
+        beta.broker.open.set()
+        await alpha.broker.until(lambda: len(alpha.broker.settled) == 200)
+        assert len(beta.broker.copies) == 200
+
+
+async def test_a_full_queue_has_no_room_until_something_is_settled(
+    autojump_clock: MockClock, network: Network
+) -> None:
+    settings = LinkSettings(window_units_max=3)
+    async with (
+        site(network, "alpha", [dialled("beta")], settings=settings) as alpha,
+        site(network, "beta", [Peer(name="alpha")]) as beta,
+    ):
+        for _ in range(3):
+            assert alpha.links.has_room("beta")
+            alpha.send("beta", "weather")
+        assert not alpha.links.has_room("beta")
+        await alpha.broker.until(lambda: "room beta" in alpha.log)
+        assert alpha.links.has_room("beta")
+        assert not alpha.links.has_room("nobody")
+        await beta.broker.until(lambda: len(beta.broker.copies) == 3)
+
+
+async def test_a_silent_link_is_ended_by_its_probe_and_made_again(
+    autojump_clock: MockClock, network: Network
+) -> None:
+    async with (
+        site(network, "alpha", [dialled("beta")]) as alpha,
+        site(network, "beta", [Peer(name="alpha")]) as beta,
+    ):
+        await alpha.linked(beta)
+        network.silence()
+        await alpha.broker.until(lambda: alpha.log.count("up beta") == 1)
+        assert alpha.log[1] == "down beta: no answer to a probe within 20 s"
+
+
+async def test_the_round_trip_is_measured_through_the_broker(
+    autojump_clock: MockClock, network: Network
+) -> None:
+    async with (
+        site(network, "alpha", [dialled("beta")]) as alpha,
+        site(network, "beta", [Peer(name="alpha")]) as beta,
+    ):
+        await alpha.linked(beta)
+        await trio.sleep(1)
+        [status] = alpha.links.status()
+        assert status.state == "up"
+        assert status.round_trip_s is not None
+        assert status.since_s >= 0.9
+
+
+async def test_draining_says_goodbye_after_everything_is_acknowledged(
+    autojump_clock: MockClock, network: Network
+) -> None:
+    async with (
+        site(network, "alpha", [dialled("beta")]) as alpha,
+        site(network, "beta", [Peer(name="alpha")]) as beta,
+    ):
+        await alpha.linked(beta)
+        for _ in range(100):
+            beta.send("alpha", "to.alpha")
+            alpha.send("beta", "to.beta")
+        await alpha.broker.until(lambda: alpha.broker.copies)
+        await alpha.links.drain()
+        assert alpha.log[-1] == "down beta: draining"
+        await beta.broker.until(lambda: len(beta.log) == 2)
+        assert beta.log[-1] == "down alpha: draining"
+        [status] = beta.links.status()
+        assert status.in_flight == 0
+        received = len(alpha.broker.copies)
+        assert len(beta.broker.settled) == received
+        assert len(alpha.broker.settled) == len(beta.broker.copies)
+
+
+async def test_a_drained_site_takes_no_new_link(autojump_clock: MockClock, network: Network) -> None:
+    async with site(network, "alpha", [Peer(name="beta")]) as alpha:
+        await alpha.links.drain()
+        async with site(network, "beta", [dialled("alpha")]) as beta:
+            await trio.sleep(100)
+            assert beta.log == []
+            [status] = beta.links.status()
+            assert status.why_down == "closed the connection: draining"
+
+
+async def test_a_peer_that_is_removed_loses_its_link_and_others_keep_theirs(
+    autojump_clock: MockClock, network: Network
+) -> None:
+    async with (
+        site(network, "alpha", [Peer(name="beta"), Peer(name="gamma")]) as alpha,
+        site(network, "beta", [dialled("alpha")]) as beta,
+        site(network, "gamma", [dialled("alpha")]) as gamma,
+    ):
+        await alpha.linked(beta, gamma)
+        alpha.links.set_peers({"gamma": Peer(name="gamma")})
+        await beta.broker.until(lambda: len(beta.log) == 2)
+        assert beta.log[1] == "down alpha: it is no longer a peer of this site"
+        await trio.sleep(100)
+        [status] = beta.links.status()
+        assert status.why_down == "closed the connection: refused: it is not a peer of this site"
+        assert gamma.log == ["up alpha restarted"]
+        assert not alpha.links.has_room("beta")
+        alpha.links.set_peers({"beta": Peer(name="beta"), "gamma": Peer(name="gamma")})
+        await alpha.linked(beta)
+
+
+async def test_a_new_address_is_dialled_without_a_restart(
+    autojump_clock: MockClock, network: Network
+) -> None:
+    nowhere = Peer(name="beta", address="nowhere:1")
+    async with site(network, "alpha", [nowhere]) as alpha, site(network, "beta", [Peer(name="alpha")]):
+        await trio.sleep(100)
+        assert alpha.log == []
+        alpha.links.set_peers({"beta": dialled("beta")})
+        await alpha.broker.until(lambda: alpha.log == ["up beta restarted"])
+
+
+async def test_a_link_whose_certificate_is_no_longer_trusted_ends(
+    autojump_clock: MockClock, network: Network
+) -> None:
+    async with (
+        site(network, "alpha", [Peer(name="beta")]) as alpha,
+        site(network, "beta", [dialled("alpha")]) as beta,
+    ):
+        await alpha.linked(beta)
+        network.distrusted.add("beta")
+        await beta.broker.until(lambda: len(beta.log) == 2)
+        assert beta.log[1] == "down alpha: refused: its certificate is revoked"
+
+
+async def test_dials_come_ever_later_and_never_later_than_the_bound(
+    autojump_clock: MockClock, network: Network
+) -> None:
+    async with site(network, "alpha", [dialled("beta")]):
+        await trio.sleep(1_000)
+    times = [at for at, _, _ in network.dials]
+    pauses = [later - earlier for earlier, later in itertools.pairwise(times)]
+    assert pauses[0] <= 0.6
+    assert max(pauses[:3]) < 5
+    assert all(29 <= pause <= 61 for pause in pauses[10:])
+    assert len(set(pauses[10:])) > 1
+
+
+async def test_unguaranteed_copies_that_were_not_written_are_given_back_when_the_link_ends(
+    autojump_clock: MockClock,
+    network: Network,
+) -> None:
+    async with (
+        site(network, "alpha", [dialled("beta")]) as alpha,
+        site(network, "beta", [Peer(name="alpha")]) as beta,
+    ):
+        await alpha.linked(beta)
+        assert alpha.send("beta", "joystick", guarantee=False) == 0
+        await beta.broker.until(lambda: beta.broker.copies)
+        await trio.sleep(1)  # until nothing else is on its way
+        network.silence()
+        alpha.send("beta", "stuck", guarantee=False)
+        await wait_all_tasks_blocked()
+        alpha.send("beta", "dropped", guarantee=False)
+        await alpha.broker.until(lambda: alpha.broker.lost)
+        assert [one.topic for one in alpha.broker.lost] == ["dropped"]
+
+
+async def test_only_a_copy_that_was_never_written_can_be_withdrawn(
+    autojump_clock: MockClock, network: Network
+) -> None:
+    async with site(network, "alpha", [dialled("beta")]) as alpha:
+        number = alpha.send("beta", "weather")
+        assert alpha.links.withdraw("beta", number)
+        kept = alpha.send("beta", "news")
+        async with site(network, "beta", [Peer(name="alpha")]) as beta:
+            await beta.broker.until(lambda: beta.broker.copies)
+            assert not alpha.links.withdraw("beta", kept)
+            assert [one.transfer.topic for one in beta.broker.copies] == ["news"]
+
+
+async def test_features_that_both_have_hold_on_the_link(autojump_clock: MockClock, network: Network) -> None:
+    async with (
+        site(network, "alpha", [dialled("beta")], features=("custody", "new")) as alpha,
+        site(network, "beta", [Peer(name="alpha")], features=("old", "custody")) as beta,
+    ):
+        await alpha.linked(beta)
+        assert alpha.broker.agreements[0].features == beta.broker.agreements[0].features == ("custody",)
+
+
+async def test_two_sites_with_one_name_are_noticed_and_the_first_keeps_its_link(
+    autojump_clock: MockClock, network: Network, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    async with (
+        site(network, "alpha", [Peer(name="beta")]) as alpha,
+        site(network, "beta", [dialled("alpha")]) as beta,
+    ):
+        await beta.linked(alpha)
+        async with site(
+            network, "beta", [dialled("alpha")], listens_as="other", installation="second"
+        ) as impostor:
+            await trio.sleep(60)
+            assert impostor.log == []
+        assert alpha.log == ["up beta restarted"]
+        assert "two sites claim the name beta, at beta:9 and other:9" in caplog.text
+
+
+async def test_a_site_that_dials_itself_or_its_own_name_is_refused(
+    autojump_clock: MockClock, network: Network, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with (
+        site(network, "alpha", []),
+        site(network, "alpha", [dialled("alpha")], listens_as="other") as other,
+    ):
+        await trio.sleep(10)
+        assert other.log == []
+    assert "its certificate is for the name of this site, alpha" in caplog.text
+
+
+async def test_a_site_with_another_name_than_was_dialled_is_refused_and_told(
+    autojump_clock: MockClock, network: Network, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with (
+        site(network, "alpha", [Peer(name="beta", address="gamma:1")]) as alpha,
+        site(network, "gamma", [Peer(name="alpha")]) as gamma,
+    ):
+        await trio.sleep(10)
+        assert alpha.log == gamma.log == []
+        [status] = gamma.links.status()
+        assert "beta was dialled, but its certificate is for gamma" in status.why_down
+    assert "beta was dialled, but the certificate there is for gamma" in caplog.text
+
+
+async def test_an_unknown_peer_is_refused_and_both_sides_log_why(
+    autojump_clock: MockClock, network: Network, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with site(network, "alpha", []), site(network, "beta", [dialled("alpha")]):
+        await trio.sleep(100)
+    lines = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert "refused beta (beta:9): it is not a peer of this site" in lines
+    assert lines.count("alpha closed the connection: refused: it is not a peer of this site") == 1
+
+
+async def test_a_large_message_and_small_ones_all_arrive(autojump_clock: MockClock, network: Network) -> None:
+    async with (
+        site(network, "alpha", [dialled("beta")]) as alpha,
+        site(network, "beta", [Peer(name="alpha")]) as beta,
+    ):
+        alpha.send("beta", "large", body=b"y" * 900_000)
+        for _ in range(10):
+            alpha.send("beta", "small", body=b"")
+        await alpha.broker.until(lambda: len(alpha.broker.settled) == 11)
+        assert len(beta.broker.copies[0].message.sections[0].body) == 900_000
+
+
+async def test_a_transfer_object_can_be_sent_to_several_peers(
+    autojump_clock: MockClock, network: Network
+) -> None:
+    async with (
+        site(network, "alpha", [dialled("beta"), dialled("gamma")]) as alpha,
+        site(network, "beta", [Peer(name="alpha")]),
+        site(network, "gamma", [Peer(name="alpha")]),
+    ):
+        units: list[Transfer] = [copy("alpha", "weather"), copy("alpha", "weather")]
+        for unit, peer in zip(units, ("beta", "gamma"), strict=True):
+            alpha.links.send(peer, unit, Lane.BULK)
+        await alpha.broker.until(lambda: len(alpha.broker.settled) == 2)

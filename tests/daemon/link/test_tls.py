@@ -1,0 +1,332 @@
+"""Sites that link over real TLS on loopback: who is let in, who is not, and that both sides log why."""
+
+import contextlib
+import datetime
+import logging
+import ssl
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from daemon.certificates.authority import Authority
+from daemon.certificates.errors import CertificateError
+from daemon.certificates.files import write_private, write_public
+from daemon.link.tls import TlsTransport
+from daemon.peers import Peer
+from daemon.settings import LinkSettings
+from tests.support.links import Network, TestSite, site
+
+NOW = datetime.datetime.now(datetime.UTC)
+DAY = datetime.timedelta(days=1)
+SOON = LinkSettings(back_off_first_s=0.02, back_off_max_s=0.05)
+
+
+class Federation:
+    """An authority in a directory, and sites with keys from it."""
+
+    def __init__(self, directory: Path, name: str = "ca") -> None:
+        self.directory = directory
+        self.authority = Authority.create(directory / name, "test", 3650, NOW - 2000 * DAY)
+
+    def issue(self, server: str, since: datetime.datetime = NOW, days: int = 100, into: str = "") -> Path:
+        """Keys of a site; returns their directory."""
+        keys = self.directory / (into or server)
+        keys.mkdir(exist_ok=True)
+        key = Ed25519PrivateKey.generate()
+        pem = key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        certificate = self.authority.issue(server, key.public_key(), days, since, replace=True)
+        write_private(keys / "site.key", pem)
+        write_public(keys / "site.pem", certificate.public_bytes(serialization.Encoding.PEM))
+        self.trust(keys)
+        return keys
+
+    def trust(self, keys: Path) -> None:
+        """Give a site the authority's certificate and its present list."""
+        for name in ("ca.pem", "crl.pem"):
+            (keys / name).write_bytes((self.authority.directory / name).read_bytes())
+
+
+@pytest.fixture
+def federation(tmp_path: Path) -> Federation:
+    return Federation(tmp_path)
+
+
+def wall_us() -> int:
+    return time.time_ns() // 1_000
+
+
+class TlsSite:
+    """A site and its transport."""
+
+    def __init__(self, base: TestSite, transport: TlsTransport, keys: Path) -> None:
+        self.base = base
+        self.transport = transport
+        self.keys = keys
+
+    @property
+    def log(self) -> list[str]:
+        return self.base.log
+
+    @property
+    def address(self) -> str:
+        return self.transport.addresses[0]
+
+    def reload(self) -> None:
+        self.transport.reload(self.keys)
+        self.base.links.trust_changed()
+
+
+@asynccontextmanager
+async def tls_site(
+    name: str, keys: Path, *peers: Peer, clock: Callable[[], int] = wall_us
+) -> AsyncIterator[TlsSite]:
+    transport = TlsTransport(name, keys, ("127.0.0.1:0",), clock)
+    async with site(Network(), name, peers, transport=transport, settings=SOON) as base:
+        yield TlsSite(base, transport, keys)
+
+
+async def logged(caplog: pytest.LogCaptureFixture, *texts: str) -> None:
+    """Wait until every text is in the log."""
+    with trio.fail_after(10):
+        while not all(text in caplog.text for text in texts):
+            await trio.sleep(0.01)
+
+
+async def test_two_sites_of_one_federation_link_and_exchange_messages(federation: Federation) -> None:
+    async with tls_site("alpha:720", federation.issue("alpha:720"), Peer(name="beta")) as alpha:
+        peer = Peer(name="alpha:720", address=alpha.address)
+        async with tls_site("beta", federation.issue("beta"), peer) as beta:
+            for number in range(200):
+                beta.base.send("alpha:720", "weather", body=b"x" * number * 100)
+            await beta.base.broker.until(lambda: len(beta.base.broker.settled) == 200)
+            assert [len(one.message.sections[0].body) for one in alpha.base.broker.copies] == [
+                number * 100 for number in range(200)
+            ]
+            await alpha.base.links.drain()
+            await beta.base.broker.until(lambda: "down alpha:720: draining" in beta.log)
+
+
+async def test_an_unknown_authority_is_refused(
+    federation: Federation, caplog: pytest.LogCaptureFixture
+) -> None:
+    stranger = Federation(federation.directory, "other-ca")
+    keys = stranger.issue("beta")
+    federation.trust(keys)  # it knows alpha's authority, but its own certificate is from another
+    async with (
+        tls_site("alpha", federation.issue("alpha"), Peer(name="beta")) as alpha,
+        tls_site("beta", keys, Peer(name="alpha", address=alpha.address)),
+    ):
+        await logged(
+            caplog,
+            "its certificate is from an unknown authority",
+            "alpha the certificate of this site is from an unknown authority, it says",
+        )
+    assert alpha.log == []
+
+
+async def test_an_expired_certificate_is_refused(
+    federation: Federation, caplog: pytest.LogCaptureFixture
+) -> None:
+    keys = federation.issue("beta", since=NOW - 20 * DAY, days=10)
+    async with (
+        tls_site("alpha", federation.issue("alpha"), Peer(name="beta")) as alpha,
+        tls_site("beta", keys, Peer(name="alpha", address=alpha.address)),
+    ):
+        await logged(
+            caplog,
+            "its certificate has expired",
+            "alpha the certificate of this site has expired, it says",
+            "peers will refuse",
+        )
+    assert alpha.log == []
+
+
+async def test_a_revoked_certificate_is_refused(
+    federation: Federation, caplog: pytest.LogCaptureFixture
+) -> None:
+    keys = federation.issue("beta")
+    federation.authority.revoke("beta", NOW)
+    async with (
+        tls_site("alpha", federation.issue("alpha"), Peer(name="beta")) as alpha,
+        tls_site("beta", keys, Peer(name="alpha", address=alpha.address)),
+    ):
+        await logged(
+            caplog,
+            "its certificate is revoked",
+            "alpha the certificate of this site is revoked, it says",
+        )
+    assert alpha.log == []
+
+
+async def test_a_dialled_site_that_is_revoked_is_refused_and_told(
+    federation: Federation, caplog: pytest.LogCaptureFixture
+) -> None:
+    keys = federation.issue("alpha")
+    federation.authority.revoke("alpha", NOW)
+    async with (
+        tls_site("alpha", keys, Peer(name="beta")) as alpha,
+        tls_site("beta", federation.issue("beta"), Peer(name="alpha", address=alpha.address)),
+    ):
+        await logged(
+            caplog,
+            f"alpha cannot be dialled at {alpha.address}: its certificate is revoked",
+            "the certificate of this site is revoked, it says",
+        )
+
+
+async def test_a_site_that_is_no_peer_is_refused_and_told(
+    federation: Federation, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with (
+        tls_site("alpha", federation.issue("alpha")) as alpha,
+        tls_site("beta", federation.issue("beta"), Peer(name="alpha", address=alpha.address)),
+    ):
+        await logged(
+            caplog,
+            "it is not a peer of this site",
+            "alpha closed the connection: refused: it is not a peer of this site",
+        )
+
+
+async def test_a_site_with_the_wrong_name_is_refused_and_told(
+    federation: Federation, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with tls_site("gamma", federation.issue("gamma"), Peer(name="alpha")) as gamma:
+        peer = Peer(name="beta", address=gamma.address)
+        async with tls_site("alpha", federation.issue("alpha"), peer):
+            await logged(
+                caplog,
+                "beta was dialled, but the certificate there is for gamma",
+                "alpha closed the connection: refused: beta was dialled, but its certificate is for gamma",
+            )
+
+
+async def test_a_reload_of_the_list_ends_the_link_of_who_was_revoked_and_no_other(
+    federation: Federation, caplog: pytest.LogCaptureFixture
+) -> None:
+    peers = (Peer(name="beta"), Peer(name="gamma"))
+    async with tls_site("alpha", federation.issue("alpha"), *peers) as alpha:
+        peer = Peer(name="alpha", address=alpha.address)
+        async with (
+            tls_site("beta", federation.issue("beta"), peer) as beta,
+            tls_site("gamma", federation.issue("gamma"), peer) as gamma,
+        ):
+            await alpha.base.linked(beta.base, gamma.base)
+            await beta.base.linked(alpha.base)
+            await gamma.base.linked(alpha.base)
+            federation.authority.revoke("beta", NOW)
+            federation.trust(alpha.keys)
+            alpha.reload()
+            await beta.base.broker.until(
+                lambda: "down alpha: refused: its certificate is revoked" in beta.log
+            )
+            await logged(caplog, "alpha the certificate of this site is revoked, it says")
+            assert gamma.log == ["up alpha restarted"]
+            federation.issue("beta")
+            beta.reload()
+            await beta.base.linked(alpha.base)
+
+
+async def test_a_certificate_that_expires_while_the_link_is_up_ends_it_and_a_renewed_one_links_again(
+    federation: Federation,
+) -> None:
+    ahead_us = 0
+
+    def clock() -> int:
+        return wall_us() + ahead_us
+
+    async with tls_site("alpha", federation.issue("alpha"), Peer(name="beta"), clock=clock) as alpha:
+        keys = federation.issue("beta", days=10)
+        async with tls_site("beta", keys, Peer(name="alpha", address=alpha.address)) as beta:
+            await beta.base.linked(alpha.base)
+            ahead_us = 11 * 86_400 * 1_000_000
+            alpha.base.links.trust_changed()
+            await beta.base.broker.until(
+                lambda: any("its certificate expired on" in line for line in beta.log)
+            )
+            federation.issue("beta", days=50)
+            beta.reload()
+            await beta.base.linked(alpha.base)
+
+
+def test_a_key_that_others_can_read_is_refused(federation: Federation) -> None:
+    keys = federation.issue("alpha")
+    (keys / "site.key").chmod(0o644)
+    with pytest.raises(CertificateError, match="is open to others"):
+        TlsTransport("alpha", keys, (), wall_us)
+
+
+def test_a_certificate_for_another_site_is_refused(federation: Federation) -> None:
+    with pytest.raises(CertificateError, match="is for beta, but this site is alpha"):
+        TlsTransport("alpha", federation.issue("beta"), (), wall_us)
+
+
+def test_a_key_that_does_not_belong_to_the_certificate_is_refused(federation: Federation) -> None:
+    keys, other = federation.issue("alpha"), federation.issue("beta")
+    write_private(keys / "site.key", (other / "site.key").read_bytes())
+    with pytest.raises(CertificateError, match="do not work together"):
+        TlsTransport("alpha", keys, (), wall_us)
+
+
+def test_a_reload_of_bad_files_changes_nothing(federation: Federation) -> None:
+    keys = federation.issue("alpha")
+    transport = TlsTransport("alpha", keys, (), wall_us)
+    (keys / "crl.pem").write_bytes(b"")
+    with pytest.raises(CertificateError, match="not a revocation list"):
+        transport.reload(keys)
+
+
+def plain_context() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def old_context() -> ssl.SSLContext:
+    context = plain_context()
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    return context
+
+
+@pytest.mark.parametrize(
+    ("context", "reason"),
+    [(plain_context, "it shows no certificate"), (old_context, "it does not speak TLS 1.3")],
+)
+async def test_a_stranger_without_a_certificate_or_with_old_tls_is_refused(
+    federation: Federation,
+    caplog: pytest.LogCaptureFixture,
+    context: Callable[[], ssl.SSLContext],
+    reason: str,
+) -> None:
+    caplog.set_level(logging.WARNING)
+    async with tls_site("alpha", federation.issue("alpha")) as alpha:
+        host, _, port = alpha.address.rpartition(":")
+        tcp = await trio.open_tcp_stream(host, int(port))
+        stream = trio.SSLStream(tcp, context(), https_compatible=True)
+        with contextlib.suppress(trio.BrokenResourceError):
+            await stream.send_all(b"PRI * HTTP/2.0\r\n\r\n")
+            while await stream.receive_some():
+                pass
+        await logged(caplog, reason)
+        await trio.aclose_forcefully(tcp)
+
+
+async def test_a_stranger_who_says_nothing_in_the_handshake_holds_up_nobody(federation: Federation) -> None:
+    async with tls_site("alpha", federation.issue("alpha"), Peer(name="beta")) as alpha:
+        host, _, port = alpha.address.rpartition(":")
+        silent = [await trio.open_tcp_stream(host, int(port)) for _ in range(20)]
+        async with tls_site(
+            "beta", federation.issue("beta"), Peer(name="alpha", address=alpha.address)
+        ) as beta:
+            await beta.base.linked(alpha.base)
+        for stream in silent:
+            await trio.aclose_forcefully(stream)

@@ -1,0 +1,213 @@
+"""Several sites as one: real brokers and stores, linked over a network in memory."""
+
+import math
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+import trio
+
+from tests.support.federated import FederatedSite, federated_site
+from tests.support.links import Network
+
+PAIR: Final = {"alpha": ["beta"], "beta": ["alpha"]}
+CHAIN: Final = {"alpha": ["beta"], "beta": ["alpha", "gamma"], "gamma": ["beta", "delta"], "delta": ["gamma"]}
+
+
+class Sites:
+    """Sites by name, each in a task of its own, so that it can be stopped and started again."""
+
+    def __init__(self, directory: Path, links: dict[str, list[str]], nursery: trio.Nursery) -> None:
+        self.network = Network()
+        self._directory = directory
+        self._links = links
+        self._nursery = nursery
+        self._stops: dict[str, tuple[trio.Event, trio.Event]] = {}
+
+    async def start(self, *names: str) -> list[FederatedSite]:
+        """Start sites, and wait for the links between all that run."""
+        sites = [await self._nursery.start(self._run, name) for name in names]
+        for site in sites:
+            await site.linked(*(peer for peer in self._links[site.name] if peer in self._stops))
+        return sites
+
+    async def stop(self, name: str) -> None:
+        stop, stopped = self._stops.pop(name)
+        stop.set()
+        await stopped.wait()
+
+    async def _run(self, name: str, task_status: trio.TaskStatus[FederatedSite]) -> None:
+        stop, stopped = self._stops[name] = trio.Event(), trio.Event()
+        async with federated_site(self.network, self._directory, name, self._links[name]) as site:
+            task_status.started(site)
+            await stop.wait()
+        stopped.set()
+
+
+@asynccontextmanager
+async def sites(directory: Path, links: dict[str, list[str]]) -> AsyncIterator[Sites]:
+    async with trio.open_nursery() as nursery:
+        yield Sites(directory, links, nursery)
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_message_crosses_a_link_and_its_copies_end(tmp_path: Path) -> None:
+    async with sites(tmp_path, PAIR) as federation:
+        alpha, beta = await federation.start("alpha", "beta")
+        reader = await beta.client("reader")
+        await reader.subscribe("weather")
+        await alpha.wanted("ALL", "weather")
+        publisher = await alpha.client("publisher")
+        smuid = await publisher.publish("weather", "rain", depth=1)
+        assert await reader.get() == "rain"
+        assert reader.last.stored.message.smuid == smuid
+        assert reader.last.stored.message.hops == ("alpha",)
+        await reader.commit()
+        await alpha.idle()
+        await beta.idle()
+
+
+async def test_depth_says_how_far_a_message_goes(tmp_path: Path) -> None:
+    async with sites(tmp_path, CHAIN) as federation:
+        alpha, beta, gamma, delta = await federation.start(*CHAIN)
+        readers = {}
+        for site in (alpha, beta, gamma, delta):
+            readers[site.name] = await site.client("reader")
+            await readers[site.name].subscribe("weather")
+        await alpha.wanted("ALL", "weather")
+        publisher = await alpha.client("publisher")
+        for depth in range(4):
+            await publisher.publish("weather", f"depth {depth}", depth=depth)
+        for distance, name in enumerate(CHAIN):
+            for depth in range(distance, 4):
+                assert await readers[name].take() == f"depth {depth}"
+        for site in (alpha, beta, gamma, delta):
+            await site.idle()
+
+
+async def test_a_receipt_counts_the_subscriptions_of_all_sites(tmp_path: Path) -> None:
+    async with sites(tmp_path, CHAIN) as federation:
+        alpha, _, gamma, delta = await federation.start(*CHAIN)
+        near, far = await gamma.client("near"), await delta.client("far")
+        await far.subscribe("weather")
+        await alpha.wanted("ALL", "weather", within=2)
+        await near.subscribe("weather")
+        await alpha.wanted("ALL", "weather", within=1)
+        publisher = await alpha.client("publisher")
+        await publisher.subscribe(publisher.session.system_topic)
+        await publisher.publish("weather", "rain", depth=-1, receipt="ALL")
+        assert await near.take() == "rain"
+        assert await far.take() == "rain"
+        assert await publisher.take() == "2/2"
+
+
+async def test_a_message_for_one_goes_to_one_of_all_sites(tmp_path: Path) -> None:
+    async with sites(tmp_path, CHAIN) as federation:
+        alpha, beta, gamma, delta = await federation.start(*CHAIN)
+        worker = await delta.client("worker")
+        await worker.subscribe("jobs")
+        await alpha.wanted("ONE", "jobs", within=2)
+        publisher = await alpha.client("publisher")
+        await publisher.subscribe(publisher.session.system_topic)
+        await publisher.publish("jobs", "paint", depth=-1, delivery="ONE", receipt="ALL")
+        assert await worker.take() == "paint"
+        assert await publisher.take() == "1/1"
+        for site in (alpha, beta, gamma, delta):
+            await site.idle()
+
+
+async def test_a_reply_finds_its_way_to_a_publisher_at_another_site(tmp_path: Path) -> None:
+    async with sites(tmp_path, CHAIN) as federation:
+        alpha, _, _, delta = await federation.start(*CHAIN)
+        asker, answerer = await alpha.client("asker"), await delta.client("answerer")
+        await asker.subscribe(asker.session.system_topic)
+        await delta.wanted("SERVER", "alpha", within=2)
+        await answerer.publish("ada:asker@alpha", "an answer")
+        assert await asker.take() == "an answer"
+
+
+async def test_a_removal_reaches_a_site_that_was_cut_off(tmp_path: Path) -> None:
+    async with sites(tmp_path, PAIR) as federation:
+        alpha, beta = await federation.start("alpha", "beta")
+        first = await beta.client("first")
+        await first.subscribe("state")
+        await alpha.wanted("ALL", "state")
+        publisher = await alpha.client("publisher")
+        gone = await publisher.publish("state", "old", depth=1, timeout_s=math.inf)
+        assert await first.take() == "old"
+        await publisher.publish("state", "new", depth=1, timeout_s=math.inf)
+        assert await first.take() == "new"
+        await federation.stop("beta")
+        await publisher.remove("state", gone)
+        [beta] = await federation.start("beta")
+        second = await beta.client("second")
+        while gone not in beta.broker.router.state.removed:
+            await trio.sleep(0.01)
+        await second.subscribe("state")
+        assert await second.gets_nothing_before("new")
+
+
+async def test_a_message_is_due_to_a_peer_that_is_not_there_yet_after_a_restart(tmp_path: Path) -> None:
+    async with sites(tmp_path, PAIR) as federation:
+        alpha, beta = await federation.start("alpha", "beta")
+        reader = await beta.client("reader")
+        await reader.subscribe("weather")
+        await alpha.wanted("ALL", "weather")
+        await federation.stop("alpha")
+        await federation.stop("beta")
+        [alpha] = await federation.start("alpha")
+        publisher = await alpha.client("publisher")
+        await publisher.publish("weather", "rain", depth=1)
+        [beta] = await federation.start("beta")
+        reader = await beta.client("reader")
+        await reader.subscribe("weather")
+        assert await reader.take() == "rain"
+        await alpha.idle()
+
+
+@pytest.mark.parametrize("mode", ["ALL", "ONE"])
+async def test_a_site_in_the_middle_that_restarts_forwards_what_it_had_not(tmp_path: Path, mode: str) -> None:
+    async with sites(tmp_path, CHAIN) as federation:
+        alpha, _, gamma = await federation.start("alpha", "beta", "gamma")
+        reader = await gamma.client("reader")
+        await reader.subscribe("weather")
+        await alpha.wanted(mode, "weather", within=1)
+        publisher = await alpha.client("publisher")
+        await publisher.subscribe(publisher.session.system_topic)
+        federation.network.unreachable.add("gamma")
+        await federation.stop("gamma")
+        await publisher.publish("weather", "rain", depth=-1, receipt="ALL", delivery=mode, timeout_s=60.0)
+        if mode == "ALL":
+            await alpha.linked("beta")
+        await federation.stop("beta")
+        federation.network.unreachable.clear()
+        _, gamma = await federation.start("beta", "gamma")
+        reader = await gamma.client("reader")
+        await reader.subscribe("weather")
+        assert await reader.take() == "rain"
+        assert await publisher.take() == "1/1"
+        await federation.stop("gamma")
+
+
+async def test_a_receipt_survives_a_restart_of_every_site(tmp_path: Path) -> None:
+    async with sites(tmp_path, CHAIN) as federation:
+        alpha, beta, gamma = await federation.start("alpha", "beta", "gamma")
+        reader = await gamma.client("reader")
+        await reader.subscribe("weather")
+        await alpha.wanted("ALL", "weather", within=1)
+        publisher = await alpha.client("publisher")
+        await publisher.subscribe(publisher.session.system_topic)
+        await publisher.publish("weather", "rain", depth=-1, receipt="ALL")
+        assert await reader.get() == "rain"
+        await alpha.idle()
+        await beta.idle()
+        for name in ("alpha", "beta", "gamma"):
+            await federation.stop(name)
+        alpha, beta, gamma = await federation.start("alpha", "beta", "gamma")
+        reader, publisher = await gamma.client("reader"), await alpha.client("publisher")
+        await reader.subscribe("weather")
+        await publisher.subscribe(publisher.session.system_topic)
+        assert await reader.take() == "rain"
+        assert await publisher.take() == "1/1"

@@ -1,0 +1,92 @@
+"""peers.toml: what it says, what it refuses, and that editing it keeps what people wrote."""
+
+from pathlib import Path
+
+import pytest
+
+from daemon.config import ConfigError
+from daemon.peers import Peer, add_peer, load_peers, remove_peer
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "peers.toml"
+
+
+def test_no_file_means_no_peers(path: Path) -> None:
+    assert load_peers(path) == {}
+
+
+def test_a_peer_with_a_name_alone_is_waited_for_and_may_send_everything(path: Path) -> None:
+    path.write_text('[[peers]]\nname = "beta"\n')
+    peer = load_peers(path)["beta"]
+    assert peer == Peer(
+        name="beta", address=None, allow_in=("#",), allow_out=("#",), depth_max=-1, flood=False
+    )
+    assert peer.may_come("weather.oslo")
+    assert peer.may_go("weather.oslo")
+
+
+def test_patterns_bound_each_direction(path: Path) -> None:
+    path.write_text('[[peers]]\nname = "beta"\nallow_in = ["weather.#"]\nallow_out = []\n')
+    peer = load_peers(path)["beta"]
+    assert peer.may_come("weather.oslo")
+    assert not peer.may_come("news")
+    assert not peer.may_go("weather.oslo")
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ('name = "Beta"', "is not a server name"),
+        ('name = "beta"\naddress = "beta"', "expected"),
+        ('name = "beta"\naddress = "beta:99999999"', "expected"),
+        ('name = "beta"\nallow_in = ["a.#.b"]', "is not a topic pattern"),
+        ('name = "beta"\ndepth_max = -2', "depth_max"),
+        ('name = "beta"\nflod = true', "did you mean flood"),
+        ('address = "beta:720"', "is required"),
+        ('name = "beta"\n[[peers]]\nname = "beta"', "beta is there twice"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_the_file_and_the_reason(
+    path: Path, line: str, problem: str
+) -> None:
+    path.write_text(f"[[peers]]\n{line}\n")
+    with pytest.raises(ConfigError) as refused:
+        load_peers(path)
+    assert str(path) in str(refused.value)
+    assert problem in str(refused.value)
+
+
+def test_replies_may_cross_whatever_the_patterns_say() -> None:
+    peer = Peer(name="beta", allow_in=(), allow_out=())
+    assert peer.may_come("ada:desk@alpha.example")
+    assert peer.may_go("ada:desk@alpha.example")
+
+
+def test_adding_and_removing_keep_comments_and_other_peers(path: Path) -> None:
+    path.write_text('# ours since 2019\n[[peers]]\nname = "beta"  # the old one\n')
+    gamma = Peer(name="gamma:720", address="[2001:db8::7]:721", allow_in=("a.*",), depth_max=4, flood=True)
+    add_peer(path, gamma)
+    assert load_peers(path) == {"beta": Peer(name="beta"), "gamma:720": gamma}
+    remove_peer(path, "gamma:720")
+    text = path.read_text()
+    assert "# ours since 2019" in text
+    assert "# the old one" in text
+    assert "gamma" not in text
+
+
+def test_a_peer_can_be_added_where_there_is_no_file_and_the_last_removed(path: Path) -> None:
+    add_peer(path, Peer(name="beta"))
+    remove_peer(path, "beta")
+    assert load_peers(path) == {}
+    add_peer(path, Peer(name="beta", address="beta.example:721"))
+    assert load_peers(path)["beta"].address == "beta.example:721"
+
+
+def test_a_peer_is_not_added_twice_nor_removed_when_it_is_none(path: Path) -> None:
+    add_peer(path, Peer(name="beta"))
+    with pytest.raises(ConfigError, match="beta is already a peer"):
+        add_peer(path, Peer(name="beta"))
+    with pytest.raises(ConfigError, match="gamma is not a peer"):
+        remove_peer(path, "gamma")

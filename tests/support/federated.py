@@ -1,0 +1,160 @@
+"""Sites with real brokers and stores, linked over a network in memory."""
+
+import random
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import trio
+
+from daemon.broker import Broker
+from daemon.frontend import Answer, Delivered, SubscribeOptions
+from daemon.link.manager import LinkManager
+from daemon.link.port import Identity
+from daemon.peers import Peer
+from daemon.session import BrokerSession
+from daemon.settings import LinkSettings
+from daemon.store.store import Store
+from routing.message import Message, Section
+from tests.support.broker_parts import broker_parts
+from tests.support.links import Network
+
+LINKS = LinkSettings(back_off_first_s=0.02, back_off_max_s=0.05)
+PATIENCE_S = 8.0
+
+
+class Client:
+    """One login at a site."""
+
+    def __init__(self, session: BrokerSession) -> None:
+        self.session = session
+        self._waiting: list[Delivered] = []
+        self._answers: list[Answer] = []
+
+    async def subscribe(self, topic: str, **options: object) -> None:
+        self.session.subscribe(topic, SubscribeOptions(**options), "subscribe")  # type: ignore[arg-type] # of SubscribeOptions
+        await self.answer()
+
+    async def publish(self, topic: str, text: str, **headers: object) -> str:
+        """Publish, wait until the site has it, return its Smuid."""
+        message = Message(sections=(Section("text/plain", text.encode()),), **headers)  # type: ignore[arg-type] # of Message
+        self.session.publish(topic, message, text)
+        return (await self.answer()).smuid
+
+    async def remove(self, topic: str, smuid: str) -> None:
+        self.session.remove(topic, smuid, "remove")
+        await self.answer()
+
+    async def answer(self) -> Answer:
+        with trio.fail_after(PATIENCE_S):
+            while not self._answers:
+                await self._take()
+        answer = self._answers.pop(0)
+        assert answer.error is None
+        return answer
+
+    async def get(self) -> str:
+        """The next message, as text; not finished."""
+        with trio.fail_after(PATIENCE_S):
+            while not self._waiting:
+                await self._take()
+        delivered = self._waiting.pop(0)
+        self.last = delivered
+        return delivered.stored.message.sections[0].body.decode()
+
+    async def take(self) -> str:
+        """The next message, as text, finished."""
+        text = await self.get()
+        await self.commit()
+        return text
+
+    async def commit(self) -> None:
+        """Finish the message that `get` returned last."""
+        self.session.commit([self.last.number], "commit")
+        await self.answer()
+
+    async def gets_nothing_before(self, marker: str) -> bool:
+        """Whether the message that comes next is the marker."""
+        return await self.take() == marker
+
+    async def _take(self) -> None:
+        for event in await self.session.events():
+            if isinstance(event, Delivered):
+                self._waiting.append(event)
+            elif isinstance(event, Answer):
+                self._answers.append(event)
+
+
+class FederatedSite:
+    """A broker with its links."""
+
+    def __init__(self, name: str, broker: Broker, links: LinkManager, store: Store) -> None:
+        self.name = name
+        self.broker = broker
+        self.links = links
+        self.store = store
+
+    async def client(self, channel: str) -> Client:
+        identity = await self.broker.accounts.authenticate("ada", "correct horse", "test")
+        return Client(self.broker.open_session(identity, channel, protocol="test", remote="test"))
+
+    async def linked(self, *peers: str) -> None:
+        """Wait until the links to these are up."""
+        with trio.fail_after(PATIENCE_S):
+            while not set(peers) <= {one.peer for one in self.links.status() if one.state == "up"}:
+                await trio.sleep(0.01)
+
+    async def wanted(self, kind: str, topic: str, within: int = 0) -> None:
+        """Wait until somebody beyond a link is known to want a topic, at most so far from the peer."""
+        want = (kind, topic)
+        with trio.fail_after(PATIENCE_S):
+            while not any(
+                distance <= within
+                for distance in self.broker.router.federation.interest.distances(want).values()  # type: ignore[arg-type] # a Want
+            ):
+                await trio.sleep(0.01)
+
+    async def idle(self) -> None:
+        """Wait until no copy of a message is held here."""
+        with trio.fail_after(PATIENCE_S):
+            while self.broker.router.state.entries:
+                await trio.sleep(0.01)
+
+
+@asynccontextmanager
+async def federated_site(
+    network: Network, directory: Path, name: str, peers: Iterable[str]
+) -> AsyncIterator[FederatedSite]:
+    """Run a site in `directory/name`; its links end with the block, without goodbye."""
+    with broker_parts(directory / name, name) as (broker, store):
+        links = LinkManager(
+            identity=Identity(server=name, site=name, boot=store.site.boot),
+            settings=LINKS,
+            peers={peer: Peer(name=peer, address=f"{peer}:1") for peer in peers},
+            transport=network.transport(name),
+            port=broker.federating,
+            source=random.Random(name),
+            wall_us=broker.clock.wall_us,
+            message_bytes_max=1_000_000,
+        )
+        broker.federating.links = links
+        async with trio.open_nursery() as nursery:
+            ended = trio.Event()
+
+            async def run() -> None:
+                with trio.CancelScope(shield=True):
+                    await broker.run()
+                ended.set()
+
+            nursery.start_soon(run)
+            try:
+                async with trio.open_nursery() as beside:
+                    for task in (broker.keep_time, broker.keep_wal, broker.federating.run):
+                        beside.start_soon(task)
+                    await beside.start(links.run)
+                    yield FederatedSite(name, broker, links, store)
+                    beside.cancel_scope.cancel()
+            finally:
+                broker.stop()
+                with trio.CancelScope(shield=True):
+                    await ended.wait()
