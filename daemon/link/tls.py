@@ -120,6 +120,9 @@ class TlsTransport:
             raise DialError(_os_words(error)) from None
         try:
             return await self._secure(tcp, self._client_context, server_side=False)
+        except OSError as error:  # the peer was gone before its address could be asked for
+            await trio.aclose_forcefully(tcp)
+            raise DialError(_os_words(error)) from None
         except BaseException:
             await trio.aclose_forcefully(tcp)
             raise
