@@ -64,7 +64,7 @@ class Disk(Backing):
         )
         self.router = ObservedRouter(SERVER, site.boot, SETTINGS, lambda: 0)
         self.bodies = Bodies()
-        self.carrier = Carrier(self.router, self.bodies, self.hops, self.clock, self.store)
+        self.carrier = Carrier(self.router, self.bodies, self.hops, self.clock, self.store, {})
         self.store.restore_into(self.router.restore(now), now, SETTINGS.dedupe_window_s)
         return self.router
 
