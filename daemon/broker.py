@@ -40,6 +40,9 @@ _log = logging.getLogger(__name__)
 RETRY_S: Final = 0.5
 """Between tries of a transaction that failed."""
 
+WAL_RETRY_S: Final = 5.0
+"""After the write-ahead log could not be emptied, because a backup reads from it."""
+
 MAINTENANCE_S: Final = 60.0
 
 
@@ -75,6 +78,7 @@ class Broker:
         self._alarm_at = math.inf
         self._wal_full = trio.Event()
         self._wal_checkpointed = False
+        self._wal_rests_until = -math.inf
         self._maintenance_due = False
         self._load_lock = trio.Lock()
         self.draining = False
@@ -237,10 +241,12 @@ class Broker:
         if self._wal_checkpointed:
             self._wal_checkpointed = False
             try:
-                await trio.to_thread.run_sync(self._store.restart_wal)
+                if await trio.to_thread.run_sync(self._store.empty_wal):
+                    return
             except sqlite3.Error as error:
-                _log.error("the write-ahead log cannot begin anew: %s", error)
-        elif self._store.wal_bytes() > WAL_CHECKPOINT_BYTES:
+                _log.error("the write-ahead log cannot be emptied: %s", error)
+            self._wal_rests_until = trio.current_time() + WAL_RETRY_S
+        elif self._store.wal_bytes() > WAL_CHECKPOINT_BYTES and trio.current_time() >= self._wal_rests_until:
             self._wal_full.set()
 
     async def _failed(self, error: sqlite3.Error) -> None:

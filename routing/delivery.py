@@ -140,6 +140,7 @@ class Deliveries:
         assert consumer is not None
         number = consumer.next_number
         consumer.next_number = number + 1
+        entry.origin = entry.smuid(state.server)  # made once for all records of the delivery
         if not entry.flags & GUARANTEED:
             state.out.append(Deliver(consumer, subscription, entry, number, None))
             entry.due -= 1

@@ -63,4 +63,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def size_bytes(self) -> int:
         """The bytes of all bodies."""
-        return sum(len(section.body) for section in self.sections)
+        sections = self.sections
+        if len(sections) == 1:  # nearly all have one
+            return len(sections[0].body)
+        return sum(len(section.body) for section in sections)

@@ -21,6 +21,9 @@ from routing.subscription import SubscribeOptions
 
 CACHE_KIB: Final = 16_384
 WAL_CHECKPOINT_BYTES: Final = 64 * 2**20
+WAIT_S: Final = 0.05
+"""For a lock that another process has. Nobody else writes, and the event loop must not wait for readers."""
+
 PUBLICATIONS_MAX: Final = 1_000_000
 RELEASED_PAGES: Final = 1_000
 """Given back to the file system at a time: 4 MB, a few milliseconds."""
@@ -81,7 +84,7 @@ class Store:
     def __init__(self, path: Path) -> None:
         """Open or make the store, bring it up to date. Raises TooNewError, sqlite3.Error."""
         self.path = path
-        self._writer = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        self._writer = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None, check_same_thread=False)
         path.chmod(0o600)
         self._writer.execute("PRAGMA auto_vacuum = INCREMENTAL")
         self._writer.execute("PRAGMA journal_mode = WAL")
@@ -243,6 +246,11 @@ class Store:
         finally:
             connection.close()
 
-    def restart_wal(self) -> None:
-        """Let the WAL begin anew; soon after `checkpoint` little is left to move. In place of a commit."""
-        self._writer.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
+    def empty_wal(self) -> bool:
+        """Cut the WAL to nothing, in place of a commit; soon after `checkpoint` little is left to move.
+
+        False where somebody reads from it, as a backup does: to be tried again later. It is cut, and not only
+        begun anew, so that its size tells how much is in it.
+        """
+        busy: int = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        return not busy

@@ -14,6 +14,7 @@ from trio.testing import MockClock
 from daemon import frontend
 from daemon.broker import RETRY_S
 from daemon.session import EVENTS_BYTES, PENDING_BYTES_MAX
+from daemon.store.store import WAL_CHECKPOINT_BYTES
 from routing.errors import Refusal
 from tests.support.broker import Client, RunningSite, running_site
 
@@ -353,3 +354,30 @@ async def test_closing_twice_or_using_a_closed_session_harms_nothing(
         with pytest.raises(Refusal):
             ada.send("news")
         assert await ada.session.events() == []
+
+
+async def test_the_write_ahead_log_is_emptied_once_it_is_long(tmp_path: Path, mock_clock: MockClock) -> None:
+    async with running_site(tmp_path) as site:
+        ada, eva = await site.login("ada").subscribe("jobs"), site.login("eva")
+        for _ in range(WAL_CHECKPOINT_BYTES // 1_000_000 + 10):
+            await eva.publish("jobs", bytes(1_000_000))
+            await ada.commit(*(got.number for got in await ada.delivered()))
+        while site.store.wal_bytes() > WAL_CHECKPOINT_BYTES:
+            await eva.publish("probe")
+
+
+async def test_a_session_that_is_cancelled_while_it_waits_for_events_loses_none(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with running_site(tmp_path) as site:
+        await site.login("eva").publish("jobs", b"work", delivery="ONE")
+    async with running_site(tmp_path) as site:
+        ada = site.login("ada")
+        ada.session.subscribe("jobs", frontend.SubscribeOptions(), 1)
+        await site.login("eva").publish("probe")
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            ada.events += await ada.session.events()
+        await ada.answer(1)
+        [got] = await ada.delivered()
+        assert got.stored.message.sections[0].body == b"work"

@@ -295,7 +295,8 @@ def test_what_is_discarded_makes_room_for_others(store: Store, path: Path) -> No
         batch.publications_until = 0.0
         write(store, batch)
         store.checkpoint()
-        store.restart_wal()
+        assert store.empty_wal()
+        assert store.wal_bytes() == 0
 
     fill(1)
     size = store.size_bytes
@@ -303,4 +304,21 @@ def test_what_is_discarded_makes_room_for_others(store: Store, path: Path) -> No
         fill(round_ * 1_000)
     assert store.size_bytes <= size
     assert path.stat().st_size < 5_000_000
-    assert store.wal_bytes() < 5_000_000
+
+
+def test_while_a_backup_reads_the_write_ahead_log_is_not_emptied_and_takes_more(
+    store: Store, path: Path
+) -> None:
+    write(store, with_messages(entry(1)))
+    backup = sqlite3.connect(path, isolation_level=None)
+    backup.execute("BEGIN")
+    assert backup.execute("SELECT count(*) FROM message").fetchone() == (1,)
+    write(store, with_messages(entry(2)))
+    store.checkpoint()
+    assert not store.empty_wal()
+    write(store, with_messages(entry(3)))
+    assert backup.execute("SELECT count(*) FROM message").fetchone() == (1,)
+    backup.close()
+    store.checkpoint()
+    assert store.empty_wal()
+    assert list(restored(store).messages) == [1, 2, 3]

@@ -132,10 +132,10 @@ async def test_exactly_once_through_kills_of_the_xmpp_server_and_of_the_site(ser
     async def publish_some(site, count: int) -> None:
         nonlocal published
         session = site.open_session(Identity(account="ada"), "p", protocol="test", remote="")
-        session.set_delivery("news", "ALL")
+        session.set_delivery("news", "ALL", request="set")
         for _ in range(count):
             published += 1
-            session.publish("news", Message(others=(("Item-Id", f"item-{published}"),)))
+            session.publish("news", Message(others=(("Item-Id", f"item-{published}"),)), request="put")
         answers = 0
         while answers <= count:
             answers += len(await session.events())
