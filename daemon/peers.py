@@ -126,4 +126,5 @@ def _document(path: Path) -> tomlkit.TOMLDocument:
 
 
 def _write(path: Path, document: tomlkit.TOMLDocument) -> None:
-    write_private(path, tomlkit.dumps(document).encode())
+    text = tomlkit.dumps(document)
+    write_private(path, (text if text.endswith("\n") or not text else text + "\n").encode())

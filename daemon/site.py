@@ -21,6 +21,7 @@ import trio
 from daemon.accounts import Accounts
 from daemon.broker import Broker
 from daemon.clock import SystemClock
+from daemon.control import serve_control
 from daemon.frontend import Identity, Limits, Plugin, Session, SubscriptionInfo
 from daemon.hops.writer import HopLog
 from daemon.listen import Listeners
@@ -177,6 +178,7 @@ async def serve_site(
                     await core.start(links.run)
                 except* OSError as group:
                     raise StartError(f"cannot listen for peers: {group.exceptions[0]}") from None
+                await core.start(serve_control, settings.site.state_directory, links.answer)
                 await _serve_front_ends(site, plugins, task_status)
                 await links.drain()
             finally:

@@ -16,11 +16,13 @@ from daemon.broker import Broker
 from daemon.certificates.errors import CertificateError
 from daemon.certificates.files import KEY_FILE
 from daemon.config import ConfigError
+from daemon.control import Question
 from daemon.link.manager import LinkManager
-from daemon.link.port import Identity
+from daemon.link.port import Identity, LinkStatus
 from daemon.link.tls import TlsTransport
 from daemon.peers import Peer, load_peers
 from daemon.private_files import write_new
+from daemon.routes import Route, routes
 from daemon.settings import Settings
 
 INSTALLATION: Final = "installation"
@@ -103,6 +105,12 @@ class SiteLinks:
             raise ConfigError(self._settings.links.keys_directory, "", str(error)) from None
         self.manager.set_peers(peers)
         self.manager.trust_changed()
+
+    def answer(self, question: Question) -> list[LinkStatus] | list[Route]:
+        """What an operator asks, see `daemon.control`."""
+        if question.ask == "routes":
+            return routes(self._broker.router.federation, question.name)
+        return self.manager.status() if self.manager is not None else []
 
     async def drain(self) -> None:
         """Say goodbye to the peers; what has been sent to them by then is theirs."""

@@ -215,11 +215,11 @@ def show(
     if as_json:
         _print_json(facts)
         return
-    table = Table("name", "state", "valid until", "days left", "serial", "SHA-256 of the key")
+    table = Table("name", "state", "until", "days left")
+    table.add_column("serial", overflow="fold")
     for row in facts:
-        table.add_row(
-            *(str(row[key]) for key in ("name", "state", "until", "days_left", "serial", "key_sha256"))
-        )
+        until = row["until"].partition("T")[0]
+        table.add_row(row["name"], row["state"], until, str(row["days_left"]), row["serial"])
     Console().print(table)
 
 

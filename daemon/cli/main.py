@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from daemon.cli import account, backup, cert, config, init, peer, run, why
+from daemon.cli import account, backup, cert, config, init, peer, peers, run, why
 from daemon.cli.failure import FAILED, REFUSED, Failure, fail
 from daemon.config import ConfigError
 from daemon.discovery import installed_commands
@@ -27,6 +27,8 @@ CORE: Final[dict[str, Any]] = {
     "config": config.app,
     "cert": cert.app,
     "peer": peer.app,
+    "peers": peers.peers,
+    "routes": peers.routes,
 }
 
 

@@ -165,7 +165,7 @@ class Forwarding:
             if not forward.unacknowledged:
                 entry.due += 1
             forward.unacknowledged += 1
-            forward.attempts += 1
+            forward.attempts += self.peers[peer].up
             self._state.out.append(StoreForward(entry.id, peer, forward.depth, forward.query, done=False))
         self._state.out.append(Send(peer, copy, forward.depth, forward.query, forward.attempts or 1))
 

@@ -1,5 +1,6 @@
 """Three real daemons in a row, linked by mutual TLS; the one in the middle is killed under load."""
 
+import json
 import math
 import shutil
 import signal
@@ -8,13 +9,16 @@ from collections import Counter
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import trio
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from typer.testing import CliRunner
 
 from daemon.certificates.authority import Authority
 from daemon.certificates.files import write_private, write_public
+from daemon.cli.main import build_app
 from daemon.peers import Peer, add_peer
 from daemon.site_directory import make_site
 from plugins.smqp.client import Client, connect
@@ -66,7 +70,7 @@ async def test_a_site_in_the_middle_that_is_killed_loses_nothing_and_repeats_not
     for site in (alpha, beta, gamma):
         for name in ("ca.pem", "crl.pem"):
             shutil.copy(authority.directory / name, site.directory / "keys" / name)
-    done: Counter[str] = Counter()
+    read_once: Counter[str] = Counter()
     finished = trio.Event()
 
     async def read() -> None:
@@ -74,8 +78,8 @@ async def test_a_site_in_the_middle_that_is_killed_loses_nothing_and_repeats_not
             await client.subscribe("weather")
             async for delivery in client:
                 await client.commit([delivery])
-                done[delivery.message.sections[0].body.decode()] += 1
-                if len(done) == MESSAGES:
+                read_once[delivery.message.sections[0].body.decode()] += 1
+                if len(read_once) == MESSAGES:
                     finished.set()
 
     async def publish() -> None:
@@ -102,8 +106,25 @@ async def test_a_site_in_the_middle_that_is_killed_loses_nothing_and_repeats_not
             nursery.start_soon(middle)
             nursery.start_soon(publish)
             await finished.wait()
+            await trio.to_thread.run_sync(commands_show_the_link, alpha)
             nursery.cancel_scope.cancel()
-    assert set(done.values()) == {1}
+    assert set(read_once.values()) == {1}
+
+
+def commands_show_the_link(site: Site) -> None:
+    [status] = done("peers", site)
+    assert status["peer"] == "beta"
+    [to_all] = [route for route in done("routes", site, "weather") if route["kind"] == "ALL"]
+    assert (to_all["peer"], to_all["distance"], to_all["allowed"]) == ("beta", 2, True)
+    assert done("routes", site, "nowhere")[0]["distance"] is None
+
+
+def done(command: str, site: Site, *arguments: str) -> list[dict[str, Any]]:
+    """What a command of the operator says."""
+    result = CliRunner().invoke(build_app(), [command, *arguments, "--site", str(site.directory), "--json"])
+    assert result.exit_code == 0, result.output
+    found: list[dict[str, Any]] = json.loads(result.stdout)
+    return found
 
 
 async def linked(running: Daemon, peer: str) -> None:

@@ -251,7 +251,7 @@ def test_only_its_owner_may_read_it(store: Store, path: Path) -> None:
 
 def test_a_store_that_is_too_new_is_refused_and_left_as_it_was(path: Path) -> None:
     Store(path).close()
-    query(path, "UPDATE _sqlite_migrations SET name = 'from-tomorrow' WHERE name = 'first'")
+    query(path, "UPDATE _sqlite_migrations SET name = 'from-tomorrow' WHERE name = 'second'")
     before = path.read_bytes()
     with pytest.raises(TooNewError, match="from-tomorrow"):
         Store(path)
@@ -264,11 +264,11 @@ def test_a_migration_that_is_interrupted_has_not_happened(
     Store(path).close()
     later = schema.Migrations("smqpd")
     for step in schema.migrations.pending(schema.Database(memory=True)):
-        later(name=step.name)(step.fn)
+        later(name=step.name)(lambda db: None)
     interrupted = True
 
-    @later(name="third")
-    def third(db: schema.Database) -> None:
+    @later(name="from-tomorrow")
+    def from_tomorrow(db: schema.Database) -> None:
         db.execute("CREATE TABLE later (id INTEGER)")
         db.execute("INSERT INTO later VALUES (1)")
         if interrupted:

@@ -1,0 +1,78 @@
+"""`smqpd peers` and `smqpd routes`: what a running daemon knows of its links."""
+
+from typing import Annotated, TypeVar
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from daemon.cli.failure import UNREACHABLE, Failure
+from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, read_settings
+from daemon.cli.printable import printable
+from daemon.control import NotRunningError, Question, ask
+from daemon.link.port import LinkStatus
+from daemon.routes import Route
+
+T = TypeVar("T")
+
+
+def peers(
+    only_down: Annotated[bool, typer.Option("--only-down", help="Only links that are not up.")] = False,
+    config: ConfigOption = DEFAULT_CONFIG,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the links of the running site."""
+    found = _ask(config, Question(ask="peers"), list[LinkStatus])
+    if only_down:
+        found = [link for link in found if link.state != "up"]
+    if as_json:
+        typer.echo(msgspec.json.encode(found))
+        return
+    table = Table("peer", "state", "for", "round trip", "waiting", "unanswered", "lag", "why down")
+    for link in found:
+        table.add_row(
+            link.peer,
+            link.state,
+            f"{link.since_s:.0f} s",
+            "-" if link.round_trip_s is None else f"{link.round_trip_s * 1000:.1f} ms",
+            str(link.waiting),
+            str(link.in_flight),
+            "-" if link.lag_s is None else f"{link.lag_s:.1f} s",
+            printable(link.why_down),
+        )
+    Console().print(table)
+
+
+def routes(
+    name: Annotated[str, typer.Argument(metavar="TOPIC|SERVER", help="What a message would be for.")],
+    config: ConfigOption = DEFAULT_CONFIG,
+    as_json: JsonOption = False,
+) -> None:
+    """Show where a message would go from here, and with which Depth at least."""
+    found = _ask(config, Question(ask="routes", name=name), list[Route])
+    if as_json:
+        typer.echo(msgspec.json.encode(found))
+        return
+    table = Table("for", "peer", "depth", "goes there")
+    for route in found:
+        table.add_row(
+            route.kind, route.peer, "-" if route.distance is None else str(route.distance), _why(route)
+        )
+    Console().print(table)
+
+
+def _why(route: Route) -> str:
+    if not route.allowed:
+        return "no: the rules of the link forbid it"
+    if route.distance is None and not route.flood:
+        return "no: nobody there wants it"
+    return "yes" if route.up else "when the link is up"
+
+
+def _ask(config: "ConfigOption", question: Question, answer: type[T]) -> T:
+    directory = read_settings(config).site.state_directory
+    try:
+        return msgspec.json.decode(ask(directory, question), type=answer)
+    except NotRunningError as error:
+        raise Failure(str(error), UNREACHABLE) from None
