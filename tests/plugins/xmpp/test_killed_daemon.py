@@ -50,7 +50,7 @@ def make(directory: Path, server: RealServer) -> Path:
     secret.chmod(0o600)
     with config.open("a") as file:
         file.write(
-            '\n[plugins.smqp]\nenabled = false\n'
+            "\n[plugins.smqp]\nenabled = false\n"
             f'\n[plugins.xmpp]\ncomponent = "{COMPONENT_NAME}"\nserver = "127.0.0.1:{server.component}"\n'
             'answer_s = 1.0\n[[plugins.xmpp.accounts]]\ndomain = "localhost"\naccount = "{local}"\n'
         )
