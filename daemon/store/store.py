@@ -102,6 +102,7 @@ class Store:
             "SELECT boot, last_record, site_time, wall_time, machine_boot, machine_time FROM site"
         ).fetchone()
         self.site = SiteRow(row[0], row[1], row[2:])
+        self._page_bytes: int = self._writer.execute("PRAGMA page_size").fetchone()[0]
         self.size_bytes = 0
         """What is in use, with what is in the WAL only, as of the last commit."""
         self._measure()
@@ -225,11 +226,10 @@ class Store:
     # -- maintenance ------------------------------------------------------------------------------
 
     def _measure(self) -> None:
-        pages, free, page_size = (
-            self._writer.execute(f"PRAGMA {name}").fetchone()[0]
-            for name in ("page_count", "freelist_count", "page_size")
+        pages, free = (
+            self._writer.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count")
         )
-        self.size_bytes = (pages - free) * page_size
+        self.size_bytes = (pages - free) * self._page_bytes
 
     def wal_bytes(self) -> int:
         """The size of the write-ahead log."""
