@@ -56,12 +56,13 @@ class Notifier:
             return
         address = "\0" + self._address[1:] if self._address.startswith("@") else self._address
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+            sender.setblocking(False)
             try:
                 sender.connect(address)
                 sender.send(state.encode())
             except OSError:
-                # A manager that does not listen must not stop the daemon; without a sign of life it
-                # acts on its own.
+                # A manager that does not listen, or does not read what is there, must not stop the
+                # daemon; without a sign of life it acts on its own.
                 return
 
 

@@ -5,6 +5,8 @@ Nothing here waits. A unit that is bad is denied, logged and counted, and the ne
 """
 
 import logging
+import math
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 import trio
@@ -49,8 +51,8 @@ class Exchange:
         self._port = port
         self._wall_us = wall_us
         self._received_us = 0
-        self._bad_units = 0
-        self._complained_at = -COMPLAINTS_EVERY_S
+        self._bad_units: Counter[str] = Counter()
+        self._complained_at: dict[str, float] = {}
 
     def connected(self, hello: Hello, agreement: Agreement) -> bool:
         """A link is up. Returns whether the peer has restarted since the last one."""
@@ -105,6 +107,8 @@ class Exchange:
                 had_room = self.sender.has_room
                 for settled in self.sender.acknowledged(unit, self._wall_us()):
                     self._port.acknowledged(self.peer, settled)
+                if unit.outcome == "denied":
+                    self._complain("denied", unit.reason or "no reason given")
                 if not had_room and self.sender.has_room:
                     self._port.room(self.peer)
                 self.wake()
@@ -114,7 +118,7 @@ class Exchange:
         if refusal.number:
             self.receiver.refused(refusal.number, refusal.text, self._received_us)
             self.wake()
-        self._complain(refusal.text)
+        self._complain("sent what was refused", refusal.text)
 
     def _take_transfer(self, transfer: Transfer) -> None:
         received_us = self._received_us
@@ -140,16 +144,17 @@ class Exchange:
             return
         reason = reason or ""
         self._port.transfer_refused(self.peer, transfer, message, reason)
-        self._complain(f"a message to {transfer.topic}: {reason}")
+        self._complain("sent what was refused", f"a message to {transfer.topic}: {reason}")
         if transfer.number:
             self.answer(self.receiver.session, [transfer.number], "denied", reason)
 
-    def _complain(self, text: str) -> None:
-        self._bad_units += 1
+    def _complain(self, what: str, text: str) -> None:
+        """Log what goes wrong with the peer's units, or with ours at the peer."""
+        self._bad_units[what] += 1
         now = trio.current_time()
-        if now - self._complained_at >= COMPLAINTS_EVERY_S:
-            logger.warning("%s sent what was refused (%d so far): %s", self.peer, self._bad_units, text)
-            self._complained_at = now
+        if now - self._complained_at.get(what, -math.inf) >= COMPLAINTS_EVERY_S:
+            logger.warning("%s %s (%d so far): %s", self.peer, what, self._bad_units[what], text)
+            self._complained_at[what] = now
 
 
 def _nothing() -> None:

@@ -165,7 +165,7 @@ class Lanes:
                     raise LaneError(f"a lane was answered {status[:20]!r}")
             case h2.events.ConnectionTerminated():
                 events.append(PeerClosed(_reason(event)))
-            case h2.events.StreamReset():
+            case h2.events.StreamReset() if not self.closed:  # else the reason stands in its GOAWAY
                 if event.remote_reset:
                     raise LaneError("the peer reset a stream")
                 raise LaneError(f"not HTTP/2: the peer broke the rules of a stream ({event.error_code})")

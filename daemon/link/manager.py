@@ -29,7 +29,7 @@ from routing.link.units import Control, Hello, Lane, Outcome, Probe, Transfer
 
 logger = logging.getLogger(__name__)
 
-TRUST_CHECK_S: Final = 10.0
+TRUST_CHECK_S: Final = 2.0
 """How soon a certificate that has expired ends its link."""
 DRAINING: Final = "draining"
 LINKED: Final = "already linked"

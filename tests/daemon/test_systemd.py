@@ -47,6 +47,15 @@ def test_states_are_told_as_systemd_reads_them(manager: socket.socket) -> None:
     assert stopping == "STOPPING=1\nSTATUS=bye"
 
 
+def test_a_manager_that_does_not_read_holds_up_nobody(manager: socket.socket) -> None:
+    notifier = Notifier({"NOTIFY_SOCKET": manager.getsockname()})
+    for number in range(1_000):
+        notifier.status(str(number))
+    assert heard(manager)[0] == "STATUS=0"
+    notifier.status("again")
+    assert heard(manager) == ["STATUS=again"]
+
+
 def test_an_abstract_socket_works_too() -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
         listening.bind(f"\0smqpd-test-{os.getpid()}")

@@ -66,9 +66,14 @@ BECOMES: Final = ("-m", "daemon")
 
 @asynccontextmanager
 async def daemon(
-    config: Path, *, ready: bool = True, start: tuple[str, ...] = BECOMES, **more: str
+    config: Path,
+    *,
+    ready: bool = True,
+    start: tuple[str, ...] = BECOMES,
+    within: tuple[str, ...] = (),
+    **more: str,
 ) -> AsyncIterator[Daemon]:
-    """Run a site; killed at the end where it runs still."""
+    """Run a site, `within` another command if there is one; killed at the end where it runs still."""
     directory = config.parent
     address = str(directory / "notify")
     Path(address).unlink(missing_ok=True)
@@ -77,7 +82,7 @@ async def daemon(
         manager.bind(address)
         manager.setblocking(False)
         process = await trio.lowlevel.open_process(
-            [sys.executable, *start, str(config)],
+            [*within, sys.executable, *start, str(config)],
             env=environment(directory, NOTIFY_SOCKET=address, **more),
             cwd=ROOT,
             stdin=None,

@@ -112,6 +112,19 @@ async def test_forged_hops_and_smuids_are_denied(
     assert reason in caplog.text
 
 
+async def test_what_a_peer_denies_is_logged_with_its_reason(
+    autojump_clock: MockClock, alpha: TestSite, zeta: Puppet, caplog: pytest.LogCaptureFixture
+) -> None:
+    alpha.send("zeta", "weather")
+    [transfer] = await zeta.hear(Transfer)
+    assert isinstance(transfer, Transfer)
+    ranges = ((transfer.number, transfer.number),)
+    denied = Acknowledge(outcome="denied", ranges=ranges, received_us=1, sent_us=2, reason="not that topic")
+    await zeta.say(Lane.CONTROL, encode(denied))
+    await alpha.broker.until(lambda: alpha.broker.settled)
+    assert "zeta denied (1 so far): not that topic" in caplog.text
+
+
 async def test_a_unit_that_cannot_be_read_is_denied_by_its_number(
     autojump_clock: MockClock, alpha: TestSite, zeta: Puppet
 ) -> None:
@@ -336,6 +349,8 @@ async def test_misuse_of_http2_ends_the_link_of_who_does_it(
     await alpha.broker.until(lambda: any(line.startswith("down zeta") for line in alpha.log))
     [line] = [line for line in alpha.log if line.startswith("down zeta")]
     assert any(one in line for one in reason.split("|")), line
+    await zeta.until(lambda: zeta.closed is not None)
+    assert line.removeprefix("down zeta: ") in str(zeta.closed)
 
 
 async def test_rapid_reset_is_a_flood(

@@ -1,0 +1,119 @@
+"""Four real sites, and what may happen to them: nothing accepted is lost, nothing comes twice.
+
+Each test ends with the account of all copies from the hop logs, see `tests.support.trial`. Longer trials:
+`python -m tests.faults`.
+"""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from typer.testing import CliRunner
+
+from daemon.cli.main import build_app
+from tests.support.clocks import FAKETIME, WallClock
+from tests.support.networks import may_make_namespaces
+from tests.support.real_sites import RealSite, real_sites
+from tests.support.trial import trial, way_for
+
+
+@pytest.mark.parametrize("namespaces", [True, False])
+async def test_a_partition_loses_nothing(tmp_path: Path, namespaces: bool) -> None:
+    if namespaces and not may_make_namespaces():
+        pytest.skip("network namespaces cannot be made here; the proxy stands in for them")
+    async with trial(tmp_path, namespaces=namespaces) as running:
+        sites = running.sites
+        await trio.sleep(0.5)
+        sites.network.cut("gamma", "delta")
+        await sites["gamma"].linked("delta", up=False)
+        sites.network.cut("alpha", "beta")
+        await sites["alpha"].linked("beta", up=False)
+        sites.network.heal("gamma", "delta")
+        sites.network.heal("alpha", "beta")
+        await sites.linked()
+    assert running.judge() == []
+
+
+async def test_sites_that_are_killed_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
+    async with trial(tmp_path) as running:
+        for name in ("gamma", "alpha", "delta", "gamma"):
+            await trio.sleep(0.4)
+            await running.sites[name].kill()
+        await running.sites.linked()
+    assert running.judge() == []
+
+
+async def test_a_certificate_that_expires_ends_its_links_until_it_is_renewed(tmp_path: Path) -> None:
+    async with trial(tmp_path) as running:
+        alpha, gamma, delta = (running.sites[name] for name in ("alpha", "gamma", "delta"))
+        delta.issue(valid_s=8.0)
+        await delta.kill()
+        await gamma.linked("delta")
+        await gamma.linked("delta", up=False)
+        await gamma.logs("refused delta", "its certificate expired on")
+        await delta.logs("its certificate expired on")
+        await alpha.linked("beta", "gamma")
+        delta.issue()
+        await delta.reload()
+        await running.sites.linked()
+        assert "link with alpha is down" not in gamma.log
+    assert running.judge() == []
+
+
+async def test_a_revoked_site_is_cut_off_at_once_until_it_has_a_new_certificate(
+    tmp_path: Path,
+) -> None:
+    async with trial(tmp_path) as running:
+        gamma, delta = running.sites["gamma"], running.sites["delta"]
+        running.sites.authority.revoke("delta", datetime.now(UTC))
+        gamma.trust()
+        await gamma.reload()
+        await gamma.linked("delta", up=False)
+        await gamma.logs("its certificate is revoked")
+        await delta.logs("is revoked")
+        delta.issue()
+        await delta.reload()
+        await running.sites.linked()
+        assert "link with alpha is down" not in gamma.log
+    assert running.judge() == []
+
+
+@pytest.mark.skipif(not FAKETIME.exists(), reason="libfaketime is not installed")
+async def test_clocks_that_jump_by_an_hour_change_nothing(tmp_path: Path) -> None:
+    clocks = {name: WallClock(tmp_path / f"{name}.clock") for name in ("alpha", "gamma")}
+    environment = {name: clock.environment for name, clock in clocks.items()}
+    async with trial(tmp_path, environment=environment) as running:
+        for ahead_s in (3600, -3600):
+            await trio.sleep(0.4)
+            clocks["gamma"].set(ahead_s)
+            clocks["alpha"].set(-ahead_s)
+        await running.sites["gamma"].kill()
+        await running.sites.linked()
+    assert running.judge() == []
+    hours = {line[:13] for line in running.sites["gamma"].log.splitlines()}
+    assert len(hours) > 1
+
+
+async def test_commands_show_links_and_routes(tmp_path: Path) -> None:
+    async with real_sites(tmp_path, [("alpha", "beta")], namespaces=False) as sites:
+        async with sites["beta"].client("reader") as client:
+            await client.subscribe("weather")
+            await way_for(sites["alpha"], "weather", "ALL", {"beta": 1})
+        [status] = await said(sites["alpha"], "peers")
+        assert (status["peer"], status["state"]) == ("beta", "up")
+        [to_all] = [one for one in await said(sites["alpha"], "routes", "weather") if one["kind"] == "ALL"]
+        assert (to_all["peer"], to_all["distance"], to_all["allowed"]) == ("beta", 1, True)
+        nowhere = await said(sites["alpha"], "routes", "nowhere")
+        assert nowhere[0]["distance"] is None
+
+
+async def said(site: RealSite, command: str, *arguments: str) -> list[dict[str, Any]]:
+    """What a command of the operator says."""
+    words = [command, *arguments, "--site", str(site.directory), "--json"]
+    result = await trio.to_thread.run_sync(CliRunner().invoke, build_app(), words)
+    assert result.exit_code == 0, result.output
+    found: list[dict[str, Any]] = json.loads(result.stdout)
+    return found

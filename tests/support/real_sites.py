@@ -1,0 +1,222 @@
+"""Sites as operators run them: a directory, keys and peers, a daemon process each, joined by a network."""
+
+import shutil
+import signal
+import tomllib
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import trio
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from daemon.certificates.authority import Authority
+from daemon.certificates.files import write_private, write_public
+from daemon.control import NotRunningError, Question, ask
+from daemon.link.port import LinkStatus
+from daemon.peers import Peer, add_peer
+from daemon.site_directory import make_site
+from plugins.smqp.client import Client, ConnectionLost, session
+from tests.support.installed import checkout_plugins
+from tests.support.networks import CutNetwork, Pair, cut_network
+from tests.support.process import PATIENCE_S, Daemon, daemon, free_port
+
+AUTHORITY_DAYS: Final = 3650
+CERTIFICATE_DAYS: Final = 10
+LINKS: Final = """\
+listen = [{listen!r}]
+greeting_timeout_s = 2.0
+probe_interval_s = 0.5
+probe_timeout_s = 2.5
+back_off_first_s = 0.05
+back_off_max_s = 0.3
+"""
+
+
+class RealSite:
+    """A site's directory, and its daemon while there is one.
+
+    Attributes:
+        environment: of its daemon, beside what every process has.
+        starts: how often the daemon was ready.
+    """
+
+    def __init__(self, directory: Path, name: str, authority: Authority, network: CutNetwork) -> None:
+        self.name = name
+        self.directory = directory / name
+        self.environment: dict[str, str] = {}
+        self.starts = 0
+        self._authority = authority
+        self._network = network
+        self._running: Daemon | None = None
+        self._wanted = True
+        self._ready = trio.Event()
+        self.port = free_port()
+        self.config = make_site(self.directory, name, self.port, checkout_plugins()).config
+        links = LINKS.format(listen=network.listen(name))
+        self.config.write_text(self.config.read_text().replace("[links]\n", "[links]\n" + links))
+        self._login = tomllib.loads((self.directory / "keys" / "admin.toml").read_text())
+        self.issue()
+
+    # -- keys and peers ---------------------------------------------------------------------------
+
+    def issue(self, valid_s: float = CERTIFICATE_DAYS * 86_400.0) -> None:
+        """A new key and certificate, valid for so long from now, and the authority's present list."""
+        since = datetime.now(UTC) + timedelta(seconds=valid_s) - timedelta(days=CERTIFICATE_DAYS)
+        keys, key = self.directory / "keys", Ed25519PrivateKey.generate()
+        pem = key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        certificate = self._authority.issue(
+            self.name, key.public_key(), CERTIFICATE_DAYS, since, replace=True
+        )
+        write_private(keys / "site.key", pem)
+        write_public(keys / "site.pem", certificate.public_bytes(serialization.Encoding.PEM))
+        self.trust()
+
+    def trust(self) -> None:
+        """Take the authority's present list of revocations."""
+        for name in ("ca.pem", "crl.pem"):
+            shutil.copy(self._authority.directory / name, self.directory / "keys" / name)
+
+    def link(self, other: str) -> None:
+        """Dial another site."""
+        address = self._network.address(self.name, other)
+        add_peer(self.directory / "peers.toml", Peer(name=other, address=address))
+
+    # -- the daemon -------------------------------------------------------------------------------
+
+    async def keep(self) -> None:
+        """Run the daemon, and start it again whenever it has been killed, until `stop`."""
+        within = self._network.command(self.name)
+        while self._wanted:
+            async with daemon(self.config, within=within, **self.environment) as running:
+                self._running = running
+                self.starts += 1
+                self._ready.set()
+                await running.process.wait()
+            self._running = None
+            self._ready = trio.Event()
+
+    async def ready(self) -> Daemon:
+        """The daemon, once it runs."""
+        with trio.fail_after(PATIENCE_S):
+            await self._ready.wait()
+        assert self._running is not None
+        return self._running
+
+    @property
+    def log(self) -> str:
+        """What all its daemons have logged."""
+        return (self.directory / "log").read_text()
+
+    async def kill(self) -> None:
+        """SIGKILL; returns once it runs again."""
+        running, starts = await self.ready(), self.starts
+        running.signal(signal.SIGKILL)
+        await running.process.wait()
+        with trio.fail_after(PATIENCE_S):
+            while self.starts == starts:
+                await trio.sleep(0.02)
+
+    async def reload(self) -> None:
+        """SIGHUP: keys, peers and revocations are read again."""
+        (await self.ready()).signal(signal.SIGHUP)
+
+    async def stop(self) -> int:
+        """SIGTERM; the exit code."""
+        running, self._wanted = await self.ready(), False
+        running.signal(signal.SIGTERM)
+        return await running.exit_code()
+
+    async def links(self) -> dict[str, LinkStatus]:
+        """The state of its links, by peer; nothing while no daemon runs."""
+        try:
+            answer = await trio.to_thread.run_sync(ask, self.directory / "state", Question(ask="peers"))
+        except NotRunningError:
+            return {}
+        return {one.peer: one for one in msgspec.json.decode(answer, type=list[LinkStatus])}
+
+    async def linked(self, *peers: str, up: bool = True) -> None:
+        """Wait until the links with these are up, or are not."""
+        with trio.fail_after(PATIENCE_S):
+            while True:
+                links = await self.links()
+                if all(peer in links and (links[peer].state == "up") == up for peer in peers):
+                    return
+                await trio.sleep(0.05)
+
+    async def logs(self, *texts: str) -> None:
+        """Wait until every text is in the log."""
+        with trio.move_on_after(PATIENCE_S):
+            while not all(text in self.log for text in texts):
+                await trio.sleep(0.05)
+            return
+        raise AssertionError(f"{self.name} did not log {texts}, but\n{self.log}")
+
+    @asynccontextmanager
+    async def client(self, channel: str) -> AsyncIterator[Client]:
+        """A login of the administrator. Raises ConnectionLost while the daemon cannot be reached."""
+        try:
+            stream = await self._network.connect(self.name, self.port)
+        except OSError as error:
+            raise ConnectionLost("unreachable", str(error)) from None
+        async with session(stream, "admin", self._login["password"], channel=channel) as client:
+            yield client
+
+
+class RealSites:
+    """Sites by name, their authority, and the network between them."""
+
+    def __init__(self, directory: Path, pairs: list[Pair], network: CutNetwork) -> None:
+        self.network = network
+        self.authority = Authority.create(
+            directory / "ca", "test", AUTHORITY_DAYS, datetime.now(UTC) - timedelta(days=20)
+        )
+        names = sorted({name for pair in pairs for name in pair})
+        self.by_name = {name: RealSite(directory, name, self.authority, network) for name in names}
+        self.pairs = pairs
+        for a, b in pairs:
+            self[a].link(b)
+            self[b].link(a)
+
+    def __getitem__(self, name: str) -> RealSite:
+        return self.by_name[name]
+
+    async def linked(self) -> None:
+        """Wait until every link is up, as both ends see it."""
+        for a, b in self.pairs:
+            await self[a].linked(b)
+            await self[b].linked(a)
+
+    async def stop(self) -> None:
+        """End all daemons in order, so that their logs are whole."""
+        for site in self.by_name.values():
+            assert await site.stop() == 0, site.log
+
+
+@asynccontextmanager
+async def real_sites(
+    directory: Path,
+    pairs: Iterable[Pair],
+    *,
+    namespaces: bool | None = None,
+    environment: dict[str, dict[str, str]] | None = None,
+) -> AsyncIterator[RealSites]:
+    """Sites that run and are linked, until the end of the block. `environment`: of daemons, by site."""
+    pairs = list(pairs)
+    names = {name for pair in pairs for name in pair}
+    async with AsyncExitStack() as stack:
+        network = await stack.enter_async_context(cut_network(names, pairs, namespaces=namespaces))
+        sites = RealSites(directory, pairs, network)
+        nursery = await stack.enter_async_context(trio.open_nursery())
+        for site in sites.by_name.values():
+            site.environment |= (environment or {}).get(site.name, {})
+            nursery.start_soon(site.keep)
+        await sites.linked()
+        yield sites
+        nursery.cancel_scope.cancel()
