@@ -299,7 +299,8 @@ async def _retract_others(service: "Service", client: Client, iq: Element, node:
 
 async def _fail(service: "Service", iq: Element, verdict: str) -> None:
     condition, kind = _ERRORS[verdict]
-    await service.answer(failure(iq, StanzaError(condition, kind)))
+    # with the request, as the listings of XEP-0254 have it
+    await service.answer(failure(iq, StanzaError(condition, kind, children=tuple(iq))))
 
 
 async def find_item(

@@ -20,8 +20,8 @@ from pathlib import Path
 import trio
 
 from plugins.xmpp.namespaces import PUBSUB
-from tests.plugins.xmpp.test_killed_daemon import make, python_path
 from tests.support.process import daemon
+from tests.support.xmpp_real import make, python_path
 from tests.support.xmpp_servers import (
     COMPONENT_NAME,
     OWN_PUBSUB,

@@ -16,7 +16,7 @@ from xml.etree.ElementTree import Element
 import trio
 
 from plugins.xmpp.namespaces import COMPONENT, DISCO_INFO
-from plugins.xmpp.parser import ParserLimits, StreamHeader, StreamParser
+from plugins.xmpp.parser import ParserLimits, StreamHeader, StreamParser, parse_fragment
 
 COMPONENT_NAME = "workflow.localhost"
 OWN_PUBSUB = "pubsub.localhost"
@@ -165,6 +165,10 @@ class RealServer:
                     await stream.aclose()
                     return
 
+    @property
+    def running(self) -> bool:
+        return self._process is not None
+
     async def register(self) -> None:
         """Make the accounts. A killed ejabberd may have lost them: it writes them to disk later."""
         for user in USERS:
@@ -269,12 +273,24 @@ class RealClient:
 
     async def iq(self, kind: str, content: str, id: str = "1", to: str = COMPONENT_NAME) -> Element:
         await self.send(f"<iq type='{kind}' id='{id}' to='{to}'>{content}</iq>")
+        return await self.answer(id)
+
+    async def answer(self, id: str | None) -> Element:
         others = []
         while (stanza := await self.receive()).tag != f"{{{COMPONENT}}}iq" or stanza.get("id") != id:
             others.append(stanza)
         for other in others:
             self.stanzas_in.send_nowait(other)
         return stanza
+
+    async def exchange(self, text: str) -> Element:
+        """Send an IQ as it stands, and wait for its answer; what came before that stays to be received."""
+        await self.send(text)
+        id = parse_fragment(text.encode(), ParserLimits()).get("id")
+        return await self.answer(id)
+
+    def quiet(self) -> bool:
+        return not self.stanzas.statistics().current_buffer_used
 
     async def close(self) -> None:
         """The connection breaks."""

@@ -1,0 +1,36 @@
+"""One Prosody and one ejabberd for all tests of the run: each is started when the first test asks for it.
+
+Where they are not installed their tests are skipped; where they have to be there, `SMQPD_TEST_REQUIRE`
+names them.
+"""
+
+import os
+
+import pytest
+import trio
+
+from tests.support.xmpp_servers import RealServer, installed
+
+REQUIRED = os.environ.get("SMQPD_TEST_REQUIRE", "").split(",")
+
+
+@pytest.fixture(scope="session", params=["prosody", "ejabberd"])
+def started_server(request, tmp_path_factory):
+    if not installed(request.param) and request.param not in REQUIRED:
+        pytest.skip(f"{request.param} is not installed")
+    real = RealServer(request.param, tmp_path_factory.mktemp(request.param) / "server")
+    try:
+        trio.run(real.start)
+        trio.run(real.register)
+        yield real
+    finally:
+        real.kill()
+
+
+@pytest.fixture
+async def server(started_server):
+    """Running; a test may kill it."""
+    yield started_server
+    if not started_server.running:
+        await started_server.start()
+        await started_server.register()
