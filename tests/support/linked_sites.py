@@ -35,14 +35,7 @@ class Site:
         self.config = make_site(self.directory, name, free_port(), checkout_plugins()).config
         text = self.config.read_text()
         self.config.write_text(text.replace("[links]\n", "[links]\n" + LINKS.format(port=self.link_port)))
-        keys = self.directory / "keys"
-        key = Ed25519PrivateKey.generate()
-        pem = key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-        certificate = authority.issue(name, key.public_key(), 10, datetime.now(UTC))
-        write_private(keys / "site.key", pem)
-        write_public(keys / "site.pem", certificate.public_bytes(serialization.Encoding.PEM))
+        give_keys(self.directory / "keys", name, authority)
 
     def link(self, other: "Site", **rules: Any) -> None:
         """Each dials the other; `rules` are those of this site for the other one."""
@@ -71,11 +64,21 @@ class Site:
 def make_sites(directory: Path, *names: str) -> list[Site]:
     """Sites of one federation, not linked yet."""
     authority = Authority.create(directory / "ca", "test", 3650, datetime.now(UTC))
-    sites = [Site(directory, name, authority) for name in names]
-    for site in sites:
-        for name in ("ca.pem", "crl.pem"):
-            shutil.copy(authority.directory / name, site.directory / "keys" / name)
-    return sites
+    return [Site(directory, name, authority) for name in names]
+
+
+def give_keys(keys: Path, name: str, authority: Authority) -> None:
+    """Fill a site's keys directory."""
+    keys.mkdir(exist_ok=True)
+    key = Ed25519PrivateKey.generate()
+    pem = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    certificate = authority.issue(name, key.public_key(), 10, datetime.now(UTC))
+    write_private(keys / "site.key", pem)
+    write_public(keys / "site.pem", certificate.public_bytes(serialization.Encoding.PEM))
+    for file in ("ca.pem", "crl.pem"):
+        shutil.copy(authority.directory / file, keys / file)
 
 
 async def linked(running: Daemon, peer: str) -> None:
