@@ -1,5 +1,8 @@
 """`smqpd why SMUID --ask-peers`: the way of a message over all sites, its times, and what is not known."""
 
+import sys
+from typing import Final
+
 import msgspec
 import typer
 from rich.console import Console
@@ -17,6 +20,8 @@ from daemon.reports import End, Report
 from daemon.settings import Settings
 from routing.errors import HeaderRefusal
 from routing.names import parse_smuid
+
+UNFOLDED_COLUMNS: Final = 2_000
 
 
 class Everywhere(msgspec.Struct, kw_only=True):
@@ -53,9 +58,8 @@ def show_journey(found: Everywhere, *, as_json: bool) -> None:
 
 
 def _show(way: Journey) -> None:
-    # Lines that go to a file or another program are not broken.
-    console = Console(highlight=False)
-    whole = not console.is_terminal
+    # A file or another program has no width: nothing is folded there.
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else UNFOLDED_COLUMNS)
     began = way.began
     if began is not None:
         title = f"{way.smuid}, topic {way.topic}"
@@ -63,7 +67,7 @@ def _show(way: Journey) -> None:
         for root in (began, *way.apart):
             tree = Tree(_label(root), guide_style="dim")
             _grow(tree, root)
-            console.print(tree, soft_wrap=whole)
+            console.print(tree)
     else:
         console.print("No record of it at any site that answered.")
     if way.never:
