@@ -19,6 +19,7 @@ import trio
 
 from daemon.bodies import Bodies, Stored
 from daemon.clock import Clock
+from daemon.enquiring import Enquiring
 from daemon.link.port import Arrived, ControlArrived, Links
 from daemon.peers import Peer
 from routing.decisions import Refused
@@ -82,6 +83,7 @@ class Federating:
     Attributes:
         links: set before the links run; without, the site has no peers.
         effects: how the router's decisions for peers are carried out.
+        enquiring: questions that travel over the links.
     """
 
     def __init__(
@@ -104,6 +106,7 @@ class Federating:
         self._room = trio.Event()
         self._probes: list[tuple[str, Probe]] = []
         self._heard: dict[str, list[InterestChange]] = {}
+        self.enquiring = Enquiring(router, clock, wake, self._tell, self._why_down)
         self.effects: dict[type, Callable[[Any], None]] = {
             Send: self._send,
             Acknowledge: self._acknowledge,
@@ -193,12 +196,17 @@ class Federating:
             payload = msgspec.json.encode(value)
             self.links.send(peer, Control(kind=kind, payload=payload, reference=reference), Lane.CONTROL)
 
+    def _why_down(self, peer: str) -> str:
+        links = self.links.status() if self.links is not None else []
+        return next((link.why_down for link in links if link.peer == peer), "")
+
     def carried_out(self) -> None:
         """The broker has carried out what there was: it is alive, and the disk works."""
         probes, self._probes = self._probes, []
         for peer, probe in probes:
             if self.links is not None:
                 self.links.answer_probe(peer, probe)
+        self.enquiring.carried_out()
         if len(self._router.state.out) < BACKLOG_MAX:
             self._room.set()
 
@@ -208,6 +216,7 @@ class Federating:
         """See `daemon.link.port.RouterPort`."""
         for name in [name for name in self._waiting if name not in peers]:
             del self._waiting[name]
+        self.enquiring.peers_changed(peers)
         self._federation.set_peers(
             {
                 name: PeerRules(
@@ -226,6 +235,7 @@ class Federating:
         """See `RouterPort`."""
         self._waiting[peer] = deque()
         self._heard.pop(peer, None)
+        self.enquiring.link_up(peer, agreement.features)
         self._federation.link_up(peer, self._clock.now())
         self._wake()
 
@@ -301,6 +311,10 @@ class Federating:
             removed = msgspec.json.decode(payload, type=_Removed)
             check_topic(removed.topic)
             self._federation.hear_removed(peer, removed.smuid, removed.topic, now)
+        elif kind == "ask":
+            self.enquiring.ask_arrived(peer, payload)
+        elif kind == "answer":
+            self.enquiring.answer_arrived(peer, payload)
 
     def acknowledged(self, peer: str, settled: Settled) -> None:
         """See `RouterPort`."""

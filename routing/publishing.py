@@ -171,13 +171,16 @@ class Publishing:
 
     # -- what the server itself publishes ---------------------------------------------------------
 
-    def publish_own(
-        self, topic_name: str, message: Message, now: float, wall_ms: int, cause: int = 0
-    ) -> None:
-        """Publish a message of the server's own; never refused. `cause` is the message that it tells of."""
+    def publish_own(self, topic_name: str, message: Message, now: float, wall_ms: int, cause: int = 0) -> str:
+        """Publish a message of the server's own, and return its Smuid; never refused.
+
+        `cause` is the message that it tells of.
+        """
         topic = self._state.topic(topic_name)
         entry = self._accept(topic, message, self._own_address, now, wall_ms)
+        smuid = entry.smuid(self._state.server)
         self._offer(entry, message, self._own_address, now, cause)
+        return smuid
 
     def send_receipt(self, receipt: Receipt, now: float, wall_ms: int) -> None:
         """Tell a publisher `X/Y` on its system topic. Source: SMQP RECEIPT."""

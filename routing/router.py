@@ -222,10 +222,10 @@ class Router:
             self._publishing.bury(bury, message, now, self._wall_ms())
             self._deliveries.buried(bury)
 
-    def publish_own(self, topic: str, message: Message, now: float) -> None:
-        """Publish a message of the server's own."""
+    def publish_own(self, topic: str, message: Message, now: float) -> str:
+        """Publish a message of the server's own; returns its Smuid."""
         self._now = now
-        self._publishing.publish_own(topic, message, now, self._wall_ms())
+        return self._publishing.publish_own(topic, message, now, self._wall_ms())
 
     def tick(self, now: float) -> None:
         """Carry out what time alone brings about; to be called at `wake_at`."""

@@ -12,13 +12,19 @@ import msgspec
 
 from routing.decisions import KeepMessage, Record, Refused, StoreMessage
 from routing.delivery import Deliveries
-from routing.federation.copies import Arrival, Copy, Forward, Seen, capped, wider
+from routing.federation.copies import Arrival, Copy, Forward, PeerRules, Seen, capped, wider
 from routing.federation.custody import Custody
 from routing.federation.decisions import StoreWider
 from routing.federation.forwarding import Forwarding
+from routing.names import is_system_topic
 from routing.queue import GONE, GUARANTEED, ONE, PASSING, RECEIPT, SEQUENCED, STATED, Entry
 from routing.receipts import Receipt, Receipts
 from routing.state import SiteState
+
+
+def accepted_depth(topic: str, depth: int, rules: PeerRules) -> int:
+    """The depth with which a copy is taken; replies and receipts go as far as whoever is due to have them."""
+    return depth if is_system_topic(topic) else capped(depth, rules.depth_max)
 
 
 class Arriving:
@@ -48,7 +54,7 @@ class Arriving:
         if arrival.message.smuid in state.removed:
             self._turn_away(arrival, "duplicate", "removed")
             return
-        arrival.depth = capped(arrival.depth, peer.rules.depth_max)
+        arrival.depth = accepted_depth(arrival.topic, arrival.depth, peer.rules)
         seen = forwarding.known(arrival.message.smuid)
         if arrival.mode == "ONE":
             if seen is None or len(arrival.hops) > seen.custody:
