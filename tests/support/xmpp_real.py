@@ -11,7 +11,7 @@ from daemon.discovery import Installed
 from daemon.passwords import hash_password
 from daemon.site_directory import make_site
 from plugins.xmpp.component import tcp_connector
-from plugins.xmpp.plugin import serve
+from plugins.xmpp.serving import serve
 from plugins.xmpp.settings import JidRule, XmppSettings
 from routing.rights import EVERYTHING
 from tests.support.process import ROOT

@@ -5,7 +5,7 @@ import trio
 from daemon.frontend import Delivered, Identity, SubscribeOptions
 from plugins.xmpp.component import tcp_connector
 from plugins.xmpp.namespaces import PUBSUB, QOS
-from plugins.xmpp.plugin import serve
+from plugins.xmpp.serving import serve
 from plugins.xmpp.settings import XmppSettings
 from routing.message import Message
 from tests.support.site import running_site
