@@ -6,6 +6,7 @@ made to be called from a worker thread; meanwhile nothing else may use the writi
 """
 
 import math
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -84,6 +85,7 @@ class Store:
     def __init__(self, path: Path) -> None:
         """Open or make the store, bring it up to date. Raises TooNewError, sqlite3.Error."""
         self.path = path
+        self._wal_path = f"{path}-wal"
         self._writer = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None, check_same_thread=False)
         path.chmod(0o600)
         self._writer.execute("PRAGMA auto_vacuum = INCREMENTAL")
@@ -234,7 +236,7 @@ class Store:
     def wal_bytes(self) -> int:
         """The size of the write-ahead log."""
         try:
-            return self.path.with_name(self.path.name + "-wal").stat().st_size
+            return os.stat(self._wal_path).st_size
         except FileNotFoundError:
             return 0
 
