@@ -17,11 +17,11 @@ through every front end. The item's id travels as the header Item-Id; a message 
 import base64
 import binascii
 from typing import Final
-from xml.etree.ElementTree import Element, SubElement
+from xml.etree.ElementTree import Element
 
 from plugins.xmpp.namespaces import DELAY, SMQP
 from plugins.xmpp.parser import ParserLimits, StreamBroken, parse_fragment
-from plugins.xmpp.serializer import serialize
+from plugins.xmpp.serializer import escape_attribute, escape_text, serialize
 from routing.errors import HeaderRefusal, Refusal
 from routing.headers import check_writable, is_header_name, parse_headers, write_headers
 from routing.message import Message, Section
@@ -115,56 +115,58 @@ def item_id(message: Message) -> str:
     return message.smuid
 
 
-def write_item(message: Message, namespace: str, *, deliveries: int = 1, created: bool = False) -> Element:
-    """The message as an `<item>` of `namespace`; with Created in it only where that is asked for."""
-    item = Element(f"{{{namespace}}}item", {"id": item_id(message)})
-    item.extend(_content(message.sections))
+def item_text(message: Message, namespace: str, *, deliveries: int = 1, created: bool = False) -> str:
+    """The message as an `<item>` inside of `namespace`; with Created in it only where that is asked for.
+
+    Raises UnsendableError.
+    """
+    parts = [f"<item id='{escape_attribute(item_id(message))}'>", _content(message.sections, namespace)]
     lines = [line for line in write_headers(message) if not line.startswith((ITEM_ID + ": ", "Created: "))]
     if lines or deliveries > 1:
-        headers = SubElement(item, _HEADERS)
-        if deliveries > 1:
-            headers.set("deliveries", str(deliveries))
-        for line in lines:
-            name, _, value = line.partition(": ")
-            SubElement(headers, _HEADER, {"name": name}).text = value
+        count = f" deliveries='{deliveries}'" if deliveries > 1 else ""
+        parts.append(f"<headers xmlns='{SMQP}'{count}>")
+        parts += (_header_text(*line.split(": ", 1)) for line in lines)
+        parts.append("</headers>")
     if created and message.created:
-        item.append(delay(message))
-    return item
+        parts.append(delay_text(message))
+    parts.append("</item>")
+    return "".join(parts)
 
 
-def delay(message: Message) -> Element:
+def delay_text(message: Message) -> str:
     """Created, as XEP-0203 says it."""
-    return Element(_DELAY, {"stamp": message.created})
+    return f"<delay xmlns='{DELAY}' stamp='{escape_attribute(message.created)}'/>"
 
 
-def _content(sections: tuple[Section, ...]) -> list[Element]:
+def _header_text(name: str, value: str) -> str:
+    return f"<header name='{escape_attribute(name)}'>{escape_text(value)}</header>"
+
+
+def _content(sections: tuple[Section, ...], namespace: str) -> str:
     if len(sections) == 1 and not sections[0].headers:
         [section] = sections
-        if section.content_type == XML_TYPE and (xml := _as_xml(section.body)) is not None:
-            return [xml]
-        return [_data(section)]
-    out = []
-    for section in sections:
-        element = Element(_SECTION, {"type": section.content_type})
-        for name, value in section.headers:
-            SubElement(element, _HEADER, {"name": name}).text = value
-        SubElement(element, _DATA).text = base64.b64encode(section.body).decode()
-        out.append(element)
-    return out
+        if section.content_type == XML_TYPE and (xml := _as_xml(section.body, namespace)) is not None:
+            return xml
+        return _data(section, f" xmlns='{SMQP}' type='{escape_attribute(section.content_type)}'")
+    return "".join(
+        f"<section xmlns='{SMQP}' type='{escape_attribute(section.content_type)}'>"
+        f"{''.join(_header_text(name, value) for name, value in section.headers)}{_data(section)}</section>"
+        for section in sections
+    )
 
 
-def _data(section: Section) -> Element:
-    element = Element(_DATA, {"type": section.content_type})
-    element.text = base64.b64encode(section.body).decode()
-    return element
+def _data(section: Section, attributes: str = "") -> str:
+    return f"<data{attributes}>{base64.b64encode(section.body).decode()}</data>"
 
 
-def _as_xml(body: bytes) -> Element | None:
+def _as_xml(body: bytes, namespace: str) -> str | None:
     """The body as an element from which exactly these bytes are written again, else None."""
     try:
         element = parse_fragment(body, FRAGMENT_LIMITS)
-        same = serialize(element, "").encode() == body
+        text = serialize(element, "")
     except (StreamBroken, ValueError):
         return None
-    own = element.tag.startswith(f"{{{SMQP}}}") or element.tag == _DELAY
-    return element if same and not own else None
+    if text.encode() != body or element.tag.startswith(f"{{{SMQP}}}") or element.tag == _DELAY:
+        return None
+    # an element that names its namespace means the same anywhere
+    return text if element.tag[:1] == "{" else serialize(element, namespace)

@@ -3,7 +3,7 @@
 import math
 from functools import partial
 from typing import TYPE_CHECKING, Final
-from xml.etree.ElementTree import Element, SubElement
+from xml.etree.ElementTree import Element
 
 import msgspec
 
@@ -15,8 +15,8 @@ from plugins.xmpp.identities import local_of
 from plugins.xmpp.namespaces import COMPONENT, PUBSUB, QUEUEING
 from plugins.xmpp.node_settings import NodeSettings
 from plugins.xmpp.payload import XML_TYPE, Item, item_id, read_item
-from plugins.xmpp.serializer import serialize
-from plugins.xmpp.stanzas import StanzaError, failure, from_refusal, result
+from plugins.xmpp.serializer import escape_attribute, serialize
+from plugins.xmpp.stanzas import StanzaError, failure, from_refusal, result, result_text
 from routing.message import INFINITE, Message, Section
 from routing.names import check_topic
 
@@ -110,12 +110,10 @@ async def _published(
     await service.answer(_publish_result(iq, node, item.id or answer.smuid))
 
 
-def _publish_result(iq: Element, node: str, id: str) -> Element:
-    pubsub = Element(f"{{{PUBSUB}}}pubsub")
-    published = SubElement(pubsub, _PUBLISH, {"node": node})
-    if id:
-        SubElement(published, _ITEM, {"id": id})
-    return result(iq, pubsub)
+def _publish_result(iq: Element, node: str, id: str) -> str:
+    item = f"<item id='{escape_attribute(id)}'/>" if id else ""
+    publish = f"<publish node='{escape_attribute(node)}'>{item}</publish>"
+    return result_text(iq, f"<pubsub xmlns='{PUBSUB}'>{publish}</pubsub>")
 
 
 async def _replace(client: Client, node: str, id: str, smuid: str) -> None:

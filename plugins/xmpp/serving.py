@@ -2,6 +2,7 @@
 
 component.run      the stream to the XMPP server
 keep_transfers     urn:xmpp:qos, again until it is answered
+keep_finished      what the server has read, finished
 keep_house         sessions that nobody uses
 each client        its session's events
 """
@@ -51,7 +52,12 @@ async def serve(
             limits=ParserLimits(stanza_bytes_max=settings.receive_bytes_max),
             send_bytes_max=settings.send_bytes_max,
         )
-        for task in (service.component.run, service.keep_transfers, service.keep_house):
+        for task in (
+            service.component.run,
+            service.keep_transfers,
+            service.keep_finished,
+            service.keep_house,
+        ):
             nursery.start_soon(task)
         task_status.started(service)
         await site.draining.wait()

@@ -169,6 +169,12 @@ class RealServer:
     def running(self) -> bool:
         return self._process is not None
 
+    @property
+    def pid(self) -> int:
+        """Of the process that was started; what it starts is in its session."""
+        assert self._process is not None
+        return self._process.pid
+
     async def register(self) -> None:
         """Make the accounts. A killed ejabberd may have lost them: it writes them to disk later."""
         for user in USERS:
