@@ -39,6 +39,15 @@ _SECTION: Final = f"{{{SMQP}}}section"
 _DELAY: Final = f"{{{DELAY}}}delay"
 
 
+class _WrittenXml(bytes):
+    """What this front end has written of an element that names its namespace: the same comes of reading it.
+
+    Only bytes in memory are known to be so; what comes back from disk is looked at again.
+    """
+
+    __slots__ = ()
+
+
 class Item:
     """What an `<item>` says."""
 
@@ -64,8 +73,7 @@ def read_item(item: Element) -> Item:
         elif child.tag == _SECTION:
             sections.append(_read_section(child))
         else:
-            child.tail = None
-            sections.append(Section(XML_TYPE, serialize(child, "").encode()))
+            sections.append(xml_section(child))
     if created:
         headers.append(("Created", created))
     id = item.get("id", "")
@@ -78,6 +86,18 @@ def read_item(item: Element) -> Item:
             raise HeaderRefusal(name, value, "named with 1 to 128 visible ASCII characters and no colon")
     check_writable(f"{name}: {value}" for name, value in headers)
     return Item(id, Message(sections=tuple(sections), **parse_headers(headers)))
+
+
+def xml_section(element: Element) -> Section:
+    """An element as content; what follows it is not part of it."""
+    element.tail = None
+    body = serialize(element, "").encode()
+    return Section(XML_TYPE, _WrittenXml(body) if element.tag[:1] == "{" and not _is_own(element) else body)
+
+
+def _is_own(element: Element) -> bool:
+    """Whether it would be taken for something else than content."""
+    return element.tag.startswith(f"{{{SMQP}}}") or element.tag == _DELAY
 
 
 def _read_headers(element: Element) -> list[tuple[str, str]]:
@@ -161,12 +181,14 @@ def _data(section: Section, attributes: str = "") -> str:
 
 def _as_xml(body: bytes, namespace: str) -> str | None:
     """The body as an element from which exactly these bytes are written again, else None."""
+    if isinstance(body, _WrittenXml):
+        return body.decode()
     try:
         element = parse_fragment(body, FRAGMENT_LIMITS)
         text = serialize(element, "")
     except (StreamBroken, ValueError):
         return None
-    if text.encode() != body or element.tag.startswith(f"{{{SMQP}}}") or element.tag == _DELAY:
+    if text.encode() != body or _is_own(element):
         return None
     # an element that names its namespace means the same anywhere
     return text if element.tag[:1] == "{" else serialize(element, namespace)

@@ -14,8 +14,8 @@ from plugins.xmpp.forms import PUBLISH_OPTIONS, boolean, submitted
 from plugins.xmpp.identities import local_of
 from plugins.xmpp.namespaces import COMPONENT, PUBSUB, QUEUEING
 from plugins.xmpp.node_settings import NodeSettings
-from plugins.xmpp.payload import XML_TYPE, Item, item_id, read_item
-from plugins.xmpp.serializer import escape_attribute, serialize
+from plugins.xmpp.payload import Item, item_id, read_item, xml_section
+from plugins.xmpp.serializer import escape_attribute
 from plugins.xmpp.stanzas import StanzaError, failure, from_refusal, result, result_text
 from routing.message import INFINITE, Message, Section
 from routing.names import check_topic
@@ -160,8 +160,7 @@ def read_message(service: "Service", to: str, message: Element) -> Publication |
         if namespace == COMPONENT or namespace == "jabber:client":
             body = child.text or "" if local == "body" else body
         else:
-            child.tail = None
-            sections.append(Section(XML_TYPE, serialize(child, "").encode()))
+            sections.append(xml_section(child))
     if body:
         sections.insert(0, Section("text/plain; charset=utf-8", body.encode()))
     if not sections:

@@ -358,6 +358,16 @@ async def test_any_content_comes_back_byte_for_byte(tmp_path, section):
         session.close()
 
 
+async def test_what_looks_like_an_items_own_parts_is_content_in_a_message(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, _):
+        client = ada(server)
+        await client.iq("set", subscribe(client.jid, "1", "there"))
+        own = f"<data xmlns='{SMQP}'>bm8=</data>"
+        await client.send(f"<message to='there@workflow.shakespeare.lit'>{own}</message>")
+        item = await notified(client)
+        assert base64.b64decode(item.findtext(f"{{{SMQP}}}data")) == own.encode()
+
+
 async def test_what_the_server_could_not_take_goes_to_the_dead_letters(tmp_path):
     async with xmpp_site(tmp_path, queues=QueueSettings(max_deliveries=1), send_bytes_max=10_000) as (
         server, _, site,
