@@ -88,7 +88,9 @@ class Broker:
         self.router = Router(
             self.server_name, store.site.boot, router_settings(settings), clock.wall_ms, store.recall
         )
-        self.federating = Federating(self.router, self._bodies, clock, self.wake, self.load_wires)
+        self.federating = Federating(
+            self.router, self._bodies, clock, self.wake, self.load_wires, self.has_room
+        )
         self.commits = Commits(store)
         self._carrier = Carrier(self.router, self._bodies, hops, clock, store, self.federating.effects)
         restore = self.router.restore(clock.now())
@@ -131,6 +133,15 @@ class Broker:
             raise Refusal(Refusal.STORE_FAILED, f"the site cannot store messages: {self.store_failed}")
         if self._store.size_bytes >= self.settings.store.store_bytes_max:
             raise Refusal(Refusal.QUEUE_FULL, "the site's store is as large as it may be")
+
+    def has_room(self, topic: str, size: int) -> bool:
+        """Whether a guaranteed message of so many bytes can be taken now."""
+        try:
+            self.check_room()
+            self.router.check_room(topic, 1, size)
+        except Refusal:
+            return False
+        return True
 
     def reconfigure(self, settings: Settings) -> None:
         """Take on new limits, and end what rights and accounts no longer allow. Never raises."""

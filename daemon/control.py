@@ -137,7 +137,12 @@ async def _answer(
         nursery.cancel_scope.cancel()
 
 
-def ask(state_directory: Path, question: Question) -> Iterator[bytes]:
+def ask(state_directory: Path, question: Question) -> bytes:
+    """A daemon's answer of one line, as JSON. Blocks. Raises NotRunningError."""
+    return next(ask_all(state_directory, question))
+
+
+def ask_all(state_directory: Path, question: Question) -> Iterator[bytes]:
     """The lines of a daemon's answer, as they come; at least one. Blocks. Raises NotRunningError."""
     answered = False
     try:

@@ -22,6 +22,7 @@ from daemon.clock import Clock
 from daemon.enquiring import Enquiring
 from daemon.link.port import Arrived, ControlArrived, Links
 from daemon.peers import Peer
+from daemon.waiting_room import WaitingRoom
 from routing.decisions import Refused
 from routing.errors import Refusal
 from routing.federation.copies import Answered, Arrival, PeerRules
@@ -79,6 +80,7 @@ class Federating:
     Args:
         wake: tells the broker that the router has decisions.
         load: reads messages, as `Store.load` does.
+        has_room: whether a copy of so many bytes to a topic can be held now.
 
     Attributes:
         links: set before the links run; without, the site has no peers.
@@ -93,6 +95,7 @@ class Federating:
         clock: Clock,
         wake: Callable[[], None],
         load: Callable[[Iterable[int]], Awaitable[dict[int, bytes]]],
+        has_room: Callable[[str, int], bool],
     ) -> None:
         self.links: Links | None = None
         self._router = router
@@ -101,6 +104,7 @@ class Federating:
         self._clock = clock
         self._wake = wake
         self._load = load
+        self._waiting_room = WaitingRoom(has_room)
         self._waiting: dict[str, deque[Send]] = {}
         self._due = trio.Event()
         self._room = trio.Event()
@@ -207,6 +211,9 @@ class Federating:
             if self.links is not None:
                 self.links.answer_probe(peer, probe)
         self.enquiring.carried_out()
+        for arrival in self._waiting_room.leaving(self._clock.now()):
+            self._federation.arrive(arrival, self._clock.now())
+            self._wake()
         if len(self._router.state.out) < BACKLOG_MAX:
             self._room.set()
 
@@ -235,6 +242,8 @@ class Federating:
         """See `RouterPort`."""
         self._waiting[peer] = deque()
         self._heard.pop(peer, None)
+        if restarted:
+            self._waiting_room.forget(peer)
         self.enquiring.link_up(peer, agreement.features)
         self._federation.link_up(peer, self._clock.now())
         self._wake()
@@ -270,7 +279,8 @@ class Federating:
             timeout_left_s=transfer.timeout_left_s,
             query=query,
         )
-        self._federation.arrive(arrival, self._clock.now())
+        if not self._waiting_room.takes(arrival, self._clock.now()):
+            self._federation.arrive(arrival, self._clock.now())
         self._wake()
 
     def transfer_refused(self, peer: str, transfer: Transfer, message: Message | None, reason: str) -> None:

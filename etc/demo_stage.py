@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ PATIENCE_S: Final = 600
 """Until it is given up: a machine that has other work to do may take long."""
 
 COLUMNS: Final = 110
+QUIET_S: Final = 2
 
 
 class BrokenPromise(Exception):
@@ -46,11 +47,11 @@ def quote(output: str) -> None:
 
 
 def until(true: Callable[[], bool], what: str) -> None:
-    """Wait for something that comes by itself."""
+    """Wait for something that comes by itself; `what` is to be said where it does not."""
     deadline = time.monotonic() + PATIENCE_S
     while not true():
         if time.monotonic() > deadline:
-            raise BrokenPromise(f"{what} does not happen")
+            raise BrokenPromise(what)
         time.sleep(0.05)
 
 
@@ -104,6 +105,8 @@ class Cable:
                     here.close()
                     continue
                 self._ends += (here, there)
+                for end in (here, there):
+                    end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 for source, sink in ((here, there), (there, here)):
                     threading.Thread(target=self._relay, args=(source, sink), daemon=True).start()
 
@@ -144,7 +147,7 @@ class Site:
                 raise BrokenPromise(f"{self.server} does not start: {self.log.read_text()}")
             return accepts(self.port)
 
-        until(runs, f"the start of {self.server}")
+        until(runs, f"{self.server} does not start")
 
     def kill(self) -> None:
         """End the daemon as a power cut would."""
@@ -223,29 +226,47 @@ class Stage:
         """What a command says with --json; not shown."""
         return json.loads(self.smqpd(*arguments, "--json", quiet=True))
 
-    def read(
-        self, topic: str, names: Sequence[str], *, quiet_s: float = 2.0
-    ) -> dict[str, list[dict[str, Any]]]:
-        """What waits at the desks of several sites, read at the same time, by their administrators."""
-        bounds = ("--channel", "desk", "--timeout", str(quiet_s), "--json")
-        readers = {name: self.begin("sub", topic, "--site", name, *bounds) for name in names}
+    def read(self, topic: str, due: Mapping[str, int]) -> dict[str, list[dict[str, Any]]]:
+        """So many messages that wait at the desks of sites, read at the same time by their administrators.
+
+        Where none is due it is waited for some seconds whether one comes.
+        """
+        readers = {}
+        for name, count in due.items():
+            bounds = ("--count", str(count), "--timeout", "30") if count else ("--timeout", str(QUIET_S))
+            readers[name] = self.begin("sub", topic, "--site", name, "--channel", "desk", *bounds, "--json")
         return {
             name: [json.loads(line) for line in self.finish(reader).splitlines()]
             for name, reader in readers.items()
         }
 
+    def settled(self, *names: str) -> None:
+        """Wait until every link of these sites is up, and nothing is on its way over them."""
+        self.linked(*names)
+        for name in names:
+            question = ("peers", "--site", name)
+            until(
+                lambda question=question: (
+                    not any(link["waiting"] + link["in_flight"] for link in self.asked(*question))
+                ),
+                f"{name} does not get rid of its messages",
+            )
+
     def linked(self, *names: str) -> None:
         """Wait until every link of these sites is up."""
         for name in names:
             question = ("peers", "--only-down", "--site", name)
-            until(lambda question=question: not self.asked(*question), f"a link with {name}")
+            until(lambda question=question: not self.asked(*question), f"not all links of {name} come up")
 
     def wanted(self, topic: str, count: int, *, delivery: str = "ALL") -> None:
         """Wait until the first site knows so many subscriptions of a topic, wherever they are."""
         first = next(iter(self.sites))
         # `topic` is said, since some of the topics are called like commands of the group.
         question = ("trace", "topic", topic, "--site", first, "--delivery", delivery)
-        until(lambda: self.asked(*question)["subscriptions"] == count, f"{count} subscriptions to {topic}")
+        until(
+            lambda: self.asked(*question)["subscriptions"] == count,
+            f"the subscriptions to {topic} are not known at {first}",
+        )
 
     def close(self) -> None:
         """Leave nothing running."""

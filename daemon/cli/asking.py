@@ -7,7 +7,7 @@ import msgspec
 import typer
 
 from daemon.cli.failure import UNREACHABLE, Failure
-from daemon.control import NotRunningError, Question, ask
+from daemon.control import NotRunningError, Question, ask, ask_all
 from daemon.reports import Told
 from daemon.settings import Settings
 from routing.federation.enquiry import LEFT_S_MAX
@@ -25,7 +25,7 @@ TimeoutOption = Annotated[
 def value(settings: Settings, question: Question, expected: type[T]) -> T:
     """An answer of one value. Raises Failure."""
     try:
-        return msgspec.json.decode(next(ask(settings.site.state_directory, question)), type=expected)
+        return msgspec.json.decode(ask(settings.site.state_directory, question), type=expected)
     except NotRunningError as error:
         raise Failure(str(error), UNREACHABLE) from None
 
@@ -34,7 +34,7 @@ def told(settings: Settings, question: Question) -> Iterator[Told]:
     """What sites report, as it comes, and the end. Raises Failure."""
     decoder = msgspec.json.Decoder(Told)
     try:
-        for line in ask(settings.site.state_directory, question):
+        for line in ask_all(settings.site.state_directory, question):
             yield decoder.decode(line)
     except NotRunningError as error:
         raise Failure(str(error), UNREACHABLE) from None

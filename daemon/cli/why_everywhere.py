@@ -53,18 +53,18 @@ def show_journey(found: Everywhere, *, as_json: bool) -> None:
         typer.echo(msgspec.json.encode(found))
     else:
         _show(way)
-    if way.began is None:
+    if way.began is None and not way.apart:
         raise typer.Exit(FAILED)
 
 
 def _show(way: Journey) -> None:
     # A file or another program has no width: nothing is folded there.
     console = Console(highlight=False, width=None if sys.stdout.isatty() else UNFOLDED_COLUMNS)
-    began = way.began
-    if began is not None:
+    roots = [*([way.began] if way.began is not None else []), *way.apart]
+    if roots:
         title = f"{way.smuid}, topic {way.topic}"
         console.print(Text(printable(title), style="bold"), soft_wrap=True)
-        for root in (began, *way.apart):
+        for root in roots:
             tree = Tree(_label(root), guide_style="dim")
             _grow(tree, root)
             console.print(tree)

@@ -19,6 +19,7 @@ from daemon.control import (
     Question,
     Tell,
     ask,
+    ask_all,
     serve_control,
 )
 from routing.errors import Refusal
@@ -36,7 +37,7 @@ async def control(directory: Path, answer: Answerer) -> AsyncIterator[None]:
 
 async def asked(directory: Path, question: Question) -> list[Any]:
     """All lines of the answer."""
-    lines = await trio.to_thread.run_sync(lambda: list(ask(directory, question)))
+    lines = await trio.to_thread.run_sync(lambda: list(ask_all(directory, question)))
     return [msgspec.json.decode(line) for line in lines]
 
 
@@ -66,7 +67,7 @@ async def test_an_answer_of_several_lines_comes_line_by_line(tmp_path: Path) -> 
         await tell(2)
 
     async with control(tmp_path, in_two):
-        lines = ask(tmp_path, Question(ask="trace", name="weather", timeout_s=5.0))
+        lines = ask_all(tmp_path, Question(ask="trace", name="weather", timeout_s=5.0))
         assert await trio.to_thread.run_sync(next, lines) == b"1\n"
         first_was_read.set()
         assert await trio.to_thread.run_sync(list, lines) == [b"2\n"]
@@ -126,9 +127,9 @@ async def test_a_question_that_is_refused_gets_no_answer(tmp_path: Path) -> None
 
 def test_without_a_daemon_it_is_said_that_none_answers(tmp_path: Path) -> None:
     with pytest.raises(NotRunningError, match="no daemon answers"):
-        next(ask(tmp_path, Question(ask="peers")))
+        ask(tmp_path, Question(ask="peers"))
     with pytest.raises(NotRunningError, match="no daemon answers"):
-        next(ask(tmp_path / "missing", Question(ask="peers")))
+        ask(tmp_path / "missing", Question(ask="peers"))
 
 
 async def test_nobody_else_may_ask_and_the_socket_goes_with_the_daemon(tmp_path: Path) -> None:
