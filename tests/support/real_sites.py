@@ -43,6 +43,8 @@ class RealSite:
     Attributes:
         environment: of its daemon, beside what every process has.
         starts: how often the daemon was ready.
+        port: of its SMQP front end, on its loopback.
+        password: of its administrator.
     """
 
     def __init__(self, directory: Path, name: str, authority: Authority, network: CutNetwork) -> None:
@@ -59,7 +61,7 @@ class RealSite:
         self.config = make_site(self.directory, name, self.port, checkout_plugins()).config
         links = LINKS.format(listen=network.listen(name))
         self.config.write_text(self.config.read_text().replace("[links]\n", "[links]\n" + links))
-        self._login = tomllib.loads((self.directory / "keys" / "admin.toml").read_text())
+        self.password = tomllib.loads((self.directory / "keys" / "admin.toml").read_text())["password"]
         self.issue()
 
     # -- keys and peers ---------------------------------------------------------------------------
@@ -165,7 +167,7 @@ class RealSite:
             stream = await self._network.connect(self.name, self.port)
         except OSError as error:
             raise ConnectionLost("unreachable", str(error)) from None
-        async with session(stream, "admin", self._login["password"], channel=channel) as client:
+        async with session(stream, "admin", self.password, channel=channel) as client:
             yield client
 
 
