@@ -6,8 +6,8 @@ nearest wanting site, leaving out what it heard from that very peer (split horiz
 
 Never too far: along any shortest path to a wanting site, each site has told the one before it a distance
 no greater than the true one. So a message that may go as far as that site is never held back. It may be too
-near for a while: in a circle of sites, a want that has gone is passed on with a growing distance until that is
-further than any way could be, and is gone. That costs copies that nobody wants, and loses none.
+near for a while: in a circle of sites, a want that has gone is passed on with a growing distance until that
+is further than any way could be, and is gone. That costs copies that nobody wants, and loses none.
 
 How far a way could be: every site is a want too, so each site knows how far the farthest is. Who wants
 something is no farther, and ways more than twice as long are of no use even where a link is down: any circle
