@@ -19,12 +19,14 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from routing.federation.copies import PeerRules
 from routing.federation.decisions import TellInterest
 from tests.support.sites import Federation
 
 LINKS_PER_SERVER = 3
 MESSAGES = 20
 DEPTH_MAX = 6
+TOPICS = (1, 100, 1000)
 
 
 def graph(servers: int, source: random.Random) -> set[tuple[str, str]]:
@@ -69,6 +71,13 @@ class Large(Federation):
     """
 
     controls = changes = 0
+    flood = False
+
+    def set_flood(self, flood: bool) -> None:
+        """Whether everything within depth goes everywhere, wanted or not."""
+        self.flood = flood
+        for one, other in self.links:
+            self.routers[one].federation.set_peer(other, PeerRules(flood=flood))
 
     def settle(self) -> None:
         """Carry all that is under way."""
@@ -93,16 +102,11 @@ class Large(Federation):
         super()._arrive(one, other, unit)
 
 
-def transmissions(servers: int, seed: int, *, flood: bool) -> dict[str, float]:
+def transmissions(federation: Large, source: random.Random, subscribed: list[str]) -> dict[str, float]:
     """Copies sent over links, and how many would do."""
-    source = random.Random(seed)
-    federation = Large(graph(servers, source), seed, flood=flood)
-    federation.settle()
-    subscribed = source.sample(federation.names, max(servers // 10, 1))
-    for name in subscribed:
-        federation.subscribe(name)
-    federation.settle()
-    ideal = delivered = 0
+    flood = federation.flood
+    federation.transfers = ideal = delivered = 0
+    federation.delivered.clear()
     began = time.process_time()
     for number in range(MESSAGES):
         origin, depth = source.choice(federation.names), source.randint(1, DEPTH_MAX)
@@ -119,31 +123,25 @@ def transmissions(servers: int, seed: int, *, flood: bool) -> dict[str, float]:
         "delivered": delivered,
         "sent_per_ideal": federation.transfers / max(ideal, 1),
         "sent_per_delivered": federation.transfers / max(delivered, 1),
-        "cpu_us_per_transfer": (time.process_time() - began) / max(federation.transfers, 1) * 1e6,
+        "cpu_us_per_copy": (time.process_time() - began) / max(federation.transfers, 1) * 1e6,
     }
 
 
-def interest(servers: int, topics: int, seed: int) -> dict[str, float]:
-    """What one change of interest costs where so many topics are subscribed to."""
-    source = random.Random(seed)
-    federation = Large(graph(servers, source), seed)
-    for number in range(topics):
-        federation.subscribe(source.choice(federation.names), f"t{number}", "others")
-    federation.settle()
-    server = source.choice(federation.names)
+def interest(federation: Large, server: str) -> dict[str, float]:
+    """What it costs that one server begins to want a topic, and wants it no more."""
     out: dict[str, float] = {}
     for what in ("come", "gone"):
         federation.controls = federation.changes = 0
         began = time.process_time()
         if what == "come":
-            consumer = federation.subscribe(server, "new")
+            consumer = federation.subscribe(server, "new", "new")
         else:
             federation.routers[server].unsubscribe(consumer, "new", "", None, federation.now)
             federation.take(server)
         federation.settle()
         out |= {
             f"{what}_controls": federation.controls,
-            f"{what}_changes_per_link": federation.changes / len(federation.links),
+            f"{what}_per_link": federation.changes / len(federation.links),
             f"{what}_cpu_ms": (time.process_time() - began) * 1e3,
         }
     return out
@@ -151,13 +149,27 @@ def interest(servers: int, topics: int, seed: int) -> dict[str, float]:
 
 def rows(sizes: list[int], seed: int) -> Iterator[dict[str, Any]]:
     """All measurements."""
+    changes: list[dict[str, Any]] = []
     for servers in sizes:
-        for flood in (True, False):
-            way = "flood" if flood else "pruned"
-            yield {"servers": servers, "what": way, **transmissions(servers, seed, flood=flood)}
-    for servers in sizes:
-        for topics in (1, 100, 1000) if servers <= 100 else (1, 100):
-            yield {"servers": servers, "what": f"{topics} topics", **interest(servers, topics, seed)}
+        source = random.Random(seed)
+        federation = Large(graph(servers, source), seed)
+        federation.settle()
+        subscribed = source.sample(federation.names, max(servers // 10, 1))
+        for name in subscribed:
+            federation.subscribe(name)
+        federation.settle()
+        for way in ("pruned", "flood"):
+            federation.set_flood(way == "flood")
+            yield {"servers": servers, "what": way, **transmissions(federation, source, subscribed)}
+        there = 0
+        for topics in TOPICS:
+            for number in range(there, topics):
+                federation.subscribe(source.choice(federation.names), f"t{number}", "others")
+            there = topics
+            federation.settle()
+            change = interest(federation, source.choice(federation.names))
+            changes.append({"servers": servers, "topics": topics, **change})
+    yield from changes
 
 
 def main() -> None:

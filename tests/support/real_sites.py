@@ -69,21 +69,11 @@ class RealSite:
     def issue(self, valid_s: float = CERTIFICATE_DAYS * 86_400.0) -> None:
         """A new key and certificate, valid for so long from now, and the authority's present list."""
         since = datetime.now(UTC) + timedelta(seconds=valid_s) - timedelta(days=CERTIFICATE_DAYS)
-        keys, key = self.directory / "keys", Ed25519PrivateKey.generate()
-        pem = key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-        certificate = self._authority.issue(
-            self.name, key.public_key(), CERTIFICATE_DAYS, since, replace=True
-        )
-        write_private(keys / "site.key", pem)
-        write_public(keys / "site.pem", certificate.public_bytes(serialization.Encoding.PEM))
-        self.trust()
+        write_keys(self._authority, self.name, self.directory / "keys", since)
 
     def trust(self) -> None:
         """Take the authority's present list of revocations."""
-        for name in ("ca.pem", "crl.pem"):
-            shutil.copy(self._authority.directory / name, self.directory / "keys" / name)
+        write_trust(self._authority, self.directory / "keys")
 
     def link(self, other: str) -> None:
         """Dial another site."""
@@ -169,6 +159,24 @@ class RealSite:
             raise ConnectionLost("unreachable", str(error)) from None
         async with session(stream, "admin", self.password, channel=channel) as client:
             yield client
+
+
+def write_keys(authority: Authority, name: str, keys: Path, since: datetime) -> None:
+    """All that a site's keys directory needs, with a new key; valid for `CERTIFICATE_DAYS`."""
+    key = Ed25519PrivateKey.generate()
+    pem = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    certificate = authority.issue(name, key.public_key(), CERTIFICATE_DAYS, since, replace=True)
+    write_private(keys / "site.key", pem)
+    write_public(keys / "site.pem", certificate.public_bytes(serialization.Encoding.PEM))
+    write_trust(authority, keys)
+
+
+def write_trust(authority: Authority, keys: Path) -> None:
+    """The authority's certificate and its present list of revocations."""
+    for name in ("ca.pem", "crl.pem"):
+        shutil.copy(authority.directory / name, keys / name)
 
 
 class RealSites:

@@ -15,7 +15,7 @@ EVERY_BYTE = bytes(range(256))
 
 
 @asynccontextmanager
-async def clients(directory):
+async def clients(directory, depth=0):
     """The sites at both ends, and a client that is logged in at each."""
     network = Network()
     async with AsyncExitStack() as stack:
@@ -28,7 +28,8 @@ async def clients(directory):
         logged_in = []
         for site in (sites[0], sites[2]):
             broker_site = BrokerSite(site.broker, site.name)
-            connect = await stack.enter_async_context(stomp_server(broker_site, StompSettings()))
+            settings = StompSettings(depth=depth)
+            connect = await stack.enter_async_context(stomp_server(broker_site, settings))
             client = connect()
             await client.connect()
             logged_in.append(client)
@@ -69,6 +70,16 @@ async def test_all_headers_and_every_byte_arrive_as_they_were_sent(tmp_path, kin
         expected = headers | changed
         assert {name: message.headers.get(name) for name in expected} == expected
         await receiver.ask("ACK", {"id": message.headers["ack"]})
+
+
+async def test_a_site_may_say_how_far_goes_what_does_not_say_so_itself(tmp_path):
+    async with clients(tmp_path, depth=-1) as (alpha, _, sender, receiver):
+        await receiver.subscribe("/topic/weather")
+        await alpha.wanted("ALL", "weather", within=1)
+        await sender.ask("SEND", {"destination": "/topic/weather", "depth": "0"}, b"here")
+        await sender.ask("SEND", {"destination": "/topic/weather"}, b"everywhere")
+        message = await receiver.expect("MESSAGE", depth="-1")
+        assert message.body == b"everywhere"
 
 
 async def test_a_request_is_answered_over_two_hops(tmp_path):
