@@ -66,6 +66,7 @@ def read_message(
     body: bytes,
     destination: Destination,
     *,
+    depth: int,
     in_transaction: bool,
     reply_address: str | None,
     wall_ms: Callable[[], int],
@@ -73,6 +74,7 @@ def read_message(
     """The message that a SEND describes.
 
     Args:
+        depth: of a message that states none.
         reply_address: the system topic behind `reply-to`, where that names a temporary destination.
         wall_ms: Unix time; asked only where `expires` needs it.
 
@@ -105,8 +107,7 @@ def read_message(
         _read_expiry(headers, fields, wall_ms)
     if destination.kind in ("topic", "queue"):
         _set_delivery(fields, "ALL" if destination.kind == "topic" else "ONE", destination)
-    elif destination.kind == "reply":
-        fields.setdefault("depth", DEPTH_UNLIMITED)
+    fields.setdefault("depth", DEPTH_UNLIMITED if destination.kind == "reply" else depth)
     if reply_address is not None:
         fields["reply"] = True
     section = Section(headers.get("content-type", DEFAULT_CONTENT_TYPE), body, tuple(of_content))

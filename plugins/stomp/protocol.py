@@ -208,6 +208,7 @@ class Connection:
             headers,
             frame.body,
             destination,
+            depth=self._settings.depth,
             in_transaction=transaction is not None,
             reply_address=consuming.reply_address(reply_to) if reply_to is not None else None,
             wall_ms=self._wall_ms,

@@ -4,6 +4,8 @@ from typing import Annotated
 
 import msgspec
 
+from routing.message import DEPTH_UNLIMITED
+
 
 def _note(description: str) -> msgspec.Meta:
     return msgspec.Meta(description=description)
@@ -27,6 +29,14 @@ class StompSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     channel: Annotated[str, _note("The channel of a login that names none with the header client-id.")] = (
         "stomp"
     )
+    depth: Annotated[
+        int,
+        msgspec.Meta(
+            description="How many sites far a message goes that has no header depth; -1 for all.",
+            ge=DEPTH_UNLIMITED,
+            le=2**31 - 1,
+        ),
+    ] = 0
     token_passcode: Annotated[bool, _note("Passcodes are the password in base64.")] = False
     cloud_headers: Annotated[
         bool, _note("MESSAGE also carries oci-message-id, expire-after and visible-after.")

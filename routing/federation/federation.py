@@ -146,15 +146,15 @@ class Federation:
 
     def hear_interest(self, name: str, changes: Iterable[InterestChange], now: float, *, whole: bool) -> None:
         """What a peer wants."""
-        peer = self.forwarding.peers.get(name)
-        if peer is None:
+        if name not in self.forwarding.peers:
             return
         changes = list(changes)
         self._state.out.append(StoreInterest(name, changes, whole))
         nearer = self.interest.hear(name, changes, whole=whole)
-        for kind, wanted in nearer:
+        for way, (kind, wanted) in nearer:
             if kind == "ALL":
-                self.forwarding.pull(peer, wanted)
+                if (peer := self.forwarding.peers.get(way)) is not None:
+                    self.forwarding.pull(peer, wanted)
             elif kind == "ONE":
                 self.custody.pull(wanted, now)
             else:

@@ -6,8 +6,12 @@ nearest wanting site, leaving out what it heard from that very peer (split horiz
 
 Never too far: along any shortest path to a wanting site, each site has told the one before it a distance
 no greater than the true one. So a message that may go as far as that site is never held back. It may be too
-near for a while: in a circle of sites, a want that has gone is passed on with a growing distance until it
-reaches `DISTANCE_MAX` and is gone. That costs copies that nobody wants, and loses none.
+near for a while: in a circle of sites, a want that has gone is passed on with a growing distance until that
+is further than any way could be, and is gone. That costs copies that nobody wants, and loses none.
+
+How far a way could be: every site is a want too, so each site knows how far the farthest is. Who wants
+something is no farther, and ways more than twice as long are of no use even where a link is down: any circle
+can be gone round the other way. The ways to a site itself are no longer than there are sites.
 
 Naming the sites on the way, and passing over ways that lead through the listener, would end that at once,
 and was not done: where two ways are equally long, the one that is told may be of no use to the listener's
@@ -20,7 +24,10 @@ from typing import Final, Literal
 import msgspec
 
 DISTANCE_MAX: Final = 255
-"""Links: above any real chain of sites, and how far a want that has gone can be counted up."""
+"""Links: above any real chain of sites."""
+
+DETOUR_LINKS: Final = 2
+"""What a way may be longer than twice the way to the farthest site."""
 
 Kind = Literal["ALL", "ONE", "SERVER"]
 Want = tuple[Kind, str]
@@ -45,6 +52,9 @@ class Interest:
         self._distance_max = distance_max
         self._own: set[Want] = {("SERVER", server)}
         self._heard: dict[Want, dict[str, int]] = {}
+        self._servers: dict[Want, dict[str, int]] = {}
+        self._servers_changed = False
+        self._longest_to_site = self._longest = 0
         self._told: dict[str, dict[Want, int]] = {}
         self._stale: dict[str, set[Want]] = {}
 
@@ -52,11 +62,17 @@ class Interest:
 
     def distance(self, peer: str, want: Want) -> int | None:
         """Links from the peer to the nearest site beyond it that wants this; 0 is the peer itself."""
-        return self._heard.get(want, {}).get(peer)
+        distance = self._heard.get(want, {}).get(peer)
+        return distance if distance is not None and distance < self._bound(want) else None
 
     def distances(self, want: Want) -> dict[str, int]:
-        """The same for every peer that knows one; not to be changed."""
-        return self._heard.get(want, {})
+        """The same for every peer that knows one."""
+        heard, bound = self._heard.get(want), self._bound(want)
+        return {peer: distance for peer, distance in heard.items() if distance < bound} if heard else {}
+
+    def _bound(self, want: Want) -> int:
+        """What is told to be so many links from a peer, or more, is too far to be true, or of use."""
+        return self._longest_to_site if want[0] == "SERVER" else self._longest
 
     # -- what changes -----------------------------------------------------------------------------
 
@@ -77,31 +93,32 @@ class Interest:
         self._stale.pop(peer, None)
         for want in [want for want, heard in self._heard.items() if peer in heard]:
             self._forget(want, peer)
+        self._measure()
 
-    def hear(self, peer: str, changes: Iterable[InterestChange], *, whole: bool = False) -> list[Want]:
-        """A peer has told changes; returns the wants to which it now is a new or a nearer way.
+    def hear(
+        self, peer: str, changes: Iterable[InterestChange], *, whole: bool = False
+    ) -> list[tuple[str, Want]]:
+        """A peer has told changes; returns the peers, and the wants to which they are a new or a nearer way.
 
         `whole`: what it told before and does not tell now, it does not want any more.
         """
-        nearer = []
-        if whole:
-            changes = list(changes)
-            told = {(change.kind, change.name) for change in changes}
-            for gone in [want for want, heard in self._heard.items() if peer in heard and want not in told]:
-                self._forget(gone, peer)
+        before: dict[Want, int | None] = {}
         for change in changes:
             want: Want = (change.kind, change.name)
-            before = self.distance(peer, want)
-            distance = change.distance
+            before.setdefault(want, self.distance(peer, want))
+            heard, distance = self._heard.get(want, {}).get(peer), change.distance
             if distance is None or not 0 <= distance < self._distance_max:
-                if before is not None:
+                if heard is not None:
                     self._forget(want, peer)
-            elif distance != before:
-                self._heard.setdefault(want, {})[peer] = distance
-                self._mark(want)
-                if before is None or distance < before:
-                    nearer.append(want)
-        return nearer
+            elif distance != heard:
+                self._set(want, peer, distance)
+        if whole:
+            for gone in [want for want, heard in self._heard.items() if peer in heard and want not in before]:
+                self._forget(gone, peer)
+        nearer = {
+            (peer, want): None for want, was in before.items() if _is_nearer(self.distance(peer, want), was)
+        }
+        return list(nearer | dict.fromkeys(self._measure()))
 
     def tell(self, peer: str) -> list[InterestChange]:
         """What has changed for a peer since it was last asked, each once."""
@@ -129,17 +146,55 @@ class Interest:
     def _distance_for(self, peer: str, want: Want) -> int | None:
         if want in self._own:
             return 0
-        heard = self._heard.get(want, {})
-        nearest = min((d for other, d in heard.items() if other != peer), default=self._distance_max)
+        bound = self._bound(want)
+        known = (d for other, d in self._heard.get(want, {}).items() if other != peer and d < bound)
+        nearest = min(known, default=self._distance_max)
         return nearest + 1 if nearest + 1 < self._distance_max else None
+
+    def _set(self, want: Want, peer: str, distance: int) -> None:
+        heard = self._heard.setdefault(want, {})
+        heard[peer] = distance
+        if want[0] == "SERVER":
+            self._servers[want] = heard
+            self._servers_changed = True
+        self._mark(want)
 
     def _forget(self, want: Want, peer: str) -> None:
         heard = self._heard[want]
         del heard[peer]
         if not heard:
             del self._heard[want]
+            self._servers.pop(want, None)
+        self._servers_changed |= want[0] == "SERVER"
         self._mark(want)
+
+    def _measure(self) -> list[tuple[str, Want]]:
+        """Find the bounds again if sites have come or gone; returns what is within them now and was not."""
+        if not self._servers_changed:
+            return []
+        self._servers_changed = False
+        others = [heard for want, heard in self._servers.items() if want not in self._own]
+        farthest = max((min(heard.values()) + 1 for heard in others), default=0)
+        before, before_to_site = self._longest, self._longest_to_site
+        self._longest_to_site = len(others)
+        self._longest = min(len(others), 2 * farthest + DETOUR_LINKS)
+        if (before, before_to_site) == (self._longest, self._longest_to_site):
+            return []
+        nearer: list[tuple[str, Want]] = []
+        for want, heard in self._heard.items():
+            old = before_to_site if want[0] == "SERVER" else before
+            new = self._bound(want)
+            for peer, distance in heard.items():
+                if min(old, new) <= distance < max(old, new):
+                    self._mark(want)
+                    if new > old:
+                        nearer.append((peer, want))
+        return nearer
 
     def _mark(self, want: Want) -> None:
         for stale in self._stale.values():
             stale.add(want)
+
+
+def _is_nearer(distance: int | None, than: int | None) -> bool:
+    return distance is not None and (than is None or distance < than)

@@ -43,6 +43,8 @@ class RealSite:
     Attributes:
         environment: of its daemon, beside what every process has.
         starts: how often the daemon was ready.
+        port: of its SMQP front end, on its loopback.
+        password: of its administrator.
     """
 
     def __init__(self, directory: Path, name: str, authority: Authority, network: CutNetwork) -> None:
@@ -59,7 +61,7 @@ class RealSite:
         self.config = make_site(self.directory, name, self.port, checkout_plugins()).config
         links = LINKS.format(listen=network.listen(name))
         self.config.write_text(self.config.read_text().replace("[links]\n", "[links]\n" + links))
-        self._login = tomllib.loads((self.directory / "keys" / "admin.toml").read_text())
+        self.password = tomllib.loads((self.directory / "keys" / "admin.toml").read_text())["password"]
         self.issue()
 
     # -- keys and peers ---------------------------------------------------------------------------
@@ -67,21 +69,11 @@ class RealSite:
     def issue(self, valid_s: float = CERTIFICATE_DAYS * 86_400.0) -> None:
         """A new key and certificate, valid for so long from now, and the authority's present list."""
         since = datetime.now(UTC) + timedelta(seconds=valid_s) - timedelta(days=CERTIFICATE_DAYS)
-        keys, key = self.directory / "keys", Ed25519PrivateKey.generate()
-        pem = key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-        certificate = self._authority.issue(
-            self.name, key.public_key(), CERTIFICATE_DAYS, since, replace=True
-        )
-        write_private(keys / "site.key", pem)
-        write_public(keys / "site.pem", certificate.public_bytes(serialization.Encoding.PEM))
-        self.trust()
+        write_keys(self._authority, self.name, self.directory / "keys", since)
 
     def trust(self) -> None:
         """Take the authority's present list of revocations."""
-        for name in ("ca.pem", "crl.pem"):
-            shutil.copy(self._authority.directory / name, self.directory / "keys" / name)
+        write_trust(self._authority, self.directory / "keys")
 
     def link(self, other: str) -> None:
         """Dial another site."""
@@ -165,8 +157,26 @@ class RealSite:
             stream = await self._network.connect(self.name, self.port)
         except OSError as error:
             raise ConnectionLost("unreachable", str(error)) from None
-        async with session(stream, "admin", self._login["password"], channel=channel) as client:
+        async with session(stream, "admin", self.password, channel=channel) as client:
             yield client
+
+
+def write_keys(authority: Authority, name: str, keys: Path, since: datetime) -> None:
+    """All that a site's keys directory needs, with a new key; valid for `CERTIFICATE_DAYS`."""
+    key = Ed25519PrivateKey.generate()
+    pem = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    certificate = authority.issue(name, key.public_key(), CERTIFICATE_DAYS, since, replace=True)
+    write_private(keys / "site.key", pem)
+    write_public(keys / "site.pem", certificate.public_bytes(serialization.Encoding.PEM))
+    write_trust(authority, keys)
+
+
+def write_trust(authority: Authority, keys: Path) -> None:
+    """The authority's certificate and its present list of revocations."""
+    for name in ("ca.pem", "crl.pem"):
+        shutil.copy(authority.directory / name, keys / name)
 
 
 class RealSites:

@@ -29,11 +29,11 @@ ACCOUNTS = {
 class BrokerSite:
     """`daemon.frontend.Site` around a broker; connections are made by the test."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, server_name: str = SERVER) -> None:
         self.broker = broker
-        self.server_name = SERVER
+        self.server_name = server_name
         self.server_ident = "smqpd/test"
-        self.suid = f"{SERVER}/1"
+        self.suid = f"{server_name}/1"
         self.default_timeout_s = 86_400.0
         self.draining = trio.Event()
         self.redirect = "other.example:720"

@@ -9,6 +9,7 @@ import argparse
 import os
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 from daemon.accounts_file import Account, edit
 from daemon.discovery import Installed
@@ -19,13 +20,20 @@ from routing.rights import EVERYTHING
 ROOT = Path(__file__).parent.parent.parent
 
 
-def make(directory: Path, port: int, websocket: int | None = None, tls: int | None = None) -> Path:
+def make(
+    directory: Path,
+    port: int,
+    websocket: int | None = None,
+    tls: int | None = None,
+    name: str = "stomp.example",
+    depth: int = 0,
+) -> Path:
     """Make the site; its configuration file."""
-    config = make_site(directory, "stomp.example", 0, Installed({})).config
+    config = make_site(directory, name, 0, Installed({})).config
     with edit(directory / "accounts.toml") as editor:
         editor.add("guest", Account(password=hash_password("guest"), rights=EVERYTHING))
     listen = {"listen": port, "listen_websocket": websocket, "listen_tls": tls}
-    tables = ["", "[plugins.smqp]", "enabled = false", "", "[plugins.stomp]"]
+    tables = ["", "[plugins.smqp]", "enabled = false", "", "[plugins.stomp]", f"depth = {depth}"]
     tables += [
         f'{name} = ["127.0.0.1:{number}"]' if number else f"{name} = []" for name, number in listen.items()
     ]
@@ -57,6 +65,12 @@ def main() -> None:
     config = directory / "smqpd.toml"
     if not config.exists():
         config = make(directory, options.port, options.websocket, options.tls)
+    become_daemon(config)
+
+
+def become_daemon(config: Path) -> NoReturn:
+    """This process becomes the daemon of a site."""
+    directory = config.parent
     os.chdir(ROOT)
     os.execve(sys.executable, [sys.executable, "-m", "daemon", str(config)], environment(directory))
 

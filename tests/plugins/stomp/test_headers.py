@@ -17,6 +17,7 @@ def read(headers, body=b"", destination="T", in_transaction=False, reply_address
         headers,
         body,
         parse_destination(destination),
+        depth=0,
         in_transaction=in_transaction,
         reply_address=reply_address,
         wall_ms=lambda: NOW_MS,

@@ -1,0 +1,115 @@
+"""STOMP at one site, STOMP at another two hops away."""
+
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+
+from plugins.stomp.settings import StompSettings
+from tests.support.federated import federated_site
+from tests.support.links import Network
+from tests.support.site import BrokerSite
+from tests.support.stomp import stomp_server
+
+CHAIN = {"alpha": ["beta"], "beta": ["alpha", "gamma"], "gamma": ["beta"]}
+EVERY_BYTE = bytes(range(256))
+
+
+@asynccontextmanager
+async def clients(directory, depth=0):
+    """The sites at both ends, and a client that is logged in at each."""
+    network = Network()
+    async with AsyncExitStack() as stack:
+        sites = [
+            await stack.enter_async_context(federated_site(network, directory, name, peers))
+            for name, peers in CHAIN.items()
+        ]
+        for site in sites:
+            await site.linked(*CHAIN[site.name])
+        logged_in = []
+        for site in (sites[0], sites[2]):
+            broker_site = BrokerSite(site.broker, site.name)
+            settings = StompSettings(depth=depth)
+            connect = await stack.enter_async_context(stomp_server(broker_site, settings))
+            client = connect()
+            await client.connect()
+            logged_in.append(client)
+        yield sites[0], sites[2], *logged_in
+
+
+@pytest.mark.parametrize("kind", ["topic", "queue"])
+async def test_all_headers_and_every_byte_arrive_as_they_were_sent(tmp_path, kind):
+    async with clients(tmp_path) as (alpha, _, sender, receiver):
+        destination = f"/{kind}/weather"
+        await receiver.subscribe(destination, ack="client-individual")
+        await alpha.wanted("ALL" if kind == "topic" else "ONE", "weather", within=1)
+        headers = {
+            "destination": destination,
+            "content-type": "application/x-bytes",
+            "content-length": "256",
+            "depth": "5",
+            "priority": "7",
+            "name": "Storm",
+            "created": "2026-11-21T10:00:00.25Z",
+            "timeout": "INFINITE" if kind == "topic" else "3600",
+            "sequence": "3",
+            "cmuid": "c-1",
+            "mime-version": "1.0",
+            "reply-to": "/queue/answers",
+            "correlation-id": "a:b\\c",
+            "X-Mixed": " smörgås : 🌩 ",
+            "empty": "",
+        }
+        await sender.ask("SEND", headers, EVERY_BYTE)
+        message = await receiver.expect("MESSAGE", hops="alpha,beta", account="ada:stomp@alpha")
+        assert message.body == EVERY_BYTE
+        changed = {"depth": "3"}
+        if kind == "queue":
+            left_s = float(message.headers["timeout"])
+            assert 0 < left_s < 3600
+            changed["timeout"] = message.headers["timeout"]
+        expected = headers | changed
+        assert {name: message.headers.get(name) for name in expected} == expected
+        await receiver.ask("ACK", {"id": message.headers["ack"]})
+
+
+async def test_a_site_may_say_how_far_goes_what_does_not_say_so_itself(tmp_path):
+    async with clients(tmp_path, depth=-1) as (alpha, _, sender, receiver):
+        await receiver.subscribe("/topic/weather")
+        await alpha.wanted("ALL", "weather", within=1)
+        await sender.ask("SEND", {"destination": "/topic/weather", "depth": "0"}, b"here")
+        await sender.ask("SEND", {"destination": "/topic/weather"}, b"everywhere")
+        message = await receiver.expect("MESSAGE", depth="-1")
+        assert message.body == b"everywhere"
+
+
+async def test_a_request_is_answered_over_two_hops(tmp_path):
+    async with clients(tmp_path) as (alpha, gamma, asker, answerer):
+        await answerer.subscribe("/queue/questions")
+        await alpha.wanted("ONE", "questions", within=1)
+        await gamma.wanted("SERVER", "alpha", within=1)
+        await asker.ask(
+            "SEND",
+            {"destination": "/queue/questions", "reply-to": "/temp-queue/answers", "depth": "-1"},
+            b"What is the weather?",
+        )
+        question = await answerer.expect("MESSAGE")
+        answer_to = {"destination": question.headers["reply-to"], "content-length": "256"}
+        await answerer.send("SEND", answer_to, EVERY_BYTE)
+        answer = await asker.expect("MESSAGE")
+        assert answer.body == EVERY_BYTE
+        assert answer.headers["destination"] == "/temp-queue/answers"
+
+
+async def test_a_receipt_from_all_sites_comes_to_the_sender(tmp_path):
+    async with clients(tmp_path) as (alpha, _, sender, receiver):
+        await receiver.subscribe("/topic/weather")
+        await alpha.wanted("ALL", "weather", within=1)
+        await sender.subscribe("ada:stomp@alpha", id="receipts")
+        await sender.send(
+            "SEND",
+            {"destination": "/topic/weather", "depth": "-1", "smqp-receipt": "ALL", "guarantee": "YES"},
+            b"rain",
+        )
+        await receiver.expect("MESSAGE")
+        receipt = await sender.expect("MESSAGE", subscription="receipts")
+        assert receipt.body == b"1/1"
