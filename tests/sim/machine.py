@@ -25,6 +25,10 @@ WALL_BEGINS_S: Final = 1_795_000_000.0
 _machine: contextvars.ContextVar["Machine"] = contextvars.ContextVar("machine")
 
 
+class Gone(Exception):
+    """The process of the calling task has ended: nothing that it still does counts."""
+
+
 class Disk:
     """How the disk of one machine does.
 
@@ -188,13 +192,13 @@ class Machine:
         """As `trio.to_thread.run_sync`: not ended by a cancellation, but by the end of the process."""
         died = self.died
         if died is None:
-            await trio.sleep_forever()
+            raise Gone
         await trio.lowlevel.cancel_shielded_checkpoint()
         self._in_threads.append(call)
         with trio.CancelScope(shield=True), trio.move_on_after(self.disk.delay_s()):
             await died.wait()
         if died.is_set():
-            await trio.sleep_forever()
+            raise Gone
         self._in_threads.remove(call)
         return call()
 

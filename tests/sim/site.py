@@ -84,8 +84,8 @@ class Site:
 
     @property
     def is_running(self) -> bool:
-        """Whether a process runs, stopping or not."""
-        return self.broker is not None
+        """Whether a process runs and is to go on."""
+        return self.broker is not None and self.machine.died is not None and not self._stop.is_set()
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """One process, from its start to its end, in whatever way it ends."""

@@ -19,7 +19,7 @@ from tests.sim.scenario import Scenario
 from tests.sim.site import Site
 
 LINKED_WITHIN_S: Final = 120.0
-QUIET_WITHIN_S: Final = 600.0
+QUIET_WITHIN_S: Final = 150.0
 QUIET_FOR_S: Final = 12.0
 LOOK_EVERY_S: Final = 1.0
 
@@ -65,7 +65,8 @@ class World:
     async def start(self, name: str) -> None:
         """Start a site that does not run; returns once it listens, or has failed to start."""
         site = self.sites[name]
-        await site.ended()
+        if not site.is_running:
+            await site.ended()
         if not site.is_running:
             self.ledger.note(f"{name} starts")
             await self._nursery.start(site.run)
