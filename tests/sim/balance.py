@@ -25,6 +25,7 @@ class Facts(msgspec.Struct):
         committed: (site, subscription) of each commit.
         dead: subscriptions that gave a message up.
         ended: the events that ended a copy.
+        ended_at: the same, by site and Smuid.
         held: sites that hold one now.
         incomplete: sites whose log has lost something, so that not finding a record there proves nothing.
     """
@@ -32,13 +33,14 @@ class Facts(msgspec.Struct):
     committed: dict[str, list[str]]
     dead: dict[str, set[str]]
     ended: dict[str, Counter[str]]
+    ended_at: dict[tuple[str, str], Counter[str]]
     held: dict[str, Counter[str]]
     incomplete: set[str]
 
 
 def judge(ledger: Ledger, sites: dict[str, "Site"]) -> Facts:
     """Judge the logs as they are now, while all sites run and nothing is under way."""
-    facts = Facts(defaultdict(list), defaultdict(set), defaultdict(Counter), defaultdict(Counter), set())
+    facts = Facts(defaultdict(list), defaultdict(set), defaultdict(Counter), defaultdict(Counter), defaultdict(Counter), set())
     crossings: Counter[tuple[str, str, str]] = Counter()
     arrivals: Counter[tuple[str, str, str]] = Counter()
     for name, site in sites.items():
@@ -61,7 +63,7 @@ def _judge_numbers(ledger: Ledger, name: str, records: list[HopRecord], *, may_m
         if record.record <= last:
             ledger.violate(f"{name}: record {record.record} comes after {last}")
         missing = record.record > last + 1
-        told = record.boot != boot and record.previous == record.record - 1
+        told = record.boot != boot and record.previous >= last
         if missing and not (may_miss and (told or record.boot == boot)):
             ledger.violate(f"{name}: records {last + 1} to {record.record - 1} are missing")
         if record.boot < boot:
@@ -86,6 +88,7 @@ def _gather(
             arrivals[record.peer, record.server, record.smuid] += 1
         if record.final:
             facts.ended[record.smuid][record.event] += 1
+            facts.ended_at[record.server, record.smuid][record.event] += 1
 
 
 def _judge_copies(ledger: Ledger, site: "Site", records: list[HopRecord], facts: Facts) -> None:
@@ -126,9 +129,12 @@ def _judge_crossings(
     crossings: Counter[tuple[str, str, str]],
     arrivals: Counter[tuple[str, str, str]],
 ) -> None:
-    """What has come has been acknowledged, and so is in the sender's log."""
+    """What has come has been acknowledged, and so is in the sender's log; unless its copy had ended before."""
     for (sender, receiver, smuid), count in sorted(arrivals.items()):
-        if not facts.incomplete & {sender, receiver} and not crossings[sender, receiver, smuid]:
+        ended = facts.ended_at[sender, smuid]
+        if facts.incomplete & {sender, receiver} or ended["expired"] or ended["removed"]:
+            continue
+        if not crossings[sender, receiver, smuid]:
             ledger.violate(f"{receiver} received {smuid} from {sender} {count} times, which does not know")
 
 

@@ -15,6 +15,7 @@ from daemon.link.port import Identity
 from daemon.peers import Peer
 from daemon.settings import HopSettings, LinkSettings, QueueSettings, Settings, SiteSettings
 from daemon.store.store import Store
+from routing.federation.enquiry import FEATURES
 from routing.rights import EVERYTHING, RightsTable
 from tests.sim.machine import Machine, SimClock, SimHopLog
 from tests.sim.network import Network
@@ -128,11 +129,10 @@ class Site:
             settings=settings.hops,
             now_us=clock.wall_us,
         )
-        machine.begin(store, hops)
         self._network.switch_on(self.name)
         broker = Broker(settings, Everyone(self.name), store, hops, clock)  # type: ignore[arg-type] # see there
         links = LinkManager(
-            identity=Identity(server=self.name, site=self.name, boot=store.site.boot),
+            identity=Identity(server=self.name, site=self.name, boot=store.site.boot, features=FEATURES),
             settings=settings.links,
             peers={peer: Peer(name=peer, address=f"{peer}:1") for peer in self.peers},
             transport=self._network.transport(self.name),
@@ -142,6 +142,8 @@ class Site:
             message_bytes_max=1_000_000,
         )
         broker.federating.links = links
+        broker.commits.in_place_s = 0.0  # how long a commit has really taken must decide nothing
+        machine.begin(store, hops)
         self.broker, self.manager, self.store = broker, links, store
         async with trio.open_nursery() as core:
             core.start_soon(broker.run)
