@@ -166,11 +166,11 @@ class Federation:
 
     def entry_id(self, smuid: str) -> int | None:
         """The number at this site of a message that is or was here; None if it never was."""
-        parts = parse_smuid(smuid)
-        if parts.server == self._state.server:
-            return parts.boot << COUNTER_BITS | parts.counter
         seen = self.forwarding.known(smuid)
-        return seen.entry_id if seen is not None else None
+        if seen is not None:
+            return seen.entry_id
+        parts = parse_smuid(smuid)
+        return parts.boot << COUNTER_BITS | parts.counter if parts.server == self._state.server else None
 
     def hear_removed(self, peer: str, smuid: str, topic: str, now: float) -> None:
         """A message has been removed; told on to all others, once."""
