@@ -68,6 +68,7 @@ class Copy(msgspec.Struct):
         forwards: by peer.
         custody_to: mode ONE: the peer it is being handed to; "" while it is ours alone.
         counted: peers that it goes to are asked for a receipt.
+        denied_by: mode ONE: peers that would not have it when the link with them was up last.
     """
 
     entry: Entry
@@ -78,6 +79,7 @@ class Copy(msgspec.Struct):
     forwards: dict[str, Forward] = {}
     custody_to: str = ""
     counted: bool = False
+    denied_by: set[str] = set()
 
 
 class Seen(msgspec.Struct):

@@ -101,6 +101,8 @@ class Federation:
             self._state.out.append(TellRemoved(name, smuid, topic))
         self._receipts.repeat(name)
         self.forwarding.repeat(name)
+        for copy in self.forwarding.copies.values():
+            copy.denied_by.discard(name)  # its rules may be others now
         if peer.rules.flood:
             for topic in list(self.forwarding.by_topic):
                 self.forwarding.pull(peer, topic)
