@@ -88,8 +88,10 @@ class Federation:
         for copy in list(self.forwarding.copies.values()):
             if (forward := copy.forwards.get(name)) is not None and forward.unacknowledged:
                 forward.unacknowledged = 1
+                earlier = tuple(forward.earlier)
                 self.acknowledged(name, copy.entry.id, Answered("denied"), now)
-                self._receipts.heard(forward.query, 0, 0, closed=True)
+                for query in (*earlier, forward.query):
+                    self._receipts.heard(query, 0, 0, closed=True)
 
     def link_up(self, name: str, now: float) -> None:
         """A link works: repeat what is unanswered, tell what is wanted, and what was removed."""

@@ -134,6 +134,7 @@ class Federation:
             hops=(*send.copy.hops, site),
             timeout_left_s=entry.deadline - self.now if stated else None,
             query=send.query,
+            earlier=send.earlier,
         )
 
     def settle(self) -> None:
