@@ -4,6 +4,7 @@ They speak to the broker as front ends do. A client whose site is killed is gone
 of the site gets new ones, which go on from what the ledger says.
 """
 
+import contextlib
 import random
 
 import trio
@@ -130,7 +131,8 @@ class Publisher:
             await clients.until(publication.removed_at)
             while not told.removed:
                 (smuid,) = told.smuids
-                session.remove(publication.topic, smuid, ("remove", publication.key))
+                with contextlib.suppress(Refusal):
+                    session.remove(publication.topic, smuid, ("remove", publication.key))
                 await trio.sleep(30 * RETRY_S)
 
     def _try(self, session: BrokerSession, publication: Publication) -> None:
@@ -255,6 +257,10 @@ class Subscriber:
         if number not in self._with:
             return
         key, hold = self._with[number]
+        with contextlib.suppress(Refusal):  # the site is stopping
+            self._request(session, number, saying, key, hold)
+
+    def _request(self, session: BrokerSession, number: int, saying: str, key: str, hold: Hold) -> None:
         if saying == "receiving":
             self._ledger.hold_is(self._reader, key, hold, "receiving")
             session.received([number], ("received", number))

@@ -194,7 +194,8 @@ class Ledger:
 
     def hold_is(self, reader: Reader, key: str, hold: Hold, state: HoldState) -> None:
         """A subscription has said or heard something about a message."""
-        if hold.state != "committed":
+        told_late = state == "received" and hold.state in ("committing", "returning")
+        if hold.state != "committed" and not told_late:
             hold.state = state
         self.note(f"{reader.key} {state} {key}")
         if state == "committed" and self.publications[key].mode == "ONE":

@@ -19,7 +19,7 @@ from tests.sim.scenario import Scenario
 from tests.sim.site import Site
 
 LINKED_WITHIN_S: Final = 120.0
-QUIET_WITHIN_S: Final = 150.0
+QUIET_WITHIN_S: Final = 100.0
 QUIET_FOR_S: Final = 12.0
 LOOK_EVERY_S: Final = 1.0
 
