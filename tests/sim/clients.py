@@ -60,7 +60,7 @@ class Clients:
     async def _keep(self, site: Site, client: "Publisher | Subscriber") -> None:
         """Let a client log in again and again."""
         await client.due()
-        while True:
+        while not client.is_done:
             assert site.broker is not None
             try:
                 session = site.broker.open_session(Identity(ACCOUNT), client.channel, protocol="sim", remote="")
@@ -89,6 +89,7 @@ class Publisher:
     """Publishes and removes what is due at its site, and takes the receipts."""
 
     channel = "pub"
+    is_done = False
 
     def __init__(self, clients: Clients, site: Site) -> None:
         self._clients = clients
@@ -200,10 +201,23 @@ class Subscriber:
         options = SubscribeOptions(accepts=reader.accepts, credit=reader.credit, lock_s=reader.lock_s)
         session.subscribe(reader.topic, options, None)
         async with trio.open_nursery() as nursery:
-            while events := await session.events():
+            if reader.ends_at is not None:
+                nursery.start_soon(self._end, session)
+            while not self.is_done and (events := await session.events()):
                 for event in events:
                     self._take(session, event, nursery)
             nursery.cancel_scope.cancel()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether its subscription has been ended."""
+        return self._reader.key in self._ledger.ended
+
+    async def _end(self, session: BrokerSession) -> None:
+        assert self._reader.ends_at is not None
+        await self._clients.until(self._reader.ends_at)
+        with contextlib.suppress(Refusal):
+            session.unsubscribe(self._reader.topic, "", ("unsubscribed", 0))
 
     def _take(self, session: BrokerSession, event: object, nursery: trio.Nursery) -> None:
         if isinstance(event, Delivered):
@@ -226,7 +240,10 @@ class Subscriber:
                 self._ledger.hold_is(self._reader, key, hold, "returned")
         elif isinstance(event, Answer) and event.request is not None:
             state, number = event.request
-            if event.error is None and number in self._with:
+            if state == "unsubscribed":
+                if event.error is None:
+                    self._ledger.unsubscribed(self._reader)
+            elif event.error is None and number in self._with:
                 key, hold = self._with[number]
                 self._ledger.hold_is(self._reader, key, hold, state)
                 if state in ("committed", "returned"):

@@ -60,6 +60,8 @@ class Ledger:
     Attributes:
         violations: promises that were broken, in words.
         trace: what happened, one line each.
+        changes: how many they are; for telling whether anything happens.
+        ended: subscriptions that have been ended, by key.
     """
 
     def __init__(self, scenario: Scenario, now: Callable[[], float]) -> None:
@@ -71,6 +73,7 @@ class Ledger:
         self.holds: dict[tuple[str, str], Hold] = {}
         self.of_message: dict[str, dict[str, Hold]] = defaultdict(dict)
         self.changes = 0
+        self.ended: set[str] = set()
         self._distances = {site: scenario.distances(site) for site in scenario.sites}
         self._now = now
         self._sessions = 0
@@ -159,6 +162,8 @@ class Ledger:
             self.violate(f"{key} came to {reader.key}, of another topic")
         if reader.accepts not in ("BOTH", publication.mode):
             self.violate(f"{key} of mode {publication.mode} came to {reader.key}")
+        if reader.key in self.ended:
+            self.violate(f"{key} came to {reader.key}, which has unsubscribed")
         hold = self.holds.get((reader.key, key))
         if hold is None:
             hold = Hold("returned", 0, 0)
@@ -206,6 +211,14 @@ class Ledger:
             ]
             if others:
                 self.violate(f"{key} of mode ONE is committed by {reader.key} and by {', '.join(others)}")
+
+    def unsubscribed(self, reader: Reader) -> None:
+        """UNSUBSCRIBE was answered: what it had is for others."""
+        self.ended.add(reader.key)
+        self.note(f"{reader.key} unsubscribed")
+        for (owner, _), hold in self.holds.items():
+            if owner == reader.key and hold.state != "committed":
+                hold.state = "returned"
 
     def session_ended(self, reader: Reader, session: int) -> None:
         """What was with the subscriber is so no longer; what it had received stays its own."""

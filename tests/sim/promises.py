@@ -32,7 +32,7 @@ def judge(ledger: Ledger, sites: dict[str, "Site"], facts: Facts) -> None:
 
 def _is_due(publication: Publication, reader: Reader) -> bool:
     """Whether a message is due to a subscription, whatever went wrong on the way."""
-    if publication.removed_at is not None or reader.accepts == "ONE":
+    if publication.removed_at is not None or reader.accepts == "ONE" or reader.ends_at is not None:
         return False
     if publication.timeout_s is None:
         return reader.begins_at == 0.0
@@ -64,7 +64,8 @@ def _judge_one(ledger: Ledger, facts: Facts, publication: Publication, smuid: st
     if not committed and not held and not any(ends[event] for event in ("expired", "removed", "dead")):
         ledger.violate(f"{publication.key} ({smuid}) of mode ONE is nowhere: {dict(ends)}")
     could = any(
-        reader.topic == publication.topic and reader.accepts != "ALL" for reader in ledger.scenario.readers
+        reader.topic == publication.topic and reader.accepts != "ALL" and reader.ends_at is None
+        for reader in ledger.scenario.readers
     )
     if held and could and publication.depth == -1:
         ledger.violate(f"{publication.key} ({smuid}) waits at {dict(facts.held[smuid])}, and could be taken")
@@ -103,7 +104,9 @@ def _judge_receipt(ledger: Ledger, facts: Facts, publication: Publication, told:
     if publication.receipt == "ALL" and not facts.dead[smuid] and publication.removed_at is None:
         if due < least:
             ledger.violate(f"{who}, and was due to {least}")
-        if have < due and (publication.timeout_s is None or publication.timeout_s >= LONG_S):
+        gave_up = any(reader.ends_at is not None for reader in in_ball)
+        lasted = publication.timeout_s is None or publication.timeout_s >= LONG_S
+        if have < due and lasted and not gave_up:
             ledger.violate(f"{who}, though all who were to have it do")
 
 
@@ -114,7 +117,7 @@ def _judge_state(ledger: Ledger, facts: Facts, publication: Publication, told: T
     if publication.timeout_s != math.inf or publication.removed_at is not None or publication.mode == "ONE":
         return
     for reader in ledger.scenario.readers:
-        interested = reader.topic == publication.topic and reader.accepts != "ONE"
+        interested = reader.topic == publication.topic and reader.accepts != "ONE" and reader.ends_at is None
         if interested and ledger.in_ball(publication, reader) and not held[reader.site]:
             ledger.violate(f"{publication.key} ({smuid}) is a state that {reader.site} does not hold")
 

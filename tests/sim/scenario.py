@@ -50,6 +50,7 @@ class Reader(msgspec.Struct, frozen=True):
 
     Attributes:
         begins_at: seconds after publishing has begun; 0 for one that is there before.
+        ends_at: when it is ended by UNSUBSCRIBE; None for never.
         think_s: longest time with a message.
         careless: share of messages that are given back, forgotten, or held until their lock ends.
     """
@@ -61,6 +62,7 @@ class Reader(msgspec.Struct, frozen=True):
     credit: int
     lock_s: float
     begins_at: float
+    ends_at: float | None
     think_s: float
     careless: float
 
@@ -104,7 +106,12 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class Scenario(msgspec.Struct, frozen=True):
-    """A whole run."""
+    """A whole run.
+
+    Attributes:
+        max_deliveries: setting of all sites.
+        starts_again: once all is quiet all sites are killed, and judged after they have started again.
+    """
 
     seed: int
     shape: Shape
@@ -115,6 +122,7 @@ class Scenario(msgspec.Struct, frozen=True):
     faults: list[Fault]
     lasts_s: float
     max_deliveries: int
+    starts_again: bool
 
     def distances(self, origin: str) -> dict[str, int]:
         """Links from a site to each other one."""
@@ -164,6 +172,7 @@ def draw(seed: int, *, sites_max: int = 50) -> Scenario:
         faults=_faults(chance, sites, links, lasts_s),
         lasts_s=lasts_s,
         max_deliveries=chance.choice([16, 16, 16, 3]),
+        starts_again=chance.random() < 0.3,
     )
 
 
@@ -206,7 +215,8 @@ def _readers(chance: random.Random, sites: list[str], topics: list[str], lasts_s
             accepts=chance.choice(["BOTH", "BOTH", "ALL", "ONE"]),
             credit=chance.choice([1, 3, 100]),
             lock_s=chance.choice([5.0, 20.0]),
-            begins_at=0.0 if chance.random() < 0.75 else chance.uniform(0.0, lasts_s),
+            begins_at=0.0 if chance.random() < 0.75 else chance.uniform(0.0, lasts_s / 2),
+            ends_at=None if chance.random() < 0.8 else chance.uniform(lasts_s / 2, lasts_s),
             think_s=chance.choice([0.0, 0.1, 2.0]),
             careless=chance.choice([0.0, 0.0, 0.1, 0.4]),
         )
@@ -224,7 +234,8 @@ def _publications(
         timeout_s = chance.choice([None, None, None, chance.uniform(1.0, 30.0), LONG_S, math.inf])
         mode: DeliveryMode = chance.choice(["ALL", "ALL", "ONE"])
         guarantee = chance.random() < 0.9
-        removed = mode == "ALL" and timeout_s in (math.inf, LONG_S) and chance.random() < 0.5
+        may_be_removed = mode == "ONE" or timeout_s in (math.inf, LONG_S)
+        removed = may_be_removed and chance.random() < (0.5 if mode == "ALL" else 0.2)
         out.append(
             Publication(
                 key=f"m{number}",

@@ -95,9 +95,21 @@ class World:
         self.ledger.note("all is quiet" if quiet else "there is no quiet")
         if not quiet:
             self.ledger.violate(f"there is no quiet: {self._unrest()}")
+        if quiet and self.scenario.starts_again:
+            await self._start_again()
         facts = balance.judge(self.ledger, self.sites)
         promises.judge(self.ledger, self.sites, facts)
         self._judge_errors()
+
+    async def _start_again(self) -> None:
+        """What the disks hold is all there is, and nothing follows from it that was not so before."""
+        self.ledger.note("all sites are killed, and start again")
+        for site in self.sites.values():
+            site.kill(power=False)
+        for name in self.sites:
+            await self.start(name)
+        if not await self._quiet(QUIET_WITHIN_S, for_s=QUIET_FOR_S):
+            self.ledger.violate(f"there is no quiet after all have started again: {self._unrest()}")
 
     def _judge_errors(self) -> None:
         for name, site in self.sites.items():
