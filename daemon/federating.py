@@ -51,6 +51,7 @@ CHANGES_MAX: Final = 500
 """Changes of interest in one control."""
 
 _QUERY: Final = "query-"
+_EARLIER: Final = "earlier-query-"
 _SESSION_BITS: Final = 64
 
 
@@ -149,7 +150,7 @@ class Federating:
             timeout_left_s=left_s,
             mode="ONE" if entry.flags & ONE else "ALL",
             guarantee=bool(entry.flags & GUARANTEED),
-            flags=(f"{_QUERY}{d.query}",) if d.query else (),
+            flags=_flags(d.query, d.earlier),
             reference=entry.id,
         )
         self.links.send(d.peer, unit, Lane.URGENT if entry.priority >= URGENT_PRIORITY else Lane.BULK)
@@ -261,7 +262,7 @@ class Federating:
         transfer = arrived.transfer
         try:
             check_topic(transfer.topic)
-            query = _query(transfer.flags)
+            queries, earlier = (_queries(transfer.flags, kind) for kind in (_QUERY, _EARLIER))
         except Refusal as refusal:
             self.transfer_refused(arrived.peer, transfer, arrived.message, refusal.text)
             if transfer.number and self.links is not None:
@@ -277,7 +278,8 @@ class Federating:
             depth=transfer.depth,
             hops=transfer.hops,
             timeout_left_s=transfer.timeout_left_s,
-            query=query,
+            query=queries[0] if queries else 0,
+            earlier=earlier,
         )
         if not self._waiting_room.takes(arrival, self._clock.now()):
             self._federation.arrive(arrival, self._clock.now())
@@ -366,12 +368,19 @@ def _wire(stored: Stored | None) -> bytes | None:
     return stored.wire if stored is not None else None
 
 
-def _query(flags: tuple[str, ...]) -> int:
-    """The peer's question for the receipt; 0 where it asks none. Raises Refusal."""
+def _flags(query: int, earlier: tuple[int, ...]) -> tuple[str, ...]:
+    """The questions that go with a transfer."""
+    asked = (f"{_QUERY}{query}",) if query else ()
+    return (*asked, *(f"{_EARLIER}{each}" for each in earlier)) if earlier else asked
+
+
+def _queries(flags: tuple[str, ...], kind: str) -> tuple[int, ...]:
+    """The peer's questions for receipts, of one kind. Raises Refusal."""
+    asked = []
     for flag in flags:
-        if flag.startswith(_QUERY):
-            digits = flag.removeprefix(_QUERY)
+        if flag.startswith(kind):
+            digits = flag.removeprefix(kind)
             if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
                 raise Refusal(Refusal.BAD_HEADER, f"{flag} is no question")
-            return int(digits)
-    return 0
+            asked.append(int(digits))
+    return tuple(asked)

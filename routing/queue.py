@@ -64,8 +64,12 @@ class Entry(msgspec.Struct, gc=False):
 
     def compact(self, server: str) -> int | str:
         """Hold as little as possible of the Smuid, now that the message waits; returns that."""
-        if isinstance(self.origin, str) and self.origin.startswith(server + "/"):
-            self.origin = birth_ms(self.origin)
+        origin = self.origin
+        if isinstance(origin, str) and origin.startswith(server + "/"):
+            birth = birth_ms(origin)
+            # one of our own that comes back from other custodians has another id than it was born with
+            if origin == make_smuid(server, birth, self.id >> COUNTER_BITS, self.id & ((1 << COUNTER_BITS) - 1)):
+                self.origin = birth
         return self.origin
 
 

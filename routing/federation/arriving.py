@@ -46,6 +46,11 @@ class Arriving:
 
     def arrive(self, arrival: Arrival, now: float) -> None:
         """Decide over one copy; the peer is always answered."""
+        self._decide(arrival, now)
+        for query in arrival.earlier:
+            self._answer_unless_engaged(arrival.peer, query)
+
+    def _decide(self, arrival: Arrival, now: float) -> None:
         forwarding, state = self._forwarding, self._state
         peer = forwarding.peers.get(arrival.peer)
         if peer is None or not peer.may_come(arrival.topic):
@@ -88,8 +93,13 @@ class Arriving:
             )
         )
         self._forwarding.answer(arrival, outcome, reason)
-        if arrival.query and not self._receipts.engaged(arrival.peer, arrival.query):
-            self._receipts.answer(arrival.peer, arrival.query, 0, 0)
+        if arrival.query:
+            self._answer_unless_engaged(arrival.peer, arrival.query)
+
+    def _answer_unless_engaged(self, peer: str, query: int) -> None:
+        """Nobody has a message for the sake of this question, unless it came before and is being answered."""
+        if not self._receipts.engaged(peer, query):
+            self._receipts.answer(peer, query, 0, 0)
 
     def _hold(self, arrival: Arrival, now: float, due: int) -> Copy:
         """Begin to hold an accepted copy."""

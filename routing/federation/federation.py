@@ -88,8 +88,10 @@ class Federation:
         for copy in list(self.forwarding.copies.values()):
             if (forward := copy.forwards.get(name)) is not None and forward.unacknowledged:
                 forward.unacknowledged = 1
+                earlier = tuple(forward.earlier)
                 self.acknowledged(name, copy.entry.id, Answered("denied"), now)
-                self._receipts.heard(forward.query, 0, 0, closed=True)
+                for query in (*earlier, forward.query):
+                    self._receipts.heard(query, 0, 0, closed=True)
 
     def link_up(self, name: str, now: float) -> None:
         """A link works: repeat what is unanswered, tell what is wanted, and what was removed."""
@@ -101,6 +103,8 @@ class Federation:
             self._state.out.append(TellRemoved(name, smuid, topic))
         self._receipts.repeat(name)
         self.forwarding.repeat(name)
+        for copy in self.forwarding.copies.values():
+            copy.denied_by.discard(name)  # its rules may be others now
         if peer.rules.flood:
             for topic in list(self.forwarding.by_topic):
                 self.forwarding.pull(peer, topic)
@@ -166,11 +170,11 @@ class Federation:
 
     def entry_id(self, smuid: str) -> int | None:
         """The number at this site of a message that is or was here; None if it never was."""
-        parts = parse_smuid(smuid)
-        if parts.server == self._state.server:
-            return parts.boot << COUNTER_BITS | parts.counter
         seen = self.forwarding.known(smuid)
-        return seen.entry_id if seen is not None else None
+        if seen is not None:
+            return seen.entry_id
+        parts = parse_smuid(smuid)
+        return parts.boot << COUNTER_BITS | parts.counter if parts.server == self._state.server else None
 
     def hear_removed(self, peer: str, smuid: str, topic: str, now: float) -> None:
         """A message has been removed; told on to all others, once."""
