@@ -383,7 +383,7 @@ class Deliveries:
                 self._receipts.close(entry)
             entry.flags = entry.flags & ~STATED | EXPIRED
             entry.due = sum(lock.received for lock in holders)
-            entry.topic.kept.pop(entry.id, None)
+            entry.topic.kept.discard(entry.id)
             self._take_away([lock for lock in holders if not lock.received], "expired", now)
             return
         self.end(entry, holders, "expired", now)

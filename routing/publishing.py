@@ -159,7 +159,7 @@ class Publishing:
             self._deliveries.offer_to_one(entry, now)
             return
         if entry.flags & STATED:
-            topic.kept[entry.id] = entry
+            topic.kept.add(entry)
             self._deliveries.count_waiting(entry)
         elif not entry.due:
             state.finish(entry, "expired", "due to nobody")

@@ -77,6 +77,34 @@ def _id(entry: Entry) -> int:
     return entry.id
 
 
+class KeptEntries:
+    """Entries in the order of their ids, which is that of their arrival; any can be taken out."""
+
+    __slots__ = ("_by_id", "_ids")
+
+    def __init__(self) -> None:
+        self._by_id: dict[int, Entry] = {}
+        self._ids: list[int] = []  # also of entries that have been taken out, until those are the most
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(list(self._by_id.values()))
+
+    def add(self, entry: Entry) -> None:
+        """Add the newest entry."""
+        self._by_id[entry.id] = entry
+        self._ids.append(entry.id)
+
+    def discard(self, id: int) -> None:
+        """Take an entry out, if it is here."""
+        if self._by_id.pop(id, None) is not None and len(self._ids) > 2 * len(self._by_id) + 1000:
+            self._ids = list(self._by_id)
+
+    def after(self, id: int, count: int) -> list[Entry]:
+        """The first `count` entries that came after the one with this id."""
+        found = (self._by_id.get(self._ids[i]) for i in range(bisect_right(self._ids, id), len(self._ids)))
+        return list(islice((entry for entry in found if entry is not None), count))
+
+
 class PriorityQueue:
     """Entries by priority, each priority first in first out; finished entries are passed over."""
 

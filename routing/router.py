@@ -200,12 +200,12 @@ class Router:
         return self._topics.browse(found, after, count) if found is not None else []
 
     def purge(self, consumer: Consumer, topic: str, request: Any, now: float) -> None:
-        """Remove every message of a topic."""
+        """Remove every message of a topic; of a large one in steps (see `routing.emptying`)."""
         self._now = now
         self._topics.purge(consumer, topic, request, now)
 
     def delete_topic(self, consumer: Consumer, topic: str, request: Any, now: float) -> None:
-        """Remove a topic with all that hangs on it."""
+        """Remove a topic with all that hangs on it; a large one in steps."""
         self._now = now
         self._topics.delete(consumer, topic, request, now)
 
@@ -232,7 +232,10 @@ class Router:
         self._now = now
         self._deliveries.tick(now)
         self._receipts.tick(now)
-        self.state.wake_at = min(self.state.next_wake(), self._receipts.next_wake())
+        self._topics.emptyings.tick(now)
+        self.state.wake_at = min(
+            self.state.next_wake(), self._receipts.next_wake(), self._topics.emptyings.next_wake(now)
+        )
 
     def maintain(self, now: float) -> list[Subscription]:
         """Each minute or so: forget old Cmuids, end unused subscriptions, which are named."""

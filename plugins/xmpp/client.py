@@ -287,6 +287,12 @@ class Client:
         for held in [each for each in self.held.values() if each.subscription is subscription]:
             self._let_go(held)
 
+    def leave(self, subscription: NodeSubscription) -> None:
+        """Nothing more comes by the subscription, which is about to end."""
+        self.release(subscription)
+        if subscription.attached:
+            self._call(self.session.detach, subscription.node, subscription.name)
+
     async def _withdrawn(self, withdrawn: Withdrawn) -> None:
         held = self.held.get(withdrawn.number)
         if held is None:

@@ -157,7 +157,7 @@ class Component:
                     return
                 _log.warning("the XMPP server has taken %s before and does not now: %s", self.name, error)
             except (StreamFailed, OSError, trio.BrokenResourceError, ssl.SSLError) as error:
-                _log.warning("no connection to the XMPP server as %s: %s", self.name, error or repr(error))
+                _log.warning("no connection to the XMPP server as %s: %s", self.name, _reason(error))
             if trio.current_time() - began > STEADY_S:
                 delay_s = RETRY_FIRST_S
             # spread, so that the components of a server that restarts do not come all at once
@@ -255,6 +255,11 @@ class Component:
     def _wake_senders(self) -> None:
         room, self._room = self._room, trio.Event()
         room.set()
+
+
+def _reason(error: BaseException) -> str:
+    """What went wrong; what TLS has to say is in the cause of an error without words."""
+    return str(error) or (_reason(error.__cause__) if error.__cause__ is not None else repr(error))
 
 
 async def _until_failed(

@@ -12,7 +12,7 @@ import msgspec
 from plugins.xmpp.client import Client
 from plugins.xmpp.namespaces import PUBSUB, RESULT_SET
 from plugins.xmpp.payload import item_id, item_text
-from plugins.xmpp.publishing import find_item, node_of
+from plugins.xmpp.publishing import node_of
 from plugins.xmpp.serializer import UnsendableError, escape_attribute, serialize
 from plugins.xmpp.stanzas import StanzaError, result_text, unsupported
 
@@ -76,7 +76,7 @@ async def items(service: "Service", client: Client, iq: Element, pubsub: Element
         if len(named) > SELECTED_MAX:
             raise unsupported("retrieve-items")
         for id in named:
-            held = await find_item(client, node, id)
+            held = await service.index.find(client.session, node, id)
             if held is not None and _visible(service, client, node, id, locked=held.locked):
                 listed.append(item_text(held.stored.message, PUBSUB, created=True))
         await service.answer(_answer(iq, node, listed))

@@ -19,6 +19,7 @@ from plugins.xmpp.assured import Assured, AssuredLimits
 from plugins.xmpp.client import Client
 from plugins.xmpp.component import Component, StanzaTooLargeError
 from plugins.xmpp.identities import AccountRules, bare_of, channel_of
+from plugins.xmpp.item_index import ItemIndex
 from plugins.xmpp.namespaces import EVENT_LOG, QOS
 from plugins.xmpp.queueing import Assignments
 from plugins.xmpp.registry import NAME_PREFIX, Registry, read_subscription
@@ -61,6 +62,7 @@ class Service:
         self.rules = AccountRules(settings.accounts)
         self.registry = Registry()
         self.assignments = Assignments()
+        self.index = ItemIndex()
         self.transfers = Transfers(settings.answer_s)
         self.assured = Assured(
             AssuredLimits(

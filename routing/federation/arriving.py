@@ -161,7 +161,7 @@ class Arriving:
             self._owe(arrival, copy, len(due), sent, now)
         self._forwarding.answer(arrival, "accepted")
         if entry.flags & STATED:
-            topic.kept[entry.id] = entry
+            topic.kept.add(entry)
             self._deliveries.count_waiting(entry)
         elif not due and not (sent and entry.flags & GUARANTEED):
             state.finish(entry, "expired", "due to nobody")

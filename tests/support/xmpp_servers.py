@@ -15,6 +15,7 @@ from xml.etree.ElementTree import Element
 
 import trio
 
+from daemon.self_signed import make_self_signed
 from plugins.xmpp.namespaces import COMPONENT, DISCO_INFO
 from plugins.xmpp.parser import ParserLimits, StreamHeader, StreamParser, parse_fragment
 
@@ -70,6 +71,15 @@ listen:
     hosts:
       {name}:
         password: "{secret}"
+  - port: {component_tls}
+    ip: 127.0.0.1
+    module: ejabberd_service
+    access: all
+    tls: true
+    certfile: "{directory}/certificate-and-key.pem"
+    hosts:
+      {name}:
+        password: "{secret}"
 auth_method: internal
 access_rules:
   c2s: {{allow: all}}
@@ -107,12 +117,20 @@ class RealServer:
         self.name = name
         self.directory = directory
         self.c2s, self.component = free_port(), free_port()
+        self.component_tls = free_port()
+        """Of components, with TLS from the first byte; Prosody has no such port."""
+        self.certificate = directory / "certificate.pem"
+        self.certificate_and_key = directory / "certificate-and-key.pem"
         self._process: subprocess.Popen[bytes] | None = None
         (directory / "data").mkdir(parents=True)
+        certificate, key = make_self_signed(COMPONENT_NAME)
+        self.certificate.write_bytes(certificate)
+        self.certificate_and_key.write_bytes(certificate + key)
         values = {
             "directory": directory,
             "c2s": self.c2s,
             "component": self.component,
+            "component_tls": self.component_tls,
             "name": COMPONENT_NAME,
             "secret": SECRET,
             "own": OWN_PUBSUB,
