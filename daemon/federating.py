@@ -111,7 +111,7 @@ class Federating:
         self._room = trio.Event()
         self._probes: list[tuple[str, Probe]] = []
         self._heard: dict[str, list[InterestChange]] = {}
-        self.enquiring = Enquiring(router, clock, wake, self._tell, self._why_down)
+        self.enquiring = Enquiring(router, clock, wake, self._tell, self._why_down, has_room)
         self.effects: dict[type, Callable[[Any], None]] = {
             Send: self._send,
             Acknowledge: self._acknowledge,

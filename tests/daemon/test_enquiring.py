@@ -11,6 +11,7 @@ import trio
 
 from daemon.hops.journey import Journey, Stop, journey
 from daemon.reports import Answer, End, Heard, Report, Told
+from daemon.settings import QueueSettings
 from routing.federation.enquiry import About, Ask, Ping, Trace, Why
 from routing.link.units import Control, Lane
 from tests.support.federated import FederatedSite, federated_site
@@ -149,6 +150,19 @@ class TestTrace:
                 assert reader.last.stored.message.smuid == smuid
                 await reader.publish("weather", "the end")
                 assert await reader.take() == "the end"
+
+    async def test_a_site_that_is_full_does_not_deliver_it_and_says_so(self, tmp_path: Path) -> None:
+        async with sites(tmp_path, PAIR) as running:
+            await (await running["beta"].client("reader")).subscribe("weather", credit=1)
+            await running["alpha"].wanted("ALL", "weather")
+            broker = running["beta"].broker
+            one = QueueSettings(queue_messages_max=1)
+            broker.reconfigure(msgspec.structs.replace(broker.settings, queues=one))
+            await (await running["beta"].client("writer")).publish("weather", "rain")
+            reports, _ = await asked(running["alpha"], Trace("weather", deliver=True))
+            [report] = [report for report in reports if report.at == "beta"]
+            assert (report.smuid, report.reason) == ("", "not delivered: there is no room")
+            assert broker.held == 1
 
     async def test_a_site_that_it_comes_to_twice_says_so(self, tmp_path: Path) -> None:
         async with sites(tmp_path, RING) as running:
