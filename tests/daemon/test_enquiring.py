@@ -12,6 +12,7 @@ import trio
 from daemon.hops.journey import Journey, Stop, journey
 from daemon.reports import Answer, End, Heard, Report, Told
 from daemon.settings import QueueSettings
+from routing.federation import enquiry
 from routing.federation.enquiry import About, Ask, Ping, Trace, Why
 from routing.link.units import Control, Lane
 from tests.support.federated import FederatedSite, federated_site
@@ -279,6 +280,9 @@ class TestHostilePeers:
         ("word", "payload"),
         [
             ("ask", b"rubbish"),
+            ("ask", b'{"key":"\xff"}'),
+            ("answer", b'{"more":' + b"[" * 100_000),
+            ("interest", b'{"changes":[],"more than that":' + b"[" * 100_000),
             ("ask", b'{"key":"x","about":{"type":"everything"},"hops":["beta"],"left_s":1}'),
             ("ask", msgspec.json.encode(Ask("beta/1-1", Ping("alpha"), ("somebody",), 1.0))),
             ("answer", b"{}"),
@@ -295,9 +299,12 @@ class TestHostilePeers:
             running["beta"].links.send("alpha", Control(kind=word, payload=payload), Lane.CONTROL)
             assert (await pinged(running["beta"], "alpha")).outcome == "reached"
 
-    async def test_who_asks_too_much_is_told_so(self, tmp_path: Path) -> None:
+    async def test_who_asks_too_much_is_told_so(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(enquiry, "ASKS_PER_S", 1e-6)
         async with sites(tmp_path, PAIR) as running:
-            for number in range(1_000):
+            for number in range(int(enquiry.ASKS_AT_ONCE)):
                 ask = Ask(f"beta/9-{number:x}", Ping("nowhere"), ("beta",), 5.0)
                 payload = msgspec.json.encode(ask)
                 running["beta"].links.send("alpha", Control(kind="ask", payload=payload), Lane.CONTROL)
