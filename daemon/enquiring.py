@@ -59,6 +59,7 @@ class Enquiring:
         wake: tells the broker that there is something to be sent.
         tell: sends a control to a peer: its name, the kind, the value.
         why_down: why there is no link with a peer, in words.
+        has_room: whether a message of so many bytes to a topic can be held now.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class Enquiring:
         wake: Callable[[], None],
         tell: Callable[[str, str, msgspec.Struct], None],
         why_down: Callable[[str], str],
+        has_room: Callable[[str, int], bool],
     ) -> None:
         self._router = router
         self._server = router.state.server
@@ -76,6 +78,7 @@ class Enquiring:
         self._wake = wake
         self._tell = tell
         self._why_down = why_down
+        self._has_room = has_room
         self._enquiries = Enquiries(self._server)
         self._features: dict[str, tuple[str, ...]] = {}
         self._own: dict[str, trio.MemorySendChannel[Report]] = {}
@@ -244,19 +247,15 @@ class Enquiring:
                     assert way.depth is not None
                     self._ask_on(ask, msgspec.structs.replace(trace, depth=way.depth), way.peer)
                     asked.append(way.peer)
-        smuid, reason = "", ""
-        if trace.deliver and count and not again:
-            try:
-                smuid = self._deliver(ask, trace)
-            except Refusal as refusal:
-                reason = f"not delivered: {refusal.text}"
+        smuid = self._deliver(ask, trace) if trace.deliver and count and not again else ""
+        reason = "not delivered: there is no room" if smuid is None else ""
         report = msgspec.structs.replace(
             self._begun(ask, peer, "wider" if again else "reached", reason),
             asked=tuple(asked),
             passed_over=tuple(passed_over),
             depth=trace.depth,
             subscriptions=0 if again else count,
-            smuid=smuid,
+            smuid=smuid or "",
         )
         self._say(ask.key, peer, report)
 
@@ -267,11 +266,12 @@ class Enquiring:
         one = trace.mode == "ONE" or topic.is_system
         return sum(s.accepts_one if one else s.accepts_all for s in topic.subscriptions.values())
 
-    def _deliver(self, ask: Ask, trace: Trace) -> str:
-        """Give the probe to the subscriptions here, for as long as the question lives. Raises Refusal."""
+    def _deliver(self, ask: Ask, trace: Trace) -> str | None:
+        """Give the probe to the subscriptions here, for as long as the question lives; None if it is full."""
         origin = ask.key.partition("/")[0]
         body = Section("text/plain", f"A probe of {origin}: smqpd trace {trace.topic} --deliver\n".encode())
-        self._router.check_room(trace.topic, 1, len(body.body))
+        if not self._has_room(trace.topic, len(body.body)):
+            return None
         return self._router.publish_own(
             trace.topic,
             Message(

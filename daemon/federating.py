@@ -21,6 +21,7 @@ from daemon.bodies import Bodies, Stored
 from daemon.clock import Clock
 from daemon.enquiring import Enquiring
 from daemon.link.port import Arrived, ControlArrived, Links
+from daemon.link.refusals import Refusals
 from daemon.peers import Peer
 from daemon.waiting_room import WaitingRoom
 from routing.decisions import Refused
@@ -111,7 +112,8 @@ class Federating:
         self._room = trio.Event()
         self._probes: list[tuple[str, Probe]] = []
         self._heard: dict[str, list[InterestChange]] = {}
-        self.enquiring = Enquiring(router, clock, wake, self._tell, self._why_down)
+        self._refusals = Refusals(_log)
+        self.enquiring = Enquiring(router, clock, wake, self._tell, self._why_down, has_room)
         self.effects: dict[type, Callable[[Any], None]] = {
             Send: self._send,
             Acknowledge: self._acknowledge,
@@ -302,8 +304,8 @@ class Federating:
         control, peer = arrived.control, arrived.peer
         try:
             self._hear(peer, control.kind, control.payload)
-        except (msgspec.MsgspecError, Refusal) as error:
-            _log.warning("%s told what cannot be understood (%s): %s", peer, control.kind, error)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, Refusal) as error:
+            self._refusals.log(peer, f"what {peer} told ({control.kind}: {error})", "it makes no sense")
         self._federation.heard(peer, arrived.session << _SESSION_BITS | control.number)
         self._wake()
 

@@ -11,6 +11,8 @@ import trio
 
 from daemon.hops.journey import Journey, Stop, journey
 from daemon.reports import Answer, End, Heard, Report, Told
+from daemon.settings import QueueSettings
+from routing.federation import enquiry
 from routing.federation.enquiry import About, Ask, Ping, Trace, Why
 from routing.link.units import Control, Lane
 from tests.support.federated import FederatedSite, federated_site
@@ -150,6 +152,19 @@ class TestTrace:
                 await reader.publish("weather", "the end")
                 assert await reader.take() == "the end"
 
+    async def test_a_site_that_is_full_does_not_deliver_it_and_says_so(self, tmp_path: Path) -> None:
+        async with sites(tmp_path, PAIR) as running:
+            await (await running["beta"].client("reader")).subscribe("weather", credit=1)
+            await running["alpha"].wanted("ALL", "weather")
+            broker = running["beta"].broker
+            one = QueueSettings(queue_messages_max=1)
+            broker.reconfigure(msgspec.structs.replace(broker.settings, queues=one))
+            await (await running["beta"].client("writer")).publish("weather", "rain")
+            reports, _ = await asked(running["alpha"], Trace("weather", deliver=True))
+            [report] = [report for report in reports if report.at == "beta"]
+            assert (report.smuid, report.reason) == ("", "not delivered: there is no room")
+            assert broker.held == 1
+
     async def test_a_site_that_it_comes_to_twice_says_so(self, tmp_path: Path) -> None:
         async with sites(tmp_path, RING) as running:
             for name in ("beta", "gamma"):
@@ -265,6 +280,9 @@ class TestHostilePeers:
         ("word", "payload"),
         [
             ("ask", b"rubbish"),
+            ("ask", b'{"key":"\xff"}'),
+            ("answer", b'{"more":' + b"[" * 100_000),
+            ("interest", b'{"changes":[],"more than that":' + b"[" * 100_000),
             ("ask", b'{"key":"x","about":{"type":"everything"},"hops":["beta"],"left_s":1}'),
             ("ask", msgspec.json.encode(Ask("beta/1-1", Ping("alpha"), ("somebody",), 1.0))),
             ("answer", b"{}"),
@@ -281,9 +299,12 @@ class TestHostilePeers:
             running["beta"].links.send("alpha", Control(kind=word, payload=payload), Lane.CONTROL)
             assert (await pinged(running["beta"], "alpha")).outcome == "reached"
 
-    async def test_who_asks_too_much_is_told_so(self, tmp_path: Path) -> None:
+    async def test_who_asks_too_much_is_told_so(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(enquiry, "ASKS_PER_S", 1e-6)
         async with sites(tmp_path, PAIR) as running:
-            for number in range(1_000):
+            for number in range(int(enquiry.ASKS_AT_ONCE)):
                 ask = Ask(f"beta/9-{number:x}", Ping("nowhere"), ("beta",), 5.0)
                 payload = msgspec.json.encode(ask)
                 running["beta"].links.send("alpha", Control(kind="ask", payload=payload), Lane.CONTROL)

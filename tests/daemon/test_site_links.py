@@ -1,5 +1,6 @@
 """A site's links from start over reloads to goodbye: when it has any, and what keeps them from changing."""
 
+import shutil
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
@@ -9,8 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 import trio
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from daemon.certificates.authority import Authority
+from daemon.certificates.files import write_private, write_public
 from daemon.config import ConfigError
 from daemon.control import Question
 from daemon.peers import Peer, add_peer
@@ -18,7 +22,6 @@ from daemon.settings import LinkSettings, Settings, SiteSettings
 from daemon.site_links import INSTALLATION, SiteLinks
 from routing.errors import Refusal
 from tests.support.broker_parts import broker_parts
-from tests.support.linked_sites import give_keys
 
 PATIENCE_S = 20.0
 
@@ -26,6 +29,20 @@ PATIENCE_S = 20.0
 @pytest.fixture
 def authority(tmp_path: Path) -> Authority:
     return Authority.create(tmp_path / "ca", "test", 3650, datetime.now(UTC))
+
+
+def give_keys(keys: Path, name: str, authority: Authority) -> None:
+    """Fill a site's keys directory."""
+    keys.mkdir(exist_ok=True)
+    key = Ed25519PrivateKey.generate()
+    pem = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    certificate = authority.issue(name, key.public_key(), 10, datetime.now(UTC))
+    write_private(keys / "site.key", pem)
+    write_public(keys / "site.pem", certificate.public_bytes(serialization.Encoding.PEM))
+    for file in ("ca.pem", "crl.pem"):
+        shutil.copy(authority.directory / file, keys / file)
 
 
 class Directory:

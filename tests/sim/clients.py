@@ -63,7 +63,9 @@ class Clients:
         while not client.is_done:
             assert site.broker is not None
             try:
-                session = site.broker.open_session(Identity(ACCOUNT), client.channel, protocol="sim", remote="")
+                session = site.broker.open_session(
+                    Identity(ACCOUNT), client.channel, protocol="sim", remote=""
+                )
             except Refusal:
                 await trio.sleep(RETRY_S)
                 continue

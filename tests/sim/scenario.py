@@ -156,7 +156,10 @@ def draw(seed: int, *, sites_max: int = 50) -> Scenario:
     loss = chance.choice([0.0, 0.0, 0.01, 0.05])
     links = [
         Link(
-            *sorted((renamed[a], renamed[b])), chance.choice([0.001, 0.01, 0.05]), chance.random() * 0.05, loss
+            *sorted((renamed[a], renamed[b])),
+            chance.choice([0.001, 0.01, 0.05]),
+            chance.random() * 0.05,
+            loss,
         )
         for a, b in pairs
     ]
@@ -274,5 +277,7 @@ def _faults(chance: random.Random, sites: list[str], links: list[Link], lasts_s:
         amount = float(chance.randint(0, 30))
         if kind == "wall clock":
             amount = chance.choice([-3600.0, -5.0, 0.5, 60.0, 3600.0])
-        out.append(Fault(chance.uniform(0.0, lasts_s), kind, a, b, min(chance.expovariate(0.2), 40.0), amount))
+        out.append(
+            Fault(chance.uniform(0.0, lasts_s), kind, a, b, min(chance.expovariate(0.2), 40.0), amount)
+        )
     return sorted(out, key=lambda fault: fault.at)
