@@ -16,6 +16,7 @@ from daemon.site_directory import make_site
 from plugins.xmpp.namespaces import PUBSUB, QOS
 from routing.rights import EVERYTHING
 from tests.support.process import ROOT, daemon
+from tests.support.required import may_skip
 from tests.support.xmpp_pubsub import subscribe
 from tests.support.xmpp_servers import COMPONENT_NAME, SECRET, USERS, RealServer, connected, installed
 
@@ -27,7 +28,7 @@ ITEMS = 25
 
 @pytest.fixture(params=["prosody", "ejabberd"])
 async def server(request, tmp_path):
-    if not installed(request.param) and request.param not in os.environ.get("SMQPD_TEST_REQUIRE", ""):
+    if may_skip(request.param, installed(request.param)):
         pytest.skip(f"{request.param} is not installed")
     real = RealServer(request.param, tmp_path / "server")
     try:

@@ -3,7 +3,6 @@
 Servers that are not installed are skipped; where they have to be there, `SMQPD_TEST_REQUIRE` names them.
 """
 
-import os
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -16,17 +15,17 @@ from plugins.xmpp.namespaces import PUBSUB, QOS
 from plugins.xmpp.plugin import serve
 from plugins.xmpp.settings import JidRule, XmppSettings
 from routing.message import Message
+from tests.support.required import may_skip
 from tests.support.site import running_site
 from tests.support.xmpp_pubsub import NODE, error_of, notified, subscribe
 from tests.support.xmpp_servers import COMPONENT_NAME, SECRET, RealServer, connected, installed
 
-REQUIRED = os.environ.get("SMQPD_TEST_REQUIRE", "").split(",")
 RULES = (JidRule(domain="localhost", account="{local}"),)
 
 
 @pytest.fixture(params=["prosody", "ejabberd"])
 async def server(request, tmp_path):
-    if not installed(request.param) and request.param not in REQUIRED:
+    if may_skip(request.param, installed(request.param)):
         pytest.skip(f"{request.param} is not installed")
     real = RealServer(request.param, tmp_path / "server")
     try:
