@@ -119,15 +119,26 @@ class Federating:
         if waiting is None or self.links is None:
             return
         stored = self._bodies.find(d.copy.entry.id)
-        has_room = self.links.has_room(d.peer)
         if not d.copy.entry.flags & GUARANTEED:
-            if stored is not None and has_room:
+            if stored is not None and self.links.has_memory(d.peer):
                 self._transfer(d, stored.wire)
-        elif stored is not None and has_room and not waiting:
+            else:
+                self._drop(d)
+        elif stored is not None and self.links.has_room(d.peer) and not waiting:
             self._transfer(d, stored.wire)
         else:
             waiting.append(d)
             self._due.set()
+
+    def _drop(self, d: Send) -> None:
+        """Without the field `peer`, which of a dropped copy says whom it came from."""
+        entry = d.copy.entry
+        reason = f"more waits for the link with {d.peer} than fits"
+        smuid = entry.smuid(self._router.state.server)
+        self._router.state.out.append(
+            Refused("dropped", entry.topic.name, "", reason, entry.size, smuid, depth=d.depth)
+        )
+        self._wake()
 
     def _transfer(self, d: Send, wire: bytes) -> None:
         assert self.links is not None

@@ -1,4 +1,4 @@
-"""What tests need of a machine beyond Python: where it is missing they are skipped, or fail if they must not."""
+"""What tests need of a machine beyond Python: where it is missing they are skipped, or fail if told to."""
 
 import os
 from typing import Final
