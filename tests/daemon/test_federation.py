@@ -205,7 +205,7 @@ async def test_unguaranteed_copies_that_a_link_cannot_hold_are_dropped_and_count
             body = Section("video/raw", b"x" * 500_000)
             publisher.session.publish("video", Message(depth=1, guarantee=False, sections=(body,)))
         for _ in range(2):  # the log is written with what goes to disk
-            await publisher.publish("other", "a guaranteed one")
+            await publisher.publish("other", "a guaranteed one", timeout_s=60.0)
         log = HopLogReader(tmp_path / "alpha" / "hops")
         dropped = [one for one in log.records() if one.event == "dropped"]
         assert 0 < len(dropped) < 60
