@@ -197,7 +197,7 @@ class Federating:
         self._tell(d.peer, "receipt", told, d.query if d.closed else None)
 
     def _tell_removed(self, d: TellRemoved) -> None:
-        self._tell(d.peer, "removed", _Removed(d.smuid, d.topic))
+        self._tell(d.peer, "removed", _Removed(d.smuid, d.topic), d.number)
 
     def _tell(self, peer: str, kind: str, value: msgspec.Struct, reference: int | None = None) -> None:
         if self.links is not None and peer in self._waiting:
@@ -237,7 +237,7 @@ class Federating:
         """See `RouterPort`."""
         self._waiting[peer] = deque()
         self._heard.pop(peer, None)
-        self._federation.link_up(peer, self._clock.now())
+        self._federation.link_up(peer, self._clock.now(), restarted=restarted)
         self._wake()
 
     def link_down(self, peer: str, reason: str) -> None:
@@ -325,6 +325,8 @@ class Federating:
                 settled.peer_sent_us,
             )
             self._federation.acknowledged(peer, unit.reference, answered, self._clock.now())
+        elif unit.kind == "removed":
+            self._federation.removal_arrived(peer, unit.reference)
         elif unit.reference is not None:
             self._federation.answer_arrived(peer, unit.reference)
         self._wake()

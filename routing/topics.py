@@ -74,4 +74,4 @@ class Topics:
                 self._deliveries.end(entry, self._deliveries.holders(entry), "removed", now)
                 if not entry.flags & ONE:
                     # other sites may hold copies: they end as after a REMOVE
-                    self._federation.note_removed(entry.smuid(self._state.server), topic.name)
+                    self._federation.note_removed(entry.smuid(self._state.server), topic.name, now)
