@@ -129,15 +129,26 @@ class Federating:
         if waiting is None or self.links is None:
             return
         stored = self._bodies.find(d.copy.entry.id)
-        has_room = self.links.has_room(d.peer)
         if not d.copy.entry.flags & GUARANTEED:
-            if stored is not None and has_room:
+            if stored is not None and self.links.has_memory(d.peer):
                 self._transfer(d, stored.wire)
-        elif stored is not None and has_room and not waiting:
+            else:
+                self._drop(d)
+        elif stored is not None and self.links.has_room(d.peer) and not waiting:
             self._transfer(d, stored.wire)
         else:
             waiting.append(d)
             self._due.set()
+
+    def _drop(self, d: Send) -> None:
+        """Without the field `peer`, which of a dropped copy says whom it came from."""
+        entry = d.copy.entry
+        reason = f"more waits for the link with {d.peer} than fits"
+        smuid = entry.smuid(self._router.state.server)
+        self._router.state.out.append(
+            Refused("dropped", entry.topic.name, "", reason, entry.size, smuid, depth=d.depth)
+        )
+        self._wake()
 
     def _transfer(self, d: Send, wire: bytes) -> None:
         assert self.links is not None
@@ -196,7 +207,7 @@ class Federating:
         self._tell(d.peer, "receipt", told, d.query if d.closed else None)
 
     def _tell_removed(self, d: TellRemoved) -> None:
-        self._tell(d.peer, "removed", _Removed(d.smuid, d.topic))
+        self._tell(d.peer, "removed", _Removed(d.smuid, d.topic), d.number)
 
     def _tell(self, peer: str, kind: str, value: msgspec.Struct, reference: int | None = None) -> None:
         if self.links is not None and peer in self._waiting:
@@ -248,7 +259,7 @@ class Federating:
         if restarted:
             self._waiting_room.forget(peer)
         self.enquiring.link_up(peer, agreement.features)
-        self._federation.link_up(peer, self._clock.now())
+        self._federation.link_up(peer, self._clock.now(), restarted=restarted)
         self._wake()
 
     def link_down(self, peer: str, reason: str) -> None:
@@ -342,6 +353,8 @@ class Federating:
                 settled.peer_sent_us,
             )
             self._federation.acknowledged(peer, unit.reference, answered, self._clock.now())
+        elif unit.kind == "removed":
+            self._federation.removal_arrived(peer, unit.reference)
         elif unit.reference is not None:
             self._federation.answer_arrived(peer, unit.reference)
         self._wake()

@@ -181,9 +181,9 @@ class Record(msgspec.Struct, gc=False):
 
 
 class Refused(msgspec.Struct, gc=False):
-    """Write a record about a message of which no copy was made."""
+    """Write a record about a message of which no copy was made, here or at the peer."""
 
-    event: Literal["denied", "duplicate", "loop"]
+    event: Literal["denied", "duplicate", "loop", "dropped"]
     topic: str
     publisher: str
     reason: str

@@ -129,5 +129,5 @@ class Emptyings:
         self._deliveries.end(entry, self._deliveries.holders(entry), "removed", now)
         if not entry.flags & ONE:
             # other sites may hold copies: they end as after a REMOVE
-            self._federation.note_removed(entry.smuid(self._state.server), emptying.topic)
+            self._federation.note_removed(entry.smuid(self._state.server), emptying.topic, now)
         return True

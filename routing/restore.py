@@ -121,9 +121,9 @@ class Restore:
         """A Cmuid that is still within the window."""
         self._state.publications.add(publisher, cmuid, smuid, at)
 
-    def removal(self, smuid: str, topic: str) -> None:
-        """The Smuid of a message that was removed."""
-        self._state.removed[smuid] = topic
+    def removal(self, smuid: str, topic: str, at: float) -> None:
+        """A message that was removed; oldest first."""
+        self._state.removed.note(smuid, topic, at)
 
     def interest(self, peer: str, change: InterestChange) -> None:
         """What a peer wants."""

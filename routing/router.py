@@ -183,7 +183,7 @@ class Router:
             if entry.topic.name != topic or entry.smuid(self.state.server) != smuid:
                 raise Refusal(Refusal.NOT_FOUND, f"{smuid} is not a message of {topic}")
             self._deliveries.end(entry, self._deliveries.holders(entry), "removed", now)
-        self.federation.note_removed(smuid, topic)
+        self.federation.note_removed(smuid, topic, now)
         self.state.out.append(Answer(consumer, request, smuid=smuid))
 
     def set_delivery(self, consumer: Consumer, topic: str, mode: DeliveryMode | None, request: Any) -> None:
@@ -238,8 +238,9 @@ class Router:
         )
 
     def maintain(self, now: float) -> list[Subscription]:
-        """Each minute or so: forget old Cmuids, end unused subscriptions, which are named."""
+        """Each minute or so: forget old Cmuids and removals, end unused subscriptions, which are named."""
         self._now = now
+        self.state.removed.forget(now)
         self.state.publications.expire(now - self.state.settings.dedupe_window_s)
         return self._subscribing.end_unused(now)
 

@@ -14,6 +14,7 @@ import msgspec
 from routing.deadlines import Deadlines
 from routing.decisions import Decision, DiscardMessage, Record
 from routing.dedupe import Publications
+from routing.federation.removals import Removals
 from routing.names import is_system_topic
 from routing.queue import COUNTER_BITS, GONE, GUARANTEED, ONE, WAITING, Entry
 from routing.subscription import Lock, Subscription, Topic
@@ -59,7 +60,7 @@ class SiteState:
         wake_at: no later than the next thing that time alone brings about; `inf` for none.
         hand_over: gives a message of mode ONE that nobody here can take to another site, if one wants it.
         discarded, topic_changed: told of copies that are gone, and of subscriptions that come or go.
-        removed: the topic of each message that was removed, by Smuid: tombstones.
+        removed: tombstones of messages.
         header_bytes: by id, of unguaranteed messages that have headers unknown to SMQP.
         locking: subscriptions with locks that can time out.
     """
@@ -83,7 +84,7 @@ class SiteState:
         self.unguaranteed_bytes = 0
         self.header_bytes: dict[int, int] = {}
         self.wake_at = math.inf
-        self.removed: dict[str, str] = {}
+        self.removed = Removals()
         self.hand_over: Callable[[Entry], bool] = lambda entry: False
         self.discarded: Callable[[Entry], None] = lambda entry: None
         self.topic_changed: Callable[[Topic], None] = lambda topic: None

@@ -136,6 +136,11 @@ class LinkManager:
         known = self._peers.get(peer)
         return known is not None and known.exchange.sender.has_room
 
+    def has_memory(self, peer: str) -> bool:
+        """See `Links`."""
+        known = self._peers.get(peer)
+        return known is not None and known.exchange.sender.has_memory
+
     def send(self, peer: str, unit: Transfer | Control, lane: Lane) -> int:
         """See `Links`."""
         return self._peers[peer].exchange.put(unit, lane)

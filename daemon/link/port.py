@@ -134,6 +134,9 @@ class Links(Protocol):
     def has_room(self, peer: str) -> bool:
         """Whether a transfer can be sent; False for who is no peer. `RouterPort.room` tells of a change."""
 
+    def has_memory(self, peer: str) -> bool:
+        """Whether an unguaranteed transfer can be sent, if only to wait; else it is to be dropped."""
+
     def send(self, peer: str, unit: Transfer | Control, lane: Lane) -> int:
         """Send a unit as soon as there is a link; returns its number, 0 for an unguaranteed copy.
 

@@ -7,6 +7,7 @@ import msgspec
 
 from routing.federation.copies import Copy, Seen
 from routing.federation.decisions import StoreInterest
+from routing.federation.removals import KEPT_S
 from routing.queue import COMMITTED_STATES, Entry
 from routing.receipts import Receipt
 
@@ -14,9 +15,6 @@ Row = tuple[Any, ...]
 
 SEEN_EXPIRED_MAX: Final = 20_000
 """Rows forgotten at a time."""
-
-REMOVAL_KEPT_S: Final = 366 * 86_400.0
-"""A site that was cut off for longer may still hold what was removed."""
 
 _PUT_COPY: Final = "INSERT OR REPLACE INTO copy VALUES (?,?,?,?)"
 _DISCARD_COPY: Final = "DELETE FROM copy WHERE id = ?"
@@ -121,7 +119,7 @@ class LinkBatch:
         ]
         if self.expired_at is not None:
             out.append((_EXPIRE_SEEN, [(self.expired_at,)]))
-            out.append((_EXPIRE_REMOVALS, [(self.expired_at - REMOVAL_KEPT_S,)]))
+            out.append((_EXPIRE_REMOVALS, [(self.expired_at - KEPT_S,)]))
         return [(sql, rows) for sql, rows in out if rows]
 
 

@@ -34,8 +34,8 @@ def recall(read: Callable[..., sqlite3.Cursor], smuid: str) -> Seen | None:
 
 def restore_links(read: Callable[..., sqlite3.Cursor], restore: Restore) -> None:
     """Give the index all of it, before the messages."""
-    for smuid, topic in read("SELECT smuid, topic FROM removal"):
-        restore.removal(smuid, topic)
+    for smuid, topic, at in read("SELECT smuid, topic, at FROM removal ORDER BY at"):
+        restore.removal(smuid, topic, at)
     for peer, *change in read("SELECT peer, kind, name, distance FROM interest"):
         restore.interest(peer, InterestChange(*change))
     for row in read("SELECT peer, query, due, have FROM answer ORDER BY query"):

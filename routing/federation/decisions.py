@@ -64,11 +64,16 @@ class TellReceipt(msgspec.Struct, gc=False):
 
 
 class TellRemoved(msgspec.Struct, gc=False):
-    """Tell a peer that a message has been removed."""
+    """Tell a peer that a message has been removed.
+
+    Attributes:
+        number: of the removal, for `Federation.removal_arrived`.
+    """
 
     peer: str
     smuid: str
     topic: str
+    number: int = 0
 
 
 class StoreForward(msgspec.Struct, gc=False):

@@ -93,14 +93,19 @@ class Federation:
                 for query in (*earlier, forward.query):
                     self._receipts.heard(query, 0, 0, closed=True)
 
-    def link_up(self, name: str, now: float) -> None:
-        """A link works: repeat what is unanswered, tell what is wanted, and what was removed."""
+    def link_up(self, name: str, now: float, *, restarted: bool = True) -> None:
+        """A link works: repeat what is unanswered, tell what is wanted, and what was removed.
+
+        `restarted`: the peer is not known to be in the state in which the last link left it.
+        """
         peer = self.forwarding.peers[name]
         peer.up = True
+        if restarted:
+            peer.has_removals = 0
         self.interest.peer_up(name)
         self._state.out.append(TellInterest(name, self.interest.tell(name), whole=True))
-        for smuid, topic in self._state.removed.items():
-            self._state.out.append(TellRemoved(name, smuid, topic))
+        for removal in self._state.removed.after(peer.has_removals):
+            self._state.out.append(TellRemoved(name, removal.smuid, removal.topic, removal.number))
         self._receipts.repeat(name)
         self.forwarding.repeat(name)
         for copy in self.forwarding.copies.values():
@@ -176,22 +181,27 @@ class Federation:
         parts = parse_smuid(smuid)
         return parts.boot << COUNTER_BITS | parts.counter if parts.server == self._state.server else None
 
+    def removal_arrived(self, peer: str, number: int) -> None:
+        """A peer has a removal on disk, and so, as they are told in order, all before it."""
+        if (known := self.forwarding.peers.get(peer)) is not None:
+            known.has_removals = max(known.has_removals, number)
+
     def hear_removed(self, peer: str, smuid: str, topic: str, now: float) -> None:
         """A message has been removed; told on to all others, once."""
-        if self.note_removed(smuid, topic, besides=peer):
+        if self.note_removed(smuid, topic, now, besides=peer):
             entry = self._state.entries.get(self.entry_id(smuid) or 0)
             if entry is not None and entry.smuid(self._state.server) == smuid:
                 self._deliveries.end(entry, self._deliveries.holders(entry), "removed", now)
 
-    def note_removed(self, smuid: str, topic: str, besides: str = "") -> bool:
+    def note_removed(self, smuid: str, topic: str, now: float, besides: str = "") -> bool:
         """Remember a removal and tell the peers; False if it was known, or if there are no peers."""
         if smuid in self._state.removed or not self.forwarding.peers:
             return False
-        self._state.removed[smuid] = topic
+        removal = self._state.removed.note(smuid, topic, now)
         self._state.out.append(StoreRemoval(smuid, topic))
         for name, peer in self.forwarding.peers.items():
             if peer.up and name != besides:
-                self._state.out.append(TellRemoved(name, smuid, topic))
+                self._state.out.append(TellRemoved(name, smuid, topic, removal.number))
         return True
 
     def restore_copy(

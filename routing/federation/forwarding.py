@@ -45,14 +45,19 @@ MEMORY_AFTER_S: Final = 3600.0
 
 
 class Peer:
-    """A site that this one links to, up or down."""
+    """A site that this one links to, up or down.
 
-    __slots__ = ("name", "rules", "up")
+    Attributes:
+        has_removals: the number up to which it knows what was removed.
+    """
+
+    __slots__ = ("has_removals", "name", "rules", "up")
 
     def __init__(self, name: str, rules: PeerRules) -> None:
         self.name = name
         self.rules = rules
         self.up = False
+        self.has_removals = 0
 
     def may_come(self, topic: str) -> bool:
         """Whether a message of this topic is taken from the peer."""

@@ -76,7 +76,12 @@ class LinkSender:
     @property
     def has_room(self) -> bool:
         """Whether another transfer may be put."""
-        return self._transfers < self._queue_units_max and self._bytes < self._queue_bytes_max
+        return self._transfers < self._queue_units_max and self.has_memory
+
+    @property
+    def has_memory(self) -> bool:
+        """Whether another unguaranteed transfer may be put: it waits for no answer, so many may wait."""
+        return self._bytes < self._queue_bytes_max
 
     @property
     def waiting(self) -> int:

@@ -9,6 +9,8 @@ from typing import Final
 import pytest
 import trio
 
+from daemon.hops.reader import HopLogReader
+from routing.message import Message, Section
 from tests.support.federated import FederatedSite, federated_site
 from tests.support.links import Network
 
@@ -189,6 +191,26 @@ async def test_a_site_in_the_middle_that_restarts_forwards_what_it_had_not(tmp_p
         assert await reader.take() == "rain"
         assert await publisher.take() == "1/1"
         await federation.stop("gamma")
+
+
+async def test_unguaranteed_copies_that_a_link_cannot_hold_are_dropped_and_counted(tmp_path: Path) -> None:
+    async with sites(tmp_path, PAIR) as federation:
+        alpha, beta = await federation.start("alpha", "beta")
+        reader = await beta.client("reader")
+        await reader.subscribe("video")
+        await alpha.wanted("ALL", "video")
+        publisher = await alpha.client("publisher")
+        federation.network.silence()
+        for _ in range(60):
+            body = Section("video/raw", b"x" * 500_000)
+            publisher.session.publish("video", Message(depth=1, guarantee=False, sections=(body,)))
+        for _ in range(2):  # the log is written with what goes to disk
+            await publisher.publish("other", "a guaranteed one", timeout_s=60.0)
+        log = HopLogReader(tmp_path / "alpha" / "hops")
+        dropped = [one for one in log.records() if one.event == "dropped"]
+        assert 0 < len(dropped) < 60
+        assert dropped[0].reason == "more waits for the link with beta than fits"
+        assert dropped[0].peer == ""
 
 
 async def test_a_receipt_survives_a_restart_of_every_site(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from daemon.cli.main import build_app
 from tests.support.clocks import FAKETIME, WallClock
 from tests.support.networks import may_make_namespaces
 from tests.support.real_sites import RealSite, real_sites
+from tests.support.required import may_skip
 from tests.support.trial import trial, way_for
 
 
@@ -81,7 +82,7 @@ async def test_a_revoked_site_is_cut_off_at_once_until_it_has_a_new_certificate(
     assert running.judge() == []
 
 
-@pytest.mark.skipif(not FAKETIME.exists(), reason="libfaketime is not installed")
+@pytest.mark.skipif(may_skip("faketime", FAKETIME.exists()), reason="libfaketime is not installed")
 async def test_clocks_that_jump_by_an_hour_change_nothing(tmp_path: Path) -> None:
     clocks = {name: WallClock(tmp_path / f"{name}.clock") for name in ("alpha", "gamma")}
     environment = {name: clock.environment for name, clock in clocks.items()}

@@ -4,19 +4,16 @@ Where they are not installed their tests are skipped; where they have to be ther
 names them.
 """
 
-import os
-
 import pytest
 import trio
 
+from tests.support.required import may_skip
 from tests.support.xmpp_servers import RealServer, installed
-
-REQUIRED = os.environ.get("SMQPD_TEST_REQUIRE", "").split(",")
 
 
 @pytest.fixture(scope="session", params=["prosody", "ejabberd"])
 def started_server(request, tmp_path_factory):
-    if not installed(request.param) and request.param not in REQUIRED:
+    if may_skip(request.param, installed(request.param)):
         pytest.skip(f"{request.param} is not installed")
     real = RealServer(request.param, tmp_path_factory.mktemp(request.param) / "server")
     try:

@@ -239,6 +239,19 @@ def test_a_full_queue_says_so_and_a_settled_copy_makes_room() -> None:
     assert sender.has_room
 
 
+def test_unguaranteed_copies_are_bounded_by_their_bytes_alone() -> None:
+    sender = LinkSender(queue_units_max=2, queue_bytes_max=5_000)
+    for _ in range(4):
+        assert sender.has_memory
+        sender.put(Transfer(topic="a", wire=b"x" * 1_000, guarantee=False), Lane.BULK, 0.0)
+    assert not sender.has_room
+    assert sender.has_memory
+    sender.put(Transfer(topic="a", wire=b"x" * 1_000, guarantee=False), Lane.BULK, 0.0)
+    assert not sender.has_memory
+    sender.take(Lane.BULK, 1_000, 0.0, 0)
+    assert sender.has_memory
+
+
 def test_unguaranteed_copies_have_no_number_and_a_lost_connection_drops_those_that_wait() -> None:
     ends = Ends()
     assert ends.put_unguaranteed("joystick") == 0

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.required import may_skip
+
 PATIENCE_S = 120
 
 
@@ -17,7 +19,9 @@ def is_installed():
     )
 
 
-@pytest.mark.skipif(not is_installed(), reason="no Net::Stomp (apt-get install libnet-stomp-perl)")
+@pytest.mark.skipif(
+    may_skip("net-stomp", is_installed()), reason="no Net::Stomp (apt-get install libnet-stomp-perl)"
+)
 def test_perl_talks(daemon):
     script = Path(__file__).parent / "net_stomp.pl"
     done = subprocess.run(

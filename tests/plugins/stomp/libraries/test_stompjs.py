@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.required import may_skip
+
 HERE = Path(__file__).parent
 PATIENCE_S = 120
 SEEN = ["connected 1.2", "text smörgås a:b", "binary true", "news", "receipt"]
@@ -24,13 +26,13 @@ def find_modules():
 
 MODULES = find_modules()
 pytestmark = pytest.mark.skipif(
-    MODULES is None, reason="no @stomp/stompjs (npm install -g @stomp/stompjs ws)"
+    may_skip("stompjs", MODULES is not None), reason="no @stomp/stompjs (npm install -g @stomp/stompjs ws)"
 )
 
 
 @pytest.mark.parametrize("kind", ["tcp", "ws"])
 def test_node_talks(daemon, kind):
-    if kind == "ws" and not (MODULES / "ws").is_dir():
+    if kind == "ws" and may_skip("stompjs", (MODULES / "ws").is_dir()):
         pytest.skip("the npm package ws is not installed (npm install -g ws)")
     port = daemon.port if kind == "tcp" else daemon.websocket_port
     done = subprocess.run(
@@ -46,7 +48,7 @@ def test_node_talks(daemon, kind):
 
 def test_a_browser_talks(daemon, tmp_path):
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if browser is None:
+    if may_skip("chromium", browser is not None):
         pytest.skip("no chromium is installed (apt-get install chromium)")
     name = uuid.uuid4().hex
     for script in (MODULES / "@stomp/stompjs/bundles/stomp.umd.js", HERE / "stompjs.js"):

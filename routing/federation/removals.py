@@ -1,0 +1,65 @@
+"""Tombstones: which messages have been removed, so that no copy that was late on its way brings one back.
+
+They are kept for a year, by site time, and at most `REMOVALS_MAX` of them: a site that was cut off for longer
+may still hold what was removed. Each has a number, rising, so that a peer need not be told again what it has.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+KEPT_S: Final = 366 * 86_400.0
+REMOVALS_MAX: Final = 200_000
+
+
+class Removal(msgspec.Struct, frozen=True, gc=False):
+    """A tombstone; `at` is site time."""
+
+    smuid: str
+    topic: str
+    number: int
+    at: float
+
+
+class Removals:
+    """What has been removed, oldest first."""
+
+    def __init__(self, removals_max: int = REMOVALS_MAX) -> None:
+        self._removals_max = removals_max
+        self._by_smuid: dict[str, Removal] = {}
+        self._last_number = 0
+
+    def __contains__(self, smuid: object) -> bool:
+        """Whether a message has been removed."""
+        return smuid in self._by_smuid
+
+    def __len__(self) -> int:
+        """How many are remembered."""
+        return len(self._by_smuid)
+
+    def note(self, smuid: str, topic: str, at: float) -> Removal:
+        """A message has been removed, later than all before it."""
+        self._last_number += 1
+        removal = self._by_smuid[smuid] = Removal(smuid, topic, self._last_number, at)
+        if len(self._by_smuid) > self._removals_max:
+            del self._by_smuid[next(iter(self._by_smuid))]
+        return removal
+
+    def after(self, number: int) -> Iterator[Removal]:
+        """Those with greater numbers."""
+        newest_first = reversed(self._by_smuid.values())
+        found = []
+        for removal in newest_first:
+            if removal.number <= number:
+                break
+            found.append(removal)
+        return reversed(found)
+
+    def forget(self, now: float) -> None:
+        """Drop those that are too old."""
+        while self._by_smuid:
+            oldest = next(iter(self._by_smuid.values()))
+            if oldest.at >= now - KEPT_S:
+                return
+            del self._by_smuid[oldest.smuid]

@@ -1,0 +1,67 @@
+"""Tombstones: how long they are kept, and to whom they are told."""
+
+import pytest
+
+from routing.federation.copies import PeerRules
+from routing.federation.decisions import TellRemoved
+from routing.federation.removals import KEPT_S, Removals
+from routing.message import INFINITE, Message
+from routing.router import Router
+from tests.support.sites import SETTINGS
+
+
+def smuids(removals: Removals, after: int = 0) -> list[str]:
+    return [removal.smuid for removal in removals.after(after)]
+
+
+def test_what_is_too_old_is_forgotten() -> None:
+    removals = Removals()
+    removals.note("a/1", "t", at=0.0)
+    removals.note("a/2", "t", at=100.0)
+    removals.forget(KEPT_S + 50.0)
+    assert "a/1" not in removals
+    assert smuids(removals) == ["a/2"]
+
+
+def test_of_too_many_the_oldest_are_forgotten() -> None:
+    removals = Removals(removals_max=2)
+    for number in range(4):
+        removals.note(f"a/{number}", "t", at=0.0)
+    assert smuids(removals) == ["a/2", "a/3"]
+
+
+def test_those_after_a_number_come_in_their_order() -> None:
+    removals = Removals()
+    numbers = [removals.note(f"a/{number}", "t", at=0.0).number for number in range(4)]
+    assert smuids(removals, after=numbers[1]) == ["a/2", "a/3"]
+
+
+@pytest.fixture
+def router() -> Router:
+    """With a peer `b` and two removals, of which the peer has the first on disk."""
+    router = Router("a", 1, SETTINGS, lambda: 1_700_000_000_000)
+    router.federation.set_peer("b", PeerRules())
+    router.federation.link_up("b", 0.0)
+    publisher = router.open(None, "x", "p")
+    for _ in range(2):
+        router.publish(publisher, "t", Message(timeout_s=INFINITE), "x:p@a", None, 0.0)
+    for entry in list(router.state.entries.values()):
+        router.remove(publisher, "t", entry.smuid("a"), None, 0.0)
+    first, _ = told(router)
+    router.federation.removal_arrived("b", first)
+    router.federation.link_down("b")
+    return router
+
+
+def told(router: Router) -> list[int]:
+    return [decision.number for decision in router.take() if isinstance(decision, TellRemoved)]
+
+
+def test_a_peer_that_was_cut_off_is_told_only_what_it_has_not(router: Router) -> None:
+    router.federation.link_up("b", 0.0, restarted=False)
+    assert told(router) == [2]
+
+
+def test_a_peer_that_has_restarted_is_told_everything(router: Router) -> None:
+    router.federation.link_up("b", 0.0, restarted=True)
+    assert told(router) == [1, 2]
