@@ -159,7 +159,8 @@ class Publisher:
             headers = dict(message.others)
             text = message.sections[0].body.decode()
             self._ledger.receipt(headers["Receipt-Cmuid"], message.smuid, text)
-            session.commit([event.number])
+            with contextlib.suppress(Refusal):
+                session.commit([event.number])
         elif isinstance(event, Answer) and event.request is not None:
             kind, key = event.request
             publication = self._ledger.publications[key]

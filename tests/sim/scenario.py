@@ -147,7 +147,7 @@ def draw(seed: int, *, sites_max: int = 50) -> Scenario:
     count = min(_site_count(chance), sites_max)
     sites = [f"s{number:02}" for number in range(count)]
     shape: Shape = chance.choice(["tree", "ring", "clique", "bridged cliques"])
-    if count > 10 and shape == "clique":
+    if count > 6 and shape == "clique":
         shape = "bridged cliques"
     pairs = _pairs(shape, sites, chance)
     shuffled = sites[:]
@@ -160,7 +160,7 @@ def draw(seed: int, *, sites_max: int = 50) -> Scenario:
         )
         for a, b in pairs
     ]
-    lasts_s = chance.uniform(40.0, 90.0)
+    lasts_s = chance.uniform(25.0, 60.0)
     topics = ["a", "b", "c"][: chance.randint(1, 3)]
     return Scenario(
         seed=seed,
@@ -178,11 +178,11 @@ def draw(seed: int, *, sites_max: int = 50) -> Scenario:
 
 def _site_count(chance: random.Random) -> int:
     size = chance.random()
-    if size < 0.80:
-        return chance.randint(2, 6)
-    if size < 0.97:
-        return chance.randint(7, 12)
-    return chance.randint(13, 50)
+    if size < 0.85:
+        return chance.randint(2, 5)
+    if size < 0.98:
+        return chance.randint(6, 9)
+    return chance.randint(10, 50)
 
 
 def _pairs(shape: Shape, sites: list[str], chance: random.Random) -> list[tuple[str, str]]:
