@@ -218,6 +218,7 @@ class Subscriber:
         assert self._reader.ends_at is not None
         await self._clients.until(self._reader.ends_at)
         with contextlib.suppress(Refusal):
+            self._ledger.ending.add(self._reader.key)
             session.unsubscribe(self._reader.topic, "", ("unsubscribed", 0))
 
     def _take(self, session: BrokerSession, event: object, nursery: trio.Nursery) -> None:

@@ -14,6 +14,7 @@ from routing.message import DeliveryMode, ReceiptMode
 from routing.subscription import Accepts
 
 FAULTS_MIN: Final = 20
+SITES_MAX: Final = 50
 LONG_S: Final = 1e6
 """A timeout that no run lives to see."""
 
@@ -141,7 +142,7 @@ class Scenario(msgspec.Struct, frozen=True):
         return found
 
 
-def draw(seed: int, *, sites_max: int = 50) -> Scenario:
+def draw(seed: int, *, sites_max: int = SITES_MAX) -> Scenario:
     """The scenario of a seed."""
     chance = random.Random(f"scenario {seed}")
     count = min(_site_count(chance), sites_max)
