@@ -134,6 +134,11 @@ class Machine:
         self._open: tuple[Store, SimHopLog] | None = None
         directory.mkdir()
 
+    @property
+    def has_unwritten(self) -> bool:
+        """Whether the hop log is behind."""
+        return self._open is not None and self._open[1].has_unwritten
+
     def wall_s(self) -> float:
         """What its wall clock shows, seconds since 1970."""
         return WALL_BEGINS_S + trio.current_time() + self.wall_offset_s
