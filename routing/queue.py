@@ -68,7 +68,9 @@ class Entry(msgspec.Struct, gc=False):
         if isinstance(origin, str) and origin.startswith(server + "/"):
             birth = birth_ms(origin)
             # one of our own that comes back from other custodians has another id than it was born with
-            if origin == make_smuid(server, birth, self.id >> COUNTER_BITS, self.id & ((1 << COUNTER_BITS) - 1)):
+            if origin == make_smuid(
+                server, birth, self.id >> COUNTER_BITS, self.id & ((1 << COUNTER_BITS) - 1)
+            ):
                 self.origin = birth
         return self.origin
 

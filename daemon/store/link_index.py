@@ -12,7 +12,6 @@ from routing.federation.interest import InterestChange
 from routing.restore import Restore, StoredCopy, StoredReceipt
 
 
-
 class _StoredForward(msgspec.Struct, array_like=True):
     """The fields of `routing.federation.copies.Forward`; a store of earlier may not have the last."""
 

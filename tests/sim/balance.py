@@ -1,7 +1,7 @@
 """Judges the hop logs: every record is there or known to be missing, and every copy has one end.
 
-    copies begun = copies ended + copies still held         at each site, for each message
-    copies that a peer accepted = copies that it received   on each link
+copies begun = copies ended + copies still held         at each site, for each message
+copies that a peer accepted = copies that it received   on each link
 """
 
 import traceback
@@ -40,7 +40,14 @@ class Facts(msgspec.Struct):
 
 def judge(ledger: Ledger, sites: dict[str, "Site"]) -> Facts:
     """Judge the logs as they are now, while all sites run and nothing is under way."""
-    facts = Facts(defaultdict(list), defaultdict(set), defaultdict(Counter), defaultdict(Counter), defaultdict(Counter), set())
+    facts = Facts(
+        defaultdict(list),
+        defaultdict(set),
+        defaultdict(Counter),
+        defaultdict(Counter),
+        defaultdict(Counter),
+        set(),
+    )
     crossings: Counter[tuple[str, str, str]] = Counter()
     arrivals: Counter[tuple[str, str, str]] = Counter()
     for name, site in sites.items():
@@ -129,7 +136,7 @@ def _judge_crossings(
     crossings: Counter[tuple[str, str, str]],
     arrivals: Counter[tuple[str, str, str]],
 ) -> None:
-    """What has come has been acknowledged, and so is in the sender's log; unless its copy had ended before."""
+    """What has come has been acknowledged, and is in the sender's log unless its copy had ended before."""
     for (sender, receiver, smuid), count in sorted(arrivals.items()):
         ended = facts.ended_at[sender, smuid]
         if facts.incomplete & {sender, receiver} or ended["expired"] or ended["removed"]:

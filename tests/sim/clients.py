@@ -1,4 +1,4 @@
-"""The clients of one site: they publish what is due, and read as their nature is, through the site's sessions.
+"""The clients of the sites: they publish what is due, and read as their nature is, through sessions.
 
 They speak to the broker as front ends do. A client whose site is killed is gone with it; the next process
 of the site gets new ones, which go on from what the ledger says.
@@ -63,7 +63,9 @@ class Clients:
         while not client.is_done:
             assert site.broker is not None
             try:
-                session = site.broker.open_session(Identity(ACCOUNT), client.channel, protocol="sim", remote="")
+                session = site.broker.open_session(
+                    Identity(ACCOUNT), client.channel, protocol="sim", remote=""
+                )
             except Refusal:
                 await trio.sleep(RETRY_S)
                 continue

@@ -217,7 +217,9 @@ class Ledger:
     def _judge_one(self, reader: Reader, publication: Publication) -> None:
         for other, hold in self.of_message[publication.key].items():
             if other != reader.key and hold.state in ("received", "committed"):
-                self.violate(f"{publication.key} of mode ONE came to {reader.key}; {other} has {hold.state} it")
+                self.violate(
+                    f"{publication.key} of mode ONE came to {reader.key}; {other} has {hold.state} it"
+                )
 
     def hold_is(self, reader: Reader, key: str, hold: Hold, state: HoldState) -> None:
         """A subscription has said or heard something about a message."""

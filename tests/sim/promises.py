@@ -49,7 +49,9 @@ def _judge_all(ledger: Ledger, facts: Facts, publication: Publication, smuid: st
         if hold is None:
             ledger.violate(f"{publication.key} ({smuid}) never came to {reader.key}")
         elif hold.state not in ("committed", "committing"):
-            ledger.violate(f"{publication.key} ({smuid}) is {hold.state} at {reader.key}, and does not come again")
+            ledger.violate(
+                f"{publication.key} ({smuid}) is {hold.state} at {reader.key}, and does not come again"
+            )
 
 
 def _judge_one(ledger: Ledger, facts: Facts, publication: Publication, smuid: str) -> None:
@@ -92,7 +94,9 @@ def _judge_receipt(ledger: Ledger, facts: Facts, publication: Publication, told:
     in_ball = [
         reader
         for reader in ledger.scenario.readers
-        if reader.topic == publication.topic and reader.accepts != "ONE" and ledger.in_ball(publication, reader)
+        if reader.topic == publication.topic
+        and reader.accepts != "ONE"
+        and ledger.in_ball(publication, reader)
     ]
     least = sum(_is_due(publication, reader) and reader.begins_at == 0.0 for reader in in_ball)
     if due > len(in_ball):
@@ -138,7 +142,9 @@ def _judge_store(ledger: Ledger, site: "Site") -> None:
     held = {entry.id for entry in site.broker.router.state.entries.values() if entry.flags & 2}
     stored = {id for (id,) in site.store._reader.execute("SELECT id FROM message")}
     if held != stored:
-        ledger.violate(f"{site.name} holds {len(held - stored)} that are not stored, stores {len(stored - held)}")
+        ledger.violate(
+            f"{site.name} holds {len(held - stored)} that are not stored, stores {len(stored - held)}"
+        )
 
 
 def _owner(reader: Reader) -> str:

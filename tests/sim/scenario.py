@@ -6,6 +6,7 @@ All of it is drawn before the run begins, so that it can be shown, and does not 
 import math
 import random
 from collections import deque
+from itertools import pairwise
 from typing import Final, Literal
 
 import msgspec
@@ -157,7 +158,10 @@ def draw(seed: int, *, sites_max: int = SITES_MAX) -> Scenario:
     loss = chance.choice([0.0, 0.0, 0.01, 0.05])
     links = [
         Link(
-            *sorted((renamed[a], renamed[b])), chance.choice([0.001, 0.01, 0.05]), chance.random() * 0.05, loss
+            *sorted((renamed[a], renamed[b])),
+            chance.choice([0.001, 0.01, 0.05]),
+            chance.random() * 0.05,
+            loss,
         )
         for a, b in pairs
     ]
@@ -196,9 +200,7 @@ def _pairs(shape: Shape, sites: list[str], chance: random.Random) -> list[tuple[
         return _clique(sites)
     size = 4 if len(sites) > 8 else max(len(sites) // 2, 1)
     cliques = [sites[start : start + size] for start in range(0, len(sites), size)]
-    bridges = [
-        (chance.choice(one), chance.choice(other)) for one, other in zip(cliques, cliques[1:], strict=False)
-    ]
+    bridges = [(chance.choice(one), chance.choice(other)) for one, other in pairwise(cliques)]
     return [pair for clique in cliques for pair in _clique(clique)] + bridges
 
 
@@ -275,5 +277,7 @@ def _faults(chance: random.Random, sites: list[str], links: list[Link], lasts_s:
         amount = float(chance.randint(0, 30))
         if kind == "wall clock":
             amount = chance.choice([-3600.0, -5.0, 0.5, 60.0, 3600.0])
-        out.append(Fault(chance.uniform(0.0, lasts_s), kind, a, b, min(chance.expovariate(0.2), 40.0), amount))
+        out.append(
+            Fault(chance.uniform(0.0, lasts_s), kind, a, b, min(chance.expovariate(0.2), 40.0), amount)
+        )
     return sorted(out, key=lambda fault: fault.at)

@@ -1,4 +1,4 @@
-"""One run: the sites of a scenario start, messages pass while things go wrong, all is healed, all is judged."""
+"""One run: all sites start, messages pass while things go wrong, all is healed, all is judged."""
 
 import logging
 import random
@@ -37,13 +37,17 @@ class World:
         self.sites = {name: self._site(name, directory) for name in scenario.sites}
 
     def _site(self, name: str, directory: Path) -> Site:
-        peers = [link.b if link.a == name else link.a for link in self.scenario.links if name in (link.a, link.b)]
+        peers = [
+            link.b if link.a == name else link.a for link in self.scenario.links if name in (link.a, link.b)
+        ]
         return Site(
             name,
             Machine(name, directory / name, random.Random(f"machine {name} {self.scenario.seed}")),
             self.network,
             peers,
-            LinkSettings(back_off_max_s=4.0, probe_interval_s=12.0, probe_timeout_s=6.0, greeting_timeout_s=6.0),
+            LinkSettings(
+                back_off_max_s=4.0, probe_interval_s=12.0, probe_timeout_s=6.0, greeting_timeout_s=6.0
+            ),
             QueueSettings(max_deliveries=self.scenario.max_deliveries, dedupe_window_s=86_400.0),
             random.Random(f"links {name} {self.scenario.seed}"),
             self.clients.serve,
