@@ -113,8 +113,14 @@ class Forwarding:
         self._state.out.append(StoreSeen(copy.smuid, seen))
 
     def remember_handed(self, copy: Copy, now: float) -> None:
-        """Note that a message of mode ONE has left in other hands; only through more may it come back."""
-        self.remember(msgspec.structs.replace(copy, hops=(*copy.hops, self._state.server)), now)
+        """Note that a message of mode ONE has left in other hands; only through more may it come back.
+
+        It may have come back before the acknowledgement of its leaving.
+        """
+        hops = (*copy.hops, self._state.server)
+        seen = self.known(copy.smuid)
+        if seen is None or seen.custody < len(hops):
+            self.remember(msgspec.structs.replace(copy, hops=hops), now)
 
     def known(self, smuid: str) -> Seen | None:
         """What is remembered of a Smuid."""

@@ -15,6 +15,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
     parser.add_argument("--seeds", type=int, default=20, help="how many seeds to run")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
+    parser.add_argument("--twice", action="store_true", help="run each a second time, and compare")
     parser.add_argument("--seed", type=int, help="run this one alone, and print what happened")
     arguments = parser.parse_args()
     if os.environ.get(HASHING) != "0":
@@ -26,16 +27,19 @@ def main() -> int:
         print("\n".join(outcome.trace))
         _report(outcome)
         return bool(outcome.violations)
-    return _run_all(range(arguments.first, arguments.first + arguments.seeds))
+    seeds = range(arguments.first, arguments.first + arguments.seeds)
+    return _run_all(seeds, twice=arguments.twice)
 
 
-def _run_all(seeds: range) -> int:
+def _run_all(seeds: range, *, twice: bool) -> int:
     broken: list[int] = []
     slowest: list[tuple[float, int]] = []
     shapes: Counter[str] = Counter()
     cpu_s = faults = 0.0
     for done, seed in enumerate(seeds, 1):
         outcome = simulate(seed)
+        if twice and simulate(seed).digest != outcome.digest:
+            outcome.violations.append("it was another run the second time")
         cpu_s += outcome.cpu_s
         faults += len(outcome.scenario.faults)
         shapes[outcome.scenario.shape] += 1

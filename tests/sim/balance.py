@@ -136,7 +136,7 @@ def _judge_crossings(
     crossings: Counter[tuple[str, str, str]],
     arrivals: Counter[tuple[str, str, str]],
 ) -> None:
-    """What has come has been acknowledged, and so is in the sender's log; unless its copy had ended before."""
+    """What has come has been acknowledged, and is in the sender's log unless its copy had ended before."""
     for (sender, receiver, smuid), count in sorted(arrivals.items()):
         ended = facts.ended_at[sender, smuid]
         if facts.incomplete & {sender, receiver} or ended["expired"] or ended["removed"]:

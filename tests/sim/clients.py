@@ -1,4 +1,4 @@
-"""The clients of one site: they publish what is due, and read as their nature is, through the site's sessions.
+"""The clients of the sites: they publish what is due, and read as their nature is, through sessions.
 
 They speak to the broker as front ends do. A client whose site is killed is gone with it; the next process
 of the site gets new ones, which go on from what the ledger says.
@@ -161,7 +161,8 @@ class Publisher:
             headers = dict(message.others)
             text = message.sections[0].body.decode()
             self._ledger.receipt(headers["Receipt-Cmuid"], message.smuid, text)
-            session.commit([event.number])
+            with contextlib.suppress(Refusal):
+                session.commit([event.number])
         elif isinstance(event, Answer) and event.request is not None:
             kind, key = event.request
             publication = self._ledger.publications[key]
@@ -219,6 +220,7 @@ class Subscriber:
         assert self._reader.ends_at is not None
         await self._clients.until(self._reader.ends_at)
         with contextlib.suppress(Refusal):
+            self._ledger.ending.add(self._reader.key)
             session.unsubscribe(self._reader.topic, "", ("unsubscribed", 0))
 
     def _take(self, session: BrokerSession, event: object, nursery: trio.Nursery) -> None:

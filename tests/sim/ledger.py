@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 
 from routing.errors import Refusal
+from routing.names import parse_smuid
 from tests.sim.scenario import Publication, Reader, Scenario
 
 HoldState = Literal[
@@ -29,12 +30,14 @@ class Hold(msgspec.Struct):
 
     Attributes:
         deliveries: how often it came.
+        had: it has been committed, or COMMIT was said.
         session: where it came last; a number that no other session of the run has.
     """
 
     state: HoldState
     deliveries: int
     session: int
+    had: bool = False
 
 
 class Told(msgspec.Struct):
@@ -62,6 +65,7 @@ class Ledger:
         trace: what happened, one line each.
         changes: how many they are; for telling whether anything happens.
         ended: subscriptions that have been ended, by key.
+        ending: those for which UNSUBSCRIBE was said: who comes again may be another subscription.
     """
 
     def __init__(self, scenario: Scenario, now: Callable[[], float]) -> None:
@@ -74,6 +78,8 @@ class Ledger:
         self.of_message: dict[str, dict[str, Hold]] = defaultdict(dict)
         self.changes = 0
         self.ended: set[str] = set()
+        self.ending: set[str] = set()
+        self._last: dict[tuple[str, str, int], tuple[tuple[int, int], str]] = {}
         self._distances = {site: scenario.distances(site) for site in scenario.sites}
         self._now = now
         self._sessions = 0
@@ -170,13 +176,15 @@ class Ledger:
             self.holds[reader.key, key] = self.of_message[key][reader.key] = hold
             if received:
                 self.violate(f"{key} came to {reader.key} as received, and never was")
-        else:
+            self._judge_order(reader, publication, smuid)
+        elif reader.key not in self.ending:
             self._judge_again(reader, publication, hold, session, received=received)
         if publication.mode == "ONE":
             self._judge_one(reader, publication)
         hold.deliveries += 1
         hold.session = session
         hold.state = ("received" if received else "with") if acknowledge else "committed"
+        hold.had |= not acknowledge
         return hold
 
     def _judge_again(
@@ -192,6 +200,20 @@ class Ledger:
         elif hold.session == session and hold.state in ("with", "receiving", "received"):
             self.violate(f"{key} came to {reader.key} again, which still had it")
 
+    def _judge_order(self, reader: Reader, publication: Publication, smuid: str) -> None:
+        """By one path, what one site has published comes in its order, unless something was given back."""
+        if self.scenario.shape != "tree" or publication.mode == "ONE" or not publication.guarantee:
+            return
+        if reader.careless or reader.begins_at or reader.ends_at is not None:
+            return
+        parts = parse_smuid(smuid)
+        lane = (reader.key, publication.site, publication.priority)
+        last, before = self._last.get(lane, ((0, 0), ""))
+        number = parts.boot, parts.counter
+        if number < last:
+            self.violate(f"{publication.key} came to {reader.key} after {before}, which was published later")
+        self._last[lane] = number, publication.key
+
     def _judge_one(self, reader: Reader, publication: Publication) -> None:
         for other, hold in self.of_message[publication.key].items():
             if other != reader.key and hold.state in ("received", "committed"):
@@ -204,6 +226,7 @@ class Ledger:
         told_late = state == "received" and hold.state in ("committing", "returning")
         if hold.state != "committed" and not told_late:
             hold.state = state
+        hold.had |= state in ("committing", "committed")
         self.note(f"{reader.key} {state} {key}")
         if state == "committed" and self.publications[key].mode == "ONE":
             others = [

@@ -134,6 +134,11 @@ class Machine:
         self._open: tuple[Store, SimHopLog] | None = None
         directory.mkdir()
 
+    @property
+    def has_unwritten(self) -> bool:
+        """Whether the hop log is behind."""
+        return self._open is not None and self._open[1].has_unwritten
+
     def wall_s(self) -> float:
         """What its wall clock shows, seconds since 1970."""
         return WALL_BEGINS_S + trio.current_time() + self.wall_offset_s
@@ -215,10 +220,9 @@ class SimClock:
         site_time, wall_s, boot, up_s = mark
         self._machine = machine
         now_boot, now_up_s = machine.uptime()
+        gone_s = machine.wall_s() - wall_s if wall_s else 0.0
         if boot == now_boot:
             gone_s = now_up_s - up_s
-        else:
-            gone_s = machine.wall_s() - wall_s if wall_s else 0.0
         self._offset_s = site_time + max(gone_s, 0.0) - now_up_s
 
     def now(self) -> float:

@@ -84,11 +84,7 @@ def _judge_receipt(ledger: Ledger, facts: Facts, publication: Publication, told:
         return
     have, due = map(int, told.receipts[0].split("/"))
     who = f"{publication.key} ({smuid}) has the receipt {have}/{due}"
-    taken = [
-        hold
-        for hold in ledger.of_message[publication.key].values()
-        if hold.state in ("committed", "committing")
-    ]
+    taken = [hold for hold in ledger.of_message[publication.key].values() if hold.had]
     if have > due or have > len(taken):
         ledger.violate(f"{who}, and {len(taken)} have it")
     if publication.mode == "ONE":
@@ -130,8 +126,9 @@ def _judge_commits(ledger: Ledger, facts: Facts) -> None:
     modes = {
         smuid: ledger.publications[key].mode for key, told in ledger.told.items() for smuid in told.smuids
     }
+    again = {_owner(reader) for reader in ledger.scenario.readers if reader.ends_at is not None}
     for smuid, committed in facts.committed.items():
-        twice = {owner for owner in committed if committed.count(owner) > 1}
+        twice = {owner for owner in committed if committed.count(owner) > 1} - again
         if twice:
             ledger.violate(f"{smuid} was committed more than once by {', '.join(sorted(twice))}")
         if modes.get(smuid) == "ONE" and len(committed) > 1:

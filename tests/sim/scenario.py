@@ -6,6 +6,7 @@ All of it is drawn before the run begins, so that it can be shown, and does not 
 import math
 import random
 from collections import deque
+from itertools import pairwise
 from typing import Final, Literal
 
 import msgspec
@@ -14,6 +15,7 @@ from routing.message import DeliveryMode, ReceiptMode
 from routing.subscription import Accepts
 
 FAULTS_MIN: Final = 20
+SITES_MAX: Final = 50
 LONG_S: Final = 1e6
 """A timeout that no run lives to see."""
 
@@ -141,13 +143,13 @@ class Scenario(msgspec.Struct, frozen=True):
         return found
 
 
-def draw(seed: int, *, sites_max: int = 50) -> Scenario:
+def draw(seed: int, *, sites_max: int = SITES_MAX) -> Scenario:
     """The scenario of a seed."""
     chance = random.Random(f"scenario {seed}")
     count = min(_site_count(chance), sites_max)
     sites = [f"s{number:02}" for number in range(count)]
     shape: Shape = chance.choice(["tree", "ring", "clique", "bridged cliques"])
-    if count > 10 and shape == "clique":
+    if count > 6 and shape == "clique":
         shape = "bridged cliques"
     pairs = _pairs(shape, sites, chance)
     shuffled = sites[:]
@@ -163,7 +165,7 @@ def draw(seed: int, *, sites_max: int = 50) -> Scenario:
         )
         for a, b in pairs
     ]
-    lasts_s = chance.uniform(40.0, 90.0)
+    lasts_s = chance.uniform(25.0, 60.0)
     topics = ["a", "b", "c"][: chance.randint(1, 3)]
     return Scenario(
         seed=seed,
@@ -181,11 +183,11 @@ def draw(seed: int, *, sites_max: int = 50) -> Scenario:
 
 def _site_count(chance: random.Random) -> int:
     size = chance.random()
-    if size < 0.80:
-        return chance.randint(2, 6)
-    if size < 0.97:
-        return chance.randint(7, 12)
-    return chance.randint(13, 50)
+    if size < 0.85:
+        return chance.randint(2, 5)
+    if size < 0.98:
+        return chance.randint(6, 9)
+    return chance.randint(10, 50)
 
 
 def _pairs(shape: Shape, sites: list[str], chance: random.Random) -> list[tuple[str, str]]:
@@ -198,9 +200,7 @@ def _pairs(shape: Shape, sites: list[str], chance: random.Random) -> list[tuple[
         return _clique(sites)
     size = 4 if len(sites) > 8 else max(len(sites) // 2, 1)
     cliques = [sites[start : start + size] for start in range(0, len(sites), size)]
-    bridges = [
-        (chance.choice(one), chance.choice(other)) for one, other in zip(cliques, cliques[1:], strict=False)
-    ]
+    bridges = [(chance.choice(one), chance.choice(other)) for one, other in pairwise(cliques)]
     return [pair for clique in cliques for pair in _clique(clique)] + bridges
 
 

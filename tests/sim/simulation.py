@@ -9,7 +9,7 @@ import msgspec
 import trio
 
 from tests.sim import virtual
-from tests.sim.scenario import Scenario, draw
+from tests.sim.scenario import SITES_MAX, Scenario, draw
 from tests.sim.site import clean
 from tests.sim.world import World
 
@@ -32,9 +32,9 @@ class Outcome(msgspec.Struct):
     cpu_s: float
 
 
-def simulate(seed: int) -> Outcome:
-    """Run a seed to its end."""
-    scenario = draw(seed)
+def simulate(seed: int, *, sites_max: int = SITES_MAX) -> Outcome:
+    """Run a seed to its end; `sites_max` makes it another, smaller one."""
+    scenario = draw(seed, sites_max=sites_max)
     began = time.process_time()
     directory = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
     worlds: list[World] = []

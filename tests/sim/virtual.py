@@ -16,6 +16,10 @@ STEPS_MAX: Final = 20_000
 """Turns of the scheduler at one moment of virtual time: more is a site that turns in circles."""
 
 
+TICK_S: Final = 1e-9
+"""Time never stands quite still: what was rounded to a moment too early is asked again a moment later."""
+
+
 class Livelock(Exception):
     """Tasks have kept each other busy without an end."""
 
@@ -37,7 +41,7 @@ class VirtualTime(trio.abc.Clock):
         """See `trio.abc.Clock`; trio asks only when no task can run."""
         if deadline == math.inf:
             return math.inf
-        self._now = max(self._now, deadline)
+        self._now = max(self._now + TICK_S, deadline)
         return 0.0
 
 

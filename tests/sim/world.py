@@ -1,4 +1,4 @@
-"""One run: the sites of a scenario start, messages pass while things go wrong, all is healed, all is judged."""
+"""One run: all sites start, messages pass while things go wrong, all is healed, all is judged."""
 
 import logging
 import random
@@ -147,7 +147,7 @@ class World:
             down = [status.peer for status in site.manager.status() if status.state != "up"]
             if down:
                 yield f"{name} has no link to {', '.join(down)}"
-            if router.state.out or site.broker.store_failed:
+            if router.state.out or site.broker.store_failed or site.machine.has_unwritten:
                 yield f"{name} has decisions to carry out"
             for copy in router.federation.forwarding.copies.values():
                 waits = [peer for peer, forward in copy.forwards.items() if forward.unacknowledged]

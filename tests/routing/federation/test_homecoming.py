@@ -1,6 +1,9 @@
 """Messages of mode ONE that come to a site a second time: custody may go to and fro as interest does."""
 
-from routing.federation.copies import PeerRules
+import msgspec
+
+from routing.federation.copies import Answered, PeerRules
+from routing.federation.decisions import Acknowledge
 from tests.support.sites import Federation
 
 
@@ -49,3 +52,18 @@ def test_a_peer_that_denies_a_message_is_not_asked_again_until_the_link_is_new()
     assert federation.delivered == {("beta", "m"): 1}
     [(_, received)] = federation.records_of("m", "received")
     assert received.hops == ("alpha",)
+
+
+def test_what_comes_home_before_its_leaving_is_acknowledged_comes_home_once() -> None:
+    federation = Federation({("alpha", "beta")})
+    federation.subscribe("beta", credit=0)
+    federation.settle()
+    federation.publish("alpha", "m", delivery="ONE", depth=-1)
+    alpha = federation.routers["alpha"]
+    [(entry_id, leaving)] = federation.bulk["alpha", "beta"]
+    coming = msgspec.structs.replace(leaving, peer="beta", hops=("alpha", "beta"))
+    alpha.federation.arrive(coming, federation.now)
+    alpha.federation.acknowledged("beta", entry_id, Answered("accepted"), federation.now)
+    alpha.federation.arrive(coming, federation.now)
+    answers = [decision.outcome for decision in alpha.take() if isinstance(decision, Acknowledge)]
+    assert answers == ["accepted", "duplicate"]
