@@ -224,6 +224,8 @@ class Carrier:
             final=d.final,
             reason=d.reason,
             receipt=d.receipt,
+            due=d.due,
+            expires_us=0 if d.due is None else self._expires_us(entry),
         )
 
     def _refused(self, d: decisions.Refused) -> None:
@@ -237,7 +239,19 @@ class Carrier:
             hops=d.hops,
             reason=d.reason,
             size=d.size,
+            attempt=d.attempt,
+            mode=d.mode,
+            priority=d.priority,
+            guarantee=d.guarantee,
         )
+
+    def _expires_us(self, entry: Entry) -> int:
+        """When a stated timeout ends, by the wall clock; 0 where none was stated, -1 where it never does."""
+        if not entry.flags & STATED:
+            return 0
+        if entry.deadline == math.inf:
+            return -1
+        return self._clock.wall_us() + int((entry.deadline - self._clock.now()) * 1e6)
 
     # -- effects ----------------------------------------------------------------------------------
 

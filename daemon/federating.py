@@ -259,6 +259,7 @@ class Federating:
             hops=transfer.hops,
             timeout_left_s=transfer.timeout_left_s,
             query=query,
+            attempt=transfer.attempt,
         )
         self._federation.arrive(arrival, self._clock.now())
         self._wake()
@@ -270,7 +271,18 @@ class Federating:
             smuid, account, size = message.smuid, message.account, message.size_bytes
         self._router.state.out.append(
             Refused(
-                "denied", transfer.topic, account, reason, size, smuid, peer, transfer.depth, transfer.hops
+                "denied",
+                transfer.topic,
+                account,
+                reason,
+                size,
+                smuid,
+                peer,
+                transfer.depth,
+                transfer.hops,
+                transfer.attempt,
+                transfer.mode,
+                guarantee=transfer.guarantee,
             )
         )
         self._wake()
