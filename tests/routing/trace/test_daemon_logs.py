@@ -70,10 +70,10 @@ async def wanted(site: LinkedSite, *topics: str) -> None:
             await trio.sleep(0.05)
 
 
-async def told(site: LinkedSite, event: str) -> None:
-    """Wait until the site's hop log has an event of that kind."""
+async def told(site: LinkedSite, event: str, times: int = 1) -> None:
+    """Wait until the site's hop log has so many events of that kind."""
     hops = site.directory / "state" / "hops"
-    while not any(f'"event":"{event}"' in log.read_text() for log in hops.glob("*.jsonl")):
+    while sum(log.read_text().count(f'"event":"{event}"') for log in hops.glob("*.jsonl")) < times:
         await trio.sleep(0.05)
 
 
@@ -114,6 +114,7 @@ async def lives(directory: Path) -> Truth:
             await told(gamma, "depth")
             await publish(alpha, truth)
             await truth.all_read()
+            await told(alpha, "receipt", len(truth.states))
             reading.cancel_scope.cancel()
         for running in (*ends, middle):
             running.signal(signal.SIGTERM)
