@@ -217,6 +217,9 @@ class Carrier:
             fields["hops"] = d.hops
         if d.receipt:
             fields["receipt"] = d.receipt
+        if d.due is not None:
+            fields["due"] = d.due
+            fields["expires_us"] = self._expires_us(entry)
         if (answered := d.answered) is not None:
             fields["attempt"] = answered.attempt
             fields["outcome"] = answered.outcome
@@ -236,7 +239,19 @@ class Carrier:
             hops=d.hops,
             reason=d.reason,
             size=d.size,
+            attempt=d.attempt,
+            mode=d.mode,
+            priority=d.priority,
+            guarantee=d.guarantee,
         )
+
+    def _expires_us(self, entry: Entry) -> int:
+        """When a stated timeout ends, by the wall clock; 0 where none was stated, -1 where it never does."""
+        if not entry.flags & STATED:
+            return 0
+        if entry.deadline == math.inf:
+            return -1
+        return self._clock.wall_us() + int((entry.deadline - self._clock.now()) * 1e6)
 
     # -- effects ----------------------------------------------------------------------------------
 

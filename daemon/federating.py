@@ -293,6 +293,7 @@ class Federating:
             timeout_left_s=transfer.timeout_left_s,
             query=queries[0] if queries else 0,
             earlier=earlier,
+            attempt=transfer.attempt,
         )
         if not self._waiting_room.takes(arrival, self._clock.now()):
             self._federation.arrive(arrival, self._clock.now())
@@ -305,7 +306,18 @@ class Federating:
             smuid, account, size = message.smuid, message.account, message.size_bytes
         self._router.state.out.append(
             Refused(
-                "denied", transfer.topic, account, reason, size, smuid, peer, transfer.depth, transfer.hops
+                "denied",
+                transfer.topic,
+                account,
+                reason,
+                size,
+                smuid,
+                peer,
+                transfer.depth,
+                transfer.hops,
+                transfer.attempt,
+                transfer.mode,
+                guarantee=transfer.guarantee,
             )
         )
         self._wake()

@@ -131,13 +131,14 @@ class Publishing:
     def _offer(self, entry: Entry, message: Message, publisher: str, now: float, cause: int = 0) -> None:
         """Hold an accepted message and offer it to whom it is due to."""
         state, topic = self._state, entry.topic
-        state.out.append(Record("published", entry, account=publisher))
         if entry.flags & ONE:
             due = []
             entry.due = 1
         else:
             due = [s for s in topic.subscriptions.values() if s.accepts_all]
             entry.due = len(due)
+        depth = self._federation.depth_of(entry, message.depth)
+        state.out.append(Record("published", entry, account=publisher, depth=depth, due=entry.due))
         state.hold(entry, now)
         count = entry.due
         stamped = msgspec.structs.replace(message, smuid=entry.smuid(state.server), account=publisher)

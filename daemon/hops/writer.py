@@ -49,10 +49,12 @@ class HopFields(TypedDict, total=False):
     final: bool
     reason: str
     receipt: str
-    outcome: Literal["", "accepted", "duplicate", "loop", "denied"]
+    outcome: Literal["", "accepted", "depth", "duplicate", "loop", "denied"]
     sent_us: int
     peer_received_us: int
     peer_sent_us: int
+    due: int | None
+    expires_us: int
     held: int
 
 

@@ -90,6 +90,10 @@ class Arriving:
                 arrival.peer,
                 arrival.depth,
                 arrival.hops,
+                arrival.attempt,
+                arrival.mode,
+                message.priority,
+                message.guarantee,
             )
         )
         self._forwarding.answer(arrival, outcome, reason)
@@ -101,8 +105,8 @@ class Arriving:
         if not self._receipts.engaged(peer, query):
             self._receipts.answer(peer, query, 0, 0)
 
-    def _hold(self, arrival: Arrival, now: float, due: int) -> Copy:
-        """Begin to hold an accepted copy."""
+    def _hold(self, arrival: Arrival, now: float, due: int, event: Literal["received", "depth"]) -> Copy:
+        """Begin to hold a copy: one that was never here, or one that was and goes on."""
         state = self._state
         message = msgspec.structs.replace(arrival.message, depth=arrival.depth, hops=arrival.hops)
         topic = state.topic(arrival.topic)
@@ -123,14 +127,18 @@ class Arriving:
             entry.flags |= SEQUENCED
             state.sequenced[entry.id] = (message.account, message.sequence)
         copy = Copy(entry, message.smuid, arrival.depth, arrival.hops, arrival.peer, {})
+        # a receipt does not count those who are sent a message because they came later
+        counted = due if arrival.query or message.receipt == "NONE" else 0
         state.out.append(
             Record(
-                "received",
+                event,
                 entry,
                 account=message.account,
                 peer=arrival.peer,
                 depth=arrival.depth,
                 hops=arrival.hops,
+                attempt=arrival.attempt,
+                due=counted if event == "received" else None,
             )
         )
         state.hold(entry, now)
@@ -143,7 +151,7 @@ class Arriving:
         return copy
 
     def _accept_one(self, arrival: Arrival, now: float) -> None:
-        copy = self._hold(arrival, now, 1)
+        copy = self._hold(arrival, now, 1, "received")
         if copy.entry.flags & RECEIPT:
             self._owe(arrival, copy, 1, [], now)
         self._forwarding.answer(arrival, "accepted")
@@ -153,7 +161,7 @@ class Arriving:
         state = self._state
         topic = state.topic(arrival.topic)
         due = [s for s in topic.subscriptions.values() if s.accepts_all]
-        copy = self._hold(arrival, now, len(due))
+        copy = self._hold(arrival, now, len(due), "received")
         copy.counted = bool(arrival.query)
         entry = copy.entry
         sent = self._forwarding.send_to_all(copy)
@@ -186,7 +194,7 @@ class Arriving:
         copy = forwarding.copies.get(seen.entry_id)
         if copy is None:
             # what was here has ended; what is sent on now is held until the peers have it
-            copy = self._hold(arrival, now, 0)
+            copy = self._hold(arrival, now, 0, "depth")
             copy.entry.flags |= PASSING
             owed = None
         else:
@@ -195,14 +203,21 @@ class Arriving:
             forwarding.remember(copy, now)
             state.out.append(StoreWider(copy.entry.id, copy.depth, copy.hops))
             state.out.append(
-                Record("depth", copy.entry, peer=arrival.peer, depth=arrival.depth, hops=arrival.hops)
+                Record(
+                    "depth",
+                    copy.entry,
+                    peer=arrival.peer,
+                    depth=arrival.depth,
+                    hops=arrival.hops,
+                    attempt=arrival.attempt,
+                )
             )
             owed = self._receipts.owed(copy.entry)
         copy.counted = bool(arrival.query)
         sent = forwarding.send_to_all(copy)
         if arrival.query:
             self._count_wider(arrival, copy, owed, sent, now)
-        forwarding.answer(arrival, "accepted")
+        forwarding.answer(arrival, "depth")
         if not copy.entry.flags & (STATED | GONE) and copy.entry.due <= 0:
             state.finish(copy.entry, "expired", "due to nobody")
 

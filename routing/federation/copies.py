@@ -7,7 +7,7 @@ import msgspec
 from routing.message import DEPTH_UNLIMITED, DeliveryMode, Message
 from routing.queue import Entry
 
-Outcome = Literal["accepted", "duplicate", "loop", "denied"]
+Outcome = Literal["accepted", "depth", "duplicate", "loop", "denied"]
 
 FOREVER: Final = 10 * 366 * 86_400.0
 """Seconds for which the Smuid of a state message is remembered."""
@@ -105,6 +105,7 @@ class Arrival(msgspec.Struct, kw_only=True):
 
     Attributes:
         number: names it in the acknowledgement; 0 for an unguaranteed one.
+        attempt: of the peer, from 1.
         depth: hops that it may still go from here on.
         hops: the servers that sent it on, the peer last.
         timeout_left_s: None where none was stated.
@@ -122,6 +123,7 @@ class Arrival(msgspec.Struct, kw_only=True):
     timeout_left_s: float | None
     query: int
     earlier: tuple[int, ...] = ()
+    attempt: int = 1
 
 
 def wider(a: int, b: int) -> bool:

@@ -221,15 +221,19 @@ class Federation:
 
     def published(self, entry: Entry, depth: int, *, counted: bool) -> list[int]:
         """A message of this site's own is held, and goes to peers; the questions for its receipt."""
-        if entry.topic.is_system:
-            server = parse_address(entry.topic.name).server
-            depth = DEPTH_UNLIMITED if server != self._state.server else 0
+        depth = self.depth_of(entry, depth)
         if not depth or not self.forwarding.peers:
             return []
         copy = Copy(entry, entry.smuid(self._state.server), depth, (), "", {}, counted=counted)
         self.forwarding.begin(copy)
         sent = [] if entry.flags & ONE else self.forwarding.send_to_all(copy)
         return [forward.query for forward in sent]
+
+    def depth_of(self, entry: Entry, depth: int) -> int:
+        """How far a message of this site's own goes: one for an account, as far as the account's site."""
+        if not entry.topic.is_system:
+            return depth
+        return DEPTH_UNLIMITED if parse_address(entry.topic.name).server != self._state.server else 0
 
     def topic_changed(self, topic: Topic) -> None:
         """Subscriptions of a topic have come or gone."""
