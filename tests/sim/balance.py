@@ -118,6 +118,9 @@ def _judge_copies(ledger: Ledger, site: "Site", records: list[HopRecord], facts:
             open_copies[record.smuid] += 1
             if not record.guarantee:
                 unguaranteed.add(record.smuid)
+        elif record.event == "depth" and not open_copies[record.smuid]:
+            # what was here had ended, and is held again until the peers have it
+            open_copies[record.smuid] = 1
         if record.final:
             open_copies[record.smuid] -= 1
             unguaranteed.discard(record.smuid)
