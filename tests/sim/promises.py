@@ -26,6 +26,9 @@ def judge(ledger: Ledger, sites: dict[str, "Site"], facts: Facts) -> None:
         _judge_receipt(ledger, facts, publication, told, smuid)
         _judge_state(ledger, facts, publication, told, smuid)
     _judge_commits(ledger, facts)
+    for reply, came in ledger.replies.items():
+        if not came:
+            ledger.violate(f"the reply {reply} never came")
     for site in sites.values():
         _judge_store(ledger, site)
 
