@@ -9,7 +9,7 @@ loaded from the store when there is.
 """
 
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from itertools import islice
 from typing import Any, Final
@@ -108,6 +108,8 @@ class Federating:
         self._load = load
         self._waiting_room = WaitingRoom(has_room)
         self._waiting: dict[str, deque[Send]] = {}
+        self._up: set[str] = set()
+        self._opening: Counter[str] = Counter()
         self._due = trio.Event()
         self._room = trio.Event()
         self._probes: list[tuple[str, Probe]] = []
@@ -197,10 +199,23 @@ class Federating:
             self.links.acknowledge(d.peer, session, [number], d.outcome, d.reason)
 
     def _tell_interest(self, d: TellInterest) -> None:
+        if d.whole:
+            self._open(d.peer)
         for first in range(0, max(len(d.changes), 1), CHANGES_MAX):
             changes = d.changes[first : first + CHANGES_MAX]
             more = first + CHANGES_MAX < len(d.changes)
             self._tell(d.peer, "interest", _Interest(changes, d.whole, more))
+
+    def _open(self, peer: str) -> None:
+        """What follows was decided for a link that came up.
+
+        What had been decided before it came up must not go over it: the router sends that again, in order.
+        """
+        self._opening[peer] -= 1
+        if not self._opening[peer]:
+            del self._opening[peer]
+            if peer in self._up:
+                self._waiting[peer] = deque()
 
     def _tell_receipt(self, d: TellReceipt) -> None:
         told = _Receipt(d.query, d.due, d.have, d.closed)
@@ -254,7 +269,8 @@ class Federating:
 
     def link_up(self, peer: str, agreement: Agreement, restarted: bool) -> None:
         """See `RouterPort`."""
-        self._waiting[peer] = deque()
+        self._up.add(peer)
+        self._opening[peer] += 1
         self._heard.pop(peer, None)
         if restarted:
             self._waiting_room.forget(peer)
@@ -266,6 +282,7 @@ class Federating:
         """See `RouterPort`."""
         if self.links is not None:
             self.links.forget(peer)
+        self._up.discard(peer)
         self._waiting.pop(peer, None)
         self._federation.link_down(peer)
         self._wake()

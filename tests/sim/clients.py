@@ -19,6 +19,7 @@ from tests.sim.site import ACCOUNT, Site
 
 RETRY_S = 1.0
 POLL_S = 0.5
+REPLY = "Reply"
 
 
 class Clients:
@@ -158,9 +159,11 @@ class Publisher:
     def _take(self, session: BrokerSession, event: object) -> None:
         if isinstance(event, Delivered):
             message = event.stored.message
-            headers = dict(message.others)
             text = message.sections[0].body.decode()
-            self._ledger.receipt(headers["Receipt-Cmuid"], message.smuid, text)
+            if message.name == REPLY:
+                self._ledger.reply_came(text, message.smuid)
+            else:
+                self._ledger.receipt(dict(message.others)["Receipt-Cmuid"], message.smuid, text)
             with contextlib.suppress(Refusal):
                 session.commit([event.number])
         elif isinstance(event, Answer) and event.request is not None:
@@ -238,13 +241,18 @@ class Subscriber:
             if event.acknowledge:
                 self._with[event.number] = key, hold
                 nursery.start_soon(self._work, session, event.number, event.received)
+                if self._ledger.publications[key].reply:
+                    self._reply(session, key, message.account)
         elif isinstance(event, Withdrawn):
             if event.number in self._with:
                 key, hold = self._with.pop(event.number)
                 self._ledger.hold_is(self._reader, key, hold, "returned")
         elif isinstance(event, Answer) and event.request is not None:
             state, number = event.request
-            if state == "unsubscribed":
+            if state == "reply":
+                if event.error is None:
+                    self._ledger.replied(number, event.smuid)
+            elif state == "unsubscribed":
                 if event.error is None:
                     self._ledger.unsubscribed(self._reader)
             elif event.error is None and number in self._with:
@@ -252,6 +260,15 @@ class Subscriber:
                 self._ledger.hold_is(self._reader, key, hold, state)
                 if state in ("committed", "returned"):
                     del self._with[number]
+
+    def _reply(self, session: BrokerSession, key: str, account: str) -> None:
+        """Again with each delivery; its Cmuid makes it one."""
+        reply = f"{key} by {self._reader.key}"
+        message = Message(
+            name=REPLY, cmuid=reply.replace(" ", "-"), sections=(Section("text/plain", reply.encode()),)
+        )
+        with contextlib.suppress(Refusal):
+            session.publish(account, message, ("reply", reply))
 
     async def _work(self, session: BrokerSession, number: int, received: bool) -> None:
         """Finish a message, as the reader's nature is."""

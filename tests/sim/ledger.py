@@ -64,6 +64,7 @@ class Ledger:
         violations: promises that were broken, in words.
         trace: what happened, one line each.
         changes: how many they are; for telling whether anything happens.
+        replies: how often each that was accepted has come.
         ended: subscriptions that have been ended, by key.
         ending: those for which UNSUBSCRIBE was said: who comes again may be another subscription.
     """
@@ -77,6 +78,8 @@ class Ledger:
         self.holds: dict[tuple[str, str], Hold] = {}
         self.of_message: dict[str, dict[str, Hold]] = defaultdict(dict)
         self.changes = 0
+        self.replies: dict[str, int] = {}
+        self._reply_smuids: dict[str, str] = {}
         self.ended: set[str] = set()
         self.ending: set[str] = set()
         self._last: dict[tuple[str, str, int], tuple[tuple[int, int], str]] = {}
@@ -143,6 +146,19 @@ class Ledger:
         told.smuids.add(smuid)
         if len(told.smuids) > 1:
             self.violate(f"{key} was published more than once: {sorted(told.smuids)}")
+
+    def replied(self, reply: str, smuid: str) -> None:
+        """A reply was answered."""
+        self.replies.setdefault(reply, 0)
+        self.note(f"reply {reply} accepted as {smuid}")
+
+    def reply_came(self, reply: str, smuid: str) -> None:
+        """A reply has come; again, where its COMMIT was not answered."""
+        self.note(f"reply {reply} came ({smuid})")
+        self.replies[reply] = self.replies.get(reply, 0) + 1
+        known = self._reply_smuids.setdefault(reply, smuid)
+        if known != smuid:
+            self.violate(f"the reply {reply} was published more than once: {known}, {smuid}")
 
     # -- readers ----------------------------------------------------------------------------------
 

@@ -26,6 +26,9 @@ def judge(ledger: Ledger, sites: dict[str, "Site"], facts: Facts) -> None:
         _judge_receipt(ledger, facts, publication, told, smuid)
         _judge_state(ledger, facts, publication, told, smuid)
     _judge_commits(ledger, facts)
+    for reply, came in ledger.replies.items():
+        if not came:
+            ledger.violate(f"the reply {reply} never came")
     for site in sites.values():
         _judge_store(ledger, site)
 
@@ -88,7 +91,8 @@ def _judge_receipt(ledger: Ledger, facts: Facts, publication: Publication, told:
     if have > due or have > len(taken):
         ledger.violate(f"{who}, and {len(taken)} have it")
     if publication.mode == "ONE":
-        if facts.committed[smuid] and have != 1 and publication.timeout_s is None:
+        ended_here = publication.timeout_s is not None or publication.removed_at is not None
+        if facts.committed[smuid] and have != 1 and not ended_here:
             ledger.violate(f"{who}, and is committed")
         return
     in_ball = [

@@ -38,13 +38,14 @@ FaultKind = Literal[
 
 
 class Link(msgspec.Struct, frozen=True):
-    """Two sites that are peers."""
+    """Two sites that are peers; `flood` as in the configuration of a peer."""
 
     a: str
     b: str
     delay_s: float
     jitter_s: float
     loss: float
+    flood: bool
 
 
 class Reader(msgspec.Struct, frozen=True):
@@ -80,6 +81,7 @@ class Publication(msgspec.Struct, frozen=True):
     Attributes:
         key: its Cmuid.
         removed_at: when its publisher asks to REMOVE it; None for never.
+        reply: who reads it replies to its publisher.
     """
 
     key: str
@@ -94,6 +96,7 @@ class Publication(msgspec.Struct, frozen=True):
     priority: int
     size: int
     removed_at: float | None
+    reply: bool
 
 
 class Fault(msgspec.Struct, frozen=True):
@@ -156,12 +159,14 @@ def draw(seed: int, *, sites_max: int = SITES_MAX) -> Scenario:
     chance.shuffle(shuffled)  # or the site that decides over a link would always be the nearer to the root
     renamed = dict(zip(sites, shuffled, strict=True))
     loss = chance.choice([0.0, 0.0, 0.01, 0.05])
+    floods = chance.random() < 0.1
     links = [
         Link(
             *sorted((renamed[a], renamed[b])),
             chance.choice([0.001, 0.01, 0.05]),
             chance.random() * 0.05,
             loss,
+            floods,
         )
         for a, b in pairs
     ]
@@ -253,6 +258,7 @@ def _publications(
                 priority=chance.choice([0, 0, 3, 9]),
                 size=chance.choice([10, 100, 1_000, 40_000]) if chance.random() < 0.3 else 20,
                 removed_at=at + chance.expovariate(1 / 10.0) if removed and guarantee else None,
+                reply=chance.random() < 0.2,
             )
         )
     return sorted(out, key=lambda publication: publication.at)

@@ -56,7 +56,7 @@ class Site:
         name: str,
         machine: Machine,
         network: Network,
-        peers: Iterable[str],
+        peers: Iterable[Peer],
         links: LinkSettings,
         queues: QueueSettings,
         chance: random.Random,
@@ -68,7 +68,7 @@ class Site:
         self.manager: LinkManager | None = None
         self.store: Store | None = None
         self.errors: list[BaseException] = []
-        self.peers = list(peers)
+        self._peers = list(peers)
         self._network = network
         self._chance = chance
         self._clients = clients
@@ -134,7 +134,7 @@ class Site:
         links = LinkManager(
             identity=Identity(server=self.name, site=self.name, boot=store.site.boot, features=FEATURES),
             settings=settings.links,
-            peers={peer: Peer(name=peer, address=f"{peer}:1") for peer in self.peers},
+            peers={peer.name: peer for peer in self._peers},
             transport=self._network.transport(self.name),
             port=broker.federating,
             source=self._chance,

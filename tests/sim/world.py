@@ -8,6 +8,7 @@ from typing import Final
 
 import trio
 
+from daemon.peers import Peer
 from daemon.settings import LinkSettings, QueueSettings
 from tests.sim import balance, machine, promises
 from tests.sim.clients import Clients
@@ -37,9 +38,11 @@ class World:
         self.sites = {name: self._site(name, directory) for name in scenario.sites}
 
     def _site(self, name: str, directory: Path) -> Site:
-        peers = [
-            link.b if link.a == name else link.a for link in self.scenario.links if name in (link.a, link.b)
-        ]
+        peers = []
+        for link in self.scenario.links:
+            if name in (link.a, link.b):
+                other = link.b if link.a == name else link.a
+                peers.append(Peer(name=other, address=f"{other}:1", flood=link.flood))
         return Site(
             name,
             Machine(name, directory / name, random.Random(f"machine {name} {self.scenario.seed}")),

@@ -1,0 +1,101 @@
+"""What the broker releases for peers while links come and go."""
+
+import trio
+
+from daemon.bodies import Bodies, Stored
+from daemon.federating import Federating
+from daemon.peers import Peer
+from routing.decisions import StoreMessage
+from routing.federation.interest import InterestChange
+from routing.link.agreement import Agreement
+from routing.link.units import Control, Lane, Transfer
+from routing.message import Message, Section
+from routing.router import Router
+from tests.support.broker import VirtualClock
+from tests.support.sites import SETTINGS
+
+AGREEMENT = Agreement(version=(1, 0), features=(), window_units=100, window_bytes=100_000)
+
+
+class SentUnits:
+    """Links that take everything, and remember it."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def has_room(self, peer: str) -> bool:
+        return True
+
+    def send(self, peer: str, unit: Transfer | Control, lane: Lane) -> int:
+        if isinstance(unit, Transfer):
+            self.texts.append(unit.wire.decode().splitlines()[-1])
+        return 0
+
+    def forget(self, peer: str) -> None:
+        self.texts.clear()
+
+
+class Alpha:
+    """A site whose transactions are carried out by hand."""
+
+    def __init__(self) -> None:
+        self.bodies = Bodies()
+        self.clock = VirtualClock((0.0, 0.0, "", 0.0))
+        self.router = Router("alpha", 1, SETTINGS, self.clock.wall_ms)
+        self.federating = Federating(self.router, self.bodies, self.clock, lambda: None, self.load)
+        self.links = self.federating.links = SentUnits()  # type: ignore[assignment] # no more of them is used
+        self.federating.peers_changed({"beta": Peer(name="beta")})
+        self.publisher = self.router.open(None, "ada", "desk")
+
+    async def load(self, ids: object) -> dict[int, bytes]:
+        return {}
+
+    def link_up(self) -> None:
+        self.federating.link_up("beta", AGREEMENT, restarted=False)
+
+    def link_down(self) -> None:
+        self.federating.link_down("beta", "lost")
+
+    def publish(self, text: str) -> None:
+        message = Message(depth=1, sections=(Section("text/plain", text.encode()),))
+        self.router.publish(self.publisher, "weather", message, "ada:desk@alpha", None, self.clock.now())
+
+    def carry_out(self, decisions: list[object]) -> None:
+        """They are on disk."""
+        for decision in decisions:
+            if isinstance(decision, StoreMessage):
+                self.bodies.add(decision.entry.id, Stored(message=decision.message))
+        for decision in decisions:
+            if effect := self.federating.effects.get(type(decision)):
+                effect(decision)
+
+
+async def test_what_was_decided_before_a_link_came_up_goes_over_it_once_and_in_order() -> None:
+    alpha = Alpha()
+    alpha.link_up()
+    alpha.router.federation.hear_interest("beta", [InterestChange("ALL", "weather", 0)], 0.0, whole=True)
+    alpha.carry_out(alpha.router.take())
+    alpha.link_down()
+    alpha.publish("first")
+    alpha.carry_out(alpha.router.take())
+    alpha.publish("second")
+    on_its_way_to_the_disk = alpha.router.take()
+    alpha.link_up()
+    alpha.carry_out(on_its_way_to_the_disk)
+    alpha.carry_out(alpha.router.take())
+    await trio.lowlevel.checkpoint()
+    assert alpha.links.texts == ["first", "second"]
+
+
+async def test_a_link_that_was_lost_and_found_meanwhile_begins_anew() -> None:
+    alpha = Alpha()
+    alpha.link_up()
+    alpha.router.federation.hear_interest("beta", [InterestChange("ALL", "weather", 0)], 0.0, whole=True)
+    alpha.publish("first")
+    on_its_way_to_the_disk = alpha.router.take()
+    alpha.link_down()
+    alpha.link_up()
+    alpha.carry_out(on_its_way_to_the_disk)
+    alpha.carry_out(alpha.router.take())
+    await trio.lowlevel.checkpoint()
+    assert alpha.links.texts == ["first"]
