@@ -55,6 +55,8 @@ def open_session(
             # Checksums find disks and networks that lie to a cluster; here a file is read as it was written.
             .config("spark.shuffle.checksum.enabled", "false")
             .config("spark.sql.shuffle.orderIndependentChecksum.enabled", "false")
+            # What is kept between two steps is read once or twice: to pack it takes longer than to write it.
+            .config("spark.sql.inMemoryColumnarStorage.compressed", "false")
             .config("spark.driver.host", "127.0.0.1")
             .config("spark.driver.bindAddress", "127.0.0.1")
             .config("spark.sql.warehouse.dir", str(Path(tempfile.gettempdir()) / "smqpd-trace-warehouse"))

@@ -3,8 +3,8 @@
     python -m tests.bench.trace_truth [--sites 200] [--messages 5000] [--missing 0 0.01 0.1] [--absent 0.05]
 
 For each share of missing records: synthetic logs, the jobs over them, and the routes beside the truth. With
-records missing, `absent` of the sites have no log at all, one line in ten stands twice, clocks are up to a day
-off and jump. Exits with 1 if a wrong hop was reported, or a copy called lost that was not.
+records missing, `absent` of the sites have no log at all, one line in ten stands twice, and clocks are up to
+a day off and jump. Exits with 1 if a wrong hop was reported, or a copy called lost that was not.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from typing import Any
 
 from routing.trace.synthetic.plan import Plan
 from routing.trace.synthetic.write import generate
-from tests.support.traced import NOW_US, Traced
+from tests.support.traced import NOW_US, QUICK_JAVA, Traced
 
 
 def found(traced: Traced) -> dict[str, Any]:
@@ -61,7 +61,9 @@ def main() -> int:
     from routing.trace import batch
     from routing.trace.session import open_session
 
-    session = open_session()
+    session = open_session(java_options=QUICK_JAVA)
+    session.conf.set("spark.sql.codegen.wholeStage", "false")
+    session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     false = 0
     for missing in chosen.missing:
         with tempfile.TemporaryDirectory(prefix="smqpd-truth-") as scratch:
