@@ -21,6 +21,7 @@ from plugins.xmpp.component import Component, StanzaTooLargeError
 from plugins.xmpp.identities import AccountRules, bare_of, channel_of
 from plugins.xmpp.item_index import ItemIndex
 from plugins.xmpp.namespaces import EVENT_LOG, QOS
+from plugins.xmpp.parser import StanzaTooMuch
 from plugins.xmpp.queueing import Assignments
 from plugins.xmpp.registry import NAME_PREFIX, Registry, read_subscription
 from plugins.xmpp.serializer import UnsendableError
@@ -190,6 +191,11 @@ class Service:
         if not stanza.get("from"):
             return
         await self.answering(stanza, self._handle(stanza))
+
+    async def refuse(self, stanza: StanzaTooMuch) -> None:
+        """One stanza that is over the limits."""
+        if stanza.head.get("from") and stanza.head.tag != PRESENCE:
+            await self.fail(stanza.head, StanzaError("policy-violation", "modify", stanza.text))
 
     async def _handle(self, stanza: Element) -> None:
         kind = stanza.get("type", "")

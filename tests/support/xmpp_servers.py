@@ -17,7 +17,7 @@ import trio
 
 from daemon.self_signed import make_self_signed
 from plugins.xmpp.namespaces import COMPONENT, DISCO_INFO
-from plugins.xmpp.parser import ParserLimits, StreamHeader, StreamParser, parse_fragment
+from plugins.xmpp.parser import ParserLimits, StreamEnd, StreamHeader, StreamParser, parse_fragment
 
 COMPONENT_NAME = "workflow.localhost"
 OWN_PUBSUB = "pubsub.localhost"
@@ -234,6 +234,8 @@ class RealClient:
         while True:
             while self._events:
                 event = self._events.pop(0)
+                if isinstance(event, StreamEnd):
+                    raise trio.BrokenResourceError("the server closed the stream")
                 if not isinstance(event, StreamHeader):
                     assert isinstance(event, Element), event
                     return event
