@@ -288,11 +288,11 @@ class Service:
         while True:
             await self._finished.wait()
             await trio.sleep(FINISH_S)
+            self._finished = trio.Event()
             self.finish_now()
 
     def finish_now(self) -> None:
         """Something is about to be committed: what has been read goes with it."""
-        self._finished = trio.Event()
         finishing, self._finishing = self._finishing, []
         for client in finishing:
             client.finish()
