@@ -22,7 +22,7 @@ import trio
 
 from plugins.xmpp.namespaces import COMPONENT, PING
 from plugins.xmpp.outbox import MARK_PREFIX, Outbox, Outgoing
-from plugins.xmpp.parser import ParserLimits
+from plugins.xmpp.parser import ParserLimits, StanzaTooMuch
 from plugins.xmpp.serializer import escape_attribute, serialize
 from plugins.xmpp.stream import ComponentStream, NotAuthorized, StreamFailed
 
@@ -79,6 +79,7 @@ class Component:
 
     Args:
         handle: awaited for each stanza, one after the other; never while another call is running.
+        too_much: awaited likewise for a stanza over the limits, of which there is no more than its addresses.
         up: called when a stream is established, before its first stanza.
     """
 
@@ -89,6 +90,7 @@ class Component:
         connect: Connect,
         *,
         handle: Callable[[Element], Awaitable[None]],
+        too_much: Callable[[StanzaTooMuch], Awaitable[None]],
         up: Callable[[], None],
         limits: ParserLimits,
         send_bytes_max: int,
@@ -97,6 +99,7 @@ class Component:
         self._secret = secret
         self._connect = connect
         self._handle = handle
+        self._too_much = too_much
         self._up = up
         self._limits = limits
         self._send_bytes_max = send_bytes_max
@@ -189,8 +192,10 @@ class Component:
                     await transport.send_all(stream.data_to_send())
             await trio.aclose_forcefully(transport)
 
-    async def _establish(self, transport: trio.abc.Stream, stream: ComponentStream) -> list[Element]:
-        stanzas: list[Element] = []
+    async def _establish(
+        self, transport: trio.abc.Stream, stream: ComponentStream
+    ) -> list[Element | StanzaTooMuch]:
+        stanzas: list[Element | StanzaTooMuch] = []
         while stream.state != "established":
             if data := stream.data_to_send():
                 await transport.send_all(data)
@@ -198,7 +203,7 @@ class Component:
         return stanzas
 
     async def _serve(
-        self, transport: trio.abc.Stream, stream: ComponentStream, stanzas: list[Element]
+        self, transport: trio.abc.Stream, stream: ComponentStream, stanzas: list[Element | StanzaTooMuch]
     ) -> None:
         self._up()
         failed: list[Exception] = []
@@ -212,11 +217,13 @@ class Component:
         raise failed[0] if failed else StreamFailed("connection lost", "the server closed the stream")
 
     async def _read(
-        self, transport: trio.abc.Stream, stream: ComponentStream, stanzas: list[Element]
+        self, transport: trio.abc.Stream, stream: ComponentStream, stanzas: list[Element | StanzaTooMuch]
     ) -> None:
         while True:
             for stanza in stanzas:
-                if stanza.get("from") == self.name and stanza.get("id", "").startswith(MARK_PREFIX):
+                if isinstance(stanza, StanzaTooMuch):
+                    await self._too_much(stanza)
+                elif stanza.get("from") == self.name and stanza.get("id", "").startswith(MARK_PREFIX):
                     self._outbox.marked(stanza.get("id", ""))
                     self._marked.set()
                     self._wake_senders()

@@ -1,8 +1,10 @@
 """Cuts the bytes of an XML stream into its header, the stanzas under it, and its end.
 
 What XMPP forbids ends the stream: a document type (and with it every entity but the five), comments,
-processing instructions. So do the limits on depth, on attributes and on the bytes of one stanza, which
-hold while a stanza is still incomplete: an attribute without end costs no more memory than one stanza.
+processing instructions. A stanza that is too large, too deep or has too many attributes does not, since a
+client would end everyone's stream with it: the rest of it is passed over, and it comes as a `StanzaTooMuch`.
+Nothing of it is kept meanwhile. Only what the parser itself would have to keep ends the stream: a tag
+without an end, or thousands of open elements.
 
 Source: RFC 6120 4.9.3 and 11.1.
 """
@@ -13,8 +15,14 @@ from xml.parsers import expat
 
 import msgspec
 
+OPEN_ELEMENTS_MAX: Final = 10_000
+"""The parser remembers each, also of what is passed over."""
+
 FEED_BYTES: Final = 65_536
 """Given to the parser at a time, so that a limit is looked at this often."""
+
+
+_HEAD: Final = ("from", "to", "id", "type")
 
 
 class ParserLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +48,13 @@ class StreamBroken(Exception):
         self.text = text
 
 
+class StanzaTooMuch(msgspec.Struct):
+    """A stanza over the limits: its element alone, without content, and what was too much."""
+
+    head: Element
+    text: str
+
+
 class StreamHeader(msgspec.Struct):
     """`<stream:stream>` has been opened."""
 
@@ -51,7 +66,7 @@ class StreamEnd(msgspec.Struct):
     """`</stream:stream>`."""
 
 
-ParsedEvent = StreamHeader | Element | StreamEnd
+ParsedEvent = StreamHeader | Element | StanzaTooMuch | StreamEnd
 
 
 class StreamParser:
@@ -64,7 +79,8 @@ class StreamParser:
         self._builder = TreeBuilder()
         self._fed = 0
         self._stanza_from = 0
-        self._ended = False
+        self._head = Element("")
+        self._too_much = ""
         self._names: dict[str, str] = {}
         parser = self._parser = expat.ParserCreate(namespace_separator=" ")
         parser.buffer_text = True
@@ -89,12 +105,20 @@ class StreamParser:
                 raise StreamBroken("not-well-formed", expat.ErrorString(error.code)) from None
             self._fed += len(chunk)
             if self._fed - self._stanza_from > self._limits.stanza_bytes_max:
-                raise self._too_large()
+                self._check_size()
         events, self._events = self._events, []
         return events
 
-    def _too_large(self) -> StreamBroken:
-        return StreamBroken("policy-violation", f"a stanza of over {self._limits.stanza_bytes_max} bytes")
+    def _check_size(self) -> None:
+        most = self._limits.stanza_bytes_max
+        if self._depth <= 1 or self._fed - self._parser.CurrentByteIndex > most + FEED_BYTES:
+            raise StreamBroken("policy-violation", f"a tag of over {most} bytes")
+        self._pass_over(f"a stanza of over {most} bytes")
+
+    def _pass_over(self, text: str) -> None:
+        if not self._too_much:
+            self._too_much = text
+            self._builder = TreeBuilder()
 
     def _name(self, expat_name: str) -> str:
         name = self._names.get(expat_name)
@@ -107,10 +131,16 @@ class StreamParser:
 
     def _start(self, expat_name: str, attributes: dict[str, str]) -> None:
         limits = self._limits
-        if len(attributes) > limits.attributes_max:
-            raise StreamBroken("policy-violation", f"an element with over {limits.attributes_max} attributes")
-        if self._depth > limits.depth_max:
-            raise StreamBroken("policy-violation", f"elements nested over {limits.depth_max} deep")
+        if self._depth > 1:
+            if self._depth > OPEN_ELEMENTS_MAX:
+                raise StreamBroken("policy-violation", f"over {OPEN_ELEMENTS_MAX} open elements")
+            if len(attributes) > limits.attributes_max:
+                self._pass_over(f"an element with over {limits.attributes_max} attributes")
+            elif self._depth > limits.depth_max:
+                self._pass_over(f"elements nested over {limits.depth_max} deep")
+            if self._too_much:
+                self._depth += 1
+                return
         named = attributes
         for key in attributes:
             if " " in key:
@@ -124,7 +154,11 @@ class StreamParser:
             if self._depth == 1:
                 self._stanza_from = self._parser.CurrentByteIndex
                 self._builder = TreeBuilder()
-            self._builder.start(tag, named)
+                self._head = Element(tag, {key: named[key] for key in _HEAD if key in named})
+                if len(attributes) > limits.attributes_max:
+                    self._pass_over(f"an element with over {limits.attributes_max} attributes")
+            if not self._too_much:
+                self._builder.start(tag, named)
         self._depth += 1
 
     def _end(self, expat_name: str) -> None:
@@ -132,16 +166,22 @@ class StreamParser:
         if self._depth == 0:
             self._events.append(StreamEnd())
             return
-        self._builder.end(self._names.get(expat_name) or self._name(expat_name))
+        if not self._too_much:
+            self._builder.end(self._names.get(expat_name) or self._name(expat_name))
         if self._depth == 1:
             if self._parser.CurrentByteIndex - self._stanza_from > self._limits.stanza_bytes_max:
-                raise self._too_large()
-            self._events.append(self._builder.close())
+                self._pass_over(f"a stanza of over {self._limits.stanza_bytes_max} bytes")
+            if self._too_much:
+                self._events.append(StanzaTooMuch(self._head, self._too_much))
+                self._too_much = ""
+            else:
+                self._events.append(self._builder.close())
             self._stanza_from = self._parser.CurrentByteIndex
 
     def _text(self, text: str) -> None:
         if self._depth > 1:
-            self._builder.data(text)
+            if not self._too_much:
+                self._builder.data(text)
         elif text.strip():
             raise StreamBroken("bad-format", "text between stanzas")
         else:

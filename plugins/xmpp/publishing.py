@@ -78,6 +78,7 @@ async def publish(service: "Service", client: Client, iq: Element, pubsub: Eleme
     if options is not None:
         _check_options(options, NodeSettings.of(topic))
     message = settle_mode(item.message, topic)
+    service.finish_now()
     if message.guarantee:
         done = partial(_published, service, client, iq, publication, topic)
         client.request(client.session.publish, node, message, done=done)

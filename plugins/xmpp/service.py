@@ -21,6 +21,7 @@ from plugins.xmpp.component import Component, StanzaTooLargeError
 from plugins.xmpp.identities import AccountRules, bare_of, channel_of
 from plugins.xmpp.item_index import ItemIndex
 from plugins.xmpp.namespaces import EVENT_LOG, QOS
+from plugins.xmpp.parser import StanzaTooMuch
 from plugins.xmpp.queueing import Assignments
 from plugins.xmpp.registry import NAME_PREFIX, Registry, read_subscription
 from plugins.xmpp.serializer import UnsendableError
@@ -43,8 +44,8 @@ TASKS_MAX: Final = 2_000
 QUESTION_S: Final = 5.0
 """In which a client answers a question of ours, or is taken not to."""
 
-FINISH_S: Final = 0.02
-"""For so long, what the server has read waits to be finished together with more."""
+FINISH_S: Final = 0.2
+"""For so long, what the server has read waits for a publication with which it can be committed."""
 
 IDLE_S: Final = 300.0
 """After which the session of a JID that has nothing to do with us is closed."""
@@ -191,6 +192,11 @@ class Service:
             return
         await self.answering(stanza, self._handle(stanza))
 
+    async def refuse(self, stanza: StanzaTooMuch) -> None:
+        """One stanza that is over the limits."""
+        if stanza.head.get("from") and stanza.head.tag != PRESENCE:
+            await self.fail(stanza.head, StanzaError("policy-violation", "modify", stanza.text))
+
     async def _handle(self, stanza: Element) -> None:
         kind = stanza.get("type", "")
         if stanza.tag == IQ:
@@ -273,7 +279,7 @@ class Service:
     # -- what the server has read -----------------------------------------------------------------
 
     def finish_soon(self, client: Client) -> None:
-        """Have the client tell the broker what is finished, together with what follows soon."""
+        """Have the client tell the broker what is finished: with the next publication, or in a moment."""
         self._finishing.append(client)
         self._finished.set()
 
@@ -283,9 +289,13 @@ class Service:
             await self._finished.wait()
             await trio.sleep(FINISH_S)
             self._finished = trio.Event()
-            finishing, self._finishing = self._finishing, []
-            for client in finishing:
-                client.finish()
+            self.finish_now()
+
+    def finish_now(self) -> None:
+        """Something is about to be committed: what has been read goes with it."""
+        finishing, self._finishing = self._finishing, []
+        for client in finishing:
+            client.finish()
 
     # -- the stream -------------------------------------------------------------------------------
 

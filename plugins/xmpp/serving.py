@@ -48,6 +48,7 @@ async def serve(
             secret,
             connect,
             handle=service.handle,
+            too_much=service.refuse,
             up=service.up,
             limits=ParserLimits(stanza_bytes_max=settings.receive_bytes_max),
             send_bytes_max=settings.send_bytes_max,

@@ -1,15 +1,13 @@
 """Answers and errors: the small shapes that every handler makes.
 
-Errors are slixmpp's stanza objects for the conditions of RFC 6120 8.3.3; the second, more exact condition
-that XEP-0060 adds to most of them is named here as `pubsub`.
+Errors have a condition of RFC 6120 8.3.3 (slixmpp's own do not know all of them), and mostly a second,
+more exact one of XEP-0060, which is named here as `pubsub`.
 """
 
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement
 
-from slixmpp.stanza import Error
-
-from plugins.xmpp.namespaces import CLIENT, COMPONENT, PUBSUB_ERRORS
+from plugins.xmpp.namespaces import COMPONENT, PUBSUB_ERRORS, STANZA_ERRORS
 from plugins.xmpp.serializer import escape_attribute, is_sendable
 from routing.errors import Refusal
 
@@ -106,15 +104,11 @@ def failure(stanza: Element, error: StanzaError) -> Element:
 
 def error_element(error: StanzaError) -> Element:
     """`<error/>` alone."""
-    stanza = Error()
-    stanza["type"] = error.kind
-    stanza["condition"] = error.condition
+    element = Element(ERROR, {"type": error.kind})
+    SubElement(element, f"{{{STANZA_ERRORS}}}{error.condition}")
     if error.text:
-        stanza["text"] = error.text[:500] if is_sendable(error.text) else error.condition
-    element: Element = stanza.xml
-    # slixmpp builds for a client's stream; the same elements stand in the component's namespace here
-    for each in element.iter():
-        each.tag = each.tag.replace(f"{{{CLIENT}}}", f"{{{COMPONENT}}}")
+        text = error.text[:500] if is_sendable(error.text) else error.condition
+        SubElement(element, f"{{{STANZA_ERRORS}}}text").text = text
     if error.pubsub:
         exact = SubElement(element, f"{{{PUBSUB_ERRORS}}}{error.pubsub}")
         if error.feature:
@@ -128,7 +122,7 @@ def condition_of(stanza: Element) -> tuple[str, str]:
         if child.tag.rpartition("}")[2] == "error":
             for inner in child:
                 namespace, _, local = inner.tag[1:].partition("}")
-                if namespace == "urn:ietf:params:xml:ns:xmpp-stanzas" and local != "text":
+                if namespace == STANZA_ERRORS and local != "text":
                     return local, child.get("type", "")
             return "", child.get("type", "")
     return "", ""

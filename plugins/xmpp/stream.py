@@ -14,7 +14,14 @@ from typing import Final, Literal
 from xml.etree.ElementTree import Element
 
 from plugins.xmpp.namespaces import COMPONENT, STREAM, STREAM_ERRORS, local_name
-from plugins.xmpp.parser import ParserLimits, StreamBroken, StreamEnd, StreamHeader, StreamParser
+from plugins.xmpp.parser import (
+    ParserLimits,
+    StanzaTooMuch,
+    StreamBroken,
+    StreamEnd,
+    StreamHeader,
+    StreamParser,
+)
 from plugins.xmpp.serializer import escape_attribute
 
 CLOSE: Final = b"</stream:stream>"
@@ -60,7 +67,7 @@ class ComponentStream:
         data, self._to_send = self._to_send, b""
         return data
 
-    def receive(self, data: bytes | bytearray) -> list[Element]:
+    def receive(self, data: bytes | bytearray) -> list[Element | StanzaTooMuch]:
         """Bytes from the server (b"" at their end) to stanzas.
 
         Raises StreamFailed or NotAuthorized; the state is then `closed`, and what was complete before is
@@ -71,17 +78,19 @@ class ComponentStream:
                 return []
             self.state = "closed"
             raise StreamFailed("connection lost", "the server closed the connection")
-        stanzas: list[Element] = []
+        stanzas: list[Element | StanzaTooMuch] = []
         try:
             for event in self._parser.feed(data):
                 if isinstance(event, StreamHeader):
                     self._header(event)
                 elif isinstance(event, StreamEnd):
                     self._server_closed()
-                elif event.tag == f"{{{STREAM}}}error":
+                elif isinstance(event, Element) and event.tag == f"{{{STREAM}}}error":
                     self._stream_error(event)
                 elif self.state == "established":
                     stanzas.append(event)
+                elif isinstance(event, StanzaTooMuch):
+                    raise StreamBroken("policy-violation", event.text)
                 elif self.state == "proving" and event.tag == f"{{{COMPONENT}}}handshake":
                     self.state = "established"
                 else:

@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
+from contextlib import ExitStack
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
@@ -17,7 +18,7 @@ import trio
 
 from daemon.self_signed import make_self_signed
 from plugins.xmpp.namespaces import COMPONENT, DISCO_INFO
-from plugins.xmpp.parser import ParserLimits, StreamHeader, StreamParser, parse_fragment
+from plugins.xmpp.parser import ParserLimits, StreamEnd, StreamHeader, StreamParser, parse_fragment
 
 COMPONENT_NAME = "workflow.localhost"
 OWN_PUBSUB = "pubsub.localhost"
@@ -104,21 +105,24 @@ def installed(name: str) -> bool:
     return shutil.which({"prosody": "prosody", "ejabberd": "ejabberdctl"}[name]) is not None
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+def free_ports(count: int) -> list[int]:
+    """Ports of loopback that were free a moment ago, each another one."""
+    with ExitStack() as stack:
+        taken = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [int(listener.getsockname()[1]) for listener in taken]
 
 
 class RealServer:
-    """One server process; started, killed and started again on the same ports."""
+    """One server process; started, killed and started again on the same ports.
+
+    Attributes:
+        component_tls: for components, with TLS from the first byte; Prosody has no such port.
+    """
 
     def __init__(self, name: str, directory: Path) -> None:
         self.name = name
         self.directory = directory
-        self.c2s, self.component = free_port(), free_port()
-        self.component_tls = free_port()
-        """Of components, with TLS from the first byte; Prosody has no such port."""
+        self.c2s, self.component, self.component_tls = free_ports(3)
         self.certificate = directory / "certificate.pem"
         self.certificate_and_key = directory / "certificate-and-key.pem"
         self._process: subprocess.Popen[bytes] | None = None
@@ -234,6 +238,8 @@ class RealClient:
         while True:
             while self._events:
                 event = self._events.pop(0)
+                if isinstance(event, StreamEnd):
+                    raise trio.BrokenResourceError("the server closed the stream")
                 if not isinstance(event, StreamHeader):
                     assert isinstance(event, Element), event
                     return event

@@ -5,7 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plugins.xmpp.parser import (
+    OPEN_ELEMENTS_MAX,
     ParserLimits,
+    StanzaTooMuch,
     StreamBroken,
     StreamEnd,
     StreamHeader,
@@ -56,12 +58,10 @@ def test_the_same_comes_of_single_bytes():
         (HEADER + b"<message><body>\xff</body></message>", "not-well-formed"),
         (HEADER + b"<message></presence>", "not-well-formed"),
         (HEADER + b"text", "bad-format"),
-        (HEADER + b"<a>" * 11, "policy-violation"),
-        (HEADER + b"<a " + b" ".join(b"a%d=''" % n for n in range(9)) + b"/>", "policy-violation"),
+        (HEADER + b"<a>" * (OPEN_ELEMENTS_MAX + 1), "policy-violation"),
         (HEADER + b"<a b='" + b"x" * 20_000, "policy-violation"),
-        (HEADER + b"<a>" + b"x" * 20_000, "policy-violation"),
+        (HEADER + b"<a><b c='" + b"x" * 100_000, "policy-violation"),
         (HEADER + b"<a" + b"x" * 20_000, "policy-violation"),
-        (HEADER + b"<a>" + b"<b/>" * 5_000 + b"</a>", "policy-violation"),
     ],
 )
 def test_what_xmpp_forbids_and_what_is_too_much_ends_the_stream(data: bytes, condition: str):
@@ -69,6 +69,36 @@ def test_what_xmpp_forbids_and_what_is_too_much_ends_the_stream(data: bytes, con
         with pytest.raises(StreamBroken) as broken:
             feed(*chunks)
         assert broken.value.condition == condition
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"<a>" * 11 + b"</a>" * 11, "nested"),
+        (b"<a>" * 9_000 + b"</a>" * 9_000, "nested"),
+        (b"<a " + b" ".join(b"a%d=''" % n for n in range(9)) + b"/>", "attributes"),
+        (b"x" * 20_000, "bytes"),
+        (b"x" * 1_000_000, "bytes"),
+        (b"<b/>" * 5_000, "bytes"),
+        (b"<b c='" + b"x" * 20_000 + b"'/>", "bytes"),
+    ],
+)
+def test_a_stanza_that_is_too_much_is_passed_over_and_the_next_one_comes(content: bytes, text: str):
+    data = HEADER + b"<iq from='a' id='1' other='b'>" + content + b"</iq><iq id='2'><c/></iq>"
+    for step in (len(data), 1_000):
+        _, too_much, after = feed(*(data[i : i + step] for i in range(0, len(data), step)))
+        assert isinstance(too_much, StanzaTooMuch)
+        assert text in too_much.text
+        assert too_much.head.attrib == {"from": "a", "id": "1"}
+        assert len(too_much.head) == 0
+        assert after[0].tag.endswith("c")
+
+
+def test_so_is_one_whose_own_element_has_too_many_attributes():
+    attributes = b" ".join(b"a%d=''" % n for n in range(9))
+    _, too_much, after = feed(HEADER + b"<iq id='1' " + attributes + b"><b/></iq><iq id='2'/>")
+    assert too_much.head.attrib == {"id": "1"}
+    assert after.get("id") == "2"
 
 
 def test_the_limit_is_of_one_stanza_not_of_the_stream():
