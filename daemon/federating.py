@@ -295,7 +295,10 @@ class Federating:
             earlier=earlier,
             attempt=transfer.attempt,
         )
-        if not self._waiting_room.takes(arrival, self._clock.now()):
+        if self._waiting_room.takes(arrival, self._clock.now()):
+            shown = f"copies to {arrival.topic} from {arrival.peer} for now, which keeps them"
+            self._refusals.log(arrival.topic, shown, "there is no room")
+        else:
             self._federation.arrive(arrival, self._clock.now())
         self._wake()
 
