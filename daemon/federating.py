@@ -19,6 +19,16 @@ import trio
 
 from daemon.bodies import Bodies, Stored
 from daemon.clock import Clock
+from daemon.controls import (
+    CHANGES_MAX,
+    EARLIER,
+    QUERY,
+    Interest,
+    ReceiptTold,
+    Removed,
+    queries_in,
+    transfer_flags,
+)
 from daemon.enquiring import Enquiring
 from daemon.link.port import Arrived, ControlArrived, Links
 from daemon.link.refusals import Refusals
@@ -48,32 +58,7 @@ LOAD_MAX: Final = 64
 BACKLOG_MAX: Final = 20_000
 """Decisions that wait for the disk; above it peers are read no further."""
 
-CHANGES_MAX: Final = 500
-"""Changes of interest in one control."""
-
-_QUERY: Final = "query-"
-_EARLIER: Final = "earlier-query-"
 _SESSION_BITS: Final = 64
-
-
-class _Interest(msgspec.Struct, frozen=True):
-    """What a control `interest` says; `more`: the rest of it follows in another."""
-
-    changes: list[InterestChange]
-    whole: bool = False
-    more: bool = False
-
-
-class _Receipt(msgspec.Struct, frozen=True):
-    query: int
-    due: int
-    have: int
-    closed: bool
-
-
-class _Removed(msgspec.Struct, frozen=True):
-    smuid: str
-    topic: str
 
 
 class Federating:
@@ -165,7 +150,7 @@ class Federating:
             timeout_left_s=left_s,
             mode="ONE" if entry.flags & ONE else "ALL",
             guarantee=bool(entry.flags & GUARANTEED),
-            flags=_flags(d.query, d.earlier),
+            flags=transfer_flags(d.query, d.earlier),
             reference=entry.id,
         )
         self.links.send(d.peer, unit, Lane.URGENT if entry.priority >= URGENT_PRIORITY else Lane.BULK)
@@ -204,7 +189,7 @@ class Federating:
         for first in range(0, max(len(d.changes), 1), CHANGES_MAX):
             changes = d.changes[first : first + CHANGES_MAX]
             more = first + CHANGES_MAX < len(d.changes)
-            self._tell(d.peer, "interest", _Interest(changes, d.whole, more))
+            self._tell(d.peer, "interest", Interest(changes, d.whole, more))
 
     def _open(self, peer: str) -> None:
         """What follows was decided for a link that came up.
@@ -218,11 +203,11 @@ class Federating:
                 self._waiting[peer] = deque()
 
     def _tell_receipt(self, d: TellReceipt) -> None:
-        told = _Receipt(d.query, d.due, d.have, d.closed)
+        told = ReceiptTold(d.query, d.due, d.have, d.closed)
         self._tell(d.peer, "receipt", told, d.query if d.closed else None)
 
     def _tell_removed(self, d: TellRemoved) -> None:
-        self._tell(d.peer, "removed", _Removed(d.smuid, d.topic), d.number)
+        self._tell(d.peer, "removed", Removed(d.smuid, d.topic), d.number)
 
     def _tell(self, peer: str, kind: str, value: msgspec.Struct, reference: int | None = None) -> None:
         if self.links is not None and peer in self._waiting:
@@ -292,7 +277,7 @@ class Federating:
         transfer = arrived.transfer
         try:
             check_topic(transfer.topic)
-            queries, earlier = (_queries(transfer.flags, kind) for kind in (_QUERY, _EARLIER))
+            queries, earlier = (queries_in(transfer.flags, kind) for kind in (QUERY, EARLIER))
         except Refusal as refusal:
             self.transfer_refused(arrived.peer, transfer, arrived.message, refusal.text)
             if transfer.number and self.links is not None:
@@ -312,7 +297,10 @@ class Federating:
             earlier=earlier,
             attempt=transfer.attempt,
         )
-        if not self._waiting_room.takes(arrival, self._clock.now()):
+        if self._waiting_room.takes(arrival, self._clock.now()):
+            shown = f"copies to {arrival.topic} from {arrival.peer} for now, which keeps them"
+            self._refusals.log(arrival.topic, shown, "there is no room")
+        else:
             self._federation.arrive(arrival, self._clock.now())
         self._wake()
 
@@ -352,17 +340,17 @@ class Federating:
     def _hear(self, peer: str, kind: str, payload: bytes) -> None:
         now = self._clock.now()
         if kind == "interest":
-            interest = msgspec.json.decode(payload, type=_Interest)
+            interest = msgspec.json.decode(payload, type=Interest)
             changes = self._heard.setdefault(peer, [])
             changes += interest.changes
             if not interest.more:
                 del self._heard[peer]
                 self._federation.hear_interest(peer, changes, now, whole=interest.whole)
         elif kind == "receipt":
-            told = msgspec.json.decode(payload, type=_Receipt)
+            told = msgspec.json.decode(payload, type=ReceiptTold)
             self._federation.hear_receipt(told.query, told.due, told.have, closed=told.closed)
         elif kind == "removed":
-            removed = msgspec.json.decode(payload, type=_Removed)
+            removed = msgspec.json.decode(payload, type=Removed)
             check_topic(removed.topic)
             self._federation.hear_removed(peer, removed.smuid, removed.topic, now)
         elif kind == "ask":
@@ -410,21 +398,3 @@ class Federating:
 
 def _wire(stored: Stored | None) -> bytes | None:
     return stored.wire if stored is not None else None
-
-
-def _flags(query: int, earlier: tuple[int, ...]) -> tuple[str, ...]:
-    """The questions that go with a transfer."""
-    asked = (f"{_QUERY}{query}",) if query else ()
-    return (*asked, *(f"{_EARLIER}{each}" for each in earlier)) if earlier else asked
-
-
-def _queries(flags: tuple[str, ...], kind: str) -> tuple[int, ...]:
-    """The peer's questions for receipts, of one kind. Raises Refusal."""
-    asked = []
-    for flag in flags:
-        if flag.startswith(kind):
-            digits = flag.removeprefix(kind)
-            if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
-                raise Refusal(Refusal.BAD_HEADER, f"{flag} is no question")
-            asked.append(int(digits))
-    return tuple(asked)

@@ -23,7 +23,7 @@ PATIENCE_S: Final = 600
 
 COLUMNS: Final = 110
 QUIET_S: Final = 2
-JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1"
 """The logs are small: code that is compiled quickly is done sooner than code that is compiled well."""
 
 

@@ -58,6 +58,8 @@ def _spark(master: str | None = None) -> Iterator["SparkSession"]:
         session = open_session(master)
     except java.NoJava as error:
         _fail(str(error))
+    except PySparkException as error:
+        _fail(f"Spark does not start: {str(error).splitlines()[0]}")
     try:
         yield session
     except NoTable as error:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 import trio
 
 from daemon.settings import QueueSettings, StoreSettings
@@ -42,7 +43,9 @@ async def answered_by_peer(site: FederatedSite, copies: int) -> None:
             await trio.sleep(0.01)
 
 
-async def test_a_full_topic_takes_no_more_from_a_peer_until_it_has_room(tmp_path: Path) -> None:
+async def test_a_full_topic_takes_no_more_from_a_peer_until_it_has_room(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with pair(tmp_path) as (alpha, beta):
         limit(beta, queues=QueueSettings(queue_messages_max=FULL_AT))
         reader, other = await beta.client("reader"), await beta.client("other")
@@ -56,6 +59,7 @@ async def test_a_full_topic_takes_no_more_from_a_peer_until_it_has_room(tmp_path
         await answered_by_peer(alpha, MESSAGES - FULL_AT)
         assert beta.broker.held == FULL_AT
         assert alpha.broker.held == MESSAGES - FULL_AT
+        assert caplog.text.count("refused copies to weather from alpha for now") == 1
 
         await writer.publish("news", "other topics go on", depth=1)
         assert await other.take() == "other topics go on"

@@ -1,0 +1,57 @@
+"""What two routers tell each other beside messages: the payloads of controls, and the flags of a transfer."""
+
+from typing import Final
+
+import msgspec
+
+from routing.errors import Refusal
+from routing.federation.interest import InterestChange
+
+CHANGES_MAX: Final = 500
+"""Changes of interest in one control."""
+
+QUERY: Final = "query-"
+EARLIER: Final = "earlier-query-"
+"""What flags of a transfer begin with; the number of a question follows."""
+
+
+class Interest(msgspec.Struct, frozen=True):
+    """What a control `interest` says; `more`: the rest of it follows in another."""
+
+    changes: list[InterestChange]
+    whole: bool = False
+    more: bool = False
+
+
+class ReceiptTold(msgspec.Struct, frozen=True):
+    """What a control `receipt` says: see `routing.federation.decisions.TellReceipt`."""
+
+    query: int
+    due: int
+    have: int
+    closed: bool
+
+
+class Removed(msgspec.Struct, frozen=True):
+    """What a control `removed` says."""
+
+    smuid: str
+    topic: str
+
+
+def transfer_flags(query: int, earlier: tuple[int, ...]) -> tuple[str, ...]:
+    """The questions that go with a transfer."""
+    asked = (f"{QUERY}{query}",) if query else ()
+    return (*asked, *(f"{EARLIER}{each}" for each in earlier)) if earlier else asked
+
+
+def queries_in(flags: tuple[str, ...], kind: str) -> tuple[int, ...]:
+    """The peer's questions for receipts, of one kind. Raises Refusal."""
+    asked = []
+    for flag in flags:
+        if flag.startswith(kind):
+            digits = flag.removeprefix(kind)
+            if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
+                raise Refusal(Refusal.BAD_HEADER, f"{flag} is no question")
+            asked.append(int(digits))
+    return tuple(asked)
