@@ -24,6 +24,7 @@ from daemon.accounts import Accounts
 from daemon.bodies import Bodies, Stored
 from daemon.carrier import Carrier
 from daemon.clock import Clock
+from daemon.committing import Commits
 from daemon.federating import Federating
 from daemon.hops import service as hop_service
 from daemon.hops.writer import HopLog
@@ -87,7 +88,10 @@ class Broker:
         self.router = Router(
             self.server_name, store.site.boot, router_settings(settings), clock.wall_ms, store.recall
         )
-        self.federating = Federating(self.router, self._bodies, clock, self.wake, self.load_wires)
+        self.federating = Federating(
+            self.router, self._bodies, clock, self.wake, self.load_wires, self.has_room
+        )
+        self.commits = Commits(store)
         self._carrier = Carrier(self.router, self._bodies, hops, clock, store, self.federating.effects)
         restore = self.router.restore(clock.now())
         store.restore_into(restore, clock.now(), settings.queues.dedupe_window_s)
@@ -129,6 +133,15 @@ class Broker:
             raise Refusal(Refusal.STORE_FAILED, f"the site cannot store messages: {self.store_failed}")
         if self._store.size_bytes >= self.settings.store.store_bytes_max:
             raise Refusal(Refusal.QUEUE_FULL, "the site's store is as large as it may be")
+
+    def has_room(self, topic: str, size: int) -> bool:
+        """Whether a guaranteed message of so many bytes can be taken now."""
+        try:
+            self.check_room()
+            self.router.check_room(topic, 1, size)
+        except Refusal:
+            return False
+        return True
 
     def reconfigure(self, settings: Settings) -> None:
         """Take on new limits, and end what rights and accounts no longer allow. Never raises."""
@@ -202,6 +215,7 @@ class Broker:
         task_status.started()
         while not self._closing or self.router.state.out:
             await self._work.wait()
+            await self.commits.gather()
             self._work = trio.Event()
             await self._carry_out()
             if self.draining and not self.router.state.out:
@@ -221,7 +235,7 @@ class Broker:
             if stores:
                 record = self._hops.flush()
                 self._store.write(carried.batch, record, self.clock.mark())
-                await trio.to_thread.run_sync(self._store.commit)
+                await self.commits.commit(len(carried.decisions))
         except sqlite3.Error as error:
             await self._failed(error)
             return

@@ -14,7 +14,7 @@ import msgspec
 from daemon import frontend
 from daemon.bodies import Bodies, Stored
 from daemon.clock import Clock
-from daemon.hops.writer import HopLog
+from daemon.hops.writer import HopFields, HopLog
 from daemon.link_rows import LinkRows
 from daemon.store.batch import Batch
 from daemon.store.store import Store
@@ -187,44 +187,46 @@ class Carrier:
 
     def _record(self, d: decisions.Record) -> None:
         entry = d.entry
+        # only what differs from the record's defaults: a message has several records, and each field costs
+        fields: HopFields = {
+            "smuid": entry.smuid(self._router.state.server),
+            "topic": entry.topic.name,
+            "size": entry.size,
+        }
+        if entry.flags & ONE:
+            fields["mode"] = "ONE"
+        if not entry.flags & GUARANTEED:
+            fields["guarantee"] = False
+        if entry.priority:
+            fields["priority"] = entry.priority
+        if d.attempt:
+            fields["attempt"] = d.attempt
+        if d.final:
+            fields["final"] = True
+        if d.subscription is not None:
+            fields["subscription"] = d.subscription.owner
+        if d.account:
+            fields["account"] = d.account
+        if d.reason:
+            fields["reason"] = d.reason
+        if d.peer:
+            fields["peer"] = d.peer
+        if d.depth:
+            fields["depth"] = d.depth
+        if d.hops:
+            fields["hops"] = d.hops
+        if d.receipt:
+            fields["receipt"] = d.receipt
+        if d.due is not None:
+            fields["due"] = d.due
+            fields["expires_us"] = self._expires_us(entry)
         if (answered := d.answered) is not None:
-            self._hops.append(
-                d.event,
-                smuid=entry.smuid(self._router.state.server),
-                topic=entry.topic.name,
-                peer=d.peer,
-                depth=d.depth,
-                mode="ONE" if entry.flags & ONE else "ALL",
-                attempt=answered.attempt,
-                size=entry.size,
-                priority=entry.priority,
-                guarantee=bool(entry.flags & GUARANTEED),
-                final=d.final,
-                reason=d.reason,
-                outcome=answered.outcome,
-                sent_us=answered.sent_us,
-                peer_received_us=answered.peer_received_us,
-                peer_sent_us=answered.peer_sent_us,
-            )
-            return
-        self._hops.append(
-            d.event,
-            smuid=entry.smuid(self._router.state.server),
-            topic=entry.topic.name,
-            account=d.account,
-            peer=d.peer,
-            depth=d.depth,
-            hops=d.hops,
-            subscription=d.subscription.owner if d.subscription is not None else "",
-            mode="ONE" if entry.flags & ONE else "ALL",
-            attempt=d.attempt,
-            size=entry.size,
-            priority=entry.priority,
-            guarantee=bool(entry.flags & GUARANTEED),
-            final=d.final,
-            reason=d.reason,
-            receipt=d.receipt,
-        )
+            fields["attempt"] = answered.attempt
+            fields["outcome"] = answered.outcome
+            fields["sent_us"] = answered.sent_us
+            fields["peer_received_us"] = answered.peer_received_us
+            fields["peer_sent_us"] = answered.peer_sent_us
+        self._hops.append(d.event, **fields)
 
     def _refused(self, d: decisions.Refused) -> None:
         self._hops.append(
@@ -237,7 +239,19 @@ class Carrier:
             hops=d.hops,
             reason=d.reason,
             size=d.size,
+            attempt=d.attempt,
+            mode=d.mode,
+            priority=d.priority,
+            guarantee=d.guarantee,
         )
+
+    def _expires_us(self, entry: Entry) -> int:
+        """When a stated timeout ends, by the wall clock; 0 where none was stated, -1 where it never does."""
+        if not entry.flags & STATED:
+            return 0
+        if entry.deadline == math.inf:
+            return -1
+        return self._clock.wall_us() + int((entry.deadline - self._clock.now()) * 1e6)
 
     # -- effects ----------------------------------------------------------------------------------
 

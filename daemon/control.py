@@ -1,37 +1,62 @@
 """What a running daemon tells the commands of its operator: a Unix socket in the state directory.
 
 Who may open it is who owns the directory: mode 0600, and no other login. One connection is one question,
-a line of JSON, and one answer, likewise; then it is closed.
+a line of JSON; the answer is one line or several, and the end of the connection is its end. Who closes
+before that wants no more of it.
 
     {"ask": "peers"}                     the state of every link
     {"ask": "routes", "name": NAME}      where a message for a topic or a server would go
+    {"ask": "ping", "name": SERVER}      these three: `daemon.reports.Told`, a line each, as they come
+    {"ask": "trace", "name": TOPIC}
+    {"ask": "why", "name": SMUID}
 """
 
 import os
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 import trio
 
+from routing.errors import Refusal
+from routing.federation.enquiry import LEFT_S_MAX
+from routing.message import DeliveryMode
+
 SOCKET: Final = "control"
 QUESTION_BYTES_MAX: Final = 4_096
 ANSWER_BYTES_MAX: Final = 64 * 2**20
+"""In one line."""
+
 PATIENCE_S: Final = 10.0
+"""Beyond what the question allows."""
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked; `name` is a topic or a server."""
+    """What is asked.
 
-    ask: Literal["peers", "routes"]
+    Attributes:
+        name: a topic, a server or a Smuid.
+        timeout_s: how long answers of other sites are waited for.
+        mode, depth, deliver: of a trace, see `routing.federation.enquiry.Trace`.
+    """
+
+    ask: Literal["peers", "routes", "ping", "trace", "why"]
     name: str = ""
+    timeout_s: Annotated[float, msgspec.Meta(ge=0, le=LEFT_S_MAX)] = 0.0
+    mode: DeliveryMode = "ALL"
+    depth: Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)] = -1
+    deliver: bool = False
 
 
 class NotRunningError(Exception):
     """No daemon answers."""
+
+
+Tell = Callable[[Any], Awaitable[None]]
+"""Sends one line of an answer, a value that JSON can hold."""
 
 
 @contextmanager
@@ -46,23 +71,21 @@ def _short(directory: Path) -> Iterator[str]:
 
 async def serve_control(
     state_directory: Path,
-    answer: Callable[[Question], Any],
+    answer: Callable[[Question, Tell], Awaitable[None]],
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Answer questions until cancelled. The state directory must be locked. Raises OSError."""
+    """Answer questions until cancelled. The state directory must be locked. Raises OSError.
+
+    `answer` is cancelled once whoever asked has gone, or has waited long enough.
+    """
 
     async def connected(stream: trio.SocketStream) -> None:
-        with trio.move_on_after(PATIENCE_S):
-            async with stream:
-                try:
-                    line = await stream.receive_some(QUESTION_BYTES_MAX)
-                    question = msgspec.json.decode(bytes(line), type=Question)
-                except (trio.BrokenResourceError, msgspec.MsgspecError):
-                    return
-                try:
-                    await stream.send_all(msgspec.json.encode(answer(question)))
-                except trio.BrokenResourceError:
-                    return
+        async with stream:
+            with trio.move_on_after(PATIENCE_S):
+                question = await _question(stream)
+            if question is not None:
+                with trio.move_on_after(PATIENCE_S + question.timeout_s):
+                    await _answer(stream, question, answer)
 
     path = state_directory / SOCKET
     path.unlink(missing_ok=True)
@@ -81,19 +104,57 @@ async def serve_control(
             path.unlink(missing_ok=True)
 
 
+async def _question(stream: trio.SocketStream) -> Question | None:
+    line = b""
+    try:
+        while not line.endswith(b"\n"):
+            part = await stream.receive_some(QUESTION_BYTES_MAX)
+            line += part
+            if not part or len(line) > QUESTION_BYTES_MAX:
+                return None
+        return msgspec.json.decode(line, type=Question)
+    except (trio.BrokenResourceError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+async def _answer(
+    stream: trio.SocketStream, question: Question, answer: Callable[[Question, Tell], Awaitable[None]]
+) -> None:
+    async def tell(value: Any) -> None:
+        await stream.send_all(msgspec.json.encode(value) + b"\n")
+
+    async def watch() -> None:
+        with suppress(trio.BrokenResourceError):
+            while await stream.receive_some(QUESTION_BYTES_MAX):
+                pass
+        nursery.cancel_scope.cancel()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch)
+        # No answer says it: the commands check what they ask before they ask it.
+        with suppress(Refusal, trio.BrokenResourceError):
+            await answer(question, tell)
+        nursery.cancel_scope.cancel()
+
+
 def ask(state_directory: Path, question: Question) -> bytes:
-    """A daemon's answer, as JSON. Blocks. Raises NotRunningError."""
+    """A daemon's answer of one line, as JSON. Blocks. Raises NotRunningError."""
+    return next(ask_all(state_directory, question))
+
+
+def ask_all(state_directory: Path, question: Question) -> Iterator[bytes]:
+    """The lines of a daemon's answer, as they come; at least one. Blocks. Raises NotRunningError."""
+    answered = False
     try:
         with _short(state_directory) as short, socket.socket(socket.AF_UNIX) as stream:
-            stream.settimeout(PATIENCE_S)
+            stream.settimeout(PATIENCE_S + question.timeout_s)
             stream.connect(short)
-            stream.sendall(msgspec.json.encode(question))
-            parts, size = [], 0
-            while size < ANSWER_BYTES_MAX and (part := stream.recv(65_536)):
-                parts.append(part)
-                size += len(part)
+            stream.sendall(msgspec.json.encode(question) + b"\n")
+            with stream.makefile("rb") as lines:
+                while line := lines.readline(ANSWER_BYTES_MAX):
+                    answered = True
+                    yield line
     except OSError as error:
         raise NotRunningError(f"no daemon answers in {state_directory}: {error.strerror or error}") from None
-    if not parts:
+    if not answered:
         raise NotRunningError(f"the daemon in {state_directory} gives no answer")
-    return b"".join(parts)

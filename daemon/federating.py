@@ -19,8 +19,11 @@ import trio
 
 from daemon.bodies import Bodies, Stored
 from daemon.clock import Clock
+from daemon.enquiring import Enquiring
 from daemon.link.port import Arrived, ControlArrived, Links
+from daemon.link.refusals import Refusals
 from daemon.peers import Peer
+from daemon.waiting_room import WaitingRoom
 from routing.decisions import Refused
 from routing.errors import Refusal
 from routing.federation.copies import Answered, Arrival, PeerRules
@@ -49,6 +52,7 @@ CHANGES_MAX: Final = 500
 """Changes of interest in one control."""
 
 _QUERY: Final = "query-"
+_EARLIER: Final = "earlier-query-"
 _SESSION_BITS: Final = 64
 
 
@@ -78,10 +82,12 @@ class Federating:
     Args:
         wake: tells the broker that the router has decisions.
         load: reads messages, as `Store.load` does.
+        has_room: whether a copy of so many bytes to a topic can be held now.
 
     Attributes:
         links: set before the links run; without, the site has no peers.
         effects: how the router's decisions for peers are carried out.
+        enquiring: questions that travel over the links.
     """
 
     def __init__(
@@ -91,6 +97,7 @@ class Federating:
         clock: Clock,
         wake: Callable[[], None],
         load: Callable[[Iterable[int]], Awaitable[dict[int, bytes]]],
+        has_room: Callable[[str, int], bool],
     ) -> None:
         self.links: Links | None = None
         self._router = router
@@ -99,11 +106,14 @@ class Federating:
         self._clock = clock
         self._wake = wake
         self._load = load
+        self._waiting_room = WaitingRoom(has_room)
         self._waiting: dict[str, deque[Send]] = {}
         self._due = trio.Event()
         self._room = trio.Event()
         self._probes: list[tuple[str, Probe]] = []
         self._heard: dict[str, list[InterestChange]] = {}
+        self._refusals = Refusals(_log)
+        self.enquiring = Enquiring(router, clock, wake, self._tell, self._why_down, has_room)
         self.effects: dict[type, Callable[[Any], None]] = {
             Send: self._send,
             Acknowledge: self._acknowledge,
@@ -153,7 +163,7 @@ class Federating:
             timeout_left_s=left_s,
             mode="ONE" if entry.flags & ONE else "ALL",
             guarantee=bool(entry.flags & GUARANTEED),
-            flags=(f"{_QUERY}{d.query}",) if d.query else (),
+            flags=_flags(d.query, d.earlier),
             reference=entry.id,
         )
         self.links.send(d.peer, unit, Lane.URGENT if entry.priority >= URGENT_PRIORITY else Lane.BULK)
@@ -204,12 +214,20 @@ class Federating:
             payload = msgspec.json.encode(value)
             self.links.send(peer, Control(kind=kind, payload=payload, reference=reference), Lane.CONTROL)
 
+    def _why_down(self, peer: str) -> str:
+        links = self.links.status() if self.links is not None else []
+        return next((link.why_down for link in links if link.peer == peer), "")
+
     def carried_out(self) -> None:
         """The broker has carried out what there was: it is alive, and the disk works."""
         probes, self._probes = self._probes, []
         for peer, probe in probes:
             if self.links is not None:
                 self.links.answer_probe(peer, probe)
+        self.enquiring.carried_out()
+        for arrival in self._waiting_room.leaving(self._clock.now()):
+            self._federation.arrive(arrival, self._clock.now())
+            self._wake()
         if len(self._router.state.out) < BACKLOG_MAX:
             self._room.set()
 
@@ -219,6 +237,7 @@ class Federating:
         """See `daemon.link.port.RouterPort`."""
         for name in [name for name in self._waiting if name not in peers]:
             del self._waiting[name]
+        self.enquiring.peers_changed(peers)
         self._federation.set_peers(
             {
                 name: PeerRules(
@@ -237,6 +256,9 @@ class Federating:
         """See `RouterPort`."""
         self._waiting[peer] = deque()
         self._heard.pop(peer, None)
+        if restarted:
+            self._waiting_room.forget(peer)
+        self.enquiring.link_up(peer, agreement.features)
         self._federation.link_up(peer, self._clock.now(), restarted=restarted)
         self._wake()
 
@@ -253,7 +275,7 @@ class Federating:
         transfer = arrived.transfer
         try:
             check_topic(transfer.topic)
-            query = _query(transfer.flags)
+            queries, earlier = (_queries(transfer.flags, kind) for kind in (_QUERY, _EARLIER))
         except Refusal as refusal:
             self.transfer_refused(arrived.peer, transfer, arrived.message, refusal.text)
             if transfer.number and self.links is not None:
@@ -269,9 +291,12 @@ class Federating:
             depth=transfer.depth,
             hops=transfer.hops,
             timeout_left_s=transfer.timeout_left_s,
-            query=query,
+            query=queries[0] if queries else 0,
+            earlier=earlier,
+            attempt=transfer.attempt,
         )
-        self._federation.arrive(arrival, self._clock.now())
+        if not self._waiting_room.takes(arrival, self._clock.now()):
+            self._federation.arrive(arrival, self._clock.now())
         self._wake()
 
     def transfer_refused(self, peer: str, transfer: Transfer, message: Message | None, reason: str) -> None:
@@ -281,7 +306,18 @@ class Federating:
             smuid, account, size = message.smuid, message.account, message.size_bytes
         self._router.state.out.append(
             Refused(
-                "denied", transfer.topic, account, reason, size, smuid, peer, transfer.depth, transfer.hops
+                "denied",
+                transfer.topic,
+                account,
+                reason,
+                size,
+                smuid,
+                peer,
+                transfer.depth,
+                transfer.hops,
+                transfer.attempt,
+                transfer.mode,
+                guarantee=transfer.guarantee,
             )
         )
         self._wake()
@@ -291,8 +327,8 @@ class Federating:
         control, peer = arrived.control, arrived.peer
         try:
             self._hear(peer, control.kind, control.payload)
-        except (msgspec.MsgspecError, Refusal) as error:
-            _log.warning("%s told what cannot be understood (%s): %s", peer, control.kind, error)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, Refusal) as error:
+            self._refusals.log(peer, f"what {peer} told ({control.kind}: {error})", "it makes no sense")
         self._federation.heard(peer, arrived.session << _SESSION_BITS | control.number)
         self._wake()
 
@@ -312,6 +348,10 @@ class Federating:
             removed = msgspec.json.decode(payload, type=_Removed)
             check_topic(removed.topic)
             self._federation.hear_removed(peer, removed.smuid, removed.topic, now)
+        elif kind == "ask":
+            self.enquiring.ask_arrived(peer, payload)
+        elif kind == "answer":
+            self.enquiring.answer_arrived(peer, payload)
 
     def acknowledged(self, peer: str, settled: Settled) -> None:
         """See `RouterPort`."""
@@ -355,12 +395,19 @@ def _wire(stored: Stored | None) -> bytes | None:
     return stored.wire if stored is not None else None
 
 
-def _query(flags: tuple[str, ...]) -> int:
-    """The peer's question for the receipt; 0 where it asks none. Raises Refusal."""
+def _flags(query: int, earlier: tuple[int, ...]) -> tuple[str, ...]:
+    """The questions that go with a transfer."""
+    asked = (f"{_QUERY}{query}",) if query else ()
+    return (*asked, *(f"{_EARLIER}{each}" for each in earlier)) if earlier else asked
+
+
+def _queries(flags: tuple[str, ...], kind: str) -> tuple[int, ...]:
+    """The peer's questions for receipts, of one kind. Raises Refusal."""
+    asked = []
     for flag in flags:
-        if flag.startswith(_QUERY):
-            digits = flag.removeprefix(_QUERY)
+        if flag.startswith(kind):
+            digits = flag.removeprefix(kind)
             if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
                 raise Refusal(Refusal.BAD_HEADER, f"{flag} is no question")
-            return int(digits)
-    return 0
+            asked.append(int(digits))
+    return tuple(asked)

@@ -142,7 +142,7 @@ class TopicInfo(msgspec.Struct, frozen=True):
 
 
 class SubscriptionInfo(msgspec.Struct, frozen=True):
-    """One subscription; `name` as in `SubscribeOptions`."""
+    """One subscription; `name` and `lock_s` as in `SubscribeOptions`."""
 
     topic: str
     account: str
@@ -151,6 +151,7 @@ class SubscriptionInfo(msgspec.Struct, frozen=True):
     credit: int
     accepts: Accepts
     attached: bool
+    lock_s: float | None
 
 
 class HeldMessage(msgspec.Struct):

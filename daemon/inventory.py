@@ -28,6 +28,7 @@ def subscription_info(subscription: Subscription) -> SubscriptionInfo:
         credit=options.credit,
         accepts=options.accepts,
         attached=subscription.consumer is not None,
+        lock_s=options.lock_s,
     )
 
 

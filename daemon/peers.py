@@ -8,7 +8,7 @@ They stand in a file of their own, peers.toml beside the configuration, one tabl
     address = "192.0.2.7:721"       # where it is dialled; absent: it dials us
     allow_in = ["weather.#"]        # topics that may come; absent: all
     allow_out = ["#"]               # topics that may go; absent: all
-    depth_max = 8                   # the greatest remaining depth accepted; -1: any
+    depth_max = 8                   # the greatest remaining depth accepted: more is cut to it; -1: any
     flood = false                   # true: send also what nobody there has subscribed to
 """
 
@@ -38,7 +38,8 @@ class Peer(msgspec.Struct, frozen=True, kw_only=True):
         address: `host:port` to dial; None where the peer is only waited for.
         allow_in, allow_out: patterns of the topics that may come from it, and go to it. System topics
             (replies, receipts) may always cross.
-        depth_max: a copy that may still go further than this when it arrives is refused; -1 for no limit.
+        depth_max: a copy that may still go further than this when it arrives is taken, and goes only so far;
+            -1 for no limit. Replies and receipts go as far as whoever is due to have them.
         flood: messages go there whether or not anybody there wants them.
     """
 

@@ -24,6 +24,7 @@ from daemon.frontend import (
 from daemon.inventory import subscription_info, topic_info
 from daemon.transaction import Transaction
 from routing.errors import HeaderRefusal, Refusal
+from routing.frames import check_message
 from routing.headers import write_created
 from routing.message import DeliveryMode, Message
 from routing.names import check_topic, make_address
@@ -82,6 +83,7 @@ class BrokerSession:
             raise Refusal(
                 Refusal.TOO_LARGE, f"the bodies are more than {broker.limits.message_bytes_max} bytes"
             )
+        check_message(message)
         if self._rate:
             self._take_token()
         if message.guarantee:

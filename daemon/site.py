@@ -26,15 +26,14 @@ from daemon.frontend import Identity, Limits, Plugin, Session, SubscriptionInfo
 from daemon.hops.writer import HopLog
 from daemon.listen import Listeners
 from daemon.settings import Settings
-from daemon.site_links import SiteLinks
+from daemon.site_links import HOPS, SiteLinks
 from daemon.store.schema import TooNewError
 from daemon.store.store import Store
 from daemon.tls import ClientTls
 from daemon.version import VERSION
 
 STORE: Final = "smqpd.db"
-HOPS: Final = "hops"
-"""Names in the state directory."""
+"""In the state directory."""
 
 CLOSE_S: Final = 1.0
 """After the drain time, for front ends to end by themselves."""

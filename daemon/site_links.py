@@ -16,17 +16,22 @@ from daemon.broker import Broker
 from daemon.certificates.errors import CertificateError
 from daemon.certificates.files import KEY_FILE
 from daemon.config import ConfigError
-from daemon.control import Question
+from daemon.control import Question, Tell
 from daemon.link.manager import LinkManager
-from daemon.link.port import Identity, LinkStatus
+from daemon.link.port import Identity
 from daemon.link.tls import TlsTransport
 from daemon.peers import Peer, load_peers
 from daemon.private_files import write_new
-from daemon.routes import Route, routes
+from daemon.routes import routes
 from daemon.settings import Settings
+from routing.federation.enquiry import FEATURES, Ping, Trace, Why
+from routing.names import check_topic, parse_smuid, server_name
 
 INSTALLATION: Final = "installation"
 """In the state directory: a random word, so that two sites with one name are noticed."""
+
+HOPS: Final = "hops"
+"""In the state directory: the hop log."""
 
 
 class SiteLinks:
@@ -67,6 +72,7 @@ class SiteLinks:
             server=settings.site.server_name,
             site=_installation(settings.site.state_directory),
             boot=self._boot,
+            features=FEATURES,
         )
         self.manager = broker.federating.links = LinkManager(
             identity=identity,
@@ -84,6 +90,8 @@ class SiteLinks:
         """Link with the peers until cancelled. Raises OSError in a group where it cannot listen."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._broker.federating.run)
+            hops = self._settings.site.state_directory / HOPS
+            nursery.start_soon(self._broker.federating.enquiring.run, hops)
             if self.manager is None:
                 task_status.started()
                 await self._wanted.wait()
@@ -106,11 +114,22 @@ class SiteLinks:
         self.manager.set_peers(peers)
         self.manager.trust_changed()
 
-    def answer(self, question: Question) -> list[LinkStatus] | list[Route]:
-        """What an operator asks, see `daemon.control`."""
-        if question.ask == "routes":
-            return routes(self._broker.router.federation, question.name)
-        return self.manager.status() if self.manager is not None else []
+    async def answer(self, question: Question, tell: Tell) -> None:
+        """What an operator asks, see `daemon.control`. Raises Refusal."""
+        ask = self._broker.federating.enquiring.ask
+        match question.ask:
+            case "peers":
+                await tell(self.manager.status() if self.manager is not None else [])
+            case "routes":
+                await tell(routes(self._broker.router.federation, question.name))
+            case "ping":
+                await ask(Ping(server_name(question.name)), question.timeout_s, tell)
+            case "trace":
+                topic = check_topic(question.name)
+                trace = Trace(topic, question.mode, question.depth, question.deliver)
+                await ask(trace, question.timeout_s, tell)
+            case "why":
+                await ask(Why(str(parse_smuid(question.name))), question.timeout_s, tell)
 
     async def drain(self) -> None:
         """Say goodbye to the peers; what has been sent to them by then is theirs."""

@@ -13,7 +13,7 @@ from routing.errors import Refusal
 from routing.federation.copies import Answered
 from routing.federation.decisions import FederationDecision
 from routing.hops import Event
-from routing.message import Message
+from routing.message import DeliveryMode, Message
 from routing.queue import Entry
 from routing.subscription import Consumer, Lock, Subscription, Topic
 
@@ -163,6 +163,7 @@ class Record(msgspec.Struct, gc=False):
     """Write a record to the hop log; see `routing.hops.HopRecord`.
 
     Attributes:
+        due: on published and received, the subscriptions that a receipt counts; None on all others.
         answered: what a peer said, where the record is of that; else None.
     """
 
@@ -177,6 +178,7 @@ class Record(msgspec.Struct, gc=False):
     final: bool = False
     reason: str = ""
     receipt: str = ""
+    due: int | None = None
     answered: Answered | None = None
 
 
@@ -192,6 +194,10 @@ class Refused(msgspec.Struct, gc=False):
     peer: str = ""
     depth: int = 0
     hops: tuple[str, ...] = ()
+    attempt: int = 0
+    mode: DeliveryMode = "ALL"
+    priority: int = 0
+    guarantee: bool = True
 
 
 Decision = (

@@ -49,10 +49,15 @@ class Deliveries:
 
     # -- to the subscriber ------------------------------------------------------------------------
 
-    def offer_to_one(self, entry: Entry, now: float) -> None:
-        """A message of mode ONE has come (back): the next subscription that can take it gets it."""
+    def offer_to_one(self, entry: Entry, now: float, had: Subscription | None = None) -> None:
+        """A message of mode ONE has come (back): the next subscription that can take it gets it.
+
+        `had` has just had it: that one is next only where nobody else can take it.
+        """
         topic = entry.topic
         takers = topic.takers
+        if had is not None and takers and takers[0] is had:
+            takers.rotate(-1)
         while takers:
             subscription = takers[0]
             if not (subscription.ready and subscription.accepts_one):
@@ -308,7 +313,7 @@ class Deliveries:
         if entry.flags & GONE:
             return
         if entry.flags & ONE:
-            self.offer_to_one(entry, now)
+            self.offer_to_one(entry, now, subscription)
         elif subscription.id in self._state.subscriptions:
             subscription.queue.push_back(entry)
             self.pump(subscription, now)
@@ -378,7 +383,7 @@ class Deliveries:
                 self._receipts.close(entry)
             entry.flags = entry.flags & ~STATED | EXPIRED
             entry.due = sum(lock.received for lock in holders)
-            entry.topic.kept.pop(entry.id, None)
+            entry.topic.kept.discard(entry.id)
             self._take_away([lock for lock in holders if not lock.received], "expired", now)
             return
         self.end(entry, holders, "expired", now)

@@ -227,6 +227,16 @@ def encode_message(message: Message) -> bytes:
     return _encode(write_headers(message), message.sections)
 
 
+def check_message(message: Message) -> None:
+    """Raises HeaderRefusal where `encode_message` would, for less where there is only usual text."""
+    if message.others or message.name is not None or message.mime_version is not None:
+        _encode(write_headers(message), ())
+    else:
+        check_writable((f"Cmuid: {message.cmuid}", f"Created: {message.created}"))
+    for section in message.sections:
+        write_section_head(section)
+
+
 def decode_message(wire: bytes) -> Message:
     """The message of a wire. Raises Refusal for bytes that are not exactly one."""
     end = 0 if wire.startswith(b"\r\n") else wire.find(b"\r\n\r\n") + 2

@@ -110,7 +110,12 @@ def _is_second(text: str) -> bool:
 def write_created(unix_ms: int) -> str:
     """Unix milliseconds as the date-time of the header Created. Source: SMQP CREATED."""
     seconds, milliseconds = divmod(unix_ms, 1000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{milliseconds:03d}Z"
+    return f"{_write_second(seconds)}.{milliseconds:03d}Z"
+
+
+@lru_cache(maxsize=4)
+def _write_second(unix_s: int) -> str:
+    return f"{datetime.fromtimestamp(unix_s, UTC):%Y-%m-%dT%H:%M:%S}"
 
 
 def read_seconds(value: str, header: str = "Timeout") -> float:

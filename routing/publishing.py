@@ -131,13 +131,14 @@ class Publishing:
     def _offer(self, entry: Entry, message: Message, publisher: str, now: float, cause: int = 0) -> None:
         """Hold an accepted message and offer it to whom it is due to."""
         state, topic = self._state, entry.topic
-        state.out.append(Record("published", entry, account=publisher))
         if entry.flags & ONE:
             due = []
             entry.due = 1
         else:
             due = [s for s in topic.subscriptions.values() if s.accepts_all]
             entry.due = len(due)
+        depth = self._federation.depth_of(entry, message.depth)
+        state.out.append(Record("published", entry, account=publisher, depth=depth, due=entry.due))
         state.hold(entry, now)
         count = entry.due
         stamped = msgspec.structs.replace(message, smuid=entry.smuid(state.server), account=publisher)
@@ -159,7 +160,7 @@ class Publishing:
             self._deliveries.offer_to_one(entry, now)
             return
         if entry.flags & STATED:
-            topic.kept[entry.id] = entry
+            topic.kept.add(entry)
             self._deliveries.count_waiting(entry)
         elif not entry.due:
             state.finish(entry, "expired", "due to nobody")
@@ -171,13 +172,16 @@ class Publishing:
 
     # -- what the server itself publishes ---------------------------------------------------------
 
-    def publish_own(
-        self, topic_name: str, message: Message, now: float, wall_ms: int, cause: int = 0
-    ) -> None:
-        """Publish a message of the server's own; never refused. `cause` is the message that it tells of."""
+    def publish_own(self, topic_name: str, message: Message, now: float, wall_ms: int, cause: int = 0) -> str:
+        """Publish a message of the server's own, and return its Smuid; never refused.
+
+        `cause` is the message that it tells of.
+        """
         topic = self._state.topic(topic_name)
         entry = self._accept(topic, message, self._own_address, now, wall_ms)
+        smuid = entry.smuid(self._state.server)
         self._offer(entry, message, self._own_address, now, cause)
+        return smuid
 
     def send_receipt(self, receipt: Receipt, now: float, wall_ms: int) -> None:
         """Tell a publisher `X/Y` on its system topic. Source: SMQP RECEIPT."""

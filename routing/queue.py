@@ -64,13 +64,47 @@ class Entry(msgspec.Struct, gc=False):
 
     def compact(self, server: str) -> int | str:
         """Hold as little as possible of the Smuid, now that the message waits; returns that."""
-        if isinstance(self.origin, str) and self.origin.startswith(server + "/"):
-            self.origin = birth_ms(self.origin)
+        origin = self.origin
+        if isinstance(origin, str) and origin.startswith(server + "/"):
+            birth = birth_ms(origin)
+            # one of our own that comes back from other custodians has another id than it was born with
+            if origin == make_smuid(
+                server, birth, self.id >> COUNTER_BITS, self.id & ((1 << COUNTER_BITS) - 1)
+            ):
+                self.origin = birth
         return self.origin
 
 
 def _id(entry: Entry) -> int:
     return entry.id
+
+
+class KeptEntries:
+    """Entries in the order of their ids, which is that of their arrival; any can be taken out."""
+
+    __slots__ = ("_by_id", "_ids")
+
+    def __init__(self) -> None:
+        self._by_id: dict[int, Entry] = {}
+        self._ids: list[int] = []  # also of entries that have been taken out, until those are the most
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(list(self._by_id.values()))
+
+    def add(self, entry: Entry) -> None:
+        """Add the newest entry."""
+        self._by_id[entry.id] = entry
+        self._ids.append(entry.id)
+
+    def discard(self, id: int) -> None:
+        """Take an entry out, if it is here."""
+        if self._by_id.pop(id, None) is not None and len(self._ids) > 2 * len(self._by_id) + 1000:
+            self._ids = list(self._by_id)
+
+    def after(self, id: int, count: int) -> list[Entry]:
+        """The first `count` entries that came after the one with this id."""
+        found = (self._by_id.get(self._ids[i]) for i in range(bisect_right(self._ids, id), len(self._ids)))
+        return list(islice((entry for entry in found if entry is not None), count))
 
 
 class PriorityQueue:

@@ -162,7 +162,7 @@ class Restore:
             self._restore_copy(entry)
         state.hold(entry, self._now)
         if entry.flags & STATED and not entry.flags & (ONE | PASSING):
-            topic.kept[entry.id] = entry
+            topic.kept.add(entry)
         elif not entry.due:
             self._unneeded.append(entry)
         if row.flags & RECEIPT:

@@ -200,12 +200,12 @@ class Router:
         return self._topics.browse(found, after, count) if found is not None else []
 
     def purge(self, consumer: Consumer, topic: str, request: Any, now: float) -> None:
-        """Remove every message of a topic."""
+        """Remove every message of a topic; of a large one in steps (see `routing.emptying`)."""
         self._now = now
         self._topics.purge(consumer, topic, request, now)
 
     def delete_topic(self, consumer: Consumer, topic: str, request: Any, now: float) -> None:
-        """Remove a topic with all that hangs on it."""
+        """Remove a topic with all that hangs on it; a large one in steps."""
         self._now = now
         self._topics.delete(consumer, topic, request, now)
 
@@ -222,17 +222,20 @@ class Router:
             self._publishing.bury(bury, message, now, self._wall_ms())
             self._deliveries.buried(bury)
 
-    def publish_own(self, topic: str, message: Message, now: float) -> None:
-        """Publish a message of the server's own."""
+    def publish_own(self, topic: str, message: Message, now: float) -> str:
+        """Publish a message of the server's own; returns its Smuid."""
         self._now = now
-        self._publishing.publish_own(topic, message, now, self._wall_ms())
+        return self._publishing.publish_own(topic, message, now, self._wall_ms())
 
     def tick(self, now: float) -> None:
         """Carry out what time alone brings about; to be called at `wake_at`."""
         self._now = now
         self._deliveries.tick(now)
         self._receipts.tick(now)
-        self.state.wake_at = min(self.state.next_wake(), self._receipts.next_wake())
+        self._topics.emptyings.tick(now)
+        self.state.wake_at = min(
+            self.state.next_wake(), self._receipts.next_wake(), self._topics.emptyings.next_wake(now)
+        )
 
     def maintain(self, now: float) -> list[Subscription]:
         """Each minute or so: forget old Cmuids and removals, end unused subscriptions, which are named."""

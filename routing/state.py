@@ -152,7 +152,7 @@ class SiteState:
             self.unguaranteed_bytes -= self.memory_bytes(entry)
         if not entry.flags & GUARANTEED:
             self.header_bytes.pop(entry.id, None)
-        topic.kept.pop(entry.id, None)
+        topic.kept.discard(entry.id)
         topic.attempts.pop(entry.id, None)
         self.sequenced.pop(entry.id, None)
         self.out.append(DiscardMessage(entry))

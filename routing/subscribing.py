@@ -64,7 +64,7 @@ class Subscribing:
         if options.durable:
             state.out.append(StoreSubscription(subscription))
         if subscription.accepts_all:
-            for entry in list(topic.kept.values()):
+            for entry in topic.kept:
                 if entry.deadline > now:
                     entry.due += 1
                     self._deliveries.offer(subscription, entry, now)

@@ -14,7 +14,7 @@ import msgspec
 
 from routing.message import DeliveryMode
 from routing.ordering import SequenceOrder
-from routing.queue import ONE, Entry, PriorityQueue
+from routing.queue import ONE, Entry, KeptEntries, PriorityQueue
 
 Accepts = Literal["ONE", "ALL", "BOTH"]
 
@@ -158,7 +158,7 @@ class Topic:
         mode: set by SET TOPIC DELIVERY; None lets each message say.
         timeout_s: set by SET TOPIC TIMEOUT; None for none; `inf` for state messages.
         shared: messages of mode ONE that wait for a subscriber.
-        kept: by id, messages of mode ALL with a stated timeout: those who join later get them.
+        kept: messages of mode ALL with a stated timeout: those who join later get them.
         takers: subscriptions that may be able to take a message of mode ONE, next first.
         attempts: returns so far, by entry id, of messages of mode ONE.
         messages, bytes: all that it holds.
@@ -185,7 +185,7 @@ class Topic:
         self.timeout_s: float | None = None
         self.subscriptions: dict[int, Subscription] = {}
         self.shared = PriorityQueue()
-        self.kept: dict[int, Entry] = {}
+        self.kept = KeptEntries()
         self.takers: deque[Subscription] = deque()
         self.attempts: dict[int, int] = {}
         self.messages = 0

@@ -3,8 +3,9 @@
 import heapq
 from typing import Any
 
-from routing.decisions import Answer, StoreTopic
+from routing.decisions import StoreTopic
 from routing.delivery import Deliveries
+from routing.emptying import Emptying, Emptyings
 from routing.federation.federation import Federation
 from routing.queue import ONE, Entry
 from routing.state import SiteState
@@ -19,9 +20,8 @@ class Topics:
         self, state: SiteState, deliveries: Deliveries, subscribing: Subscribing, federation: Federation
     ) -> None:
         self._state = state
-        self._federation = federation
-        self._deliveries = deliveries
         self._subscribing = subscribing
+        self.emptyings = Emptyings(state, deliveries, federation, self._delete)
 
     def browse(self, topic: Topic, after: int, count: int) -> list[tuple[Entry, bool]]:
         """Up to `count` entries with a greater id than `after`, by id; True where one has it for itself.
@@ -30,10 +30,7 @@ class Topics:
         who join late.
         """
         found: dict[int, tuple[Entry, bool]] = {}
-        for entry in topic.kept.values():
-            if entry.id > after:
-                found[entry.id] = (entry, False)
-        for entry in topic.shared.after(after, count):
+        for entry in (*topic.kept.after(after, count), *topic.shared.after(after, count)):
             found[entry.id] = (entry, False)
         for _, _, lock in self._state.delayed:
             entry = lock.entry
@@ -47,31 +44,19 @@ class Topics:
         return [found[id] for id in heapq.nsmallest(count, found)]
 
     def purge(self, consumer: Consumer, topic_name: str, request: Any, now: float) -> None:
-        """End every copy that a topic holds."""
-        topic = self._state.topics.get(topic_name)
-        if topic is not None:
-            self._empty(topic, now)
-        self._state.out.append(Answer(consumer, request))
+        """End every copy that a topic holds now."""
+        self.emptyings.begin(Emptying(topic_name, consumer, request, deletes=False), now)
 
     def delete(self, consumer: Consumer, topic_name: str, request: Any, now: float) -> None:
         """End what a topic holds and all its subscriptions, and forget its settings."""
-        topic = self._state.topics.get(topic_name)
-        if topic is not None:
-            self._empty(topic, now)
-            for subscription in list(topic.subscriptions.values()):
-                self._subscribing.end(subscription, now)
-            topic.mode = topic.timeout_s = None
-            self._state.out.append(StoreTopic(topic))
-            self._state.forget_topic_if_unused(topic)
-        self._state.out.append(Answer(consumer, request))
+        self.emptyings.begin(Emptying(topic_name, consumer, request, deletes=True), now)
 
-    def _empty(self, topic: Topic, now: float) -> None:
-        held = [entry for entry in self._state.entries.values() if entry.topic is topic]
-        # what waits goes first, or it would be handed out in the place of what is taken away
-        held.sort(key=lambda entry: bool(self._deliveries.holders(entry)))
-        for entry in held:
-            if entry.id in self._state.entries:
-                self._deliveries.end(entry, self._deliveries.holders(entry), "removed", now)
-                if not entry.flags & ONE:
-                    # other sites may hold copies: they end as after a REMOVE
-                    self._federation.note_removed(entry.smuid(self._state.server), topic.name, now)
+    def _delete(self, name: str, now: float) -> None:
+        topic = self._state.topics.get(name)
+        if topic is None:
+            return
+        for subscription in list(topic.subscriptions.values()):
+            self._subscribing.end(subscription, now)
+        topic.mode = topic.timeout_s = None
+        self._state.out.append(StoreTopic(topic))
+        self._state.forget_topic_if_unused(topic)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from daemon.cli import account, backup, cert, config, init, peer, peers, run, why
+from daemon.cli import account, backup, cert, config, init, peer, peers, ping, run, trace, why
 from daemon.cli.failure import FAILED, REFUSED, Failure, fail
 from daemon.config import ConfigError
 from daemon.discovery import installed_commands
@@ -29,7 +29,12 @@ CORE: Final[dict[str, Any]] = {
     "peer": peer.app,
     "peers": peers.peers,
     "routes": peers.routes,
+    "ping": ping.ping,
+    "trace": trace.app,
 }
+
+SHARED: Final = ("trace",)
+"""Groups of the core that packages add commands to, by a group of the same name."""
 
 
 def build_app() -> typer.Typer:
@@ -41,15 +46,29 @@ def build_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(help="A federated message router.")(_options)
-    for name, command in CORE.items():
-        _add(app, name, command)
     # What packages add is not loaded for a command of the core: a daemon has no use for their libraries.
-    commands, broken = ({}, {}) if sys.argv[1:2] and sys.argv[1] in CORE else installed_commands()
+    named = sys.argv[1] if sys.argv[1:2] else ""
+    commands, broken = ({}, {}) if named in CORE and named not in SHARED else installed_commands()
+    for name, command in CORE.items():
+        _add(
+            app,
+            name,
+            _joined(command, commands.pop(name)) if name in SHARED and name in commands else command,
+        )
     for name, command in commands.items():
         _add(app, name, command)
     for name, reason in broken.items():
         app.command(name, help=f"Not available: {reason}", hidden=True)(_unavailable(name, reason))
     return app
+
+
+def _joined(core: typer.Typer, added: typer.Typer) -> typer.Typer:
+    """One group with the commands of both, and otherwise that of the core."""
+    shown = core.info.subcommand_metavar
+    both = typer.Typer(cls=core.info.cls, no_args_is_help=True, help=core.info.help, subcommand_metavar=shown)
+    both.add_typer(core)
+    both.add_typer(added)
+    return both
 
 
 def _add(app: typer.Typer, name: str, command: Any) -> None:

@@ -39,7 +39,7 @@ def add(
         typer.Option("--allow-out", metavar="PATTERN", help="Topics that may go to it; `none` for none."),
     ] = None,
     depth_max: Annotated[
-        int, typer.Option(min=-1, help="The greatest remaining depth taken from it; -1: any.")
+        int, typer.Option(min=-1, help="How far at most what comes from it may go on; -1: any.")
     ] = -1,
     flood: Annotated[
         bool, typer.Option("--flood", help="Send it also what nobody there subscribes to.")

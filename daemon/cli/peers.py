@@ -1,20 +1,18 @@
 """`smqpd peers` and `smqpd routes`: what a running daemon knows of its links."""
 
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from daemon.cli.failure import UNREACHABLE, Failure
+from daemon.cli.asking import value
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, read_settings
 from daemon.cli.printable import printable
-from daemon.control import NotRunningError, Question, ask
+from daemon.control import Question
 from daemon.link.port import LinkStatus
 from daemon.routes import Route
-
-T = TypeVar("T")
 
 
 def peers(
@@ -23,7 +21,7 @@ def peers(
     as_json: JsonOption = False,
 ) -> None:
     """Show the links of the running site."""
-    found = _ask(config, Question(ask="peers"), list[LinkStatus])
+    found = value(read_settings(config), Question(ask="peers"), list[LinkStatus])
     if only_down:
         found = [link for link in found if link.state != "up"]
     if as_json:
@@ -50,7 +48,7 @@ def routes(
     as_json: JsonOption = False,
 ) -> None:
     """Show where a message would go from here, and with which Depth at least."""
-    found = _ask(config, Question(ask="routes", name=name), list[Route])
+    found = value(read_settings(config), Question(ask="routes", name=name), list[Route])
     if as_json:
         typer.echo(msgspec.json.encode(found))
         return
@@ -68,11 +66,3 @@ def _why(route: Route) -> str:
     if route.distance is None and not route.flood:
         return "no: nobody there wants it"
     return "yes" if route.up else "when the link is up"
-
-
-def _ask(config: "ConfigOption", question: Question, answer: type[T]) -> T:
-    directory = read_settings(config).site.state_directory
-    try:
-        return msgspec.json.decode(ask(directory, question), type=answer)
-    except NotRunningError as error:
-        raise Failure(str(error), UNREACHABLE) from None

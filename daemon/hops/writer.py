@@ -49,10 +49,12 @@ class HopFields(TypedDict, total=False):
     final: bool
     reason: str
     receipt: str
-    outcome: Literal["", "accepted", "duplicate", "loop", "denied"]
+    outcome: Literal["", "accepted", "depth", "duplicate", "loop", "denied"]
     sent_us: int
     peer_received_us: int
     peer_sent_us: int
+    due: int | None
+    expires_us: int
     held: int
 
 
@@ -113,6 +115,7 @@ class HopLog:
         self._gathered: list[HopRecord] = []
         self._start = self._settled = previous
         self._tells_previous = True
+        self._told_with = previous  # the last record of the batch whose first one told it
         self._flushed: deque[tuple[int, int]] = deque()
         self._descriptor: int | None = None
         self._path = directory
@@ -181,7 +184,9 @@ class HopLog:
             except OSError as error:
                 self._lose(len(gathered), error)
             else:
-                self._tells_previous = False
+                if self._tells_previous:
+                    self._tells_previous = False
+                    self._told_with = self.last_record
                 self._flushed.append((self.last_record, self._size_bytes))
                 if self._failing:
                     self._failing = False
@@ -204,7 +209,7 @@ class HopLog:
         self._gathered.clear()
         self._flushed.clear()
         self.last_record = self._settled
-        self._tells_previous = self._settled == self._start
+        self._tells_previous = not self._start < self._told_with <= self._settled
         if self._descriptor is not None and self._size_bytes > self._settled_bytes:
             os.ftruncate(self._descriptor, self._settled_bytes)
             self._size_bytes = self._settled_bytes

@@ -127,7 +127,7 @@ class Exchange:
         message: Message | None = None
         try:
             message = decode_message(transfer.wire)
-            reason = forged(self.peer, transfer.hops, message)
+            reason = forged(self.peer, transfer.hops, message, transfer.mode)
         except Refusal as refusal:
             reason = refusal.text
         if reason is None and message is not None:

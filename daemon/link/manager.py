@@ -74,6 +74,7 @@ class LinkManager:
         self._draining = False
         self._refusals = Refusals(logger)
         self._serving: dict[Connection, LinkPeer] = {}
+        self._served = trio.Event()
         self._wanted = dict(peers)
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -115,7 +116,10 @@ class LinkManager:
             peer.back_off.hurry()
 
     async def drain(self) -> None:
-        """Say goodbye to all peers and return when no link is left. Cancelling leaves the rest as it is."""
+        """Say goodbye to all peers, and return when no connection is left: each has been told the reason.
+
+        Cancelling leaves the rest as it is.
+        """
         self._draining = True
         for peer in self._peers.values():
             for connection in list(peer.greeting):
@@ -124,9 +128,8 @@ class LinkManager:
                 peer.link.leave(DRAINING)
             peer.change()
             peer.back_off.hurry()
-        for peer in list(self._peers.values()):
-            while peer.link is not None:
-                await peer.changed.wait()
+        while self._serving:
+            await self._served.wait()
 
     def has_room(self, peer: str) -> bool:
         """See `Links`."""
@@ -313,6 +316,8 @@ class LinkManager:
             logger.exception("%s: connection ended by an error of ours", connection.secured.name)
         finally:
             self._serving.pop(connection, None)
+            self._served.set()
+            self._served = trio.Event()
 
     def _link(self, peer: LinkPeer, connection: Connection) -> None:
         hello = connection.hello

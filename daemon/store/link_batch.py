@@ -61,7 +61,8 @@ class LinkBatch:
     def put_copy(self, copy: Copy) -> None:
         """A copy that is held is new, goes to a peer, has come there, or may go further."""
         forwards = {
-            name: (f.depth, f.query, f.unacknowledged, f.attempts) for name, f in copy.forwards.items()
+            name: (f.depth, f.query, f.unacknowledged, f.attempts, f.earlier)
+            for name, f in copy.forwards.items()
         }
         id = copy.entry.id
         self.copies[id] = (id, copy.depth, ",".join(copy.hops), _json(forwards))

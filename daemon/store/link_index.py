@@ -11,7 +11,18 @@ from routing.federation.copies import Forward, Seen
 from routing.federation.interest import InterestChange
 from routing.restore import Restore, StoredCopy, StoredReceipt
 
-_forwards: Final = msgspec.json.Decoder(dict[str, tuple[int, int, int, int]])
+
+class _StoredForward(msgspec.Struct, array_like=True):
+    """The fields of `routing.federation.copies.Forward`; a store of earlier may not have the last."""
+
+    depth: int
+    query: int
+    unacknowledged: int
+    attempts: int
+    earlier: list[int] = []
+
+
+_forwards: Final = msgspec.json.Decoder(dict[str, _StoredForward])
 _children: Final = msgspec.json.Decoder(dict[int, tuple[int, int, bool]])
 
 
@@ -39,7 +50,7 @@ def restore_links(read: Callable[..., sqlite3.Cursor], restore: Restore) -> None
 
 
 def _read_forwards(text: str) -> dict[str, Forward]:
-    return {name: Forward(*values) for name, values in _forwards.decode(text).items()}
+    return {name: Forward(*msgspec.structs.astuple(f)) for name, f in _forwards.decode(text).items()}
 
 
 def _read_receipt(row: tuple[Any, ...]) -> StoredReceipt:

@@ -6,6 +6,7 @@ made to be called from a worker thread; meanwhile nothing else may use the writi
 """
 
 import math
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -84,6 +85,7 @@ class Store:
     def __init__(self, path: Path) -> None:
         """Open or make the store, bring it up to date. Raises TooNewError, sqlite3.Error."""
         self.path = path
+        self._wal_path = f"{path}-wal"
         self._writer = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None, check_same_thread=False)
         path.chmod(0o600)
         self._writer.execute("PRAGMA auto_vacuum = INCREMENTAL")
@@ -102,6 +104,7 @@ class Store:
             "SELECT boot, last_record, site_time, wall_time, machine_boot, machine_time FROM site"
         ).fetchone()
         self.site = SiteRow(row[0], row[1], row[2:])
+        self._page_bytes: int = self._writer.execute("PRAGMA page_size").fetchone()[0]
         self.size_bytes = 0
         """What is in use, with what is in the WAL only, as of the last commit."""
         self._measure()
@@ -225,16 +228,15 @@ class Store:
     # -- maintenance ------------------------------------------------------------------------------
 
     def _measure(self) -> None:
-        pages, free, page_size = (
-            self._writer.execute(f"PRAGMA {name}").fetchone()[0]
-            for name in ("page_count", "freelist_count", "page_size")
+        pages, free = (
+            self._writer.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count")
         )
-        self.size_bytes = (pages - free) * page_size
+        self.size_bytes = (pages - free) * self._page_bytes
 
     def wal_bytes(self) -> int:
         """The size of the write-ahead log."""
         try:
-            return self.path.with_name(self.path.name + "-wal").stat().st_size
+            return os.stat(self._wal_path).st_size
         except FileNotFoundError:
             return 0
 

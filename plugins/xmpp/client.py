@@ -14,7 +14,7 @@ How a delivery ends depends on how it was sent and on what the node is:
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from xml.etree.ElementTree import Element, SubElement
 
 import msgspec
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from plugins.xmpp.service import Service
 
 Done = Callable[[Answer], Awaitable[None]]
+
+FINISHED_MAX: Final = 32
+"""What the server has read is finished so many at a time, or after a moment."""
 
 
 class Held(msgspec.Struct):
@@ -64,13 +67,14 @@ class Client:
         self.used_at = trio.current_time()
         self._service = service
         self._waiting: dict[int, Done] = {}
+        self._read: list[int] = []
         self._next_request = 1
 
     @property
     def idle(self) -> bool:
         """Whether nothing would be lost with the session."""
         attached = any(each.attached for each in self._service.registry.of(self.jid))
-        return not (self.held or self.unanswered or self.tasks or attached)
+        return not (self.held or self._read or self.unanswered or self.tasks or attached)
 
     async def run(self) -> None:
         """Until the session ends."""
@@ -92,6 +96,7 @@ class Client:
 
     def close(self) -> None:
         """End the session; what is held goes on to others, or waits for the JID to come back."""
+        self.finish()
         self.session.close()
         self._service.forget_client(self)
         for held in list(self.held.values()):
@@ -155,23 +160,24 @@ class Client:
                 # it has the message since before; a second copy would be a second delivery
                 await self._deliver(held)
                 return
-            stanza = notifications.published(service.name, self.jid, delivered, queue=subscription.is_queue)
+            content = notifications.content(delivered, queue=subscription.is_queue)
             if subscription.level == "plain" or not delivered.acknowledge:
+                stanza = notifications.published(service.name, self.jid, delivered, content)
                 settled = partial(self._settled, number) if delivered.acknowledge else None
                 await service.component.send(stanza, settled=settled)
             else:
-                await self._carry(held, stanza)
+                await self._carry(held, content)
         except (UnsendableError, StanzaTooLargeError) as error:
             if delivered.acknowledge:
                 self._let_go(held)
                 self.session.give_back([number], str(error))
 
-    async def _carry(self, held: Held, message: Element) -> None:
+    async def _carry(self, held: Held, content: str) -> None:
         service = self._service
         level = held.subscription.level
         assert level != "plain"
         id = service.next_id("q")
-        stanza = carrier(service.name, self.jid, id, level, message, held.msg_id)
+        stanza = carrier(service.name, self.jid, id, level, content, held.msg_id)
         transfer = Transfer(id, self.jid, held.number, level, stanza, 0.0)
         await service.begin_transfer(transfer)
 
@@ -191,7 +197,17 @@ class Client:
             self._call(self.session.give_back, [number], "the stream to the XMPP server broke")
         elif not held.subscription.is_queue:
             self._let_go(held)
-            self._call(self.session.commit, [number])
+            if not self._read:
+                self._service.finish_soon(self)
+            self._read.append(number)
+            if len(self._read) >= FINISHED_MAX:
+                self.finish()
+
+    def finish(self) -> None:
+        """Tell the broker what the server has read."""
+        read, self._read = self._read, []
+        if read:
+            self._call(self.session.commit, read)
 
     def _call(self, call: Callable[..., None], *args: Any) -> None:
         try:
@@ -271,6 +287,12 @@ class Client:
         for held in [each for each in self.held.values() if each.subscription is subscription]:
             self._let_go(held)
 
+    def leave(self, subscription: NodeSubscription) -> None:
+        """Nothing more comes by the subscription, which is about to end."""
+        self.release(subscription)
+        if subscription.attached:
+            self._call(self.session.detach, subscription.node, subscription.name)
+
     async def _withdrawn(self, withdrawn: Withdrawn) -> None:
         held = self.held.get(withdrawn.number)
         if held is None:
@@ -306,6 +328,7 @@ class Client:
 
     def gone(self) -> None:
         """The JID is not there any more. Source: XEP-0254 4."""
+        self.finish()
         for subscription in self._service.registry.of(self.jid):
             if not subscription.attached:
                 continue

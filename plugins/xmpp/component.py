@@ -31,6 +31,9 @@ _log = logging.getLogger(__name__)
 UNREAD_BYTES_MAX: Final = 4 * 2**20
 """What may wait for the server before senders have to wait."""
 
+SENT_AT_A_TIME: Final = 16
+"""Stanzas that are made before other tasks have their turn."""
+
 RECEIVE_BYTES: Final = 65_536
 RETRY_FIRST_S: Final = 0.25
 RETRY_MAX_S: Final = 30.0
@@ -103,25 +106,30 @@ class Component:
         self._marked = trio.Event()
         self._accepted = False
         self._mark_wanted = False
+        self._sent = 0
 
     def _mark(self, id: str) -> bytes:
         name = escape_attribute(self.name)
         return f"<iq type='get' from='{name}' to='{name}' id='{id}'><ping xmlns='{PING}'/></iq>".encode()
 
     async def send(
-        self, stanza: Element, *, settled: Callable[[bool], None] | None = None, again: bool = False
+        self, stanza: Element | str, *, settled: Callable[[bool], None] | None = None, again: bool = False
     ) -> None:
-        """Have a stanza sent; waits while much is unread. See `outbox.Outgoing` for the rest.
+        """Have a stanza sent, or one that is written already; waits while much is unread.
+
+        See `outbox.Outgoing` for the rest.
 
         Raises UnsendableError and StanzaTooLargeError, before anything has been taken. Where it is cancelled,
         nothing has been taken either.
         """
-        data = serialize(stanza, COMPONENT).encode()
+        data = (stanza if isinstance(stanza, str) else serialize(stanza, COMPONENT)).encode()
         if len(data) > self._send_bytes_max:
             raise StanzaTooLargeError(f"a stanza of {len(data)} bytes; at most {self._send_bytes_max} may be")
         while self._outbox.bytes > UNREAD_BYTES_MAX:
             await self._room.wait()
-        await trio.lowlevel.checkpoint()
+        self._sent += 1
+        if self._sent % SENT_AT_A_TIME == 0:
+            await trio.lowlevel.checkpoint()
         self._outbox.put(Outgoing(data, settled, again))
         self._work.set()
 
@@ -149,7 +157,7 @@ class Component:
                     return
                 _log.warning("the XMPP server has taken %s before and does not now: %s", self.name, error)
             except (StreamFailed, OSError, trio.BrokenResourceError, ssl.SSLError) as error:
-                _log.warning("no connection to the XMPP server as %s: %s", self.name, error or repr(error))
+                _log.warning("no connection to the XMPP server as %s: %s", self.name, _reason(error))
             if trio.current_time() - began > STEADY_S:
                 delay_s = RETRY_FIRST_S
             # spread, so that the components of a server that restarts do not come all at once
@@ -228,6 +236,8 @@ class Component:
                     await transport.send_all(data)
             self._work = trio.Event()
             await self._work.wait()
+            # what others have to send at this moment goes with it: a write costs more than a stanza
+            await trio.lowlevel.checkpoint()
 
     async def _keep_alive(self) -> None:
         while True:
@@ -245,6 +255,11 @@ class Component:
     def _wake_senders(self) -> None:
         room, self._room = self._room, trio.Event()
         room.set()
+
+
+def _reason(error: BaseException) -> str:
+    """What went wrong; what TLS has to say is in the cause of an error without words."""
+    return str(error) or (_reason(error.__cause__) if error.__cause__ is not None else repr(error))
 
 
 async def _until_failed(

@@ -11,10 +11,10 @@ import msgspec
 
 from plugins.xmpp.client import Client
 from plugins.xmpp.namespaces import PUBSUB, RESULT_SET
-from plugins.xmpp.payload import item_id, write_item
-from plugins.xmpp.publishing import find_item, node_of
-from plugins.xmpp.serializer import UnsendableError, serialize
-from plugins.xmpp.stanzas import StanzaError, result, unsupported
+from plugins.xmpp.payload import item_id, item_text
+from plugins.xmpp.publishing import node_of
+from plugins.xmpp.serializer import UnsendableError, escape_attribute, serialize
+from plugins.xmpp.stanzas import StanzaError, result_text, unsupported
 
 if TYPE_CHECKING:
     from plugins.xmpp.service import Service
@@ -70,40 +70,43 @@ async def items(service: "Service", client: Client, iq: Element, pubsub: Element
     topic = client.session.topic(node)
     if topic is None:
         raise StanzaError("item-not-found", "cancel", f"no node {node}")
-    answer = Element(f"{{{PUBSUB}}}pubsub")
-    listed = SubElement(answer, f"{{{PUBSUB}}}items", {"node": node})
+    listed: list[str] = []
     named = [child.get("id", "") for child in action.findall(f"{{{PUBSUB}}}item")]
     if named:
         if len(named) > SELECTED_MAX:
             raise unsupported("retrieve-items")
         for id in named:
-            held = await find_item(client, node, id)
+            held = await service.index.find(client.session, node, id)
             if held is not None and _visible(service, client, node, id, locked=held.locked):
-                listed.append(write_item(held.stored.message, PUBSUB, created=True))
-        await service.answer(result(iq, answer))
+                listed.append(item_text(held.stored.message, PUBSUB, created=True))
+        await service.answer(_answer(iq, node, listed))
         return
     page = Page.read(pubsub, action.get("max_items"))
     if page.after and not (page.after.isascii() and page.after.isdecimal() and len(page.after) < 20):
         raise StanzaError("item-not-found", "cancel", "no such place in the node")
-    shown, first, last = 0, "", page.after
+    first, last = "", page.after
     room = service.settings.send_bytes_max // 2
     for held in await client.session.browse(node, int(page.after or 0), page.max) if page.max else ():
         id = item_id(held.stored.message)
         if _visible(service, client, node, id, locked=held.locked):
             try:
-                item = write_item(held.stored.message, PUBSUB, created=True)
-                room -= len(serialize(item, PUBSUB).encode())
+                item = item_text(held.stored.message, PUBSUB, created=True)
+                room -= len(item.encode())
             except UnsendableError:
                 continue
-            if room < 0 and shown:
+            if room < 0 and listed:
                 break
             if room >= 0:
                 listed.append(item)
-                shown += 1
         first = first or str(held.message_id)
         last = str(held.message_id)
-    answer.append(page_end(first, last, topic.messages))
-    await service.answer(result(iq, answer))
+    end = serialize(page_end(first, last, topic.messages), PUBSUB)
+    await service.answer(_answer(iq, node, listed, end))
+
+
+def _answer(iq: Element, node: str, items: list[str], end: str = "") -> str:
+    listed = f"<items node='{escape_attribute(node)}'>{''.join(items)}</items>"
+    return result_text(iq, f"<pubsub xmlns='{PUBSUB}'>{listed}{end}</pubsub>")
 
 
 def _visible(service: "Service", client: Client, node: str, id: str, *, locked: bool) -> bool:

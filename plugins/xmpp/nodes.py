@@ -101,8 +101,9 @@ async def delete(service: "Service", client: Client, iq: Element, pubsub: Elemen
     told = service.registry.of_node(node)
     for subscription in told:
         if (subscriber := service.clients.get(subscription.jid)) is not None:
-            subscriber.release(subscription)
+            subscriber.leave(subscription)
         service.registry.remove(subscription.jid, node)
+    # a large node takes a while; its subscribers get nothing of it any more
     await client.ask(client.session.delete_topic, node)
     await service.answer(result(iq))
     await _tell(service, [each.jid for each in told if each.attached], "delete", node)

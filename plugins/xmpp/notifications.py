@@ -3,14 +3,17 @@
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement
 
+import msgspec
+
 from daemon.frontend import Delivered
 from plugins.xmpp.namespaces import PUBSUB_EVENT, QUEUEING
-from plugins.xmpp.payload import delay, write_item
-from plugins.xmpp.stanzas import MESSAGE
+from plugins.xmpp.payload import delay_text, item_text
+from plugins.xmpp.serializer import escape_attribute
+from plugins.xmpp.stanzas import MESSAGE, address_text
 
 _EVENT: Final = f"{{{PUBSUB_EVENT}}}event"
 _ITEMS: Final = f"{{{PUBSUB_EVENT}}}items"
-_NO_STORE: Final = "{urn:xmpp:hints}no-store"
+_NO_STORE: Final = "<no-store xmlns='urn:xmpp:hints'/>"
 
 
 def message(sender: str, jid: str, id: str) -> Element:
@@ -18,19 +21,38 @@ def message(sender: str, jid: str, id: str) -> Element:
     return Element(MESSAGE, {"from": sender, "to": jid, "id": id})
 
 
-def published(sender: str, jid: str, delivered: Delivered, *, queue: bool) -> Element:
+class _Shared(msgspec.Struct):
+    """What `StoredMessage.shared` holds once this front end has written the message."""
+
+    text: str
+
+
+def content(delivered: Delivered, *, queue: bool) -> str:
+    """What the notification of an item contains; written once for all subscribers. Raises UnsendableError."""
+    stored = delivered.stored
+    if delivered.attempt > 1:
+        text = _content(delivered)
+    elif isinstance(stored.shared, _Shared):
+        text = stored.shared.text
+    else:
+        text = _content(delivered)
+        stored.shared = _Shared(text)
+    # an item that waits in the server's offline storage is locked for nothing
+    return text + _NO_STORE if queue else text
+
+
+def _content(delivered: Delivered) -> str:
+    message = delivered.stored.message
+    item = item_text(message, PUBSUB_EVENT, deliveries=delivered.attempt)
+    node = escape_attribute(delivered.topic)
+    created = delay_text(message) if message.created else ""
+    return f"<event xmlns='{PUBSUB_EVENT}'><items node='{node}'>{item}</items></event>{created}"
+
+
+def published(sender: str, jid: str, delivered: Delivered, content: str) -> str:
     """An item. The id ends in the number of the delivery, so that an error can be told whose it is."""
-    content = delivered.stored.message
-    stanza = message(sender, jid, f"i{delivered.message_id:x}.{delivered.number}")
-    event = SubElement(stanza, _EVENT)
-    items = SubElement(event, _ITEMS, {"node": delivered.topic})
-    items.append(write_item(content, PUBSUB_EVENT, deliveries=delivered.attempt))
-    if content.created:
-        stanza.append(delay(content))
-    if queue:
-        # an item that waits in the server's offline storage is locked for nothing
-        SubElement(stanza, _NO_STORE)
-    return stanza
+    id = f"i{delivered.message_id:x}.{delivered.number}"
+    return f"<message{address_text(sender, jid, id)}>{content}</message>"
 
 
 def delivery_number(id: str) -> int | None:

@@ -111,8 +111,12 @@ class StreamParser:
             raise StreamBroken("policy-violation", f"an element with over {limits.attributes_max} attributes")
         if self._depth > limits.depth_max:
             raise StreamBroken("policy-violation", f"elements nested over {limits.depth_max} deep")
-        named = {self._name(key): value for key, value in attributes.items()}
-        tag = self._name(expat_name)
+        named = attributes
+        for key in attributes:
+            if " " in key:
+                named = {self._name(key): value for key, value in attributes.items()}
+                break
+        tag = self._names.get(expat_name) or self._name(expat_name)
         if self._depth == 0:
             self._events.append(StreamHeader(tag, named))
             self._stanza_from = self._parser.CurrentByteIndex
@@ -128,7 +132,7 @@ class StreamParser:
         if self._depth == 0:
             self._events.append(StreamEnd())
             return
-        self._builder.end(self._name(expat_name))
+        self._builder.end(self._names.get(expat_name) or self._name(expat_name))
         if self._depth == 1:
             if self._parser.CurrentByteIndex - self._stanza_from > self._limits.stanza_bytes_max:
                 raise self._too_large()

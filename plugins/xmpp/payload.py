@@ -17,11 +17,11 @@ through every front end. The item's id travels as the header Item-Id; a message 
 import base64
 import binascii
 from typing import Final
-from xml.etree.ElementTree import Element, SubElement
+from xml.etree.ElementTree import Element
 
 from plugins.xmpp.namespaces import DELAY, SMQP
 from plugins.xmpp.parser import ParserLimits, StreamBroken, parse_fragment
-from plugins.xmpp.serializer import serialize
+from plugins.xmpp.serializer import escape_attribute, escape_text, serialize
 from routing.errors import HeaderRefusal, Refusal
 from routing.headers import check_writable, is_header_name, parse_headers, write_headers
 from routing.message import Message, Section
@@ -37,6 +37,15 @@ _HEADER: Final = f"{{{SMQP}}}header"
 _DATA: Final = f"{{{SMQP}}}data"
 _SECTION: Final = f"{{{SMQP}}}section"
 _DELAY: Final = f"{{{DELAY}}}delay"
+
+
+class _WrittenXml(bytes):
+    """What this front end has written of an element that names its namespace: the same comes of reading it.
+
+    Only bytes in memory are known to be so; what comes back from disk is looked at again.
+    """
+
+    __slots__ = ()
 
 
 class Item:
@@ -64,8 +73,7 @@ def read_item(item: Element) -> Item:
         elif child.tag == _SECTION:
             sections.append(_read_section(child))
         else:
-            child.tail = None
-            sections.append(Section(XML_TYPE, serialize(child, "").encode()))
+            sections.append(xml_section(child))
     if created:
         headers.append(("Created", created))
     id = item.get("id", "")
@@ -78,6 +86,18 @@ def read_item(item: Element) -> Item:
             raise HeaderRefusal(name, value, "named with 1 to 128 visible ASCII characters and no colon")
     check_writable(f"{name}: {value}" for name, value in headers)
     return Item(id, Message(sections=tuple(sections), **parse_headers(headers)))
+
+
+def xml_section(element: Element) -> Section:
+    """An element as content; what follows it is not part of it."""
+    element.tail = None
+    body = serialize(element, "").encode()
+    return Section(XML_TYPE, _WrittenXml(body) if element.tag[:1] == "{" and not _is_own(element) else body)
+
+
+def _is_own(element: Element) -> bool:
+    """Whether it would be taken for something else than content."""
+    return element.tag.startswith(f"{{{SMQP}}}") or element.tag == _DELAY
 
 
 def _read_headers(element: Element) -> list[tuple[str, str]]:
@@ -115,56 +135,60 @@ def item_id(message: Message) -> str:
     return message.smuid
 
 
-def write_item(message: Message, namespace: str, *, deliveries: int = 1, created: bool = False) -> Element:
-    """The message as an `<item>` of `namespace`; with Created in it only where that is asked for."""
-    item = Element(f"{{{namespace}}}item", {"id": item_id(message)})
-    item.extend(_content(message.sections))
+def item_text(message: Message, namespace: str, *, deliveries: int = 1, created: bool = False) -> str:
+    """The message as an `<item>` inside of `namespace`; with Created in it only where that is asked for.
+
+    Raises UnsendableError.
+    """
+    parts = [f"<item id='{escape_attribute(item_id(message))}'>", _content(message.sections, namespace)]
     lines = [line for line in write_headers(message) if not line.startswith((ITEM_ID + ": ", "Created: "))]
     if lines or deliveries > 1:
-        headers = SubElement(item, _HEADERS)
-        if deliveries > 1:
-            headers.set("deliveries", str(deliveries))
-        for line in lines:
-            name, _, value = line.partition(": ")
-            SubElement(headers, _HEADER, {"name": name}).text = value
+        count = f" deliveries='{deliveries}'" if deliveries > 1 else ""
+        parts.append(f"<headers xmlns='{SMQP}'{count}>")
+        parts += (_header_text(*line.split(": ", 1)) for line in lines)
+        parts.append("</headers>")
     if created and message.created:
-        item.append(delay(message))
-    return item
+        parts.append(delay_text(message))
+    parts.append("</item>")
+    return "".join(parts)
 
 
-def delay(message: Message) -> Element:
+def delay_text(message: Message) -> str:
     """Created, as XEP-0203 says it."""
-    return Element(_DELAY, {"stamp": message.created})
+    return f"<delay xmlns='{DELAY}' stamp='{escape_attribute(message.created)}'/>"
 
 
-def _content(sections: tuple[Section, ...]) -> list[Element]:
+def _header_text(name: str, value: str) -> str:
+    return f"<header name='{escape_attribute(name)}'>{escape_text(value)}</header>"
+
+
+def _content(sections: tuple[Section, ...], namespace: str) -> str:
     if len(sections) == 1 and not sections[0].headers:
         [section] = sections
-        if section.content_type == XML_TYPE and (xml := _as_xml(section.body)) is not None:
-            return [xml]
-        return [_data(section)]
-    out = []
-    for section in sections:
-        element = Element(_SECTION, {"type": section.content_type})
-        for name, value in section.headers:
-            SubElement(element, _HEADER, {"name": name}).text = value
-        SubElement(element, _DATA).text = base64.b64encode(section.body).decode()
-        out.append(element)
-    return out
+        if section.content_type == XML_TYPE and (xml := _as_xml(section.body, namespace)) is not None:
+            return xml
+        return _data(section, f" xmlns='{SMQP}' type='{escape_attribute(section.content_type)}'")
+    return "".join(
+        f"<section xmlns='{SMQP}' type='{escape_attribute(section.content_type)}'>"
+        f"{''.join(_header_text(name, value) for name, value in section.headers)}{_data(section)}</section>"
+        for section in sections
+    )
 
 
-def _data(section: Section) -> Element:
-    element = Element(_DATA, {"type": section.content_type})
-    element.text = base64.b64encode(section.body).decode()
-    return element
+def _data(section: Section, attributes: str = "") -> str:
+    return f"<data{attributes}>{base64.b64encode(section.body).decode()}</data>"
 
 
-def _as_xml(body: bytes) -> Element | None:
+def _as_xml(body: bytes, namespace: str) -> str | None:
     """The body as an element from which exactly these bytes are written again, else None."""
+    if isinstance(body, _WrittenXml):
+        return body.decode()
     try:
         element = parse_fragment(body, FRAGMENT_LIMITS)
-        same = serialize(element, "").encode() == body
+        text = serialize(element, "")
     except (StreamBroken, ValueError):
         return None
-    own = element.tag.startswith(f"{{{SMQP}}}") or element.tag == _DELAY
-    return element if same and not own else None
+    if text.encode() != body or _is_own(element):
+        return None
+    # an element that names its namespace means the same anywhere
+    return text if element.tag[:1] == "{" else serialize(element, namespace)

@@ -1,12 +1,8 @@
-"""The front end as the daemon runs it: one component, one service, until the site drains.
+"""What the daemon knows of the front end before it is enabled: its settings, and how it is started.
 
-component.run      the stream to the XMPP server
-keep_transfers     urn:xmpp:qos, again until it is answered
-keep_house         sessions that nobody uses
-each client        its session's events
+A site that does not enable it imports no more than this: slixmpp takes 10 MB of memory.
 """
 
-import ssl
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,9 +11,6 @@ import trio
 
 from daemon.config import ConfigError
 from daemon.frontend import Site
-from plugins.xmpp.component import Component, Connect, tcp_connector
-from plugins.xmpp.parser import ParserLimits
-from plugins.xmpp.service import Service
 from plugins.xmpp.settings import XmppSettings
 
 SECRET_BYTES_MAX: Final = 1_024
@@ -40,46 +33,6 @@ def read_secret(path: Path) -> str:
     return secret
 
 
-def connector(settings: XmppSettings) -> Connect:
-    """How the server is reached. Raises ConfigError."""
-    host, _, port = settings.server.rpartition(":")
-    context = None
-    if settings.tls:
-        try:
-            context = ssl.create_default_context(cafile=settings.tls_authorities)
-        except (OSError, ssl.SSLError) as error:
-            problem = f"the authorities cannot be used: {error}"
-            raise ConfigError(settings.tls_authorities or TABLE, "", problem) from None
-    return tcp_connector(host, int(port), context)
-
-
-async def serve(
-    site: Site,
-    settings: XmppSettings,
-    connect: Connect,
-    secret: str,
-    task_status: trio.TaskStatus[Service] = trio.TASK_STATUS_IGNORED,
-) -> None:
-    """Serve over streams that `connect` makes, until the site has drained or this is cancelled."""
-    async with trio.open_nursery() as nursery:
-        service = Service(site, settings, nursery)
-        service.component = Component(
-            settings.component,
-            secret,
-            connect,
-            handle=service.handle,
-            up=service.up,
-            limits=ParserLimits(stanza_bytes_max=settings.receive_bytes_max),
-            send_bytes_max=settings.send_bytes_max,
-        )
-        for task in (service.component.run, service.keep_transfers, service.keep_house):
-            nursery.start_soon(task)
-        task_status.started(service)
-        await site.draining.wait()
-        await service.drained()
-        nursery.cancel_scope.cancel()
-
-
 class XmppPlugin:
     """See `daemon.frontend.Plugin`."""
 
@@ -96,9 +49,14 @@ class XmppPlugin:
         """
         if not settings.component:
             raise ConfigError(TABLE, "component", "is required")
-        connect, secret = connector(settings), read_secret(settings.secret_file)
+        try:
+            from plugins.xmpp import serving
+        except ImportError as error:
+            problem = f"a library is missing ({error}); install smqpd[xmpp]"
+            raise ConfigError(TABLE, "", problem) from None
+        connect, secret = serving.connector(settings), read_secret(settings.secret_file)
         task_status.started()
-        await serve(site, settings, connect, secret)
+        await serving.serve(site, settings, connect, secret)
 
 
 plugin = XmppPlugin()

@@ -1,9 +1,10 @@
 """Publishing items, and ending or unlocking them. Source: XEP-0060 7.1 and 7.2, XEP-0254 2.2 to 2.4."""
 
-import math
+from contextlib import suppress
 from functools import partial
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final
-from xml.etree.ElementTree import Element, SubElement
+from xml.etree.ElementTree import Element
 
 import msgspec
 
@@ -14,19 +15,15 @@ from plugins.xmpp.forms import PUBLISH_OPTIONS, boolean, submitted
 from plugins.xmpp.identities import local_of
 from plugins.xmpp.namespaces import COMPONENT, PUBSUB, QUEUEING
 from plugins.xmpp.node_settings import NodeSettings
-from plugins.xmpp.payload import XML_TYPE, Item, item_id, read_item
-from plugins.xmpp.serializer import serialize
-from plugins.xmpp.stanzas import StanzaError, failure, from_refusal, result
+from plugins.xmpp.payload import Item, read_item, xml_section
+from plugins.xmpp.serializer import escape_attribute
+from plugins.xmpp.stanzas import StanzaError, failure, from_refusal, result, result_text
+from routing.errors import Refusal
 from routing.message import INFINITE, Message, Section
 from routing.names import check_topic
 
 if TYPE_CHECKING:
     from plugins.xmpp.service import Service
-
-SEARCHED_MAX: Final = 2_000
-"""Items looked through for one that this front end does not know to be with anyone."""
-
-PAGE: Final = 200
 
 _ITEM: Final = f"{{{PUBSUB}}}item"
 _PUBLISH: Final = f"{{{PUBSUB}}}publish"
@@ -104,26 +101,30 @@ async def _published(
     timeout_s = item.message.timeout_s
     if timeout_s is None and topic is not None:
         timeout_s = topic.timeout_s
-    if item.id and timeout_s == INFINITE and client.session.allows("remove", node):
+    session = client.session
+    if (
+        item.id
+        and timeout_s == INFINITE
+        and session.allows("remove", node)
+        and session.allows("subscribe", node)
+    ):
         # a persistent item replaces the one that had its id. Source: XEP-0060 7.1.2
-        service.start(partial(_replace, client, node, item.id, answer.smuid))
+        service.start(partial(_replace, service, client, node, item.id, answer.smuid))
     await service.answer(_publish_result(iq, node, item.id or answer.smuid))
 
 
-def _publish_result(iq: Element, node: str, id: str) -> Element:
-    pubsub = Element(f"{{{PUBSUB}}}pubsub")
-    published = SubElement(pubsub, _PUBLISH, {"node": node})
-    if id:
-        SubElement(published, _ITEM, {"id": id})
-    return result(iq, pubsub)
+def _publish_result(iq: Element, node: str, id: str) -> str:
+    item = f"<item id='{escape_attribute(id)}'/>" if id else ""
+    publish = f"<publish node='{escape_attribute(node)}'>{item}</publish>"
+    return result_text(iq, f"<pubsub xmlns='{PUBSUB}'>{publish}</pubsub>")
 
 
-async def _replace(client: Client, node: str, id: str, smuid: str) -> None:
-    new = await find_item(client, node, id, but=None, smuid=smuid)
-    old = await find_item(client, node, id, but=smuid)
-    while old is not None and new is not None and old.message_id < new.message_id:
-        await client.ask(client.session.remove, node, old.smuid)
-        old = await find_item(client, node, id, but=smuid)
+async def _replace(service: "Service", client: Client, node: str, id: str, smuid: str) -> None:
+    with suppress(Refusal):  # the session has ended: the next one that is published replaces both
+        found = await service.index.find_all(client.session, node, id)
+        if any(held.smuid == smuid for held in found):
+            for held in takewhile(lambda held: held.smuid != smuid, found):
+                await client.ask(client.session.remove, node, held.smuid)
 
 
 def _check_options(options: Element, settings: NodeSettings) -> None:
@@ -162,8 +163,7 @@ def read_message(service: "Service", to: str, message: Element) -> Publication |
         if namespace == COMPONENT or namespace == "jabber:client":
             body = child.text or "" if local == "body" else body
         else:
-            child.tail = None
-            sections.append(Section(XML_TYPE, serialize(child, "").encode()))
+            sections.append(xml_section(child))
     if body:
         sections.insert(0, Section("text/plain; charset=utf-8", body.encode()))
     if not sections:
@@ -257,7 +257,7 @@ _ERRORS: Final = {
 async def _verdict(service: "Service", client: Client, node: str, id: str) -> tuple[str, HeldMessage | None]:
     found = None
     if not service.assignments.is_held(node, id):
-        found = await find_item(client, node, id)
+        found = await service.index.find(client.session, node, id)
     verdict = service.assignments.judge(
         node,
         id,
@@ -299,27 +299,5 @@ async def _retract_others(service: "Service", client: Client, iq: Element, node:
 
 async def _fail(service: "Service", iq: Element, verdict: str) -> None:
     condition, kind = _ERRORS[verdict]
-    await service.answer(failure(iq, StanzaError(condition, kind)))
-
-
-async def find_item(
-    client: Client, node: str, id: str, *, but: str | None = None, smuid: str | None = None
-) -> HeldMessage | None:
-    """The oldest item of this id that waits, is locked or is kept, among `SEARCHED_MAX`.
-
-    Args:
-        but: the Smuid of one that is not meant.
-        smuid: the Smuid of the one that is meant.
-    """
-    after = 0
-    for _ in range(math.ceil(SEARCHED_MAX / PAGE)):
-        page = await client.session.browse(node, after, PAGE)
-        for held in page:
-            if held.smuid == but or (smuid is not None and held.smuid != smuid):
-                continue
-            if item_id(held.stored.message) == id:
-                return held
-        if len(page) < PAGE:
-            return None
-        after = page[-1].message_id
-    return None
+    # with the request, as the listings of XEP-0254 have it
+    await service.answer(failure(iq, StanzaError(condition, kind, children=tuple(iq))))

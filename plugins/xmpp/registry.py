@@ -70,7 +70,10 @@ def read_subscription(info: SubscriptionInfo) -> NodeSubscription | None:
     level, slash, jid = info.name.removeprefix(NAME_PREFIX).partition("/")
     for known in LEVELS:
         if level == known and slash and jid:
-            return NodeSubscription(info.topic, jid, info.accepts, max(info.credit, 1), known, attached=False)
+            credit = max(info.credit, 1)
+            return NodeSubscription(
+                info.topic, jid, info.accepts, credit, known, lock_s=info.lock_s, attached=False
+            )
     return None
 
 

@@ -12,9 +12,12 @@ from xml.etree.ElementTree import Element
 
 from plugins.xmpp.namespaces import XML
 
-_FORBIDDEN: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]").search
+_FORBIDDEN_CHARACTERS: Final = "\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff"
+_FORBIDDEN: Final = re.compile(f"[{_FORBIDDEN_CHARACTERS}]").search
 _IN_TEXT: Final = re.compile("[&<>\r]")
 _IN_ATTRIBUTE: Final = re.compile("[&<>'\r\n\t]")
+_NOT_PLAIN_TEXT: Final = re.compile(f"[&<>\r{_FORBIDDEN_CHARACTERS}]").search
+_NOT_PLAIN_ATTRIBUTE: Final = re.compile(f"[&<>'\r\n\t{_FORBIDDEN_CHARACTERS}]").search
 _ESCAPES: Final = {
     "&": "&amp;",
     "<": "&lt;",
@@ -36,6 +39,8 @@ def _escape(match: re.Match[str]) -> str:
 
 def escape_text(text: str) -> str:
     """For between tags. Raises UnsendableError."""
+    if not _NOT_PLAIN_TEXT(text):
+        return text
     if _FORBIDDEN(text):
         raise UnsendableError("a character that XML forbids")
     return _IN_TEXT.sub(_escape, text)
@@ -43,6 +48,8 @@ def escape_text(text: str) -> str:
 
 def escape_attribute(text: str) -> str:
     """For between single quotes. Raises UnsendableError."""
+    if not _NOT_PLAIN_ATTRIBUTE(text):
+        return text
     if _FORBIDDEN(text):
         raise UnsendableError("a character that XML forbids")
     return _IN_ATTRIBUTE.sub(_escape, text)

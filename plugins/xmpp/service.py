@@ -19,6 +19,7 @@ from plugins.xmpp.assured import Assured, AssuredLimits
 from plugins.xmpp.client import Client
 from plugins.xmpp.component import Component, StanzaTooLargeError
 from plugins.xmpp.identities import AccountRules, bare_of, channel_of
+from plugins.xmpp.item_index import ItemIndex
 from plugins.xmpp.namespaces import EVENT_LOG, QOS
 from plugins.xmpp.queueing import Assignments
 from plugins.xmpp.registry import NAME_PREFIX, Registry, read_subscription
@@ -42,6 +43,9 @@ TASKS_MAX: Final = 2_000
 QUESTION_S: Final = 5.0
 """In which a client answers a question of ours, or is taken not to."""
 
+FINISH_S: Final = 0.02
+"""For so long, what the server has read waits to be finished together with more."""
+
 IDLE_S: Final = 300.0
 """After which the session of a JID that has nothing to do with us is closed."""
 
@@ -58,6 +62,7 @@ class Service:
         self.rules = AccountRules(settings.accounts)
         self.registry = Registry()
         self.assignments = Assignments()
+        self.index = ItemIndex()
         self.transfers = Transfers(settings.answer_s)
         self.assured = Assured(
             AssuredLimits(
@@ -75,6 +80,8 @@ class Service:
         self._ids = 0
         self._run = f"{trio.current_time():.0f}"
         self._transfers_changed = trio.Event()
+        self._finishing: list[Client] = []
+        self._finished = trio.Event()
         for info in site.durable_subscriptions(NAME_PREFIX):
             if (subscription := read_subscription(info)) is not None:
                 self.registry.add(subscription)
@@ -172,7 +179,7 @@ class Service:
         except (UnsendableError, StanzaTooLargeError):
             _log.warning("an error to %s could not be sent", stanza.get("from"))
 
-    async def answer(self, stanza: Element) -> None:
+    async def answer(self, stanza: Element | str) -> None:
         """Send the answer to a request."""
         await self.component.send(stanza, again=True)
 
@@ -262,6 +269,23 @@ class Service:
                     client.gone()
             for transfer in again:
                 await self.component.send(transfer.stanza)
+
+    # -- what the server has read -----------------------------------------------------------------
+
+    def finish_soon(self, client: Client) -> None:
+        """Have the client tell the broker what is finished, together with what follows soon."""
+        self._finishing.append(client)
+        self._finished.set()
+
+    async def keep_finished(self) -> None:
+        """Finish what the server has read, a little later and together. Runs until cancelled."""
+        while True:
+            await self._finished.wait()
+            await trio.sleep(FINISH_S)
+            self._finished = trio.Event()
+            finishing, self._finishing = self._finishing, []
+            for client in finishing:
+                client.finish()
 
     # -- the stream -------------------------------------------------------------------------------
 

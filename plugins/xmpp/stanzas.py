@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element, SubElement
 from slixmpp.stanza import Error
 
 from plugins.xmpp.namespaces import CLIENT, COMPONENT, PUBSUB_ERRORS
-from plugins.xmpp.serializer import is_sendable
+from plugins.xmpp.serializer import escape_attribute, is_sendable
 from routing.errors import Refusal
 
 IQ: Final = f"{{{COMPONENT}}}iq"
@@ -83,6 +83,17 @@ def result(iq: Element, *children: Element) -> Element:
     answer = Element(IQ, _addresses(iq, "result"))
     answer.extend(children)
     return answer
+
+
+def result_text(iq: Element, content: str) -> str:
+    """The same, of content that has been written already."""
+    addresses = (f" {name}='{escape_attribute(value)}'" for name, value in _addresses(iq, "result").items())
+    return f"<iq{''.join(addresses)}>{content}</iq>"
+
+
+def address_text(sender: str, jid: str, id: str) -> str:
+    """The attributes of a stanza of ours."""
+    return f" from='{sender}' to='{escape_attribute(jid)}' id='{escape_attribute(id)}'"
 
 
 def failure(stanza: Element, error: StanzaError) -> Element:

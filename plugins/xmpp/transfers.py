@@ -10,12 +10,12 @@ new one. After `TRIES` the receiver counts as gone. Source: urn:xmpp:qos, Use Ca
 
 import heapq
 from typing import Final, Literal
-from xml.etree.ElementTree import Element, SubElement
 
 import msgspec
 
-from plugins.xmpp.namespaces import CLIENT, COMPONENT, QOS
-from plugins.xmpp.stanzas import IQ
+from plugins.xmpp.namespaces import CLIENT, QOS
+from plugins.xmpp.serializer import escape_attribute
+from plugins.xmpp.stanzas import address_text
 
 TRIES: Final = 6
 BACKOFF_MAX: Final = 16
@@ -38,7 +38,7 @@ class Transfer(msgspec.Struct):
     jid: str
     number: int
     phase: Literal["acknowledged", "assured", "deliver"]
-    stanza: Element
+    stanza: str
     due_at: float
     tries: int = 1
 
@@ -106,29 +106,20 @@ class Transfers:
             heapq.heappush(self._due, (now, transfer.id))
 
 
-def carrier(sender: str, jid: str, id: str, level: str, message: Element, msg_id: str) -> Element:
+def carrier(sender: str, jid: str, id: str, level: str, content: str, msg_id: str) -> str:
     """The IQ that carries a message: its own `to` and `from` hold, the message has none.
 
     The message is written in the namespace that clients know; servers pass on what is inside an IQ as it
     is.
     """
-    iq = Element(IQ, {"type": "set", "from": sender, "to": jid, "id": id})
-    wrapper = SubElement(iq, f"{{{QOS}}}{level}")
-    if level == "assured":
-        wrapper.set("msgId", msg_id)
-    inner = SubElement(wrapper, f"{{{CLIENT}}}message")
-    if kind := message.get("type"):
-        inner.set("type", kind)
-    for child in message:
-        inner.append(child)
-    for each in inner.iter():
-        if each.tag.startswith(f"{{{COMPONENT}}}"):
-            each.tag = each.tag.replace(COMPONENT, CLIENT, 1)
-    return iq
+    named = f" msgId='{escape_attribute(msg_id)}'" if level == "assured" else ""
+    return (
+        f"<iq type='set'{address_text(sender, jid, id)}><{level} xmlns='{QOS}'{named}>"
+        f"<message xmlns='{CLIENT}'>{content}</message></{level}></iq>"
+    )
 
 
-def deliver(sender: str, jid: str, id: str, msg_id: str) -> Element:
+def deliver(sender: str, jid: str, id: str, msg_id: str) -> str:
     """The IQ that lets an assured message be worked on."""
-    iq = Element(IQ, {"type": "set", "from": sender, "to": jid, "id": id})
-    SubElement(iq, f"{{{QOS}}}deliver", {"msgId": msg_id})
-    return iq
+    request = f"<deliver xmlns='{QOS}' msgId='{escape_attribute(msg_id)}'/>"
+    return f"<iq type='set'{address_text(sender, jid, id)}>{request}</iq>"

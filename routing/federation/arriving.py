@@ -12,13 +12,19 @@ import msgspec
 
 from routing.decisions import KeepMessage, Record, Refused, StoreMessage
 from routing.delivery import Deliveries
-from routing.federation.copies import Arrival, Copy, Forward, Seen, capped, wider
+from routing.federation.copies import Arrival, Copy, Forward, PeerRules, Seen, capped, wider
 from routing.federation.custody import Custody
 from routing.federation.decisions import StoreWider
 from routing.federation.forwarding import Forwarding
+from routing.names import is_system_topic
 from routing.queue import GONE, GUARANTEED, ONE, PASSING, RECEIPT, SEQUENCED, STATED, Entry
 from routing.receipts import Receipt, Receipts
 from routing.state import SiteState
+
+
+def accepted_depth(topic: str, depth: int, rules: PeerRules) -> int:
+    """The depth with which a copy is taken; replies and receipts go as far as whoever is due to have them."""
+    return depth if is_system_topic(topic) else capped(depth, rules.depth_max)
 
 
 class Arriving:
@@ -40,6 +46,11 @@ class Arriving:
 
     def arrive(self, arrival: Arrival, now: float) -> None:
         """Decide over one copy; the peer is always answered."""
+        self._decide(arrival, now)
+        for query in arrival.earlier:
+            self._answer_unless_engaged(arrival.peer, query)
+
+    def _decide(self, arrival: Arrival, now: float) -> None:
         forwarding, state = self._forwarding, self._state
         peer = forwarding.peers.get(arrival.peer)
         if peer is None or not peer.may_come(arrival.topic):
@@ -48,7 +59,7 @@ class Arriving:
         if arrival.message.smuid in state.removed:
             self._turn_away(arrival, "duplicate", "removed")
             return
-        arrival.depth = capped(arrival.depth, peer.rules.depth_max)
+        arrival.depth = accepted_depth(arrival.topic, arrival.depth, peer.rules)
         seen = forwarding.known(arrival.message.smuid)
         if arrival.mode == "ONE":
             if seen is None or len(arrival.hops) > seen.custody:
@@ -79,14 +90,23 @@ class Arriving:
                 arrival.peer,
                 arrival.depth,
                 arrival.hops,
+                arrival.attempt,
+                arrival.mode,
+                message.priority,
+                message.guarantee,
             )
         )
         self._forwarding.answer(arrival, outcome, reason)
-        if arrival.query and not self._receipts.engaged(arrival.peer, arrival.query):
-            self._receipts.answer(arrival.peer, arrival.query, 0, 0)
+        if arrival.query:
+            self._answer_unless_engaged(arrival.peer, arrival.query)
 
-    def _hold(self, arrival: Arrival, now: float, due: int) -> Copy:
-        """Begin to hold an accepted copy."""
+    def _answer_unless_engaged(self, peer: str, query: int) -> None:
+        """Nobody has a message for the sake of this question, unless it came before and is being answered."""
+        if not self._receipts.engaged(peer, query):
+            self._receipts.answer(peer, query, 0, 0)
+
+    def _hold(self, arrival: Arrival, now: float, due: int, event: Literal["received", "depth"]) -> Copy:
+        """Begin to hold a copy: one that was never here, or one that was and goes on."""
         state = self._state
         message = msgspec.structs.replace(arrival.message, depth=arrival.depth, hops=arrival.hops)
         topic = state.topic(arrival.topic)
@@ -107,14 +127,18 @@ class Arriving:
             entry.flags |= SEQUENCED
             state.sequenced[entry.id] = (message.account, message.sequence)
         copy = Copy(entry, message.smuid, arrival.depth, arrival.hops, arrival.peer, {})
+        # a receipt does not count those who are sent a message because they came later
+        counted = due if arrival.query or message.receipt == "NONE" else 0
         state.out.append(
             Record(
-                "received",
+                event,
                 entry,
                 account=message.account,
                 peer=arrival.peer,
                 depth=arrival.depth,
                 hops=arrival.hops,
+                attempt=arrival.attempt,
+                due=counted if event == "received" else None,
             )
         )
         state.hold(entry, now)
@@ -127,7 +151,7 @@ class Arriving:
         return copy
 
     def _accept_one(self, arrival: Arrival, now: float) -> None:
-        copy = self._hold(arrival, now, 1)
+        copy = self._hold(arrival, now, 1, "received")
         if copy.entry.flags & RECEIPT:
             self._owe(arrival, copy, 1, [], now)
         self._forwarding.answer(arrival, "accepted")
@@ -137,7 +161,7 @@ class Arriving:
         state = self._state
         topic = state.topic(arrival.topic)
         due = [s for s in topic.subscriptions.values() if s.accepts_all]
-        copy = self._hold(arrival, now, len(due))
+        copy = self._hold(arrival, now, len(due), "received")
         copy.counted = bool(arrival.query)
         entry = copy.entry
         sent = self._forwarding.send_to_all(copy)
@@ -145,7 +169,7 @@ class Arriving:
             self._owe(arrival, copy, len(due), sent, now)
         self._forwarding.answer(arrival, "accepted")
         if entry.flags & STATED:
-            topic.kept[entry.id] = entry
+            topic.kept.add(entry)
             self._deliveries.count_waiting(entry)
         elif not due and not (sent and entry.flags & GUARANTEED):
             state.finish(entry, "expired", "due to nobody")
@@ -170,7 +194,7 @@ class Arriving:
         copy = forwarding.copies.get(seen.entry_id)
         if copy is None:
             # what was here has ended; what is sent on now is held until the peers have it
-            copy = self._hold(arrival, now, 0)
+            copy = self._hold(arrival, now, 0, "depth")
             copy.entry.flags |= PASSING
             owed = None
         else:
@@ -179,14 +203,21 @@ class Arriving:
             forwarding.remember(copy, now)
             state.out.append(StoreWider(copy.entry.id, copy.depth, copy.hops))
             state.out.append(
-                Record("depth", copy.entry, peer=arrival.peer, depth=arrival.depth, hops=arrival.hops)
+                Record(
+                    "depth",
+                    copy.entry,
+                    peer=arrival.peer,
+                    depth=arrival.depth,
+                    hops=arrival.hops,
+                    attempt=arrival.attempt,
+                )
             )
             owed = self._receipts.owed(copy.entry)
         copy.counted = bool(arrival.query)
         sent = forwarding.send_to_all(copy)
         if arrival.query:
             self._count_wider(arrival, copy, owed, sent, now)
-        forwarding.answer(arrival, "accepted")
+        forwarding.answer(arrival, "depth")
         if not copy.entry.flags & (STATED | GONE) and copy.entry.due <= 0:
             state.finish(copy.entry, "expired", "due to nobody")
 

@@ -7,7 +7,7 @@ import msgspec
 from routing.message import DEPTH_UNLIMITED, DeliveryMode, Message
 from routing.queue import Entry
 
-Outcome = Literal["accepted", "duplicate", "loop", "denied"]
+Outcome = Literal["accepted", "depth", "duplicate", "loop", "denied"]
 
 FOREVER: Final = 10 * 366 * 86_400.0
 """Seconds for which the Smuid of a state message is remembered."""
@@ -35,12 +35,14 @@ class Forward(msgspec.Struct):
         query: what the peer is asked for the receipt; 0 for nothing.
         unacknowledged: transfers of it that the peer has not answered.
         attempts: transfers of it, answered or not.
+        earlier: questions of unanswered transfers that one with more depth has followed.
     """
 
     depth: int
     query: int = 0
     unacknowledged: int = 0
     attempts: int = 0
+    earlier: list[int] = []
 
 
 class Answered(msgspec.Struct, frozen=True):
@@ -68,6 +70,7 @@ class Copy(msgspec.Struct):
         forwards: by peer.
         custody_to: mode ONE: the peer it is being handed to; "" while it is ours alone.
         counted: peers that it goes to are asked for a receipt.
+        denied_by: mode ONE: peers that would not have it when the link with them was up last.
     """
 
     entry: Entry
@@ -78,6 +81,7 @@ class Copy(msgspec.Struct):
     forwards: dict[str, Forward] = {}
     custody_to: str = ""
     counted: bool = False
+    denied_by: set[str] = set()
 
 
 class Seen(msgspec.Struct):
@@ -101,10 +105,12 @@ class Arrival(msgspec.Struct, kw_only=True):
 
     Attributes:
         number: names it in the acknowledgement; 0 for an unguaranteed one.
+        attempt: of the peer, from 1.
         depth: hops that it may still go from here on.
         hops: the servers that sent it on, the peer last.
         timeout_left_s: None where none was stated.
         query: the peer's question for the receipt; 0 for none.
+        earlier: its questions with transfers that this one repeats, and that may not have come.
     """
 
     peer: str
@@ -116,6 +122,8 @@ class Arrival(msgspec.Struct, kw_only=True):
     hops: tuple[str, ...]
     timeout_left_s: float | None
     query: int
+    earlier: tuple[int, ...] = ()
+    attempt: int = 1
 
 
 def wider(a: int, b: int) -> bool:

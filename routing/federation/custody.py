@@ -76,6 +76,8 @@ class Custody:
             peer = self._forwarding.peers.get(name)
             if peer is None or not peer.up or not peer.may_go(topic.name) or not within(distance, depth):
                 continue
+            if name in copy.denied_by:
+                continue
             had_it = name in copy.hops
             if not (had_it and could_be_taken_here):
                 found.append((had_it, distance, name))
@@ -95,7 +97,7 @@ class Custody:
             self._state.discard(entry)
         else:
             self._receipts.kept(entry, copy.forwards.pop(peer).query)
-            copy.hops = (*copy.hops, peer)  # it will not have it: ask it no more
+            copy.denied_by.add(peer)
             self._deliveries.offer_to_one(entry, now)
 
     def pull(self, topic: str, now: float) -> None:

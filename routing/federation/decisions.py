@@ -16,6 +16,7 @@ class Send(msgspec.Struct, gc=False):
         depth: hops that it may still go from the peer on.
         query: what the peer is asked for the receipt; 0 where none is owed.
         attempt: from 1.
+        earlier: see `routing.federation.copies.Arrival`.
     """
 
     peer: str
@@ -23,6 +24,7 @@ class Send(msgspec.Struct, gc=False):
     depth: int
     query: int
     attempt: int = 1
+    earlier: tuple[int, ...] = ()
 
 
 class Acknowledge(msgspec.Struct, gc=False):

@@ -88,8 +88,10 @@ class Federation:
         for copy in list(self.forwarding.copies.values()):
             if (forward := copy.forwards.get(name)) is not None and forward.unacknowledged:
                 forward.unacknowledged = 1
+                earlier = tuple(forward.earlier)
                 self.acknowledged(name, copy.entry.id, Answered("denied"), now)
-                self._receipts.heard(forward.query, 0, 0, closed=True)
+                for query in (*earlier, forward.query):
+                    self._receipts.heard(query, 0, 0, closed=True)
 
     def link_up(self, name: str, now: float, *, restarted: bool = True) -> None:
         """A link works: repeat what is unanswered, tell what is wanted, and what was removed.
@@ -106,6 +108,8 @@ class Federation:
             self._state.out.append(TellRemoved(name, removal.smuid, removal.topic, removal.number))
         self._receipts.repeat(name)
         self.forwarding.repeat(name)
+        for copy in self.forwarding.copies.values():
+            copy.denied_by.discard(name)  # its rules may be others now
         if peer.rules.flood:
             for topic in list(self.forwarding.by_topic):
                 self.forwarding.pull(peer, topic)
@@ -171,11 +175,11 @@ class Federation:
 
     def entry_id(self, smuid: str) -> int | None:
         """The number at this site of a message that is or was here; None if it never was."""
-        parts = parse_smuid(smuid)
-        if parts.server == self._state.server:
-            return parts.boot << COUNTER_BITS | parts.counter
         seen = self.forwarding.known(smuid)
-        return seen.entry_id if seen is not None else None
+        if seen is not None:
+            return seen.entry_id
+        parts = parse_smuid(smuid)
+        return parts.boot << COUNTER_BITS | parts.counter if parts.server == self._state.server else None
 
     def removal_arrived(self, peer: str, number: int) -> None:
         """A peer has a removal on disk, and so, as they are told in order, all before it."""
@@ -217,15 +221,19 @@ class Federation:
 
     def published(self, entry: Entry, depth: int, *, counted: bool) -> list[int]:
         """A message of this site's own is held, and goes to peers; the questions for its receipt."""
-        if entry.topic.is_system:
-            server = parse_address(entry.topic.name).server
-            depth = DEPTH_UNLIMITED if server != self._state.server else 0
+        depth = self.depth_of(entry, depth)
         if not depth or not self.forwarding.peers:
             return []
         copy = Copy(entry, entry.smuid(self._state.server), depth, (), "", {}, counted=counted)
         self.forwarding.begin(copy)
         sent = [] if entry.flags & ONE else self.forwarding.send_to_all(copy)
         return [forward.query for forward in sent]
+
+    def depth_of(self, entry: Entry, depth: int) -> int:
+        """How far a message of this site's own goes: one for an account, as far as the account's site."""
+        if not entry.topic.is_system:
+            return depth
+        return DEPTH_UNLIMITED if parse_address(entry.topic.name).server != self._state.server else 0
 
     def topic_changed(self, topic: Topic) -> None:
         """Subscriptions of a topic have come or gone."""

@@ -113,8 +113,14 @@ class Forwarding:
         self._state.out.append(StoreSeen(copy.smuid, seen))
 
     def remember_handed(self, copy: Copy, now: float) -> None:
-        """Note that a message of mode ONE has left in other hands; only through more may it come back."""
-        self.remember(msgspec.structs.replace(copy, hops=(*copy.hops, self._state.server)), now)
+        """Note that a message of mode ONE has left in other hands; only through more may it come back.
+
+        It may have come back before the acknowledgement of its leaving.
+        """
+        hops = (*copy.hops, self._state.server)
+        seen = self.known(copy.smuid)
+        if seen is None or seen.custody < len(hops):
+            self.remember(msgspec.structs.replace(copy, hops=hops), now)
 
     def known(self, smuid: str) -> Seen | None:
         """What is remembered of a Smuid."""
@@ -148,6 +154,8 @@ class Forwarding:
             forward = copy.forwards[peer.name] = Forward(depth)
         elif not wider(depth, forward.depth):
             return None
+        elif forward.unacknowledged and forward.query:
+            forward.earlier.append(forward.query)
         forward.depth = depth
         forward.query = self._state.next_query() if copy.counted else 0
         self._transfer(copy, peer.name, forward)
@@ -186,6 +194,7 @@ class Forwarding:
                 Record("forwarded", copy.entry, peer=peer, depth=copy.depth, answered=answered)
             )
             return None
+        forward.earlier.clear()
         if not copy.entry.flags & EXPIRED:
             copy.entry.due -= 1
         self._state.out.append(StoreForward(entry_id, peer, forward.depth, forward.query, done=True))
@@ -210,7 +219,9 @@ class Forwarding:
             if forward is not None and forward.unacknowledged:
                 forward.unacknowledged = 1
                 forward.attempts += 1
-                self._state.out.append(Send(peer, copy, forward.depth, forward.query, forward.attempts))
+                earlier = tuple(forward.earlier)
+                again = Send(peer, copy, forward.depth, forward.query, forward.attempts, earlier)
+                self._state.out.append(again)
 
     def pull(self, peer: Peer, topic: str) -> None:
         """Somebody beyond a peer wants a topic now: what is still alive goes there.

@@ -7,8 +7,8 @@ import msgspec
 
 from routing.message import DeliveryMode
 
-Outcome = Literal["accepted", "duplicate", "loop", "denied"]
-OUTCOMES: tuple[Outcome, ...] = ("accepted", "duplicate", "loop", "denied")
+Outcome = Literal["accepted", "depth", "duplicate", "loop", "denied"]
+OUTCOMES: tuple[Outcome, ...] = ("accepted", "depth", "duplicate", "loop", "denied")
 
 
 class Lane(enum.IntEnum):

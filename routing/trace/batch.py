@@ -116,7 +116,8 @@ def _write_messages(hops: DataFrame, paired: DataFrame, covered: DataFrame, out:
     tables.write(links.links(hops, covered), out, "links")
     hourly = links.links(hops, covered, per_hour=True)
     tables.write(hourly.withColumn("day", f.col("hour").cast("date")), out, "link_hours")
-    tables.write(routes.routes(hops, copies, deliveries), out, "routes")
+    many = routes.crowded(paired)
+    tables.write(routes.routes(hops, copies, deliveries, many), out, "routes")
     named = hops.withColumn("kind", links.kind()).withColumn("kind", routes.kind_name())
     tables.write(named.select("*", dated).drop("arrival", "outcome"), out, "hops")
     for frame, name in ((copies, "copies"), (deliveries, "deliveries")):

@@ -187,7 +187,9 @@ def _keys() -> Column:
     handed = (f.col("subscription") != "") & _is("delivered", "committed", "returned")
     claimed = key(COPY, peer, f.col("topic"), none)
     first = f.when(_is("forwarded"), sent).when(linked, arrived).when(handed, delivery).otherwise(copy)
-    accepted = _first_sent()
+    # An unguaranteed copy was handed over without an answer: nobody claims to have it.
+    unanswered = (f.col("outcome") == PASSED) & (f.col("traits") % 2 != 0)
+    accepted = _first_sent() & ~unanswered
     also = linked | handed | _is("forwarded")
     return (
         f.when(accepted & f.col("final"), f.array(first, claimed, copy))

@@ -6,11 +6,14 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
+from routing.trace.facts import COPY, HOP
 from routing.trace.links import kind
-from routing.trace.schema import DAY_US, KINDS
+from routing.trace.schema import ARRIVALS, DAY_US, KINDS
 
 NESTED_HOPS_MAX: Final = 10_000
 """Hops, and copies, kept in one row of the routes; the tables `hops` and `copies` have all."""
+
+ACCEPTED: Final = ARRIVALS["received"]
 
 
 def born_us(smuid: str = "smuid") -> Column:
@@ -32,23 +35,42 @@ def kind_name() -> Column:
     return words
 
 
-def bounded(rows: DataFrame, key: Sequence[str], most: int) -> DataFrame:
+def crowded(facts: DataFrame, most: int = NESTED_HOPS_MAX) -> DataFrame | None:
+    """The messages with more than `most` hops or copies: smuid, hop_rows, copy_rows; None without any.
+
+    There can be few of them among all messages. Runs a job, which reads two columns of `facts`.
+    """
+    kind = f.col("kind")
+    counted = facts.groupBy("smuid").agg(
+        f.count_if(kind == HOP).alias("hop_rows"), f.count_if(kind == COPY).alias("copy_rows")
+    )
+    found = counted.where(f.greatest("hop_rows", "copy_rows") > most)
+    return None if found.isEmpty() else found
+
+
+def _bounded(
+    rows: DataFrame, crowded: DataFrame | None, count: str, key: Sequence[str], most: int
+) -> DataFrame:
     """`rows` (hops or copies) with about `most` of one message at most, and `cut`, true where it had more.
 
-    What stays is chosen by the hash of `key`. A message with more is rare, so that the list of these messages
-    is small enough for every worker.
+    What stays is chosen by the hash of `key`.
     """
-    many = rows.groupBy("smuid").agg(f.count("*").alias("rows_of")).where(f.col("rows_of") > most)
+    if crowded is None:
+        return rows.withColumn("cut", f.lit(False))
+    many = crowded.where(f.col(count) > most).select("smuid", f.col(count).alias("rows_of"))
     share = f.pmod(f.xxhash64(*key), f.col("rows_of")) < most
-    cut = f.col("rows_of").isNotNull().alias("cut")
     joined = rows.join(f.broadcast(many), "smuid", "left").where(f.col("rows_of").isNull() | share)
-    return joined.select(*rows.columns, cut)
+    return joined.select(*rows.columns, f.col("rows_of").isNotNull().alias("cut"))
 
 
 def routes(
-    hops: DataFrame, copies: DataFrame, deliveries: DataFrame, most: int = NESTED_HOPS_MAX
+    hops: DataFrame,
+    copies: DataFrame,
+    deliveries: DataFrame,
+    crowded: DataFrame | None = None,
+    most: int = NESTED_HOPS_MAX,
 ) -> DataFrame:
-    """One row for each message.
+    """One row for each message; `crowded` are those of which only `most` hops and copies are nested.
 
     smuid, birth_us, day, origin, topic, mode, guarantee, depth (as published; null: unknown), bytes,
     priority; reached: servers that have had it; hops: array of struct `from`, `to`, attempt, kind, level,
@@ -75,76 +97,59 @@ def routes(
         "sent_logged",
         "received_logged",
     )
-    copy = f.struct(
-        "server",
-        "state",
-        "level",
-        "begun_us",
-        "ended_us",
-        "ended",
-        "begun",
-        "bytes",
-        "widened",
-        "depth",
-        "topic",
-        "priority",
-        "receipt_x",
-        "receipt_y",
-        "due",
-        "one",
-        "unguaranteed",
-    )
-    nested = bounded(hops, ("from", "to", "attempt"), most).withColumn("kind", kind())
-    held = bounded(copies, ("server",), most)
-    rows = nested.select("smuid", hop.alias("hop"), "cut").unionByName(
-        held.select("smuid", copy.alias("copy"), "cut"), allowMissingColumns=True
-    )
+    copy = f.struct(*_COPY_FIELDS)
+    nested = _bounded(hops, crowded, "hop_rows", ("from", "to", "attempt"), most).withColumn("kind", kind())
+    held = _bounded(copies, crowded, "copy_rows", ("server",), most)
+    first = f.col("kind") == ACCEPTED
+    rows = nested.select(
+        "smuid",
+        hop.alias("hop"),
+        f.when(first, f.col("sent_at_us")).alias("first_sent_us"),
+        f.when(first, f.col("received_at_us")).alias("first_received_us"),
+        "cut",
+    ).unionByName(held.select("smuid", copy.alias("copy"), *_MESSAGE_FIELDS, "cut"), allowMissingColumns=True)
     handed = deliveries.select("smuid", f.col("committed_us").isNotNull().cast("int").alias("done"))
     rows = rows.unionByName(handed, allowMissingColumns=True)
+    state = f.col("copy.state")
     gathered = rows.groupBy("smuid").agg(
         f.collect_list("hop").alias("hops"),
         f.collect_list("copy").alias("copies"),
         f.count("done").alias("delivered"),
         f.coalesce(f.sum("done"), f.lit(0)).alias("committed"),
-        f.bool_or("cut").alias("cut"),
+        f.coalesce(f.bool_or("cut"), f.lit(False)).alias("truncated"),
+        f.count_if(state != "lost").cast("int").alias("reached"),
+        f.collect_list(f.when(state.isin("log missing", "unknown", "lost"), f.col("copy.server"))).alias(
+            "unsure"
+        ),
+        (f.max("first_received_us") - f.min("first_sent_us")).alias("last_delay_us"),
+        f.max("copy.bytes").alias("bytes"),
+        *(f.max(name).alias(name) for name in _MESSAGE_FIELDS),
     )
-    copies_of = f.col("copies")
-    unsure = f.filter(copies_of, lambda c: c["state"].isin("log missing", "unknown", "lost"))
-    first = f.filter("hops", lambda h: h["kind"] == "accepted")
-    travelled = f.array_max(f.transform(first, lambda h: h["received_at_us"])) - f.array_min(
-        f.transform(first, lambda h: h["sent_at_us"])
-    )
-    known = f.transform(
-        copies_of,
-        lambda c: f.struct(*(c[name].alias(name) for name in _COPY_FIELDS)),
-    )
-
-    def most_of(field: str) -> Column:
-        return f.array_max(f.transform(copies_of, lambda c: c[field]))
-
     return gathered.withColumn("birth_us", born_us()).select(
         "smuid",
         "birth_us",
         day().alias("day"),
         f.substring_index("smuid", "/", 1).alias("origin"),
-        most_of("topic").alias("topic"),
-        f.when(most_of("one"), "ONE").otherwise("ALL").alias("mode"),
-        (~f.coalesce(most_of("unguaranteed"), f.lit(False))).alias("guarantee"),
-        most_of("depth").alias("depth"),
-        most_of("bytes").alias("bytes"),
-        most_of("priority").alias("priority"),
-        f.size(f.filter(copies_of, lambda c: c["state"] != "lost")).alias("reached"),
-        f.slice("hops", 1, most).alias("hops"),
-        known.alias("copies"),
+        "topic",
+        f.when(f.col("one"), "ONE").otherwise("ALL").alias("mode"),
+        (~f.coalesce("unguaranteed", f.lit(False))).alias("guarantee"),
+        "depth",
+        "bytes",
+        "priority",
+        "reached",
+        "hops" if crowded is None else f.slice("hops", 1, most).alias("hops"),
+        "copies",
         "delivered",
         "committed",
-        travelled.alias("last_delay_us"),
-        most_of("receipt_x").alias("receipt_x"),
-        most_of("receipt_y").alias("receipt_y"),
-        f.when(f.size(unsure) == 0, "complete").otherwise("partial").alias("state"),
-        f.array_sort(f.transform(unsure, lambda c: c["server"])).alias("missing"),
-        f.coalesce("cut", f.lit(False)).alias("truncated"),
+        "last_delay_us",
+        "receipt_x",
+        "receipt_y",
+        f.when(f.size("unsure") == 0, "complete").otherwise("partial").alias("state"),
+        f.array_sort("unsure").alias("missing"),
+        "truncated",
     )
 
 
 _COPY_FIELDS = ("server", "state", "level", "begun_us", "ended_us", "ended", "due", "bytes", "widened")
+_MESSAGE_FIELDS = ("topic", "one", "unguaranteed", "depth", "priority", "receipt_x", "receipt_y")
+"""Said of each copy, and the greatest is the message's."""

@@ -58,7 +58,7 @@ def spark_engine(records: str, out: str) -> dict[str, Any]:
         timed = clocks.corrected(hops, clocks.segments_frame(session, []))
         copies = ends.states(facts.copies(paired), covered)
         links.links(timed, covered).write.mode("overwrite").parquet(f"{out}/links")
-        found = routes.routes(timed, copies, facts.deliveries(paired))
+        found = routes.routes(timed, copies, facts.deliveries(paired), routes.crowded(paired))
         found.write.mode("overwrite").parquet(f"{out}/routes")
         paired.unpersist(blocking=True)
 

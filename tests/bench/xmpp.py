@@ -5,34 +5,82 @@
 One publisher keeps so many publications unanswered, one subscriber counts notifications; both are real
 clients of the same Prosody or ejabberd. Ours is a component of that server, in a process of its own, on a
 plain node, and answers a publication once it is on disk. Prosody's and ejabberd's nodes keep their items
-(`pubsub#persist_items`). Medians of interleaved rounds; latency is of one item at a time.
+(`pubsub#persist_items`). Medians of interleaved rounds; latency is of one item at a time. CPU is of one
+item at full rate, user and system, of each process by itself; `syncs` counts what the kernel was asked to
+put on disk (`--syncs`, which needs strace and slows everything down).
 """
 
 import argparse
 import json
 import os
+import re
+import signal
 import statistics
+import subprocess
 import tempfile
 import time
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 
 import trio
 
 from plugins.xmpp.namespaces import PUBSUB
-from tests.plugins.xmpp.test_killed_daemon import make, python_path
+from tests.bench.daemon import TICK_S
 from tests.support.process import daemon
-from tests.support.xmpp_servers import (
-    COMPONENT_NAME,
-    OWN_PUBSUB,
-    RealClient,
-    RealServer,
-    connected,
-    installed,
-)
+from tests.support.xmpp_real import make, python_path
+from tests.support.xmpp_servers import COMPONENT_NAME, OWN_PUBSUB, RealClient, RealServer, installed
 
 PAYLOAD = f"<example xmlns='urn:xmpp:example'>{'x' * 100}</example>"
 LATENCIES = 50
+NODE = "bench"
+
+
+class Counter(RealClient):
+    """A client that costs next to nothing while it counts: a `mark` in the bytes that come is one of them."""
+
+    def __init__(self, stream: trio.abc.Stream, mark: bytes) -> None:
+        super().__init__(stream)
+        self.counting = False
+        self.seen = 0
+        self._mark = mark
+        self._tail = b""
+        self._more = trio.Event()
+
+    async def _next(self):
+        while self.counting or not self._events:
+            data = await self._stream.receive_some(65_536)
+            if self.counting:
+                self._count(bytes(data))
+            else:
+                self._events += self._parser.feed(data)
+        return await super()._next()
+
+    def _count(self, data: bytes) -> None:
+        assert data, "the server closed the connection"
+        assert b"error" not in data, data
+        data = self._tail + data
+        self.seen += data.count(self._mark)
+        self._tail = data[max(data.rfind(self._mark) + len(self._mark), len(data) - len(self._mark) + 1) :]
+        more, self._more = self._more, trio.Event()
+        more.set()
+
+    async def has_seen(self, count: int) -> None:
+        """Wait for so many."""
+        while self.seen < count:
+            await self._more.wait()
+
+
+def cpu_s(pid: int) -> float:
+    """What a process and those that it started have used, if they share its session."""
+    total = 0.0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(") ")[2].split()
+        except OSError:
+            continue
+        if int(stat.parent.name) == pid or int(fields[3]) == pid:
+            total += (int(fields[11]) + int(fields[12])) * TICK_S
+    return total
 
 
 def form(form_type: str, **values: str) -> str:
@@ -41,13 +89,13 @@ def form(form_type: str, **values: str) -> str:
     return f"<x xmlns='jabber:x:data' type='submit'>{hidden}{fields}</x>"
 
 
-async def prepare(owner: RealClient, subscriber: RealClient, service: str, node: str) -> None:
+async def prepare(owner: RealClient, subscriber: RealClient, service: str) -> None:
     config = {"pubsub#persist_items": "1"}
     if service == COMPONENT_NAME:
         config = {"{urn:smqp:xmpp:0}queueing": "0"}
     elif service == OWN_PUBSUB:
         config |= {"pubsub#max_items": "10000", "pubsub#access_model": "open"}
-    create = f"<create node='{node}'/><configure>{form('node_config', **config)}</configure>"
+    create = f"<create node='{NODE}'/><configure>{form('node_config', **config)}</configure>"
     with trio.fail_after(30):
         while True:
             text = f"<pubsub xmlns='{PUBSUB}'>{create}</pubsub>"
@@ -57,92 +105,111 @@ async def prepare(owner: RealClient, subscriber: RealClient, service: str, node:
             # the component may not be connected yet
             assert answer.find(".//{urn:ietf:params:xml:ns:xmpp-stanzas}forbidden") is None, service
             await trio.sleep(0.1)
-    text = f"<pubsub xmlns='{PUBSUB}'><subscribe node='{node}' jid='{subscriber.jid}'/></pubsub>"
+    text = f"<pubsub xmlns='{PUBSUB}'><subscribe node='{NODE}' jid='{subscriber.jid}'/></pubsub>"
     answer = await subscriber.iq("set", text, id="subscribe", to=service)
     assert answer.get("type") == "result", [child.tag for child in answer.iter()]
 
 
-async def publish(client: RealClient, service: str, node: str, id: str) -> None:
-    item = f"<publish node='{node}'><item id='{id}'>{PAYLOAD}</item></publish>"
-    await client.send(
-        f"<iq type='set' id='{id}' to='{service}'><pubsub xmlns='{PUBSUB}'>{item}</pubsub></iq>"
-    )
+def publication(service: str, id: str) -> str:
+    item = f"<publish node='{NODE}'><item id='{id}'>{PAYLOAD}</item></publish>"
+    return f"<iq type='set' id='{id}' to='{service}'><pubsub xmlns='{PUBSUB}'>{item}</pubsub></iq>"
 
 
-async def rate(
-    publisher: RealClient, subscriber: RealClient, service: str, node: str, items: int, outstanding: int
-) -> float:
+async def rate(publisher: Counter, subscriber: Counter, service: str, items: int, outstanding: int) -> float:
     """Items a second until all are answered and all have been notified."""
-    room = trio.Semaphore(outstanding)
-
-    async def answers() -> None:
-        for _ in range(items):
-            answer = await publisher.receive()
-            assert answer.get("type") == "result"
-            room.release()
-
-    async def notifications() -> None:
-        seen = 0
-        while seen < items:
-            stanza = await subscriber.receive()
-            seen += sum(1 for _ in stanza.iter(f"{{{PUBSUB}#event}}item"))
-
+    texts = [publication(service, f"r{number}") for number in range(items)]
+    answered, notified = publisher.seen, subscriber.seen
     began = time.perf_counter()
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(answers)
-        nursery.start_soon(notifications)
-        for number in range(items):
-            await room.acquire()
-            await publish(publisher, service, node, f"r{number}")
+    sent = 0
+    while sent < items:
+        room = outstanding - (sent - (publisher.seen - answered))
+        if room > 0:
+            await publisher.send("".join(texts[sent : sent + room]))
+            sent = min(sent + room, items)
+        await publisher.has_seen(answered + sent - outstanding + 1)
+    await publisher.has_seen(answered + items)
+    await subscriber.has_seen(notified + items)
     return items / (time.perf_counter() - began)
 
 
-async def latency_ms(publisher: RealClient, subscriber: RealClient, service: str, node: str) -> float:
+async def latency_ms(publisher: Counter, subscriber: Counter, service: str) -> float:
     """From sending one item to its notification."""
     times = []
     for number in range(LATENCIES):
+        text, before, answered = publication(service, f"l{number}"), subscriber.seen, publisher.seen
         began = time.perf_counter()
-        await publish(publisher, service, node, f"l{number}")
-        while not list((await subscriber.receive()).iter(f"{{{PUBSUB}#event}}item")):
-            continue
+        await publisher.send(text)
+        await subscriber.has_seen(before + 1)
         times.append((time.perf_counter() - began) * 1000)
-        await publisher.receive()
+        await publisher.has_seen(answered + 1)
     return statistics.median(times)
+
+
+@contextmanager
+def syncs(pid: int, counted: list[int], *, wanted: bool):
+    """Count what a process asks to be put on disk."""
+    if not wanted:
+        yield
+        return
+    command = ["strace", "-f", "-c", "-e", "trace=fsync,fdatasync", "-p", str(pid)]
+    tracer = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    time.sleep(1)
+    try:
+        yield
+    finally:
+        tracer.send_signal(signal.SIGINT)
+        report = tracer.communicate()[1]
+        found = re.findall(r"^ *[\d.]+ +[\d.]+ +\d+ +(\d+) .*sync$", report, re.MULTILINE)
+        counted.append(sum(map(int, found)))
+
+
+async def logged_in(server: RealServer, nursery: trio.Nursery, user: str, mark: bytes) -> Counter:
+    client = Counter(await trio.open_tcp_stream("127.0.0.1", server.c2s), mark)
+    await client.log_in(user, "bench")
+    nursery.start_soon(client.run)
+    return client
 
 
 async def measure(name: str, directory: Path, options: argparse.Namespace) -> dict[str, dict[str, float]]:
     """Ours and the server's own, in turn."""
     server = RealServer(name, directory / "server")
-    rates: dict[str, list[float]] = {"smqpd": [], name: []}
-    latencies: dict[str, list[float]] = {"smqpd": [], name: []}
     services = {"smqpd": COMPONENT_NAME, name: OWN_PUBSUB}
+    found: dict[str, dict[str, list[float]]] = {label: {} for label in services}
     try:
         await server.start()
         await server.register()
         async with AsyncExitStack() as stack:
             config = make(directory / "site", server)
-            await stack.enter_async_context(daemon(config, PYTHONPATH=python_path(directory)))
+            running = await stack.enter_async_context(daemon(config, PYTHONPATH=python_path(directory)))
             nursery = await stack.enter_async_context(trio.open_nursery())
-            publisher = await connected(server.c2s, nursery, "ada", "p")
-            subscriber = await connected(server.c2s, nursery, "bob", "s")
+            publisher = await logged_in(server, nursery, "ada", b"<iq ")
+            subscriber = await logged_in(server, nursery, "bob", b"<event ")
             for service in services.values():
-                await prepare(publisher, subscriber, service, "bench")
+                await prepare(publisher, subscriber, service)
+            publisher.counting = subscriber.counting = True
+            pids = {"smqpd": running.process.pid, "server": server.pid, "clients": os.getpid()}
             for _ in range(options.rounds):
                 for label, service in services.items():
-                    items = options.items
-                    latencies[label].append(await latency_ms(publisher, subscriber, service, "bench"))
-                    rates[label].append(
-                        await rate(publisher, subscriber, service, "bench", items, options.outstanding)
-                    )
+                    figures, items = found[label], options.items
+                    latency = await latency_ms(publisher, subscriber, service)
+                    figures.setdefault("latency_ms", []).append(latency)
+                    before = {who: cpu_s(pid) for who, pid in pids.items()}
+                    counted: list[int] = []
+                    traced = pids["smqpd" if label == "smqpd" else "server"]
+                    with syncs(traced, counted, wanted=options.syncs):
+                        reached = await rate(publisher, subscriber, service, items, options.outstanding)
+                    figures.setdefault("items_per_s", []).append(reached)
+                    for who, pid in pids.items():
+                        used = (cpu_s(pid) - before[who]) / items * 1e6
+                        figures.setdefault(f"{who}_cpu_us", []).append(used)
+                    for count in counted:
+                        figures.setdefault("syncs", []).append(count)
             nursery.cancel_scope.cancel()
     finally:
         server.kill()
     return {
-        label: {
-            "items_per_s": round(statistics.median(rates[label])),
-            "latency_ms": round(statistics.median(latencies[label]), 2),
-        }
-        for label in services
+        label: {figure: round(statistics.median(values), 2) for figure, values in figures.items()}
+        for label, figures in found.items()
     }
 
 
@@ -152,10 +219,12 @@ def main() -> None:
     parser.add_argument("--items", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--outstanding", type=int, default=50)
+    parser.add_argument("--servers", default="prosody,ejabberd")
+    parser.add_argument("--syncs", action="store_true")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     results = {}
-    for name in filter(installed, ("prosody", "ejabberd")):
+    for name in filter(installed, options.servers.split(",")):
         with tempfile.TemporaryDirectory() as directory:
             os.chmod(directory, 0o700)
             results[name] = trio.run(measure, name, Path(directory), options)
@@ -164,11 +233,12 @@ def main() -> None:
         return
     for name, peers in results.items():
         for label, figures in peers.items():
-            shown = (
-                "as its component, every item on disk" if label == "smqpd" else "its own pubsub, persistent"
-            )
+            shown = "as its component" if label == "smqpd" else "its own pubsub"
+            cpu = ", ".join(f"{who} {figures[f'{who}_cpu_us']:.0f}" for who in ("smqpd", "server", "clients"))
+            synced = f"  {figures['syncs']:.0f} syncs" if "syncs" in figures else ""
             print(
-                f"{name:9} {label:9} {figures['items_per_s']:6} items/s {figures['latency_ms']:7} ms  {shown}"
+                f"{name:9} {shown:17} {figures['items_per_s']:6.0f} items/s {figures['latency_ms']:7.2f} ms"
+                f"  µs CPU an item: {cpu}{synced}"
             )
 
 

@@ -15,7 +15,8 @@ from daemon import frontend
 from daemon.broker import RETRY_S
 from daemon.session import EVENTS_BYTES, PENDING_BYTES_MAX
 from daemon.store.store import WAL_CHECKPOINT_BYTES
-from routing.errors import Refusal
+from routing.errors import HeaderRefusal, Refusal
+from routing.message import Message, Section
 from tests.support.broker import Client, RunningSite, running_site
 
 
@@ -239,6 +240,29 @@ async def test_publishers_are_refused_once_the_store_is_full_and_taken_again_onc
         for delivery in await ada.delivered(5):
             await ada.commit(delivery.number)
         await eva.publish("jobs", bytes(100_000))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Message(others=(("X-Forged", "one\r\nSmuid: b.example/1-1-1"),)),
+        Message(others=(("Smuid", "b.example/1-1-1"),)),
+        Message(name="two\nlines"),
+        Message(cmuid="1\n2"),
+        Message(sections=(Section("text/plain\r\nX: y", b""),)),
+        Message(guarantee=False, others=(("X", "\ud800"),)),
+    ],
+)
+async def test_a_message_that_cannot_be_written_is_refused_to_the_front_end_that_brings_it(
+    tmp_path: Path, mock_clock: MockClock, message: Message
+) -> None:
+    async with running_site(tmp_path) as site:
+        ada, bob = site.login("ada"), await site.login("bob").subscribe("news")
+        with pytest.raises(HeaderRefusal):
+            ada.session.publish("news", message)
+        await ada.publish("news", b"the next one")
+        [got] = await bob.delivered()
+        assert got.stored.message.sections[0].body == b"the next one"
 
 
 async def test_a_slow_session_is_paused_and_costs_others_nothing(

@@ -141,6 +141,16 @@ def test_what_is_given_back_goes_to_the_next_with_its_count(site: Site) -> None:
     assert (told.smuid, told.reason, told.subscription) == (smuid, "not for me", "ada:desk@a.example")
 
 
+def test_what_is_given_back_goes_to_another_that_came_later(site: Site) -> None:
+    ada = site.login("ada").subscribe("jobs")
+    site.login("eva").publish("jobs", "work", delivery="ONE")
+    got = ada.one()
+    bob = site.login("bob").subscribe("jobs")
+    ada.give_back(got)
+    assert bob.one().attempt == 2
+    assert ada.take() == []
+
+
 def test_what_is_given_back_comes_again_after_the_delay_that_was_asked_for(site: Site) -> None:
     ada = site.login("ada").subscribe("jobs")
     site.login("eva").publish("jobs", "work")

@@ -163,6 +163,7 @@ async def running_site(directory: Path, **settings: Any) -> AsyncIterator[Runnin
         now_us=clock.wall_us,
     )
     broker = Broker(every, Accounts(accounts_file, SERVER), store, hops, clock)
+    broker.commits.gather_max_s = 0.0  # these clocks move when a test says so
     ended = trio.Event()
 
     async def run() -> None:

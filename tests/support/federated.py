@@ -1,9 +1,10 @@
 """Sites with real brokers and stores, linked over a network in memory."""
 
 import random
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import trio
 
@@ -15,6 +16,7 @@ from daemon.peers import Peer
 from daemon.session import BrokerSession
 from daemon.settings import LinkSettings
 from daemon.store.store import Store
+from routing.federation.enquiry import FEATURES
 from routing.message import Message, Section
 from tests.support.broker_parts import broker_parts
 from tests.support.links import Network
@@ -123,14 +125,24 @@ class FederatedSite:
 
 @asynccontextmanager
 async def federated_site(
-    network: Network, directory: Path, name: str, peers: Iterable[str]
+    network: Network,
+    directory: Path,
+    name: str,
+    peers: Iterable[str],
+    *,
+    features: tuple[str, ...] = FEATURES,
+    rules: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> AsyncIterator[FederatedSite]:
-    """Run a site in `directory/name`; its links end with the block, without goodbye."""
+    """Run a site in `directory/name`; its links end with the block, without goodbye.
+
+    `rules` are what `daemon.peers.Peer` has more than name and address, by peer.
+    """
+    rules = rules or {}
     with broker_parts(directory / name, name) as (broker, store):
         links = LinkManager(
-            identity=Identity(server=name, site=name, boot=store.site.boot),
+            identity=Identity(server=name, site=name, boot=store.site.boot, features=features),
             settings=LINKS,
-            peers={peer: Peer(name=peer, address=f"{peer}:1") for peer in peers},
+            peers={peer: Peer(name=peer, address=f"{peer}:1", **rules.get(peer, {})) for peer in peers},
             transport=network.transport(name),
             port=broker.federating,
             source=random.Random(name),
@@ -151,6 +163,7 @@ async def federated_site(
                 async with trio.open_nursery() as beside:
                     for task in (broker.keep_time, broker.keep_wal, broker.federating.run):
                         beside.start_soon(task)
+                    beside.start_soon(broker.federating.enquiring.run, directory / name / "hops")
                     await beside.start(links.run)
                     yield FederatedSite(name, broker, links, store)
                     beside.cancel_scope.cancel()

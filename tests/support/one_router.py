@@ -57,6 +57,17 @@ class Told(msgspec.Struct, frozen=True):
     receipt: str
 
 
+class Done:
+    """A request that may take a while; true once it has been answered."""
+
+    def __init__(self, client: "Client", request: int) -> None:
+        self._client = client
+        self._request = request
+
+    def __bool__(self) -> bool:
+        return self._request in self._client.answers
+
+
 class Client:
     """One session of an account and channel."""
 
@@ -128,6 +139,18 @@ class Client:
         request = self._request()
         self.site.router.remove(self.consumer, topic, smuid, request, self.site.now)
         self._answer(request)
+
+    def purge(self, topic: str) -> "Done":
+        request = self._request()
+        self.site.router.purge(self.consumer, topic, request, self.site.now)
+        self.site.settle()
+        return Done(self, request)
+
+    def delete(self, topic: str) -> "Done":
+        request = self._request()
+        self.site.router.delete_topic(self.consumer, topic, request, self.site.now)
+        self.site.settle()
+        return Done(self, request)
 
     def set_delivery(self, topic: str, mode: Any) -> None:
         request = self._request()

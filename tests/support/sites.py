@@ -134,6 +134,7 @@ class Federation:
             hops=(*send.copy.hops, site),
             timeout_left_s=entry.deadline - self.now if stated else None,
             query=send.query,
+            earlier=send.earlier,
         )
 
     def settle(self) -> None:
@@ -176,6 +177,14 @@ class Federation:
             seen |= edge
             radius -= 1
         return seen
+
+    def records_of(self, name: str, *events: str) -> list[tuple[str, Record]]:
+        """What was recorded of a message, and where."""
+        return [
+            (site, record)
+            for site, record in self.records
+            if record.event in events and self.messages[site, record.entry.id].name == name
+        ]
 
     def final_records(self, name: str) -> Counter[tuple[str, int]]:
         """How often each copy of a message has ended, by site and copy."""

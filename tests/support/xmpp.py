@@ -15,8 +15,8 @@ import trio.testing
 
 from plugins.xmpp.namespaces import COMPONENT, DISCO_INFO
 from plugins.xmpp.parser import ParserLimits, StreamEnd, StreamParser, parse_fragment
-from plugins.xmpp.plugin import serve
 from plugins.xmpp.serializer import serialize
+from plugins.xmpp.serving import serve
 from plugins.xmpp.settings import JidRule, XmppSettings
 from tests.support.site import running_site
 

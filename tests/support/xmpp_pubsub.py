@@ -2,10 +2,14 @@
 
 from xml.etree.ElementTree import Element
 
-from tests.support.xmpp import XmppClient
+from tests.support.xmpp import XmppClient, XmppServer
 
 NODE = "a290fjsl29j19kjb"
 PUBSUB = "http://jabber.org/protocol/pubsub"
+INFO = "http://jabber.org/protocol/disco#info"
+ITEMS = "http://jabber.org/protocol/disco#items"
+SMQP = "urn:smqp:xmpp:0"
+ADA = "ada@shakespeare.lit"
 NS = {
     "p": PUBSUB,
     "e": PUBSUB + "#event",
@@ -43,3 +47,38 @@ async def notified(client: XmppClient) -> Element:
     item = (await client.receive()).find("e:event/e:items/e:item", NS)
     assert item is not None
     return item
+
+
+def ada(server: XmppServer, resource: str = "desk") -> XmppClient:
+    return server.client(f"ada@shakespeare.lit/{resource}")
+
+
+def pubsub(content: str, owner: str = "") -> str:
+    return f"<pubsub xmlns='{PUBSUB}{owner}'>{content}</pubsub>"
+
+
+def form(form_type: str, **values: str) -> str:
+    fields = "".join(f"<field var='{var}'><value>{value}</value></field>" for var, value in values.items())
+    return (
+        "<x xmlns='jabber:x:data' type='submit'>"
+        f"<field var='FORM_TYPE'><value>{PUBSUB}#{form_type}</value></field>{fields}</x>"
+    )
+
+
+def fields(form_element) -> dict[str, str]:
+    return {
+        field.get("var"): field.findtext("x:value", "", NS)
+        for field in form_element
+        if field.get("var") != "FORM_TYPE"
+    }
+
+
+async def create(client: XmppClient, node: str, **config: str) -> None:
+    configure = f"<configure>{form('node_config', **config)}</configure>" if config else ""
+    answer = await client.iq("set", pubsub(f"<create node='{node}'/>{configure}"))
+    assert answer.get("type") == "result"
+
+
+async def put(client: XmppClient, node: str, item: str, content: str = "<a xmlns='urn:a'/>"):
+    text = f"<publish node='{node}'><item id='{item}'>{content}</item></publish>"
+    return await client.iq("set", pubsub(text))

@@ -15,8 +15,9 @@ from xml.etree.ElementTree import Element
 
 import trio
 
+from daemon.self_signed import make_self_signed
 from plugins.xmpp.namespaces import COMPONENT, DISCO_INFO
-from plugins.xmpp.parser import ParserLimits, StreamHeader, StreamParser
+from plugins.xmpp.parser import ParserLimits, StreamHeader, StreamParser, parse_fragment
 
 COMPONENT_NAME = "workflow.localhost"
 OWN_PUBSUB = "pubsub.localhost"
@@ -70,6 +71,15 @@ listen:
     hosts:
       {name}:
         password: "{secret}"
+  - port: {component_tls}
+    ip: 127.0.0.1
+    module: ejabberd_service
+    access: all
+    tls: true
+    certfile: "{directory}/certificate-and-key.pem"
+    hosts:
+      {name}:
+        password: "{secret}"
 auth_method: internal
 access_rules:
   c2s: {{allow: all}}
@@ -107,12 +117,20 @@ class RealServer:
         self.name = name
         self.directory = directory
         self.c2s, self.component = free_port(), free_port()
+        self.component_tls = free_port()
+        """Of components, with TLS from the first byte; Prosody has no such port."""
+        self.certificate = directory / "certificate.pem"
+        self.certificate_and_key = directory / "certificate-and-key.pem"
         self._process: subprocess.Popen[bytes] | None = None
         (directory / "data").mkdir(parents=True)
+        certificate, key = make_self_signed(COMPONENT_NAME)
+        self.certificate.write_bytes(certificate)
+        self.certificate_and_key.write_bytes(certificate + key)
         values = {
             "directory": directory,
             "c2s": self.c2s,
             "component": self.component,
+            "component_tls": self.component_tls,
             "name": COMPONENT_NAME,
             "secret": SECRET,
             "own": OWN_PUBSUB,
@@ -164,6 +182,16 @@ class RealServer:
                 else:
                     await stream.aclose()
                     return
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None
+
+    @property
+    def pid(self) -> int:
+        """Of the process that was started; what it starts is in its session."""
+        assert self._process is not None
+        return self._process.pid
 
     async def register(self) -> None:
         """Make the accounts. A killed ejabberd may have lost them: it writes them to disk later."""
@@ -269,12 +297,24 @@ class RealClient:
 
     async def iq(self, kind: str, content: str, id: str = "1", to: str = COMPONENT_NAME) -> Element:
         await self.send(f"<iq type='{kind}' id='{id}' to='{to}'>{content}</iq>")
+        return await self.answer(id)
+
+    async def answer(self, id: str | None) -> Element:
         others = []
         while (stanza := await self.receive()).tag != f"{{{COMPONENT}}}iq" or stanza.get("id") != id:
             others.append(stanza)
         for other in others:
             self.stanzas_in.send_nowait(other)
         return stanza
+
+    async def exchange(self, text: str) -> Element:
+        """Send an IQ as it stands, and wait for its answer; what came before that stays to be received."""
+        await self.send(text)
+        id = parse_fragment(text.encode(), ParserLimits()).get("id")
+        return await self.answer(id)
+
+    def quiet(self) -> bool:
+        return not self.stanzas.statistics().current_buffer_used
 
     async def close(self) -> None:
         """The connection breaks."""

@@ -280,6 +280,19 @@ def test_a_file_whose_first_write_failed_is_named_for_what_came_after(
     assert names(tmp_path) == ["hops-alpha.example_7200-2-8-8.jsonl"]
 
 
+def test_the_boot_before_is_told_of_also_where_its_first_records_were_lost_and_a_commit_failed(
+    start, tmp_path: Path, full_disk
+) -> None:
+    log = start(boot=2, committed=5)
+    full_disk(10)
+    batch(log, 2)
+    log.append("published")
+    log.revert()
+    full_disk(None)
+    batch(log, 1)
+    assert [(record.record, record.previous) for record in HopLogReader(tmp_path).records()] == [(8, 5)]
+
+
 def test_every_field_of_a_record_that_is_not_the_logs_own_can_be_given(start, tmp_path: Path) -> None:
     given = HopRecord(
         version=1, server=SERVER, boot=1, record=1, time_us=1_795_000_000_000_000, event="forwarded",

@@ -1,58 +1,17 @@
-"""Through a real Prosody and a real ejabberd, with real client accounts.
+"""Through a real Prosody and a real ejabberd, with real client accounts: what breaks, and comes back."""
 
-Servers that are not installed are skipped; where they have to be there, `SMQPD_TEST_REQUIRE` names them.
-"""
-
-from contextlib import asynccontextmanager
-from functools import partial
-
-import pytest
 import trio
 
 from daemon.frontend import Delivered, Identity, SubscribeOptions
 from plugins.xmpp.component import tcp_connector
 from plugins.xmpp.namespaces import PUBSUB, QOS
-from plugins.xmpp.plugin import serve
-from plugins.xmpp.settings import JidRule, XmppSettings
+from plugins.xmpp.serving import serve
+from plugins.xmpp.settings import XmppSettings
 from routing.message import Message
-from tests.support.required import may_skip
 from tests.support.site import running_site
-from tests.support.xmpp_pubsub import NODE, error_of, notified, subscribe
-from tests.support.xmpp_servers import COMPONENT_NAME, SECRET, RealServer, connected, installed
-
-RULES = (JidRule(domain="localhost", account="{local}"),)
-
-
-@pytest.fixture(params=["prosody", "ejabberd"])
-async def server(request, tmp_path):
-    if may_skip(request.param, installed(request.param)):
-        pytest.skip(f"{request.param} is not installed")
-    real = RealServer(request.param, tmp_path / "server")
-    try:
-        await real.start()
-        await real.register()
-        yield real
-    finally:
-        real.kill()
-
-
-@asynccontextmanager
-async def site_at(server: RealServer, directory):
-    settings = XmppSettings(
-        component=COMPONENT_NAME, server=f"127.0.0.1:{server.component}", accounts=RULES, answer_s=1.0
-    )
-    connect = tcp_connector("127.0.0.1", server.component, None)
-    async with running_site(directory) as site, trio.open_nursery() as nursery:
-        service = await nursery.start(partial(serve, site, settings, connect, SECRET))
-        yield service, site, nursery
-        nursery.cancel_scope.cancel()
-
-
-async def ready(client) -> None:
-    """The component may need a moment to be connected."""
-    with trio.fail_after(40):
-        while (await client.iq("get", "<ping xmlns='urn:xmpp:ping'/>", id="ready")).get("type") != "result":
-            await trio.sleep(0.1)
+from tests.support.xmpp_pubsub import NODE, notified, subscribe
+from tests.support.xmpp_real import ready, site_at
+from tests.support.xmpp_servers import COMPONENT_NAME, connected
 
 
 def publish(item: str) -> str:
@@ -64,30 +23,6 @@ def act(action: str, item: str) -> str:
     namespace = " xmlns='urn:xmpp:pubsub:queueing:0'" if action == "unlock" else ""
     content = f"<{action}{namespace} node='{NODE}'><item id='{item}'/></{action}>"
     return f"<pubsub xmlns='{PUBSUB}'>{content}</pubsub>"
-
-
-async def test_the_listings_of_xep_0254(server, tmp_path):
-    async with site_at(server, tmp_path / "site") as (_, site, nursery):
-        worker = await connected(server.c2s, nursery, "bob", "foo")
-        other = await connected(server.c2s, nursery, "bob", "bar")
-        engine = await connected(server.c2s, nursery, "ada", "engine")
-        await ready(worker)
-        refused = await worker.iq("set", subscribe("bob@localhost", None), id="sub1")
-        assert error_of(refused) == ("modify", "not-acceptable")
-        for client in (worker, other):
-            granted = await client.iq("set", subscribe("bob@localhost", "1"), id="sub2")
-            assert granted.get("type") == "result"
-        assert (await engine.iq("set", publish("a"), id="pub1")).get("type") == "result"
-        assert (await notified(worker)).get("id") == "a"
-        assert error_of(await other.iq("set", act("retract", "a"))) == ("cancel", "conflict")
-        assert error_of(await engine.iq("set", act("unlock", "a"))) == ("auth", "forbidden")
-        assert (await worker.iq("set", act("unlock", "a"), id="unlock1")).get("type") == "result"
-        assert (await worker.receive()).find(".//{urn:xmpp:pubsub:queueing:0}unlock").get("id") == "a"
-        assert (await notified(other)).get("id") == "a"
-        assert (await other.iq("get", act("retract", "a"), id="delete1")).get("type") == "result"
-        assert (await other.receive()).find(f".//{{{PUBSUB}#event}}retract").get("id") == "a"
-        assert error_of(await other.iq("set", act("retract", "a"))) == ("cancel", "item-not-found")
-        assert site.broker.held == 0
 
 
 async def test_items_of_a_client_whose_connection_breaks_go_to_another(server, tmp_path):

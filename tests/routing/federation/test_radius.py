@@ -113,7 +113,7 @@ def test_after_a_partition_all_sites_hold_the_same_state_messages(links, seed, d
             sites.join(*link)
     sites.settle()
     held = [
-        {entry.smuid(name) for entry in router.state.topic("t").kept.values()}
+        {entry.smuid(name) for entry in router.state.topic("t").kept}
         for name, router in sites.routers.items()
     ]
     assert all(each == held[0] for each in held)

@@ -6,7 +6,7 @@ import pytest
 from routing.link.agreement import agree, is_arbiter, judge, refusal
 from routing.link.forgery import forged
 from routing.link.units import Hello
-from routing.message import Message
+from routing.message import DeliveryMode, Message
 
 ALPHA = Hello(server="alpha", site="s1", boot=5, features=("custody", "flood"), version=(1, 1))
 BETA = Hello(server="beta", site="s2", boot=9, features=("flood", "shiny"), window_units=7, window_bytes=70)
@@ -67,15 +67,18 @@ SMUID = "alpha/0123456789ab-1-2"
 
 
 @pytest.mark.parametrize(
-    ("hops", "smuid", "said"),
+    ("hops", "mode", "smuid", "said"),
     [
-        (("alpha", "beta"), SMUID, None),
-        (("alpha",), SMUID, "Hops does not end with beta, which sent it"),
-        ((), SMUID, "Hops does not end with beta, which sent it"),
-        (("alpha", "beta", "alpha", "beta"), SMUID, "Hops names a server twice"),
-        (("gamma", "beta"), SMUID, "Smuid is of alpha, but Hops begins with gamma"),
-        (("alpha", "beta"), "", "Smuid is missing"),
+        (("alpha", "beta"), "ALL", SMUID, None),
+        (("alpha",), "ALL", SMUID, "Hops does not end with beta, which sent it"),
+        ((), "ALL", SMUID, "Hops does not end with beta, which sent it"),
+        (("alpha", "beta", "alpha", "beta"), "ALL", SMUID, "Hops names a server twice"),
+        (("alpha", "beta", "alpha", "beta"), "ONE", SMUID, None),
+        (("gamma", "beta"), "ALL", SMUID, "Smuid is of alpha, but Hops begins with gamma"),
+        (("alpha", "beta"), "ALL", "", "Smuid is missing"),
     ],
 )
-def test_a_forged_route_or_id_is_noticed(hops: tuple[str, ...], smuid: str, said: str | None) -> None:
-    assert forged("beta", hops, Message(smuid=smuid)) == said
+def test_a_forged_route_or_id_is_noticed(
+    hops: tuple[str, ...], mode: DeliveryMode, smuid: str, said: str | None
+) -> None:
+    assert forged("beta", hops, Message(smuid=smuid), mode) == said

@@ -9,7 +9,7 @@ import pytest
 
 from routing.trace.synthetic.plan import Plan
 from routing.trace.synthetic.write import generate
-from tests.support.traced import NOW_US, Traced
+from tests.support.traced import NOW_US, QUICK_JAVA, Traced
 
 SECONDS_FOR_ONE = 900
 """A test that is the first to need Spark or a federation pays for it: minutes, on a busy machine."""
@@ -29,11 +29,13 @@ def spark() -> Iterator[Any]:
     from routing.trace.session import open_session
 
     try:
-        session = open_session("local[2]", partitions=2, heap_bytes=2 << 30)
+        session = open_session("local[2]", partitions=2, heap_bytes=2 << 30, java_options=QUICK_JAVA)
     except NoJava as error:
         pytest.skip(str(error))
-    # Tables are tiny here, and compiling a class for each plan would take most of the time.
+    # Tables are tiny here: compiling and planning them twice would take most of the time.
     session.conf.set("spark.sql.codegen.wholeStage", "false")
+    session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+    session.conf.set("spark.sql.adaptive.enabled", "false")
     yield session
     session.stop()
 

@@ -40,7 +40,7 @@ def test_a_message_with_five_thousand_hops_is_cut_and_others_are_whole(spark: An
     for name in ("delay_raw_us", "sent_at_us", "received_at_us", "delay_us"):
         hops = hops.withColumn(name, f.lit(None).cast("long"))
     handed = facts.deliveries(paired)
-    found = routes.routes(hops, copies, handed, most=500)
+    found = routes.routes(hops, copies, handed, routes.crowded(paired, most=500), most=500)
     sizes = {
         row.smuid: (row.n, row.truncated)
         for row in found.selectExpr("smuid", "size(hops) n", "truncated").collect()

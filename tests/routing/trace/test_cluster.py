@@ -13,6 +13,7 @@ import pytest
 
 from routing.trace.synthetic.plan import Plan
 from routing.trace.synthetic.write import generate
+from tests.support.traced import QUICK_JAVA
 
 
 @contextmanager
@@ -59,7 +60,7 @@ def test_spark_submit_runs_the_packaged_jobs_on_two_workers(tmp_path: Path) -> N
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_WORKER_DIR": str(tmp_path / "work"),
         "PYSPARK_PYTHON": sys.executable,
-        "SPARK_DAEMON_JAVA_OPTS": f"-Dlog4j2.configurationFile={log4j}",
+        "SPARK_DAEMON_JAVA_OPTS": f"{QUICK_JAVA} -Dlog4j2.configurationFile={log4j}",
     }
     with ExitStack() as cluster:
         said = cluster.enter_context(
@@ -87,7 +88,8 @@ def test_spark_submit_runs_the_packaged_jobs_on_two_workers(tmp_path: Path) -> N
                 *(str(home / "bin" / "spark-submit"), "--master", master, "--py-files", str(archive)),
                 *("--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.executor.memory=700m"),
                 *("--conf", "spark.executor.cores=1", "--conf", "spark.sql.shuffle.partitions=2"),
-                *("--conf", "spark.sql.codegen.wholeStage=false"),
+                *("--conf", "spark.sql.codegen.wholeStage=false", "--driver-java-options", QUICK_JAVA),
+                *("--conf", f"spark.executor.extraJavaOptions={QUICK_JAVA}"),
                 *(str(script), "run", str(tmp_path / "logs"), "--out", str(tmp_path / "tables")),
             ],
             env=environment,

@@ -1,7 +1,10 @@
 """The same aggregates as a stream."""
 
 from pathlib import Path
+from typing import Any
 
+from routing.trace.synthetic.plan import Plan
+from routing.trace.synthetic.write import generate
 from tests.support.traced import Traced
 
 
@@ -23,15 +26,13 @@ def test_windows_that_have_ended_are_exactly_right(whole: Traced, tmp_path: Path
     assert counted == sum(len(whole.messages[row.smuid]["accepted"]) for row in rows)
 
 
-def test_a_second_run_takes_up_where_the_first_ended(whole: Traced, tmp_path: Path) -> None:
+def test_a_second_run_takes_up_where_the_first_ended(spark: Any, tmp_path: Path) -> None:
     from routing.trace import stream
 
     logs = tmp_path / "logs"
-    logs.mkdir()
-    files = sorted(whole.logs.glob("*/hops-*.jsonl"))
-    for path in files:
-        (logs / path.name).write_bytes(path.read_bytes())
-    stream.run(whole.spark, str(logs), str(tmp_path), once=True, every_s=1)
-    first = whole.spark.read.parquet(str(tmp_path / "stream" / "routes")).count()
-    stream.run(whole.spark, str(logs), str(tmp_path), once=True, every_s=1)
-    assert whole.spark.read.parquet(str(tmp_path / "stream" / "routes")).count() == first
+    generate(Plan(sites=3, messages=30), logs)
+    stream.run(spark, str(logs), str(tmp_path), once=True, every_s=1)
+    first = spark.read.parquet(str(tmp_path / "stream" / "routes")).count()
+    assert first
+    stream.run(spark, str(logs), str(tmp_path), once=True, every_s=1)
+    assert spark.read.parquet(str(tmp_path / "stream" / "routes")).count() == first

@@ -1,0 +1,129 @@
+"""`smqpd ping`: whether a server of the federation can be reached, and how long it takes there and back."""
+
+import time
+from typing import Annotated
+
+import msgspec
+import typer
+
+from daemon.cli.asking import TimeoutOption, told
+from daemon.cli.failure import FAILED, USAGE, Failure
+from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, read_settings
+from daemon.cli.printable import printable
+from daemon.control import Question
+from daemon.reports import Heard, Report
+from daemon.settings import Settings
+from routing.errors import Refusal
+from routing.names import server_name
+
+
+class Probe(msgspec.Struct, kw_only=True):
+    """One probe.
+
+    Attributes:
+        round_trip_s: None where it did not come back.
+        hops: the sites on the way, this one first and the server last; as far as is known.
+        why: it did not come back; "" where it did.
+    """
+
+    number: int
+    round_trip_s: float | None
+    hops: tuple[str, ...]
+    why: str = ""
+
+
+class Summary(msgspec.Struct, kw_only=True):
+    """What `--json` prints; seconds, None where nothing came back."""
+
+    server: str
+    sent: int
+    answered: int
+    least_s: float | None
+    mean_s: float | None
+    most_s: float | None
+    probes: list[Probe]
+
+
+def ping(
+    server: Annotated[str, typer.Argument(metavar="SERVER", help="Any server of the federation.")],
+    count: Annotated[int, typer.Option("--count", "-n", min=1, max=100_000, help="How many probes.")] = 4,
+    interval_s: Annotated[
+        float, typer.Option("--interval", metavar="SECONDS", min=0.02, help="From one probe to the next.")
+    ] = 1.0,
+    timeout_s: TimeoutOption = 5.0,
+    config: ConfigOption = DEFAULT_CONFIG,
+    as_json: JsonOption = False,
+) -> None:
+    """Send probes over the links to a server and back: round-trip times and loss, or why it is not reached.
+
+    A probe takes the way of a message: through the daemon of each site that lies between.
+    """
+    try:
+        server_name(server)
+    except Refusal as refusal:
+        raise Failure(refusal.text, USAGE) from None
+    settings = read_settings(config)
+    probes: list[Probe] = []
+    try:
+        for number in range(1, count + 1):
+            begun = time.monotonic()
+            probes.append(_probe(settings, server, number, timeout_s))
+            if not as_json:
+                typer.echo(_line(probes[-1]))
+            if number < count:
+                time.sleep(max(begun + interval_s - time.monotonic(), 0.0))
+    except KeyboardInterrupt:
+        if not probes:
+            raise
+    summary = _summary(server, probes)
+    if as_json:
+        typer.echo(msgspec.json.encode(summary))
+    else:
+        typer.echo(_in_words(summary))
+    if not summary.answered:
+        raise Failure(f"{server} is not reached: {probes[-1].why}; see `smqpd peers`", FAILED)
+
+
+def _probe(settings: Settings, server: str, number: int, timeout_s: float) -> Probe:
+    for one in told(settings, Question(ask="ping", name=server, timeout_s=timeout_s)):
+        if isinstance(one, Heard):
+            report = one.report
+            hops = (*report.hops, report.at)
+            if report.outcome == "reached" and report.at == server:
+                return Probe(number=number, round_trip_s=one.after_s, hops=hops)
+            return Probe(number=number, round_trip_s=None, hops=hops, why=_why(report))
+    return Probe(number=number, round_trip_s=None, hops=(), why=f"no answer within {timeout_s:g} s")
+
+
+def _why(report: Report) -> str:
+    return f"at {report.at}: {report.reason or report.outcome}"
+
+
+def _summary(server: str, probes: list[Probe]) -> Summary:
+    times = [probe.round_trip_s for probe in probes if probe.round_trip_s is not None]
+    return Summary(
+        server=server,
+        sent=len(probes),
+        answered=len(times),
+        least_s=min(times, default=None),
+        mean_s=sum(times) / len(times) if times else None,
+        most_s=max(times, default=None),
+        probes=probes,
+    )
+
+
+def _line(probe: Probe) -> str:
+    if probe.round_trip_s is None:
+        return printable(f"{probe.number:>4}  lost: {probe.why}")
+    links = len(probe.hops) - 1
+    way = f"{links} link{'' if links == 1 else 's'}: {' > '.join(probe.hops)}"
+    return printable(f"{probe.number:>4}  {probe.round_trip_s * 1000:8.2f} ms   {way}")
+
+
+def _in_words(summary: Summary) -> str:
+    lost = summary.sent - summary.answered
+    counts = f"{summary.sent} sent, {summary.answered} answered, {100 * lost / summary.sent:.0f} % lost"
+    if summary.least_s is None or summary.mean_s is None or summary.most_s is None:
+        return f"{summary.server}: {counts}."
+    times = (f"{1000 * seconds:.2f}" for seconds in (summary.least_s, summary.mean_s, summary.most_s))
+    return f"{summary.server}: {counts}; round trip {' / '.join(times)} ms (least / mean / most)."

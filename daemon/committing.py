@@ -1,0 +1,68 @@
+"""How the transactions of the store follow each other.
+
+A transaction costs a few hundred microseconds of CPU whatever it holds, so a busy site has to put much into
+each, and one where little happens should wait for nothing:
+
+    when it begins    after one that carried few decisions, at once; else the more it carried, the later after
+                      its beginning, up to `gather_max_s`
+    where it waits    for a disk that answers sooner than a thread would, in place; for any other in a
+                      worker thread, while inputs go on and their decisions gather
+"""
+
+import time
+from typing import Final
+
+import trio
+
+from daemon.store.store import Store
+
+FEW_DECISIONS: Final = 20
+"""About two messages."""
+
+GATHER_S_PER_DECISION: Final = 50e-6
+GATHER_MAX_S: Final = 0.004
+
+IN_PLACE_S: Final = 0.0005
+"""The hand-over to a thread and back takes about a quarter of it."""
+
+SMOOTHING: Final = 0.1
+"""The weight of the latest commit in the average."""
+
+
+class Commits:
+    """Owned by the broker's one task.
+
+    Attributes:
+        gather_max_s: the longest that a transaction is put off.
+        in_place_s: commits that take less on average are waited for in place; 0 for none.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.gather_max_s = GATHER_MAX_S
+        self.in_place_s = IN_PLACE_S
+        self._store = store
+        self._begins_at = 0.0
+        self._average_s = 2 * IN_PLACE_S
+
+    async def gather(self) -> None:
+        """Return when the next transaction may begin."""
+        if trio.current_time() < self._begins_at:
+            await trio.sleep_until(self._begins_at)
+
+    async def commit(self, decisions: int) -> None:
+        """Commit the open transaction, which carries so many decisions; returns once it is on disk.
+
+        Raises sqlite3.Error: nothing of it is stored.
+        """
+        gather_s = min((decisions - FEW_DECISIONS) * GATHER_S_PER_DECISION, self.gather_max_s)
+        self._begins_at = trio.current_time() + gather_s
+        if self._average_s < self.in_place_s:
+            took_s = self._timed_commit()
+        else:
+            took_s = await trio.to_thread.run_sync(self._timed_commit)
+        self._average_s += SMOOTHING * (took_s - self._average_s)
+
+    def _timed_commit(self) -> float:
+        began = time.perf_counter()
+        self._store.commit()
+        return time.perf_counter() - began

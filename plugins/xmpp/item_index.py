@@ -1,0 +1,90 @@
+"""Where the items of nodes are, by their ids.
+
+The broker knows messages by numbers that rise in the order of arrival, and does not know item ids. So the
+first question about a node reads all that it holds, a page at a time, and each later one only what has come
+since. What is found is looked at again, since it may have gone meanwhile; what has gone is forgotten when
+it is come across, and the whole index of a node once it is much longer than what the node holds.
+"""
+
+from collections import OrderedDict
+from typing import Final
+
+import trio
+
+from daemon.frontend import HeldMessage, Session
+from plugins.xmpp.payload import item_id
+
+NODES_MAX: Final = 1_000
+PAGE: Final = 200
+SLACK: Final = 1_000
+"""Items that have gone and may still be in a node's index, besides as many as it holds."""
+
+
+class _Node:
+    """One node's items.
+
+    Attributes:
+        numbers: of the messages that have an id, oldest first.
+        read_to: the number of the newest message that has been read.
+    """
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, list[int]] = {}
+        self.size = 0
+        self.read_to = 0
+        self.reading = trio.Lock()
+
+    async def read_on(self, session: Session, node: str) -> None:
+        async with self.reading:
+            while True:
+                page = await session.browse(node, self.read_to, PAGE)
+                for held in page:
+                    self.numbers.setdefault(item_id(held.stored.message), []).append(held.message_id)
+                if page:
+                    self.size += len(page)
+                    self.read_to = page[-1].message_id
+                if len(page) < PAGE:
+                    return
+
+    def forget(self, id: str, number: int) -> None:
+        numbers = self.numbers.get(id, [])
+        if number in numbers:
+            numbers.remove(number)
+            self.size -= 1
+        if not numbers:
+            self.numbers.pop(id, None)
+
+
+class ItemIndex:
+    """Of the nodes that were asked about last."""
+
+    def __init__(self) -> None:
+        self._nodes: OrderedDict[str, _Node] = OrderedDict()
+
+    async def find(self, session: Session, node: str, id: str) -> HeldMessage | None:
+        """The oldest item of this id that waits, is locked or is kept. Raises Refusal (forbidden)."""
+        found = await self.find_all(session, node, id)
+        return found[0] if found else None
+
+    async def find_all(self, session: Session, node: str, id: str) -> list[HeldMessage]:
+        """All of this id, oldest first. Raises Refusal (forbidden)."""
+        index = self._index(session, node)
+        await index.read_on(session, node)
+        found = []
+        for number in list(index.numbers.get(id, ())):
+            page = await session.browse(node, number - 1, 1)
+            if page and page[0].message_id == number:
+                found.append(page[0])
+            else:
+                index.forget(id, number)
+        return found
+
+    def _index(self, session: Session, node: str) -> _Node:
+        topic = session.topic(node)
+        index = self._nodes.get(node)
+        if index is None or index.size > 2 * (topic.messages if topic is not None else 0) + SLACK:
+            index = self._nodes[node] = _Node()
+        self._nodes.move_to_end(node)
+        if len(self._nodes) > NODES_MAX:
+            self._nodes.popitem(last=False)
+        return index

@@ -1,0 +1,133 @@
+"""Emptying topics, of whatever size, in steps: the site goes on with everything else in between.
+
+What is asked for is done to the messages that the topic holds at that moment. The first step is carried out
+at once, so a small topic is empty when the call returns; the next ones follow by time (`next_wake`), no
+faster than their decisions are carried out. The request is answered with the last one. A crash in between
+leaves the topic partly emptied, and the request unanswered.
+"""
+
+import math
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from routing.decisions import Answer
+from routing.delivery import Deliveries
+from routing.federation.federation import Federation
+from routing.queue import ONE, Entry
+from routing.state import SiteState
+from routing.subscription import Consumer
+
+ENDED_MAX: Final = 500
+"""Messages that one step ends."""
+
+LOOKED_AT_MAX: Final = 20_000
+"""Messages of the site that one step looks at."""
+
+DECISIONS_MAX: Final = 5_000
+"""With more than these still to be carried out, a step waits."""
+
+STEP_S: Final = 0.001
+
+
+class Emptying(msgspec.Struct):
+    """One request.
+
+    Attributes:
+        ids: of all messages of the site; those before `position` have been looked at.
+        with_someone: those of the topic that were locked or received: they end last, or what waits
+            would be handed out in their place.
+        deletes: the topic itself is to go as well.
+    """
+
+    topic: str
+    consumer: Consumer
+    request: Any
+    deletes: bool
+    ids: list[int] = []
+    position: int = 0
+    with_someone: list[int] = []
+
+
+class Emptyings:
+    """All requests that are not finished; one is worked on at a time.
+
+    Args:
+        delete: ends the subscriptions to a topic, and forgets its settings.
+    """
+
+    def __init__(
+        self,
+        state: SiteState,
+        deliveries: Deliveries,
+        federation: Federation,
+        delete: Callable[[str, float], None],
+    ) -> None:
+        self._state = state
+        self._deliveries = deliveries
+        self._federation = federation
+        self._delete = delete
+        self._open: deque[Emptying] = deque()
+
+    def begin(self, emptying: Emptying, now: float) -> None:
+        """Empty a topic, now or in a moment."""
+        emptying.ids = list(self._state.entries)
+        if self._open or not self._step(emptying, now):
+            self._open.append(emptying)
+            self._state.wake_at = min(self._state.wake_at, now + STEP_S)
+
+    def tick(self, now: float) -> None:
+        """The next step."""
+        if self._open and len(self._state.out) < DECISIONS_MAX and self._step(self._open[0], now):
+            self._open.popleft()
+
+    def next_wake(self, now: float) -> float:
+        """Site time of the next step; `inf` for none."""
+        return now + STEP_S if self._open else math.inf
+
+    def _step(self, emptying: Emptying, now: float) -> bool:
+        """Whether it was the last one."""
+        left = self._end_waiting(emptying, now)
+        if emptying.position < len(emptying.ids):
+            return False
+        while emptying.with_someone:
+            if not left:
+                return False
+            left -= self._end(emptying, emptying.with_someone.pop(), now)
+        topic = self._state.topics.get(emptying.topic)
+        if emptying.deletes and topic is not None and topic.messages:
+            # these have come meanwhile
+            emptying.ids, emptying.position = list(self._state.entries), 0
+            return False
+        if emptying.deletes:
+            self._delete(emptying.topic, now)
+        self._state.out.append(Answer(emptying.consumer, emptying.request))
+        return True
+
+    def _end_waiting(self, emptying: Emptying, now: float) -> int:
+        """End what nobody has; how many more this step may end."""
+        left = ENDED_MAX
+        until = min(emptying.position + LOOKED_AT_MAX, len(emptying.ids))
+        while emptying.position < until and left:
+            id = emptying.ids[emptying.position]
+            emptying.position += 1
+            entry = self._state.entries.get(id)
+            if entry is None or entry.topic.name != emptying.topic:
+                continue
+            if self._deliveries.holders(entry):
+                emptying.with_someone.append(id)
+            else:
+                left -= self._end(emptying, id, now)
+        return left
+
+    def _end(self, emptying: Emptying, id: int, now: float) -> bool:
+        entry: Entry | None = self._state.entries.get(id)
+        if entry is None:
+            return False
+        self._deliveries.end(entry, self._deliveries.holders(entry), "removed", now)
+        if not entry.flags & ONE:
+            # other sites may hold copies: they end as after a REMOVE
+            self._federation.note_removed(entry.smuid(self._state.server), emptying.topic, now)
+        return True

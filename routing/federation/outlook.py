@@ -1,0 +1,71 @@
+"""Where a message would go from here, and why not elsewhere: the rules of `forwarding` and `custody`, asked
+without a message."""
+
+from typing import Final
+
+import msgspec
+
+from routing.federation.copies import onward, within
+from routing.federation.federation import Federation
+from routing.federation.forwarding import Peer
+from routing.federation.interest import Want
+from routing.message import DEPTH_UNLIMITED, DeliveryMode
+from routing.names import is_system_topic, parse_address
+
+LINK_DOWN: Final = "the link is down"
+COME_FROM_THERE: Final = "it has come from there"
+
+
+class Way(msgspec.Struct, frozen=True):
+    """One peer.
+
+    Attributes:
+        depth: with which the message goes there; None where it does not go.
+        why: it does not go there; "" where it goes.
+    """
+
+    peer: str
+    depth: int | None
+    why: str = ""
+
+
+def ways(
+    federation: Federation, topic: str, mode: DeliveryMode, depth: int, hops: tuple[str, ...]
+) -> list[Way]:
+    """All peers, by name, as ways for a message that may still go `depth` hops and came through `hops`."""
+    system = is_system_topic(topic)
+    if system:
+        depth = DEPTH_UNLIMITED
+    want: Want = ("SERVER", parse_address(topic).server) if system else (mode, topic)
+    one = system or mode == "ONE"
+    distances = federation.interest.distances(want)
+    found = []
+    for name, peer in sorted(federation.forwarding.peers.items()):
+        distance = 0 if peer.rules.flood and not one else distances.get(name)
+        why = _why_not(peer, topic, distance, onward(depth), hops)
+        found.append(Way(name, None if why else onward(depth), why))
+    return _nearest(found, distances) if one else found
+
+
+def _why_not(peer: Peer, topic: str, distance: int | None, depth: int | None, hops: tuple[str, ...]) -> str:
+    if peer.name in hops:
+        return COME_FROM_THERE if peer.name == hops[-1] else "it has been there"
+    if depth is None:
+        return "its Depth ends here"
+    if not peer.may_go(topic):
+        return "the rules of the link forbid it"
+    if distance is None:
+        return "nobody there wants it"
+    if not within(distance, depth):
+        return f"who wants it there is {distance + 1} links away, further than its Depth"
+    return "" if peer.up else LINK_DOWN
+
+
+def _nearest(found: list[Way], distances: dict[str, int]) -> list[Way]:
+    """One way is gone, the nearest."""
+    fit = [(distances[way.peer], way.peer) for way in found if not way.why]
+    chosen = min(fit)[1] if fit else ""
+    return [
+        way if way.why or way.peer == chosen else Way(way.peer, None, f"{chosen} is as near or nearer")
+        for way in found
+    ]

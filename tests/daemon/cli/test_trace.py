@@ -1,0 +1,68 @@
+"""`smqpd trace`: a topic, or one of the commands that other packages add to the group."""
+
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from daemon.cli import main
+from daemon.cli.failure import Failure
+
+
+@pytest.fixture
+def with_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if a package were installed that adds the commands `run` and `links` to the group."""
+    jobs = typer.Typer(help="Jobs.")
+    jobs.command("run")(lambda: typer.echo("a job runs"))
+    jobs.command("links")(lambda: typer.echo("links"))
+    monkeypatch.setattr(main, "installed_commands", lambda: ({"trace": jobs}, {}))
+
+
+@pytest.fixture
+def without_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(main, "installed_commands", lambda: ({}, {}))
+
+
+def traced(directory: Path, *words: str) -> str:
+    """What the command says; what a site that does not run says, where it is a topic."""
+    site = directory / "site"
+    site.mkdir(exist_ok=True)
+    (site / "smqpd.toml").write_text('[site]\nserver_name = "alpha.example"\n')
+    (site / "state").mkdir(exist_ok=True)
+    result = CliRunner().invoke(main.build_app(), ["trace", *words], env={"SMQPD_CONFIG": str(site)})
+    return str(result.exception) if isinstance(result.exception, Failure) else result.output
+
+
+@pytest.mark.usefixtures("with_jobs")
+def test_a_command_of_the_jobs_is_run(tmp_path: Path) -> None:
+    assert traced(tmp_path, "run") == "a job runs\n"
+
+
+@pytest.mark.usefixtures("with_jobs")
+@pytest.mark.parametrize("words", [["weather.oslo"], ["--depth", "1", "weather"], ["topic", "run"]])
+def test_anything_else_is_a_topic_and_a_topic_may_be_called_like_a_command(
+    tmp_path: Path, words: list[str]
+) -> None:
+    assert "no daemon answers" in traced(tmp_path, *words)
+
+
+@pytest.mark.usefixtures("with_jobs")
+def test_the_help_shows_both() -> None:
+    help = CliRunner().invoke(main.build_app(), ["trace", "--help"], env={"COLUMNS": "200"}).output
+    assert "TOPIC | COMMAND" in help
+    assert [name for name in ("topic", "run", "links") if name in help] == ["topic", "run", "links"]
+
+
+@pytest.mark.usefixtures("without_jobs")
+@pytest.mark.parametrize("words", [["weather.oslo"], ["run"], ["topic", "run"]])
+def test_without_the_jobs_everything_is_a_topic(tmp_path: Path, words: list[str]) -> None:
+    assert "no daemon answers" in traced(tmp_path, *words)
+
+
+@pytest.mark.usefixtures("with_jobs")
+def test_what_is_added_to_one_command_line_is_not_in_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    main.build_app()
+    monkeypatch.setattr(main, "installed_commands", lambda: ({}, {}))
+    group = typer.main.get_command(main.build_app()).commands["trace"]  # type: ignore[attr-defined] # a group
+    assert list(group.commands) == ["topic"]

@@ -1,0 +1,53 @@
+"""The pace of transactions, over a store that is real and a clock that is not."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from daemon.committing import FEW_DECISIONS, Commits
+from daemon.store.batch import Batch
+from daemon.store.store import Store
+
+CLOCK_MARK = (0.0, 0.0, "", 0.0)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with closing(Store(tmp_path / "smqpd.db")) as opened:
+        yield opened
+
+
+async def waited_after(commits: Commits, store: Store, decisions: int) -> float:
+    """Seconds from the beginning of a transaction of so many decisions until the next may begin."""
+    store.write(Batch(), 0, CLOCK_MARK)
+    began = trio.current_time()
+    await commits.commit(decisions)
+    await commits.gather()
+    return trio.current_time() - began
+
+
+async def test_few_decisions_delay_nothing_and_many_only_so_long(
+    store: Store, autojump_clock: MockClock
+) -> None:
+    commits = Commits(store)
+    commits.in_place_s = 1000.0
+    assert await waited_after(commits, store, FEW_DECISIONS) == 0
+    some = await waited_after(commits, store, 2 * FEW_DECISIONS)
+    many = await waited_after(commits, store, 100 * FEW_DECISIONS)
+    assert 0 < some < many
+    assert many == pytest.approx(commits.gather_max_s)
+
+
+async def test_the_transaction_is_committed_in_place_and_by_a_thread_alike(store: Store) -> None:
+    commits = Commits(store)
+    for in_place_s, record in ((0.0, 7), (1000.0, 8)):
+        commits.in_place_s = in_place_s
+        store.write(Batch(), record, CLOCK_MARK)
+        await commits.commit(1)
+        with closing(sqlite3.connect(store.path)) as reader:
+            assert reader.execute("SELECT last_record FROM site").fetchone() == (record,)

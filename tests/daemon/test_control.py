@@ -1,0 +1,152 @@
+"""The operator's socket: one question a connection, and the lines of its answer as they come."""
+
+import os
+import socket
+import stat
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+
+from daemon.control import (
+    QUESTION_BYTES_MAX,
+    SOCKET,
+    NotRunningError,
+    Question,
+    Tell,
+    ask,
+    ask_all,
+    serve_control,
+)
+from routing.errors import Refusal
+
+Answerer = Callable[[Question, Tell], Awaitable[None]]
+
+
+@asynccontextmanager
+async def control(directory: Path, answer: Answerer) -> AsyncIterator[None]:
+    async with trio.open_nursery() as nursery:
+        await nursery.start(serve_control, directory, answer)
+        yield
+        nursery.cancel_scope.cancel()
+
+
+async def asked(directory: Path, question: Question) -> list[Any]:
+    """All lines of the answer."""
+    lines = await trio.to_thread.run_sync(lambda: list(ask_all(directory, question)))
+    return [msgspec.json.decode(line) for line in lines]
+
+
+async def echo(question: Question, tell: Tell) -> None:
+    await tell({"you asked": question.name})
+
+
+@asynccontextmanager
+async def connected(directory: Path) -> AsyncIterator[trio.SocketStream]:
+    """Somebody who speaks to the socket by hand."""
+    with trio.socket.socket(socket.AF_UNIX) as raw:
+        await raw.connect(str(directory / SOCKET))
+        yield trio.SocketStream(raw)
+
+
+async def test_a_question_is_answered_and_the_connection_ends(tmp_path: Path) -> None:
+    async with control(tmp_path, echo):
+        assert await asked(tmp_path, Question(ask="routes", name="weather")) == [{"you asked": "weather"}]
+
+
+async def test_an_answer_of_several_lines_comes_line_by_line(tmp_path: Path) -> None:
+    first_was_read = trio.Event()
+
+    async def in_two(question: Question, tell: Tell) -> None:
+        await tell(1)
+        await first_was_read.wait()
+        await tell(2)
+
+    async with control(tmp_path, in_two):
+        lines = ask_all(tmp_path, Question(ask="trace", name="weather", timeout_s=5.0))
+        assert await trio.to_thread.run_sync(next, lines) == b"1\n"
+        first_was_read.set()
+        assert await trio.to_thread.run_sync(list, lines) == [b"2\n"]
+
+
+async def test_what_was_asked_ends_when_whoever_asked_has_gone(tmp_path: Path) -> None:
+    began, ended = trio.Event(), trio.Event()
+
+    async def for_ever(question: Question, tell: Tell) -> None:
+        began.set()
+        try:
+            await trio.sleep_forever()
+        finally:
+            ended.set()
+
+    async with control(tmp_path, for_ever):
+        async with connected(tmp_path) as stream:
+            await stream.send_all(b'{"ask":"why","name":"x","timeout_s":60}\n')
+            await began.wait()
+        await ended.wait()
+
+
+async def test_a_question_may_come_in_pieces(tmp_path: Path) -> None:
+    async with control(tmp_path, echo), connected(tmp_path) as stream:
+        for part in (b'{"ask":"pe', b'ers","name":"x"', b"}\n"):
+            await stream.send_all(part)
+        assert await stream.receive_some() == b'{"you asked":"x"}\n'
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"nonsense\n",
+        b'{"ask":"everything"}\n',
+        b'{"ask":"ping","name":"x","timeout_s":1e9}\n',
+        b'{"ask":"trace","name":"x","depth":-2}\n',
+        b'{"ask":"peers","name":"\xff"}\n',
+        b" " * (QUESTION_BYTES_MAX + 1),
+    ],
+)
+async def test_what_is_no_question_gets_no_answer_and_harms_nobody(tmp_path: Path, line: bytes) -> None:
+    async with control(tmp_path, echo):
+        async with connected(tmp_path) as stream:
+            await stream.send_all(line)
+            assert await stream.receive_some() == b""
+        assert await asked(tmp_path, Question(ask="peers", name="next")) == [{"you asked": "next"}]
+
+
+async def test_a_question_that_is_refused_gets_no_answer(tmp_path: Path) -> None:
+    async def refuse(question: Question, tell: Tell) -> None:
+        raise Refusal(Refusal.BAD_TOPIC, "no")
+
+    async with control(tmp_path, refuse):
+        with pytest.raises(NotRunningError, match="gives no answer"):
+            await asked(tmp_path, Question(ask="trace", name="x"))
+
+
+def test_without_a_daemon_it_is_said_that_none_answers(tmp_path: Path) -> None:
+    with pytest.raises(NotRunningError, match="no daemon answers"):
+        ask(tmp_path, Question(ask="peers"))
+    with pytest.raises(NotRunningError, match="no daemon answers"):
+        ask(tmp_path / "missing", Question(ask="peers"))
+
+
+async def test_nobody_else_may_ask_and_the_socket_goes_with_the_daemon(tmp_path: Path) -> None:
+    async with control(tmp_path, echo):
+        assert stat.S_IMODE((tmp_path / SOCKET).stat().st_mode) == 0o600
+    assert not (tmp_path / SOCKET).exists()
+
+
+async def test_a_socket_that_a_killed_daemon_left_is_replaced(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(tmp_path / SOCKET))
+    async with control(tmp_path, echo):
+        assert await asked(tmp_path, Question(ask="peers")) == [{"you asked": ""}]
+
+
+async def test_the_directory_may_have_a_longer_name_than_a_socket(tmp_path: Path) -> None:
+    long = tmp_path / ("d" * 120)
+    os.mkdir(long)
+    async with control(long, echo):
+        assert await asked(long, Question(ask="peers", name="x")) == [{"you asked": "x"}]

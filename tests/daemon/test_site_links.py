@@ -1,0 +1,226 @@
+"""A site's links from start over reloads to goodbye: when it has any, and what keeps them from changing."""
+
+import shutil
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from daemon.certificates.authority import Authority
+from daemon.certificates.files import write_private, write_public
+from daemon.config import ConfigError
+from daemon.control import Question
+from daemon.peers import Peer, add_peer
+from daemon.settings import LinkSettings, Settings, SiteSettings
+from daemon.site_links import INSTALLATION, SiteLinks
+from routing.errors import Refusal
+from tests.support.broker_parts import broker_parts
+
+PATIENCE_S = 20.0
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority.create(tmp_path / "ca", "test", 3650, datetime.now(UTC))
+
+
+def give_keys(keys: Path, name: str, authority: Authority) -> None:
+    """Fill a site's keys directory."""
+    keys.mkdir(exist_ok=True)
+    key = Ed25519PrivateKey.generate()
+    pem = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    certificate = authority.issue(name, key.public_key(), 10, datetime.now(UTC))
+    write_private(keys / "site.key", pem)
+    write_public(keys / "site.pem", certificate.public_bytes(serialization.Encoding.PEM))
+    for file in ("ca.pem", "crl.pem"):
+        shutil.copy(authority.directory / file, keys / file)
+
+
+class Directory:
+    """The files of a site."""
+
+    def __init__(self, directory: Path, name: str) -> None:
+        self.path = directory / name
+        self.name = name
+        self.path.mkdir()
+        self.keys = self.path / "keys"
+        self.peers = self.path / "peers.toml"
+
+    def settings(self, *listen: str) -> Settings:
+        links = LinkSettings(
+            listen=listen, keys_directory=self.keys, peers_file=self.peers, back_off_first_s=0.05
+        )
+        site = SiteSettings(server_name=self.name, state_directory=self.path, drain_s=5.0)
+        return Settings(site=site, links=links)
+
+    @contextmanager
+    def links(self, *listen: str) -> Iterator[SiteLinks]:
+        """Its links, not running."""
+        with broker_parts(self.path, self.name) as (broker, store):
+            yield SiteLinks(self.settings(*listen), broker, store.site.boot)
+
+    @asynccontextmanager
+    async def running(self, *listen: str) -> AsyncIterator[SiteLinks]:
+        """Its links and its broker, running."""
+        with broker_parts(self.path, self.name) as (broker, store):
+            links = SiteLinks(self.settings(*listen), broker, store.site.boot)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(broker.run)
+                await nursery.start(links.run)
+                yield links
+                nursery.cancel_scope.cancel()
+
+
+async def asked(links: SiteLinks, question: Question) -> list[Any]:
+    """All that a question is answered with, as JSON has it."""
+    told = []
+
+    async def tell(value: object) -> None:
+        told.append(msgspec.to_builtins(value))
+
+    await links.answer(question, tell)
+    return told
+
+
+async def peers(links: SiteLinks) -> dict[str, Any]:
+    [told] = await asked(links, Question(ask="peers"))
+    return {link["peer"]: link for link in told}
+
+
+async def up(links: SiteLinks, peer: str) -> None:
+    with trio.fail_after(PATIENCE_S):
+        while (await peers(links)).get(peer, {}).get("state") != "up":
+            await trio.sleep(0.01)
+
+
+async def test_a_site_without_keys_and_peers_has_no_links_and_says_so(tmp_path: Path) -> None:
+    async with Directory(tmp_path, "alpha").running() as links:
+        assert links.manager is None
+        assert links.addresses == []
+        assert await peers(links) == {}
+
+
+async def test_a_site_that_gets_keys_while_it_runs_links_from_the_next_reload_on(
+    tmp_path: Path, authority: Authority
+) -> None:
+    alpha, beta = Directory(tmp_path, "alpha"), Directory(tmp_path, "beta")
+    give_keys(beta.keys, "beta", authority)
+    add_peer(beta.peers, Peer(name="alpha"))
+    async with beta.running("127.0.0.1:0") as listening, alpha.running() as links:
+        give_keys(alpha.keys, "alpha", authority)
+        add_peer(alpha.peers, Peer(name="beta", address=listening.addresses[0]))
+        links.reload()
+        await up(links, "beta")
+
+
+def test_peers_without_keys_are_an_error(tmp_path: Path) -> None:
+    alpha = Directory(tmp_path, "alpha")
+    add_peer(alpha.peers, Peer(name="beta"))
+    with pytest.raises(ConfigError, match=r"site\.key"), alpha.links():
+        pass
+
+
+def test_keys_of_another_site_are_an_error(tmp_path: Path, authority: Authority) -> None:
+    alpha = Directory(tmp_path, "alpha")
+    give_keys(alpha.keys, "beta", authority)
+    with pytest.raises(ConfigError, match="is for beta, but this site is alpha"), alpha.links():
+        pass
+
+
+async def test_a_place_to_listen_that_is_taken_ends_the_start(tmp_path: Path, authority: Authority) -> None:
+    alpha = Directory(tmp_path, "alpha")
+    give_keys(alpha.keys, "alpha", authority)
+    [taken] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = taken.socket.getsockname()[1]
+    with pytest.RaisesGroup(OSError, flatten_subgroups=True):
+        async with alpha.running(f"127.0.0.1:{port}"):
+            pass
+    await taken.aclose()
+
+
+async def test_a_reload_that_fails_changes_nothing(tmp_path: Path, authority: Authority) -> None:
+    alpha, beta = Directory(tmp_path, "alpha"), Directory(tmp_path, "beta")
+    for site in (alpha, beta):
+        give_keys(site.keys, site.name, authority)
+    add_peer(beta.peers, Peer(name="alpha"))
+    async with beta.running("127.0.0.1:0") as listening:
+        add_peer(alpha.peers, Peer(name="beta", address=listening.addresses[0]))
+        async with alpha.running() as links:
+            await up(links, "beta")
+            good = alpha.peers.read_text()
+            alpha.peers.write_text("[[peers]]\nname = 'Not A Name'\n")
+            with pytest.raises(ConfigError):
+                links.reload()
+            alpha.peers.write_text(good)
+            (alpha.keys / "site.pem").write_text("rubbish")
+            with pytest.raises(ConfigError):
+                links.reload()
+            assert (await peers(links))["beta"]["state"] == "up"
+
+
+async def test_who_is_no_peer_any_more_is_told_so_at_the_next_reload(
+    tmp_path: Path, authority: Authority
+) -> None:
+    alpha, beta = Directory(tmp_path, "alpha"), Directory(tmp_path, "beta")
+    for site in (alpha, beta):
+        give_keys(site.keys, site.name, authority)
+    add_peer(beta.peers, Peer(name="alpha"))
+    async with beta.running("127.0.0.1:0") as listening:
+        add_peer(alpha.peers, Peer(name="beta", address=listening.addresses[0]))
+        async with alpha.running() as links:
+            await up(links, "beta")
+            beta.peers.write_text("")
+            listening.reload()
+            with trio.fail_after(PATIENCE_S):
+                while "no longer a peer" not in (await peers(links))["beta"]["why_down"]:
+                    await trio.sleep(0.01)
+            assert await peers(listening) == {}
+
+
+async def test_a_site_that_drains_says_goodbye(tmp_path: Path, authority: Authority) -> None:
+    alpha, beta = Directory(tmp_path, "alpha"), Directory(tmp_path, "beta")
+    for site in (alpha, beta):
+        give_keys(site.keys, site.name, authority)
+    add_peer(beta.peers, Peer(name="alpha"))
+    async with beta.running("127.0.0.1:0") as listening:
+        add_peer(alpha.peers, Peer(name="beta", address=listening.addresses[0]))
+        async with alpha.running() as links:
+            await up(links, "beta")
+            await links.drain()
+        status = (await peers(listening))["alpha"]
+        assert (status["state"], status["why_down"]) == ("waiting", "draining")
+
+
+def test_an_installation_has_one_word_for_itself_over_all_starts(
+    tmp_path: Path, authority: Authority
+) -> None:
+    words = []
+    for name in ("alpha", "beta"):
+        site = Directory(tmp_path, name)
+        give_keys(site.keys, name, authority)
+        for _ in range(2):
+            with site.links():
+                words.append((site.path / INSTALLATION).read_text())
+    assert words[0] == words[1] != words[2] == words[3]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        Question(ask="ping", name="Not A Server"),
+        Question(ask="trace", name="not a topic"),
+        Question(ask="why", name="no smuid"),
+    ],
+)
+async def test_a_question_for_what_cannot_be_is_refused(tmp_path: Path, question: Question) -> None:
+    with Directory(tmp_path, "alpha").links() as links, pytest.raises(Refusal):
+        await asked(links, question)

@@ -1,0 +1,165 @@
+"""A site that is full takes nothing from its peers, and loses nothing: they keep it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import trio
+
+from daemon.settings import QueueSettings, StoreSettings
+from daemon.waiting_room import WaitingRoom
+from routing.federation.copies import Arrival
+from routing.message import Message, Section
+from tests.support.federated import PATIENCE_S, FederatedSite, federated_site
+from tests.support.links import Network
+
+FULL_AT = 3
+MESSAGES = 10
+
+
+@asynccontextmanager
+async def pair(directory: Path) -> AsyncIterator[tuple[FederatedSite, FederatedSite]]:
+    network = Network()
+    async with (
+        federated_site(network, directory, "alpha", ["beta"]) as alpha,
+        federated_site(network, directory, "beta", ["alpha"]) as beta,
+    ):
+        await alpha.linked("beta")
+        yield alpha, beta
+
+
+def limit(site: FederatedSite, **settings: Any) -> None:
+    """Have a site take on other limits, as a reload would."""
+    site.broker.reconfigure(msgspec.structs.replace(site.broker.settings, **settings))
+
+
+async def answered_by_peer(site: FederatedSite, copies: int) -> None:
+    """Wait until only so many copies are unanswered."""
+    with trio.fail_after(PATIENCE_S):
+        while site.links.status()[0].in_flight + site.links.status()[0].waiting != copies:
+            await trio.sleep(0.01)
+
+
+async def test_a_full_topic_takes_no_more_from_a_peer_until_it_has_room(tmp_path: Path) -> None:
+    async with pair(tmp_path) as (alpha, beta):
+        limit(beta, queues=QueueSettings(queue_messages_max=FULL_AT))
+        reader, other = await beta.client("reader"), await beta.client("other")
+        await reader.subscribe("weather", credit=1)
+        await other.subscribe("news")
+        await alpha.wanted("ALL", "weather")
+        await alpha.wanted("ALL", "news")
+        writer = await alpha.client("writer")
+        for number in range(MESSAGES):
+            await writer.publish("weather", str(number), depth=1)
+        await answered_by_peer(alpha, MESSAGES - FULL_AT)
+        assert beta.broker.held == FULL_AT
+        assert alpha.broker.held == MESSAGES - FULL_AT
+
+        await writer.publish("news", "other topics go on", depth=1)
+        assert await other.take() == "other topics go on"
+
+        assert [await reader.take() for _ in range(MESSAGES)] == [str(n) for n in range(MESSAGES)]
+        await alpha.idle()
+        await beta.idle()
+
+
+async def test_a_full_store_takes_nothing_from_a_peer_until_it_has_room(tmp_path: Path) -> None:
+    async with pair(tmp_path) as (alpha, beta):
+        reader = await beta.client("reader")
+        await reader.subscribe("weather")
+        await alpha.wanted("ALL", "weather")
+        enough = beta.broker.settings.store
+        limit(beta, store=StoreSettings(store_bytes_max=1_048_576))
+        beta.store.size_bytes = 2_000_000
+        writer = await alpha.client("writer")
+        await writer.publish("weather", "rain", depth=1)
+        await answered_by_peer(alpha, 1)
+        assert (alpha.broker.held, beta.broker.held) == (1, 0)
+        limit(beta, store=enough)
+        assert await reader.take() == "rain"
+        await alpha.idle()
+
+
+async def test_what_waits_outlives_the_link_and_comes_once(tmp_path: Path) -> None:
+    network = Network()
+    async with (
+        federated_site(network, tmp_path, "alpha", ["beta"]) as alpha,
+        federated_site(network, tmp_path, "beta", ["alpha"]) as beta,
+    ):
+        await alpha.linked("beta")
+        limit(beta, queues=QueueSettings(queue_messages_max=1))
+        reader = await beta.client("reader")
+        await reader.subscribe("weather", credit=1)
+        await alpha.wanted("ALL", "weather")
+        writer = await alpha.client("writer")
+        for number in range(4):
+            await writer.publish("weather", str(number), depth=1)
+        await answered_by_peer(alpha, 3)
+        network.cut()
+        await alpha.linked("beta")
+        assert [await reader.take() for _ in range(4)] == ["0", "1", "2", "3"]
+        await alpha.idle()
+        await writer.publish("weather", "the end", depth=1)
+        assert await reader.take() == "the end"
+
+
+def arrival(number: int, topic: str = "weather", peer: str = "alpha", **more: Any) -> Arrival:
+    return Arrival(
+        peer=peer,
+        number=number,
+        topic=topic,
+        message=Message(sections=(Section("text/plain", b"rain"),)),
+        mode="ALL",
+        depth=0,
+        hops=(peer,),
+        timeout_left_s=more.pop("timeout_left_s", None),
+        query=0,
+        **more,
+    )
+
+
+class TestOrder:
+    def test_what_follows_one_that_waits_waits_behind_it(self) -> None:
+        full = {"weather"}
+        room = WaitingRoom(lambda topic, size: topic not in full)
+        assert room.takes(arrival(1), 0.0)
+        full.clear()
+        assert room.takes(arrival(2), 0.0)
+        assert not room.takes(arrival(3, "news"), 0.0)
+        assert [one.number for one in room.leaving(0.0)] == [1, 2]
+        assert len(room) == 0
+
+    def test_one_leaves_at_a_time_as_there_is_room(self) -> None:
+        held: list[int] = []
+        room = WaitingRoom(lambda topic, size: len(held) < 2)
+        held += (0, 0)
+        for number in (1, 2, 3):
+            assert room.takes(arrival(number), 0.0)
+        held.clear()
+        for one in room.leaving(0.0):
+            held.append(one.number)
+        assert held == [1, 2]
+        assert len(room) == 1
+
+    def test_an_unguaranteed_copy_never_waits(self) -> None:
+        assert not WaitingRoom(lambda topic, size: False).takes(arrival(0), 0.0)
+
+    def test_time_goes_on_while_a_copy_waits(self) -> None:
+        full = [True]
+        room = WaitingRoom(lambda topic, size: not full)
+        for left_s in (10.0, 2.0, None):
+            room.takes(arrival(1, timeout_left_s=left_s), 100.0)
+        full.clear()
+        assert [one.timeout_left_s for one in room.leaving(103.0)] == [7.0, 0.0, None]
+
+    def test_what_a_peer_sends_again_under_other_numbers_is_forgotten(self) -> None:
+        full = [True]
+        room = WaitingRoom(lambda topic, size: not full)
+        room.takes(arrival(1, peer="alpha"), 0.0)
+        room.takes(arrival(2, peer="gamma"), 0.0)
+        room.takes(arrival(3, "news", peer="alpha"), 0.0)
+        room.forget("alpha")
+        full.clear()
+        assert [one.number for one in room.leaving(0.0)] == [2]

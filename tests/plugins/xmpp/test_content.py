@@ -1,0 +1,136 @@
+"""Messages between XMPP and other front ends: their headers both ways, and every content byte for byte."""
+
+import base64
+
+import pytest
+
+from daemon.frontend import Delivered, Identity, SubscribeOptions
+from daemon.settings import QueueSettings
+from plugins.xmpp.serializer import serialize
+from routing.message import Message, Section
+from tests.support.xmpp import xmpp_site
+from tests.support.xmpp_pubsub import (
+    NS,
+    PUBSUB,
+    SMQP,
+    ada,
+    error_of,
+    notified,
+    pubsub,
+    put,
+    subscribe,
+)
+
+
+async def next_delivery(session) -> Delivered:
+    while True:
+        for event in await session.events():
+            if isinstance(event, Delivered):
+                return event
+
+
+async def test_headers_go_both_ways(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, site):
+        session = site.open_session(Identity(account="ada"), "desk", protocol="test", remote="")
+        session.subscribe("work", SubscribeOptions())
+        headers = {
+            "Priority": "5",
+            "Timeout": "30",
+            "Depth": "2",
+            "Receipt": "ALL",
+            "Name": "n",
+            "X-Own": "ü",
+        }
+        text = "".join(f"<header name='{name}'>{value}</header>" for name, value in headers.items())
+        content = (
+            f"<a xmlns='urn:a'/><headers xmlns='{SMQP}'>{text}</headers>"
+            "<delay xmlns='urn:xmpp:delay' stamp='2026-11-21T10:00:00.250Z'/>"
+        )
+        assert (await put(ada(server), "work", "i", content)).get("type") == "result"
+        message = (await next_delivery(session)).stored.message
+        assert (message.priority, message.timeout_s, message.depth) == (5, 30.0, 2)
+        assert (message.receipt, message.name, message.created) == ("ALL", "n", "2026-11-21T10:00:00.250Z")
+        assert message.others == (("X-Own", "ü"), ("Item-Id", "i"))
+        assert message.sections == (Section("application/xml", b"<a xmlns='urn:a'/>"),)
+        client = ada(server)
+        await client.iq("set", subscribe(client.jid, "1", "other"))
+        session.publish("other", Message(delivery="ONE", priority=3, others=(("X-Own", "ü"),)))
+        stanza = await client.receive()
+        got = {each.get("name"): each.text for each in stanza.iter(f"{{{SMQP}}}header")}
+        assert (got["Priority"], got["X-Own"]) == ("3", "ü")
+        assert got["Smuid"] == stanza.find("e:event/e:items/e:item", NS).get("id")
+        assert stanza.find("{urn:xmpp:delay}delay").get("stamp")
+        session.close()
+
+
+async def test_headers_that_are_the_servers_own_are_refused(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, _):
+        for name, value in (("Hops", "b.example"), ("Account", "a:b@c"), ("Priority", "high")):
+            content = f"<headers xmlns='{SMQP}'><header name='{name}'>{value}</header></headers>"
+            assert error_of(await put(ada(server), "work", "i", content)) == ("modify", "bad-request")
+
+
+BODIES = [
+    Section("text/plain", b"\x00\x0b\xff not for XML"),
+    Section("application/xml", b"<a xmlns='urn:a'>text</a>"),
+    Section("application/xml", b'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>'),
+    Section("application/xml", b'<a b="double quotes" />'),
+    Section("application/xml", b"<a>" * 60 + b"</a>" * 60),
+    Section("application/xml", b"<broken"),
+    Section("application/xml", b"<data xmlns='urn:smqp:xmpp:0'>bm8=</data>"),
+    Section("application/octet-stream", bytes(range(256))),
+    Section("text/plain", b""),
+]
+
+
+@pytest.mark.parametrize("section", BODIES)
+async def test_any_content_comes_back_byte_for_byte(tmp_path, section):
+    async with xmpp_site(tmp_path) as (server, _, site):
+        session = site.open_session(Identity(account="ada"), "desk", protocol="test", remote="")
+        session.subscribe("back", SubscribeOptions())
+        client = ada(server)
+        await client.iq("set", subscribe(client.jid, "1", "there"))
+        two = (section, Section("image/gif", b"GIF", (("Content-ID", "image1"),)))
+        for sections in ((section,), two):
+            session.publish("there", Message(delivery="ONE", sections=sections))
+            item = await notified(client)
+            headers = item.find(f"{{{SMQP}}}headers")
+            item.remove(headers)
+            content = "".join(serialize(child, PUBSUB) for child in item)
+            assert (await put(client, "back", "i", content)).get("type") == "result"
+            assert (await next_delivery(session)).stored.message.sections == sections
+            text = f"<retract node='there'><item id='{item.get('id')}'/></retract>"
+            await client.iq("set", pubsub(text))
+            await client.receive()
+        session.close()
+
+
+async def test_what_looks_like_an_items_own_parts_is_content_in_a_message(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, _):
+        client = ada(server)
+        await client.iq("set", subscribe(client.jid, "1", "there"))
+        own = f"<data xmlns='{SMQP}'>bm8=</data>"
+        await client.send(f"<message to='there@workflow.shakespeare.lit'>{own}</message>")
+        item = await notified(client)
+        assert base64.b64decode(item.findtext(f"{{{SMQP}}}data")) == own.encode()
+
+
+async def test_what_the_server_could_not_take_goes_to_the_dead_letters(tmp_path):
+    async with xmpp_site(tmp_path, queues=QueueSettings(max_deliveries=1), send_bytes_max=10_000) as (
+        server, _, site,
+    ):  # fmt: skip
+        session = site.open_session(Identity(account="ada"), "desk", protocol="test", remote="")
+        session.subscribe("dead.work", SubscribeOptions())
+        client = ada(server)
+        await client.iq("set", subscribe(client.jid, "1", "work"))
+        for message in (
+            Message(delivery="ONE", others=(("X-Bad", "\ufffe"),)),
+            Message(delivery="ONE", sections=(Section("text/plain", b"x" * 10_000),)),
+        ):
+            session.publish("work", message)
+            dead = (await next_delivery(session)).stored.message
+            assert ("Dead-Topic", "work") in dead.others
+        session.publish("work", Message(delivery="ONE", sections=(Section("text/plain", b"small"),)))
+        item = await notified(client)
+        assert base64.b64decode(item.findtext(f"{{{SMQP}}}data")) == b"small"
+        session.close()

@@ -1,0 +1,69 @@
+"""Messages of mode ONE that come to a site a second time: custody may go to and fro as interest does."""
+
+import msgspec
+
+from routing.federation.copies import Answered, PeerRules
+from routing.federation.decisions import Acknowledge
+from tests.support.sites import Federation
+
+
+def gone_and_come_back() -> Federation:
+    """A message of alpha waits at alpha again, after beta had it."""
+    federation = Federation({("alpha", "beta")})
+    federation.subscribe("beta", credit=0)
+    federation.settle()
+    federation.publish("alpha", "m", delivery="ONE", depth=-1)
+    federation.settle()
+    worker = federation.consumer("beta", "c")
+    federation.routers["beta"].unsubscribe(worker, "t", "", None, federation.now)
+    federation.take("beta")
+    federation.subscribe("alpha", credit=0)
+    federation.settle()
+    return federation
+
+
+def test_a_message_that_comes_home_keeps_its_smuid() -> None:
+    federation = gone_and_come_back()
+    published, *others = federation.records_of("m", "published", "received")
+    assert [record.entry.smuid(site) for site, record in others] == [published[1].entry.smuid("alpha")] * 2
+
+
+def test_a_message_that_has_come_home_can_be_removed() -> None:
+    federation = gone_and_come_back()
+    alpha = federation.routers["alpha"]
+    [entry] = alpha.state.entries.values()
+    alpha.remove(federation.consumer("alpha", "p"), "t", entry.smuid("alpha"), None, federation.now)
+    assert not alpha.state.entries
+
+
+def test_a_peer_that_denies_a_message_is_not_asked_again_until_the_link_is_new() -> None:
+    federation = Federation({("alpha", "beta")})
+    federation.subscribe("beta")
+    federation.settle()
+    beta = federation.routers["beta"].federation
+    beta.set_peer("alpha", PeerRules(allow_in=()))
+    federation.publish("alpha", "m", delivery="ONE", depth=-1)
+    federation.settle()
+    assert federation.transfers == 1
+    beta.set_peer("alpha", PeerRules())
+    federation.cut("alpha", "beta")
+    federation.join("alpha", "beta")
+    federation.settle()
+    assert federation.delivered == {("beta", "m"): 1}
+    [(_, received)] = federation.records_of("m", "received")
+    assert received.hops == ("alpha",)
+
+
+def test_what_comes_home_before_its_leaving_is_acknowledged_comes_home_once() -> None:
+    federation = Federation({("alpha", "beta")})
+    federation.subscribe("beta", credit=0)
+    federation.settle()
+    federation.publish("alpha", "m", delivery="ONE", depth=-1)
+    alpha = federation.routers["alpha"]
+    [(entry_id, leaving)] = federation.bulk["alpha", "beta"]
+    coming = msgspec.structs.replace(leaving, peer="beta", hops=("alpha", "beta"))
+    alpha.federation.arrive(coming, federation.now)
+    alpha.federation.acknowledged("beta", entry_id, Answered("accepted"), federation.now)
+    alpha.federation.arrive(coming, federation.now)
+    answers = [decision.outcome for decision in alpha.take() if isinstance(decision, Acknowledge)]
+    assert answers == ["accepted", "duplicate"]

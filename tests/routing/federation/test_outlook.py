@@ -1,0 +1,107 @@
+"""Where a message would go is where it goes."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from routing.federation.copies import PeerRules
+from routing.federation.outlook import Way, ways
+from routing.message import DeliveryMode
+from tests.support.sites import Federation
+
+CHAIN = {("a", "b"), ("b", "c"), ("c", "d")}
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> set[tuple[str, str]]:
+    """Connected, of two to eight sites."""
+    names = [f"s{n}" for n in range(draw(st.integers(2, 8)))]
+    links = {tuple(sorted((name, draw(st.sampled_from(names[:n]))))) for n, name in enumerate(names) if n}
+    more = st.tuples(st.sampled_from(names), st.sampled_from(names)).filter(lambda two: two[0] < two[1])
+    return links | set(draw(st.lists(more, max_size=6)))  # type: ignore[return-value] # pairs, sorted
+
+
+def walk(federation: Federation, start: str, mode: DeliveryMode, depth: int) -> set[str]:
+    """The sites that a probe comes to, going on wherever the outlook says that a message would."""
+    reached: dict[str, int] = {}
+    waiting = [(start, depth, ())]
+    while waiting:
+        site, left, hops = waiting.pop()
+        if site in hops or (site in reached and reached[site] != -1 and -1 != left <= reached[site]):
+            continue
+        if reached.get(site) == -1:
+            continue
+        reached[site] = left
+        for way in ways(federation.routers[site].federation, "t", mode, left, hops):
+            if way.depth is not None:
+                waiting.append((way.peer, way.depth, (*hops, site)))
+    return set(reached)
+
+
+@settings(max_examples=30, deadline=None)
+@given(graphs(), st.integers(-1, 4), st.data())
+def test_a_probe_comes_to_every_site_that_a_message_is_delivered_at(
+    links: set[tuple[str, str]], depth: int, data: st.DataObject
+) -> None:
+    federation = Federation(links, seed=data.draw(st.integers(0, 99)))
+    readers = data.draw(st.sets(st.sampled_from(federation.names), min_size=1))
+    for site in readers:
+        federation.subscribe(site)
+    federation.settle()
+    start = data.draw(st.sampled_from(federation.names))
+    reached = walk(federation, start, "ALL", depth)
+    federation.publish(start, depth=depth)
+    federation.settle()
+    assert {site for site, _ in federation.delivered} == readers & reached
+    assert reached <= federation.ball(start, depth)
+
+
+def outlook(
+    federation: Federation, site: str, depth: int = -1, mode: DeliveryMode = "ALL", *hops: str
+) -> list[Way]:
+    return ways(federation.routers[site].federation, "t", mode, depth, hops)
+
+
+def why_not(federation: Federation, site: str, depth: int = -1, *hops: str) -> dict[str, str]:
+    return {way.peer: way.why for way in outlook(federation, site, depth, "ALL", *hops)}
+
+
+def test_each_peer_has_a_reason_why_nothing_goes_there() -> None:
+    federation = Federation(CHAIN)
+    assert why_not(federation, "b") == {"a": "nobody there wants it", "c": "nobody there wants it"}
+    federation.subscribe("d")
+    federation.settle()
+    assert outlook(federation, "b", 2) == [Way("a", None, "nobody there wants it"), Way("c", 1)]
+    assert why_not(federation, "b", 1)["c"] == "who wants it there is 2 links away, further than its Depth"
+    assert why_not(federation, "b", 0)["c"] == "its Depth ends here"
+    assert why_not(federation, "b", -1, "a")["a"] == "it has come from there"
+    assert why_not(federation, "b", -1, "a", "c")["a"] == "it has been there"
+    federation.cut("b", "c")
+    assert why_not(federation, "b")["c"] == "the link is down"
+
+
+def test_the_rules_of_a_link_hold_for_probes() -> None:
+    federation = Federation(CHAIN)
+    federation.subscribe("c")
+    federation.settle()
+    federation.routers["b"].federation.set_peer("c", PeerRules(allow_out=("other.#",)))
+    assert why_not(federation, "b")["c"] == "the rules of the link forbid it"
+
+
+def test_a_link_that_floods_is_a_way_whoever_wants_it() -> None:
+    federation = Federation(CHAIN, flood=True)
+    assert outlook(federation, "b", 1) == [Way("a", 0), Way("c", 0)]
+
+
+def test_a_message_of_mode_one_goes_one_way_the_nearest() -> None:
+    federation = Federation({("a", "b"), ("a", "c"), ("c", "d")})
+    federation.subscribe("b")
+    federation.subscribe("d")
+    federation.settle()
+    assert outlook(federation, "a", -1, "ONE") == [Way("b", -1), Way("c", None, "b is as near or nearer")]
+
+
+def test_a_reply_goes_to_its_server_however_far() -> None:
+    federation = Federation(CHAIN)
+    federation.settle()
+    found = ways(federation.routers["a"].federation, "ada:desk@d", "ALL", 0, ())
+    assert found == [Way("b", -1)]

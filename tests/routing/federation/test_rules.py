@@ -1,0 +1,63 @@
+"""The rules of a link: which topics cross, and how far what comes may go on."""
+
+import pytest
+
+from routing.federation.copies import PeerRules
+from tests.support.sites import Federation
+
+CHAIN = {("a.x", "b.x"), ("b.x", "c.x"), ("c.x", "d.x")}
+
+
+def chain(**rules: object) -> Federation:
+    """Four sites in a row, all of which want `t`; the second one has rules for the first one."""
+    sites = Federation(CHAIN)
+    sites.routers["b.x"].federation.set_peer("a.x", PeerRules(**rules))  # type: ignore[arg-type] # its fields
+    for name in sites.names:
+        sites.subscribe(name)
+    sites.settle()
+    return sites
+
+
+def reached(sites: Federation, **headers: object) -> list[str]:
+    """The sites that deliver a message of the first one."""
+    sites.publish("a.x", **headers)
+    sites.settle()
+    return sorted(site for site, _ in sites.delivered)
+
+
+@pytest.mark.parametrize(
+    ("depth", "depth_max", "sites"),
+    [
+        (-1, -1, ["a.x", "b.x", "c.x", "d.x"]),
+        (-1, 1, ["a.x", "b.x", "c.x"]),
+        (-1, 0, ["a.x", "b.x"]),
+        (9, 1, ["a.x", "b.x", "c.x"]),
+        (2, 1, ["a.x", "b.x", "c.x"]),
+        (1, 1, ["a.x", "b.x"]),
+    ],
+)
+def test_what_may_go_further_than_a_peer_is_allowed_goes_so_far(
+    depth: int, depth_max: int, sites: list[str]
+) -> None:
+    assert reached(chain(depth_max=depth_max), depth=depth) == sites
+
+
+@pytest.mark.parametrize("mode", ["ALL", "ONE"])
+def test_a_topic_that_may_not_come_is_taken_by_nobody_beyond(mode: str) -> None:
+    assert reached(chain(allow_in=("other.#",)), depth=-1, delivery=mode) == ["a.x"]
+
+
+def test_a_topic_that_may_not_go_is_not_sent() -> None:
+    sites = chain(allow_out=("other.#",))
+    sites.publish("d.x", depth=-1)
+    sites.settle()
+    assert sorted(site for site, _ in sites.delivered) == ["b.x", "c.x", "d.x"]
+
+
+def test_a_reply_goes_to_its_server_whatever_the_rules() -> None:
+    sites = chain(allow_in=(), allow_out=(), depth_max=0)
+    reply_to = "x:desk@d.x"
+    sites.subscribe("d.x", reply_to, "desk")
+    sites.publish("a.x", "reply", topic=reply_to)
+    sites.settle()
+    assert sites.delivered["d.x", "reply"] == 1

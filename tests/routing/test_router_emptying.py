@@ -1,0 +1,92 @@
+"""Topics that are emptied and deleted: at once where they are small, in steps where they are large."""
+
+import pytest
+
+from routing.emptying import ENDED_MAX
+from tests.support.one_router import Client, Site
+
+LARGE = ENDED_MAX + 200
+
+
+@pytest.fixture
+def site() -> Site:
+    return Site(queue_messages_max=10_000)
+
+
+@pytest.fixture
+def ada(site: Site) -> Client:
+    return site.login("ada")
+
+
+def fill(client: Client, topic: str, count: int, **headers: object) -> None:
+    for number in range(count):
+        client.publish(topic, str(number), **headers)
+
+
+@pytest.mark.parametrize("mode", ["ONE", "ALL"])
+def test_a_small_topic_is_empty_at_once(site: Site, ada: Client, mode: str) -> None:
+    bob = site.login("bob").subscribe("jobs", credit=2)
+    fill(ada, "jobs", 10, delivery=mode)
+    fill(ada, "other", 1, delivery="ONE")
+    held = bob.take()
+    assert ada.purge("jobs")
+    assert site.held == 1
+    assert sorted(bob.withdrawn) == [(got.number, "removed") for got in held]
+    # nothing was handed out in the place of what was taken away
+    assert bob.take() == []
+
+
+def test_a_large_topic_is_emptied_in_steps_and_answered_after_the_last(site: Site, ada: Client) -> None:
+    fill(ada, "jobs", LARGE, delivery="ONE")
+    answered = ada.purge("jobs")
+    assert not answered
+    assert site.held == LARGE - ENDED_MAX
+    # what comes meanwhile stays
+    ada.publish("jobs", "new", delivery="ONE")
+    while not answered:
+        site.wait(0.001)
+    assert site.held == 1
+    assert site.login("bob").subscribe("jobs").one().body == "new"
+
+
+def test_one_large_topic_after_the_other(site: Site, ada: Client) -> None:
+    for topic in ("jobs", "news"):
+        fill(ada, topic, LARGE, delivery="ONE")
+    first, second = ada.purge("jobs"), ada.purge("news")
+    while not second:
+        site.wait(0.001)
+    assert first
+    assert site.held == 0
+
+
+def test_a_large_topic_that_is_deleted_is_gone_with_what_came_meanwhile(site: Site, ada: Client) -> None:
+    bob = site.login("bob").subscribe("jobs", credit=1)
+    ada.set_delivery("jobs", "ONE")
+    fill(ada, "jobs", LARGE)
+    bob.take()
+    answered = ada.delete("jobs")
+    ada.publish("jobs", "new")
+    while not answered:
+        site.wait(0.001)
+    assert site.held == 0
+    assert "jobs" not in site.router.state.topics
+    assert bob.detached == [("jobs", "removed")]
+
+
+def test_a_restart_in_the_middle_leaves_what_had_not_been_reached(site: Site, ada: Client) -> None:
+    fill(ada, "jobs", LARGE, delivery="ONE")
+    ada.purge("jobs")
+    site.restart()
+    site.wait(1)
+    assert site.held == LARGE - ENDED_MAX
+
+
+def test_it_waits_while_much_is_to_be_carried_out(site: Site, ada: Client) -> None:
+    fill(ada, "jobs", 6 * ENDED_MAX, delivery="ONE")
+    router = site.router
+    router.purge(ada.consumer, "jobs", None, site.now)
+    for _ in range(100):
+        router.tick(site.now)
+    assert len(router.state.entries) > 0
+    while router.state.entries:
+        site.wait(0.001)

@@ -1,0 +1,172 @@
+"""The jobs over the logs of three real daemons: one is killed, two are cut off from each other."""
+
+import json
+import signal
+from collections import Counter, defaultdict
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from routing.message import Message, Section
+from tests.support.linked import LinkedSite, Wire, linked, linked_sites
+from tests.support.process import PATIENCE_S, daemon
+
+KILLS = 2
+MESSAGES = 30
+"""In each of the three parts: a site is killed, a link is cut, all is well again."""
+
+
+@dataclass
+class Truth:
+    """What the clients know."""
+
+    states: list[str] = field(default_factory=list)
+    jobs: list[str] = field(default_factory=list)
+    read: Counter[str] = field(default_factory=Counter)
+    changed: trio.Event = field(default_factory=trio.Event)
+
+    async def all_read(self) -> None:
+        while set(self.states + self.jobs) - self.read.keys():
+            self.changed = trio.Event()
+            await self.changed.wait()
+
+
+async def read(site: LinkedSite, truth: Truth, *, task_status: trio.TaskStatus[None]) -> None:
+    async with site.client("reader") as client:
+        for topic in ("state", "jobs"):
+            await client.subscribe(topic)
+        task_status.started()
+        async for delivery in client:
+            await client.commit([delivery])
+            truth.read[delivery.message.smuid] += 1
+            truth.changed.set()
+
+
+async def publish(site: LinkedSite, truth: Truth) -> None:
+    async with site.client("publisher") as client:
+        for number in range(MESSAGES):
+            body = (Section("text/plain", b"x"),)
+            if number % 3:
+                timeout_s = 600.0 if number % 5 == 0 else None
+                message = Message(depth=2, receipt="ALL", timeout_s=timeout_s, sections=body)
+                to, topic = truth.states, "state"
+            else:
+                message = Message(depth=-1, delivery="ONE", sections=body)
+                to, topic = truth.jobs, "jobs"
+            to.append(await client.publish(topic, message))
+            await trio.sleep(0.005)
+
+
+async def wanted(site: LinkedSite, *topics: str) -> None:
+    """Wait until the site knows a way to subscribers of the topics by each of its peers."""
+    for topic in topics:
+        while True:
+            known = await trio.to_thread.run_sync(site.asked, "routes", topic)
+            if sum(route["distance"] is not None for route in known) > 1:
+                break
+            await trio.sleep(0.05)
+
+
+async def told(site: LinkedSite, event: str, times: int = 1) -> None:
+    """Wait until the site's hop log has so many events of that kind."""
+    hops = site.directory / "state" / "hops"
+    while sum(log.read_text().count(f'"event":"{event}"') for log in hops.glob("*.jsonl")) < times:
+        await trio.sleep(0.05)
+
+
+async def lives(directory: Path) -> Truth:
+    """Run the three sites through a life of misfortunes, and end them in peace."""
+    alpha, beta, gamma = linked_sites(directory, ("alpha", "beta", "gamma"))
+    alpha.link(beta)
+    beta.link(gamma)
+    truth = Truth()
+    async with AsyncExitStack() as stack:
+        there, back = Wire(gamma.link_port), Wire(alpha.link_port)
+        for wire in (there, back):
+            await stack.enter_async_context(wire.laid())
+        alpha.dial(gamma, there.port)
+        gamma.dial(alpha, back.port)
+        ends = [await stack.enter_async_context(daemon(site.config)) for site in (alpha, gamma)]
+        middle = await stack.enter_async_context(daemon(beta.config))
+        async with trio.open_nursery() as reading:
+            await reading.start(read, gamma, truth)
+            await wanted(alpha, "state", "jobs")
+            async with trio.open_nursery() as publishing:
+                publishing.start_soon(publish, alpha, truth)
+                for _ in range(KILLS):
+                    await told(beta, "received")
+                    middle.signal(signal.SIGKILL)
+                    await middle.process.wait()
+                    middle = await stack.enter_async_context(daemon(beta.config))
+                    await linked(beta, "alpha")
+            await truth.all_read()
+            await linked(beta, "gamma")
+            for wire in (there, back):
+                wire.cut()
+            await publish(alpha, truth)
+            await truth.all_read()
+            for wire in (there, back):
+                wire.mend()
+            # what went round by the middle comes a second time, by the shorter way and with more depth
+            await told(gamma, "depth")
+            await publish(alpha, truth)
+            await truth.all_read()
+            await told(alpha, "receipt", len(truth.states))
+            reading.cancel_scope.cancel()
+        for running in (*ends, middle):
+            running.signal(signal.SIGTERM)
+            assert await running.exit_code() == 0
+    return truth
+
+
+async def test_the_balance_of_real_daemons_closes_under_kills_and_a_cut(spark: Any, tmp_path: Path) -> None:
+    with trio.fail_after(PATIENCE_S):
+        truth = await lives(tmp_path)
+    logs = [str(tmp_path / name / "state" / "hops") for name in ("alpha", "beta", "gamma")]
+    ends_are_told_once(logs)
+
+    from routing.trace import batch, tables
+
+    out = str(tmp_path / "tables")
+    summary = batch.run(spark, logs, out)
+    assert summary["aside"]["reasons"] == {}
+    assert (summary["logs"]["absent"], summary["logs"]["gaps"]) == ([], [])
+    assert summary["balance"]["closes"], summary["balance"]
+    assert summary["holdings"] == {"agrees": 3}
+    assert summary["anomalies"] == {}
+    routes = {row.smuid: row for row in tables.read(spark, out, "routes").collect()}
+    for smuid in truth.states + truth.jobs:
+        route = routes[smuid]
+        accepted = [(hop["from"], hop["to"]) for hop in route.hops if hop.kind == "accepted"]
+        assert (route.state, route.origin, route.committed) == ("complete", "alpha", 1)
+        assert {copy.server for copy in route.copies} == {"alpha"} | {to for _, to in accepted}
+        assert len({to for _, to in accepted}) == len(accepted)
+        assert "gamma" in {to for _, to in accepted}
+        assert route.mode == ("ONE" if smuid in truth.jobs else "ALL")
+    assert set(truth.read.values()) == {1}
+    receipts = {row.smuid: row for row in tables.read(spark, out, "receipts").collect()}
+    assert {(receipts[smuid].verdict, receipts[smuid].y) for smuid in truth.states} == {("right", 1)}
+    widened = tables.read(spark, out, "hops").where("kind = 'depth'").collect()
+    assert {(hop["from"], hop.to) for hop in widened} == {("alpha", "gamma")}
+    assert all(hop.sent_logged and hop.received_logged for hop in widened)
+
+
+def ends_are_told_once(logs: list[str]) -> None:
+    """Each copy has one final record, or one more if it was held again to go further."""
+    finals: Counter[tuple[str, str]] = Counter()
+    held = defaultdict(int)
+    for log in logs:
+        for path in Path(log).glob("hops-*.jsonl"):
+            for record in map(json.loads, path.read_text().splitlines()):
+                copy = record["server"], record.get("smuid", "")
+                finals[copy] += record.get("final", False)
+                if record["event"] in ("published", "received"):
+                    held[copy] += 1
+                    assert "due" in record
+                elif record["event"] == "depth":
+                    held[copy] += 1
+    assert finals
+    assert all(finals[copy] <= begun for copy, begun in held.items())

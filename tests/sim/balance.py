@@ -1,0 +1,154 @@
+"""Judges the hop logs: every record is there or known to be missing, and every copy has one end.
+
+copies begun = copies ended + copies still held         at each site, for each message
+copies that a peer accepted = copies that it received   on each link
+"""
+
+import traceback
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from daemon.hops.reader import HopLogReader
+from routing.hops import HopRecord
+from tests.sim.ledger import Ledger
+
+if TYPE_CHECKING:
+    from tests.sim.site import Site
+
+
+class Facts(msgspec.Struct):
+    """What the hop logs of all sites say, by Smuid.
+
+    Attributes:
+        committed: (site, subscription) of each commit.
+        dead: subscriptions that gave a message up.
+        ended: the events that ended a copy.
+        ended_at: the same, by site and Smuid.
+        held: sites that hold one now.
+        incomplete: sites whose log has lost something, so that not finding a record there proves nothing.
+    """
+
+    committed: dict[str, list[str]]
+    dead: dict[str, set[str]]
+    ended: dict[str, Counter[str]]
+    ended_at: dict[tuple[str, str], Counter[str]]
+    held: dict[str, Counter[str]]
+    incomplete: set[str]
+
+
+def judge(ledger: Ledger, sites: dict[str, "Site"]) -> Facts:
+    """Judge the logs as they are now, while all sites run and nothing is under way."""
+    facts = Facts(
+        defaultdict(list),
+        defaultdict(set),
+        defaultdict(Counter),
+        defaultdict(Counter),
+        defaultdict(Counter),
+        set(),
+    )
+    crossings: Counter[tuple[str, str, str]] = Counter()
+    arrivals: Counter[tuple[str, str, str]] = Counter()
+    for name, site in sites.items():
+        reader = HopLogReader(site.machine.directory / "hops")
+        records = list(reader.records())
+        if reader.unread.bad or reader.unread.too_long:
+            ledger.violate(f"{name}: its hop log has lines that cannot be read: {reader.unread}")
+        if site.machine.lost_tails:
+            facts.incomplete.add(name)
+        _judge_numbers(ledger, name, records, may_miss=bool(site.machine.lost_tails))
+        _gather(records, facts, crossings, arrivals)
+        _judge_copies(ledger, site, records, facts)
+    _judge_crossings(ledger, facts, crossings, arrivals)
+    return facts
+
+
+def _judge_numbers(ledger: Ledger, name: str, records: list[HopRecord], *, may_miss: bool) -> None:
+    last, boot = 0, 0
+    for record in records:
+        if record.record <= last:
+            ledger.violate(f"{name}: record {record.record} comes after {last}")
+        missing = record.record > last + 1
+        told = record.boot != boot and record.previous >= last
+        if missing and not (may_miss and (told or record.boot == boot)):
+            ledger.violate(f"{name}: records {last + 1} to {record.record - 1} are missing")
+        if record.boot < boot:
+            ledger.violate(f"{name}: record {record.record} is of boot {record.boot}, after boot {boot}")
+        last, boot = record.record, record.boot
+
+
+def _gather(
+    records: list[HopRecord],
+    facts: Facts,
+    crossings: Counter[tuple[str, str, str]],
+    arrivals: Counter[tuple[str, str, str]],
+) -> None:
+    for record in records:
+        if record.event == "committed":
+            facts.committed[record.smuid].append(record.subscription)
+        elif record.event == "dead":
+            facts.dead[record.smuid].add(record.subscription)
+        elif record.event == "forwarded" and record.guarantee:
+            crossings[record.server, record.peer, record.smuid] += 1
+        elif record.event in ("received", "depth") and record.guarantee:
+            arrivals[record.peer, record.server, record.smuid] += 1
+        if record.final:
+            facts.ended[record.smuid][record.event] += 1
+            facts.ended_at[record.server, record.smuid][record.event] += 1
+
+
+def _judge_copies(ledger: Ledger, site: "Site", records: list[HopRecord], facts: Facts) -> None:
+    assert site.broker is not None
+    held = Counter(entry.smuid(site.name) for entry in site.broker.router.state.entries.values())
+    for smuid, count in held.items():
+        facts.held[smuid][site.name] = count
+    if site.name in facts.incomplete:
+        return
+    open_copies: Counter[str] = Counter()
+    unguaranteed: set[str] = set()
+    boot = 0
+    for record in records:
+        if record.boot != boot:
+            boot = record.boot
+            for smuid in unguaranteed:
+                del open_copies[smuid]
+            unguaranteed.clear()
+        if record.event in ("published", "received"):
+            open_copies[record.smuid] += 1
+            if not record.guarantee:
+                unguaranteed.add(record.smuid)
+        if record.final:
+            open_copies[record.smuid] -= 1
+            unguaranteed.discard(record.smuid)
+            if open_copies[record.smuid] < 0:
+                ledger.violate(f"{site.name}: a copy of {record.smuid} ended that had not begun")
+    for smuid in open_copies.keys() | held.keys():
+        if open_copies[smuid] != held[smuid]:
+            ledger.violate(
+                f"{site.name}: of {smuid} {open_copies[smuid]} copies have no end, and {held[smuid]} are held"
+            )
+
+
+def _judge_crossings(
+    ledger: Ledger,
+    facts: Facts,
+    crossings: Counter[tuple[str, str, str]],
+    arrivals: Counter[tuple[str, str, str]],
+) -> None:
+    """What has come has been acknowledged, and is in the sender's log unless its copy had ended before."""
+    for (sender, receiver, smuid), count in sorted(arrivals.items()):
+        ended = facts.ended_at[sender, smuid]
+        if facts.incomplete & {sender, receiver} or ended["expired"] or ended["removed"]:
+            continue
+        if not crossings[sender, receiver, smuid]:
+            ledger.violate(f"{receiver} received {smuid} from {sender} {count} times, which does not know")
+
+
+def shown(error: BaseException) -> str:
+    """An exception in one line, with where it came from."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    frames = traceback.extract_tb(error.__traceback__)[-3:]
+    where = " < ".join(f"{frame.name}:{frame.lineno}" for frame in reversed(frames))
+    return f"{type(error).__name__}: {error} ({where})"

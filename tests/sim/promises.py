@@ -1,0 +1,151 @@
+"""Judges the end of a run, when all is healed and quiet, by what the routing contract promises."""
+
+import math
+from typing import TYPE_CHECKING
+
+from tests.sim.balance import Facts
+from tests.sim.ledger import Ledger, Told
+from tests.sim.scenario import LONG_S, Publication, Reader
+from tests.sim.site import ACCOUNT
+
+if TYPE_CHECKING:
+    from tests.sim.site import Site
+
+
+def judge(ledger: Ledger, sites: dict[str, "Site"], facts: Facts) -> None:
+    """Add to the ledger's violations."""
+    for key, publication in ledger.publications.items():
+        told = ledger.told[key]
+        if not publication.guarantee or not told.accepted or len(told.smuids) != 1:
+            continue
+        (smuid,) = told.smuids
+        if publication.mode == "ALL":
+            _judge_all(ledger, facts, publication, smuid)
+        else:
+            _judge_one(ledger, facts, publication, smuid)
+        _judge_receipt(ledger, facts, publication, told, smuid)
+        _judge_state(ledger, facts, publication, told, smuid)
+    _judge_commits(ledger, facts)
+    for site in sites.values():
+        _judge_store(ledger, site)
+
+
+def _is_due(publication: Publication, reader: Reader) -> bool:
+    """Whether a message is due to a subscription, whatever went wrong on the way."""
+    if publication.removed_at is not None or reader.accepts == "ONE" or reader.ends_at is not None:
+        return False
+    if publication.timeout_s is None:
+        return reader.begins_at == 0.0
+    return publication.timeout_s >= LONG_S
+
+
+def _judge_all(ledger: Ledger, facts: Facts, publication: Publication, smuid: str) -> None:
+    for reader in ledger.scenario.readers:
+        if reader.topic != publication.topic or not ledger.in_ball(publication, reader):
+            continue
+        if not _is_due(publication, reader) or _owner(reader) in facts.dead[smuid]:
+            continue
+        hold = ledger.holds.get((reader.key, publication.key))
+        if hold is None:
+            ledger.violate(f"{publication.key} ({smuid}) never came to {reader.key}")
+        elif hold.state not in ("committed", "committing"):
+            ledger.violate(
+                f"{publication.key} ({smuid}) is {hold.state} at {reader.key}, and does not come again"
+            )
+
+
+def _judge_one(ledger: Ledger, facts: Facts, publication: Publication, smuid: str) -> None:
+    committed, held = facts.committed[smuid], facts.held[smuid].total()
+    if held > 1:
+        ledger.violate(f"{publication.key} ({smuid}) of mode ONE has custodians {dict(facts.held[smuid])}")
+    if committed and held:
+        ledger.violate(f"{publication.key} ({smuid}) is committed, and held by {dict(facts.held[smuid])}")
+    if facts.incomplete:
+        return
+    ends = facts.ended[smuid]
+    if not committed and not held and not any(ends[event] for event in ("expired", "removed", "dead")):
+        ledger.violate(f"{publication.key} ({smuid}) of mode ONE is nowhere: {dict(ends)}")
+    could = any(
+        reader.topic == publication.topic and reader.accepts != "ALL" and reader.ends_at is None
+        for reader in ledger.scenario.readers
+    )
+    if held and could and publication.depth == -1:
+        ledger.violate(f"{publication.key} ({smuid}) waits at {dict(facts.held[smuid])}, and could be taken")
+
+
+def _judge_receipt(ledger: Ledger, facts: Facts, publication: Publication, told: Told, smuid: str) -> None:
+    if publication.receipt == "NONE":
+        if told.receipts:
+            ledger.violate(f"{publication.key} has a receipt that nobody asked for")
+        return
+    if not told.receipts:
+        if publication.mode == "ALL" or (facts.committed[smuid] and publication.site not in facts.incomplete):
+            ledger.violate(f"{publication.key} ({smuid}) has no receipt {publication.receipt}")
+        return
+    have, due = map(int, told.receipts[0].split("/"))
+    who = f"{publication.key} ({smuid}) has the receipt {have}/{due}"
+    taken = [hold for hold in ledger.of_message[publication.key].values() if hold.had]
+    if have > due or have > len(taken):
+        ledger.violate(f"{who}, and {len(taken)} have it")
+    if publication.mode == "ONE":
+        if facts.committed[smuid] and have != 1 and publication.timeout_s is None:
+            ledger.violate(f"{who}, and is committed")
+        return
+    in_ball = [
+        reader
+        for reader in ledger.scenario.readers
+        if reader.topic == publication.topic
+        and reader.accepts != "ONE"
+        and ledger.in_ball(publication, reader)
+    ]
+    least = sum(_is_due(publication, reader) and reader.begins_at == 0.0 for reader in in_ball)
+    if due > len(in_ball):
+        ledger.violate(f"{who}, and only {len(in_ball)} are within its depth")
+    if publication.receipt == "ALL" and not facts.dead[smuid] and publication.removed_at is None:
+        if due < least:
+            ledger.violate(f"{who}, and was due to {least}")
+        gave_up = any(reader.ends_at is not None for reader in in_ball)
+        lasted = publication.timeout_s is None or publication.timeout_s >= LONG_S
+        if have < due and lasted and not gave_up:
+            ledger.violate(f"{who}, though all who were to have it do")
+
+
+def _judge_state(ledger: Ledger, facts: Facts, publication: Publication, told: Told, smuid: str) -> None:
+    held = facts.held[smuid]
+    if told.removed and held:
+        ledger.violate(f"{publication.key} ({smuid}) is removed, and held by {dict(held)}")
+    if publication.timeout_s != math.inf or publication.removed_at is not None or publication.mode == "ONE":
+        return
+    for reader in ledger.scenario.readers:
+        interested = reader.topic == publication.topic and reader.accepts != "ONE" and reader.ends_at is None
+        if interested and ledger.in_ball(publication, reader) and not held[reader.site]:
+            ledger.violate(f"{publication.key} ({smuid}) is a state that {reader.site} does not hold")
+
+
+def _judge_commits(ledger: Ledger, facts: Facts) -> None:
+    modes = {
+        smuid: ledger.publications[key].mode for key, told in ledger.told.items() for smuid in told.smuids
+    }
+    again = {_owner(reader) for reader in ledger.scenario.readers if reader.ends_at is not None}
+    for smuid, committed in facts.committed.items():
+        twice = {owner for owner in committed if committed.count(owner) > 1} - again
+        if twice:
+            ledger.violate(f"{smuid} was committed more than once by {', '.join(sorted(twice))}")
+        if modes.get(smuid) == "ONE" and len(committed) > 1:
+            ledger.violate(f"{smuid} of mode ONE was committed by {', '.join(committed)}")
+
+
+def _judge_store(ledger: Ledger, site: "Site") -> None:
+    """What the store would restore is what the site holds."""
+    assert site.broker is not None
+    assert site.store is not None
+    held = {entry.id for entry in site.broker.router.state.entries.values() if entry.flags & 2}
+    stored = {id for (id,) in site.store._reader.execute("SELECT id FROM message")}
+    if held != stored:
+        ledger.violate(
+            f"{site.name} holds {len(held - stored)} that are not stored, stores {len(stored - held)}"
+        )
+
+
+def _owner(reader: Reader) -> str:
+    return f"{ACCOUNT}:{reader.channel}@{reader.site}"

@@ -1,0 +1,283 @@
+"""What a seed stands for: a graph of sites, who subscribes, what is published, and what goes wrong when.
+
+All of it is drawn before the run begins, so that it can be shown, and does not depend on the run.
+"""
+
+import math
+import random
+from collections import deque
+from itertools import pairwise
+from typing import Final, Literal
+
+import msgspec
+
+from routing.message import DeliveryMode, ReceiptMode
+from routing.subscription import Accepts
+
+FAULTS_MIN: Final = 20
+SITES_MAX: Final = 50
+LONG_S: Final = 1e6
+"""A timeout that no run lives to see."""
+
+Shape = Literal["tree", "ring", "clique", "bridged cliques"]
+FaultKind = Literal[
+    "cut",  # the connections of a link break
+    "partition",  # a link carries nothing for a while
+    "one way",  # likewise in one direction
+    "isolate",  # all links of a site
+    "kill",  # SIGKILL of a site
+    "power",  # its machine loses power, and what was not synced
+    "restart",  # a site is stopped in order
+    "store fails",  # its disk fails at the n-th call, and some more
+    "slow disk",
+    "hop log fails",
+    "wall clock",  # its wall clock is set
+    "lossy",  # a link loses much of what it carries
+    "client",  # the clients of a site lose their connections
+]
+
+
+class Link(msgspec.Struct, frozen=True):
+    """Two sites that are peers."""
+
+    a: str
+    b: str
+    delay_s: float
+    jitter_s: float
+    loss: float
+
+
+class Reader(msgspec.Struct, frozen=True):
+    """A durable subscription, and how its client behaves.
+
+    Attributes:
+        begins_at: seconds after publishing has begun; 0 for one that is there before.
+        ends_at: when it is ended by UNSUBSCRIBE; None for never.
+        think_s: longest time with a message.
+        careless: share of messages that are given back, forgotten, or held until their lock ends.
+    """
+
+    site: str
+    channel: str
+    topic: str
+    accepts: Accepts
+    credit: int
+    lock_s: float
+    begins_at: float
+    ends_at: float | None
+    think_s: float
+    careless: float
+
+    @property
+    def key(self) -> str:
+        """Names it in the trace."""
+        return f"{self.channel}@{self.site}"
+
+
+class Publication(msgspec.Struct, frozen=True):
+    """A message, and when and where it is published.
+
+    Attributes:
+        key: its Cmuid.
+        removed_at: when its publisher asks to REMOVE it; None for never.
+    """
+
+    key: str
+    site: str
+    at: float
+    topic: str
+    mode: DeliveryMode
+    depth: int
+    timeout_s: float | None
+    receipt: ReceiptMode
+    guarantee: bool
+    priority: int
+    size: int
+    removed_at: float | None
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """Something goes wrong at `a` (and `b`, of a link) for a while; `amount` depends on the kind."""
+
+    at: float
+    kind: FaultKind
+    a: str
+    b: str
+    for_s: float
+    amount: float
+
+
+class Scenario(msgspec.Struct, frozen=True):
+    """A whole run.
+
+    Attributes:
+        max_deliveries: setting of all sites.
+        starts_again: once all is quiet all sites are killed, and judged after they have started again.
+    """
+
+    seed: int
+    shape: Shape
+    sites: list[str]
+    links: list[Link]
+    readers: list[Reader]
+    publications: list[Publication]
+    faults: list[Fault]
+    lasts_s: float
+    max_deliveries: int
+    starts_again: bool
+
+    def distances(self, origin: str) -> dict[str, int]:
+        """Links from a site to each other one."""
+        neighbours: dict[str, list[str]] = {site: [] for site in self.sites}
+        for link in self.links:
+            neighbours[link.a].append(link.b)
+            neighbours[link.b].append(link.a)
+        found = {origin: 0}
+        edge = deque([origin])
+        while edge:
+            site = edge.popleft()
+            for other in neighbours[site]:
+                if other not in found:
+                    found[other] = found[site] + 1
+                    edge.append(other)
+        return found
+
+
+def draw(seed: int, *, sites_max: int = SITES_MAX) -> Scenario:
+    """The scenario of a seed."""
+    chance = random.Random(f"scenario {seed}")
+    count = min(_site_count(chance), sites_max)
+    sites = [f"s{number:02}" for number in range(count)]
+    shape: Shape = chance.choice(["tree", "ring", "clique", "bridged cliques"])
+    if count > 6 and shape == "clique":
+        shape = "bridged cliques"
+    pairs = _pairs(shape, sites, chance)
+    shuffled = sites[:]
+    chance.shuffle(shuffled)  # or the site that decides over a link would always be the nearer to the root
+    renamed = dict(zip(sites, shuffled, strict=True))
+    loss = chance.choice([0.0, 0.0, 0.01, 0.05])
+    links = [
+        Link(
+            *sorted((renamed[a], renamed[b])),
+            chance.choice([0.001, 0.01, 0.05]),
+            chance.random() * 0.05,
+            loss,
+        )
+        for a, b in pairs
+    ]
+    lasts_s = chance.uniform(25.0, 60.0)
+    topics = ["a", "b", "c"][: chance.randint(1, 3)]
+    return Scenario(
+        seed=seed,
+        shape=shape,
+        sites=sites,
+        links=links,
+        readers=_readers(chance, sites, topics, lasts_s),
+        publications=_publications(chance, sites, topics, lasts_s),
+        faults=_faults(chance, sites, links, lasts_s),
+        lasts_s=lasts_s,
+        max_deliveries=chance.choice([16, 16, 16, 3]),
+        starts_again=chance.random() < 0.3,
+    )
+
+
+def _site_count(chance: random.Random) -> int:
+    size = chance.random()
+    if size < 0.85:
+        return chance.randint(2, 5)
+    if size < 0.98:
+        return chance.randint(6, 9)
+    return chance.randint(10, 50)
+
+
+def _pairs(shape: Shape, sites: list[str], chance: random.Random) -> list[tuple[str, str]]:
+    if shape == "tree":
+        return [(sites[chance.randrange(n)], sites[n]) for n in range(1, len(sites))]
+    if shape == "ring":
+        around = zip(sites, sites[1:] + sites[:1], strict=True)
+        return list(around) if len(sites) > 2 else [(sites[0], sites[1])]
+    if shape == "clique":
+        return _clique(sites)
+    size = 4 if len(sites) > 8 else max(len(sites) // 2, 1)
+    cliques = [sites[start : start + size] for start in range(0, len(sites), size)]
+    bridges = [(chance.choice(one), chance.choice(other)) for one, other in pairwise(cliques)]
+    return [pair for clique in cliques for pair in _clique(clique)] + bridges
+
+
+def _clique(sites: list[str]) -> list[tuple[str, str]]:
+    return [(a, b) for n, a in enumerate(sites) for b in sites[n + 1 :]]
+
+
+def _readers(chance: random.Random, sites: list[str], topics: list[str], lasts_s: float) -> list[Reader]:
+    count = max(2, min(len(sites), 12) * chance.randint(1, 2))
+    return [
+        Reader(
+            site=chance.choice(sites),
+            channel=f"r{number}",
+            topic=chance.choice(topics),
+            accepts=chance.choice(["BOTH", "BOTH", "ALL", "ONE"]),
+            credit=chance.choice([1, 3, 100]),
+            lock_s=chance.choice([5.0, 20.0]),
+            begins_at=0.0 if chance.random() < 0.75 else chance.uniform(0.0, lasts_s / 2),
+            ends_at=None if chance.random() < 0.8 else chance.uniform(lasts_s / 2, lasts_s),
+            think_s=chance.choice([0.0, 0.1, 2.0]),
+            careless=chance.choice([0.0, 0.0, 0.1, 0.4]),
+        )
+        for number in range(count)
+    ]
+
+
+def _publications(
+    chance: random.Random, sites: list[str], topics: list[str], lasts_s: float
+) -> list[Publication]:
+    out = []
+    radius = min(len(sites), 8)
+    for number in range(chance.randint(15, 50)):
+        at = chance.uniform(0.0, lasts_s)
+        timeout_s = chance.choice([None, None, None, chance.uniform(1.0, 30.0), LONG_S, math.inf])
+        mode: DeliveryMode = chance.choice(["ALL", "ALL", "ONE"])
+        guarantee = chance.random() < 0.9
+        may_be_removed = mode == "ONE" or timeout_s in (math.inf, LONG_S)
+        removed = may_be_removed and chance.random() < (0.5 if mode == "ALL" else 0.2)
+        out.append(
+            Publication(
+                key=f"m{number}",
+                site=chance.choice(sites),
+                at=at,
+                topic=chance.choice(topics),
+                mode=mode,
+                depth=chance.choice([-1, -1, chance.randint(0, radius), chance.randint(0, radius)]),
+                timeout_s=timeout_s,
+                receipt=chance.choice(["NONE", "ONE", "ALL", "ALL"]),
+                guarantee=guarantee,
+                priority=chance.choice([0, 0, 3, 9]),
+                size=chance.choice([10, 100, 1_000, 40_000]) if chance.random() < 0.3 else 20,
+                removed_at=at + chance.expovariate(1 / 10.0) if removed and guarantee else None,
+            )
+        )
+    return sorted(out, key=lambda publication: publication.at)
+
+
+def _faults(chance: random.Random, sites: list[str], links: list[Link], lasts_s: float) -> list[Fault]:
+    kinds: list[FaultKind] = [
+        *("cut", "cut", "partition", "partition", "one way", "isolate", "kill", "kill", "restart"),
+        *("store fails", "slow disk", "wall clock", "lossy", "client"),
+    ]
+    if chance.random() < 0.5:
+        kinds += ["power", "power"]
+    if chance.random() < 0.2:
+        kinds += ["hop log fails"]
+    out = []
+    for _ in range(chance.randint(FAULTS_MIN, 2 * FAULTS_MIN)):
+        kind = chance.choice(kinds)
+        link = chance.choice(links)
+        a, b = chance.choice([(link.a, link.b), (link.b, link.a)])
+        if kind in ("kill", "power", "restart", "store fails", "slow disk", "wall clock", "client"):
+            a = chance.choice(sites)
+        amount = float(chance.randint(0, 30))
+        if kind == "wall clock":
+            amount = chance.choice([-3600.0, -5.0, 0.5, 60.0, 3600.0])
+        out.append(
+            Fault(chance.uniform(0.0, lasts_s), kind, a, b, min(chance.expovariate(0.2), 40.0), amount)
+        )
+    return sorted(out, key=lambda fault: fault.at)

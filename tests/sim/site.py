@@ -1,0 +1,191 @@
+"""One site of a simulation: the daemon's broker, store, hop log and links, on a virtual machine."""
+
+import random
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable, Iterable
+from functools import cache
+from pathlib import Path
+
+import trio
+
+from daemon.broker import Broker
+from daemon.link.manager import LinkManager
+from daemon.link.port import Identity
+from daemon.peers import Peer
+from daemon.settings import HopSettings, LinkSettings, QueueSettings, Settings, SiteSettings
+from daemon.store.store import Store
+from routing.federation.enquiry import FEATURES
+from routing.rights import EVERYTHING, RightsTable
+from tests.sim.machine import Machine, SimClock, SimHopLog
+from tests.sim.network import Network
+
+ACCOUNT = "ada"
+RETENTION_S = 1e12
+"""The age of a file is told by the real clock, so none is ever too old."""
+
+
+@cache
+def _empty_store() -> bytes:
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "smqpd.db"
+        Store(path).close()
+        return path.read_bytes()
+
+
+class Everyone:
+    """In the place of accounts with passwords: one account, which may do everything."""
+
+    def __init__(self, server: str) -> None:
+        self.rights = RightsTable(server, {ACCOUNT: EVERYTHING})
+
+    def enabled(self, account: str) -> bool:
+        return account == ACCOUNT
+
+
+class Site:
+    """A site that can be started, stopped, killed and started again.
+
+    Attributes:
+        broker: None while no process runs.
+        errors: what ended a process that should have gone on.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        machine: Machine,
+        network: Network,
+        peers: Iterable[str],
+        links: LinkSettings,
+        queues: QueueSettings,
+        chance: random.Random,
+        clients: Callable[["Site"], Awaitable[None]],
+    ) -> None:
+        self.name = name
+        self.machine = machine
+        self.broker: Broker | None = None
+        self.manager: LinkManager | None = None
+        self.store: Store | None = None
+        self.errors: list[BaseException] = []
+        self.peers = list(peers)
+        self._network = network
+        self._chance = chance
+        self._clients = clients
+        self._settings = Settings(
+            site=SiteSettings(server_name=name),
+            queues=queues,
+            links=links,
+            hops=HopSettings(retention_s=RETENTION_S),
+        )
+        self._scope = trio.CancelScope()
+        self._stop = trio.Event()
+        self._ended = trio.Event()
+        self._ended.set()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a process runs and is to go on."""
+        return self.broker is not None and self.machine.died is not None and not self._stop.is_set()
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """One process, from its start to its end, in whatever way it ends."""
+        self._ended, self._stop, self._scope = trio.Event(), trio.Event(), trio.CancelScope()
+        self.machine.enter()
+        started = False
+
+        def tell_started() -> None:
+            nonlocal started
+            started = True
+            task_status.started()
+
+        try:
+            with self._scope:
+                await self._process(tell_started)
+        except Exception as error:
+            # what still ran in a process that is gone did no harm: its files and connections are closed
+            if not self._scope.cancel_called:
+                self.errors.append(error)
+                self.kill(power=False)
+        finally:
+            if self.machine.died is not None:
+                self.kill(power=False)
+            self.broker = self.manager = self.store = None
+            self._ended.set()
+            if not started:
+                task_status.started()
+
+    async def _process(self, started: Callable[[], None]) -> None:
+        directory, machine, settings = self.machine.directory, self.machine, self._settings
+        if not (directory / "smqpd.db").exists():
+            (directory / "smqpd.db").write_bytes(_empty_store())
+        store = Store(directory / "smqpd.db")
+        clock = SimClock(machine, store.site.clock)
+        hops = SimHopLog.open(
+            directory / "hops",
+            server=self.name,
+            boot=store.site.boot,
+            committed_record=store.site.last_record,
+            settings=settings.hops,
+            now_us=clock.wall_us,
+        )
+        self._network.switch_on(self.name)
+        broker = Broker(settings, Everyone(self.name), store, hops, clock)  # type: ignore[arg-type] # see there
+        links = LinkManager(
+            identity=Identity(server=self.name, site=self.name, boot=store.site.boot, features=FEATURES),
+            settings=settings.links,
+            peers={peer: Peer(name=peer, address=f"{peer}:1") for peer in self.peers},
+            transport=self._network.transport(self.name),
+            port=broker.federating,
+            source=self._chance,
+            wall_us=clock.wall_us,
+            message_bytes_max=1_000_000,
+        )
+        broker.federating.links = links
+        broker.commits.in_place_s = 0.0  # how long a commit has really taken must decide nothing
+        machine.begin(store, hops)
+        self.broker, self.manager, self.store = broker, links, store
+        async with trio.open_nursery() as core:
+            core.start_soon(broker.run)
+            async with trio.open_nursery() as beside:
+                for task in (broker.keep_time, broker.keep_house, broker.keep_wal, broker.federating.run):
+                    beside.start_soon(task)
+                beside.start_soon(broker.keep_hops, directory / "hops")
+                await beside.start(links.run)
+                started()
+                beside.start_soon(self._clients, self)
+                await self._stop.wait()
+                broker.drain()
+                with trio.move_on_after(settings.site.drain_s):
+                    await links.drain()
+                beside.cancel_scope.cancel()
+            broker.stop()
+        hops.close()
+        store.close()
+        machine.end()
+        self._network.kill(self.name)
+
+    def kill(self, *, power: bool) -> None:
+        """End the process as SIGKILL does, or with the power of its machine."""
+        if self.machine.died is None:
+            return
+        if power:
+            self._network.lose_power(self.name)
+        else:
+            self._network.kill(self.name)
+        self.machine.kill(power=power)
+        self._scope.cancel()
+
+    async def stop(self) -> None:
+        """End the process in order."""
+        self._stop.set()
+        await self._ended.wait()
+
+    async def ended(self) -> None:
+        """Wait until no process runs."""
+        await self._ended.wait()
+
+
+def clean(directory: Path) -> None:
+    """Remove what a simulation left."""
+    shutil.rmtree(directory, ignore_errors=True)

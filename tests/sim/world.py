@@ -1,0 +1,177 @@
+"""One run: all sites start, messages pass while things go wrong, all is healed, all is judged."""
+
+import logging
+import random
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from daemon.settings import LinkSettings, QueueSettings
+from tests.sim import balance, machine, promises
+from tests.sim.clients import Clients
+from tests.sim.faults import Faults
+from tests.sim.ledger import Ledger
+from tests.sim.machine import Machine
+from tests.sim.network import Network
+from tests.sim.scenario import Scenario
+from tests.sim.site import Site
+
+LINKED_WITHIN_S: Final = 120.0
+QUIET_WITHIN_S: Final = 100.0
+QUIET_FOR_S: Final = 12.0
+LOOK_EVERY_S: Final = 1.0
+
+
+class World:
+    """The sites of one run; `ledger` holds what came of it."""
+
+    def __init__(self, scenario: Scenario, directory: Path) -> None:
+        self.scenario = scenario
+        self.ledger = Ledger(scenario, trio.current_time)
+        self.network = Network(random.Random(f"network {scenario.seed}"))
+        self.clients = Clients(self.ledger, random.Random(f"clients {scenario.seed}"))
+        for link in scenario.links:
+            self.network.join(link.a, link.b, link.delay_s, link.jitter_s, link.loss)
+        self.sites = {name: self._site(name, directory) for name in scenario.sites}
+
+    def _site(self, name: str, directory: Path) -> Site:
+        peers = [
+            link.b if link.a == name else link.a for link in self.scenario.links if name in (link.a, link.b)
+        ]
+        return Site(
+            name,
+            Machine(name, directory / name, random.Random(f"machine {name} {self.scenario.seed}")),
+            self.network,
+            peers,
+            LinkSettings(
+                back_off_max_s=4.0, probe_interval_s=12.0, probe_timeout_s=6.0, greeting_timeout_s=6.0
+            ),
+            QueueSettings(max_deliveries=self.scenario.max_deliveries, dedupe_window_s=86_400.0),
+            random.Random(f"links {name} {self.scenario.seed}"),
+            self.clients.serve,
+        )
+
+    async def run(self) -> None:
+        """All of it."""
+        trio.to_thread.run_sync = machine.run_sync  # type: ignore[assignment] # restored by `virtual.run`
+        watching = _Watching(self.ledger)
+        logging.getLogger().addHandler(watching)
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                await self._run()
+                nursery.cancel_scope.cancel()
+        finally:
+            logging.getLogger().removeHandler(watching)
+
+    async def start(self, name: str) -> None:
+        """Start a site that does not run; returns once it listens, or has failed to start."""
+        site = self.sites[name]
+        if not site.is_running:
+            await site.ended()
+        if not site.is_running:
+            self.ledger.note(f"{name} starts")
+            await self._nursery.start(site.run)
+
+    async def _run(self) -> None:
+        for name in self.sites:
+            await self.start(name)
+        if not await self._quiet(LINKED_WITHIN_S, for_s=3.0):
+            self.ledger.violate(f"the sites do not find together: {self._unrest()}")
+            return
+        self.clients.begun_at = trio.current_time()
+        self.clients.change()
+        faults = Faults(self)
+        async with trio.open_nursery() as nursery:
+            for fault in self.scenario.faults:
+                nursery.start_soon(faults.inject, fault, self.clients.begun_at + fault.at)
+            await trio.sleep_until(self.clients.begun_at + self.scenario.lasts_s)
+            nursery.cancel_scope.cancel()
+        self.ledger.note("all is healed")
+        await faults.heal()
+        self.clients.calm = True
+        self.clients.change()
+        for name in self.sites:
+            self.clients.disconnect(name)
+        quiet = await self._quiet(QUIET_WITHIN_S, for_s=QUIET_FOR_S)
+        self.ledger.note("all is quiet" if quiet else "there is no quiet")
+        if not quiet:
+            self.ledger.violate(f"there is no quiet: {self._unrest()}")
+        if quiet and self.scenario.starts_again:
+            await self._start_again()
+        facts = balance.judge(self.ledger, self.sites)
+        promises.judge(self.ledger, self.sites, facts)
+        self._judge_errors()
+
+    async def _start_again(self) -> None:
+        """What the disks hold is all there is, and nothing follows from it that was not so before."""
+        self.ledger.note("all sites are killed, and start again")
+        for site in self.sites.values():
+            site.kill(power=False)
+        for name in self.sites:
+            await self.start(name)
+        if not await self._quiet(QUIET_WITHIN_S, for_s=QUIET_FOR_S):
+            self.ledger.violate(f"there is no quiet after all have started again: {self._unrest()}")
+
+    def _judge_errors(self) -> None:
+        for name, site in self.sites.items():
+            for error in site.errors:
+                self.ledger.violate(f"{name} ended by an error: {balance.shown(error)}")
+
+    # -- quiet ------------------------------------------------------------------------------------
+
+    async def _quiet(self, within_s: float, *, for_s: float) -> bool:
+        """Wait until nothing is under way any more, and nothing has happened for a while."""
+        until = trio.current_time() + within_s
+        changes, since = -1, trio.current_time()
+        while trio.current_time() < until:
+            await trio.sleep(LOOK_EVERY_S)
+            if self.ledger.changes != changes or self._unrest():
+                changes, since = self.ledger.changes, trio.current_time()
+            elif trio.current_time() - since >= for_s:
+                return True
+        return False
+
+    def _unrest(self) -> str:
+        return "; ".join(self._reasons())
+
+    def _reasons(self) -> Iterable[str]:
+        """What is still under way."""
+        for name, site in self.sites.items():
+            if site.broker is None or site.manager is None:
+                yield f"{name} does not run"
+                continue
+            router = site.broker.router
+            down = [status.peer for status in site.manager.status() if status.state != "up"]
+            if down:
+                yield f"{name} has no link to {', '.join(down)}"
+            if router.state.out or site.broker.store_failed or site.machine.has_unwritten:
+                yield f"{name} has decisions to carry out"
+            for copy in router.federation.forwarding.copies.values():
+                waits = [peer for peer, forward in copy.forwards.items() if forward.unacknowledged]
+                if waits:
+                    yield f"{name} waits for {', '.join(waits)} to have {copy.smuid}"
+            for subscription in router.state.subscriptions.values():
+                if subscription.locks or subscription.received:
+                    yield f"{name}: {subscription.owner} has not finished"
+        if self.clients.begun_at is not None:
+            for key, told in self.ledger.told.items():
+                publication = self.ledger.publications[key]
+                if publication.guarantee and not told.accepted:
+                    yield f"{key} is not accepted"
+                if publication.removed_at is not None and not told.removed:
+                    yield f"{key} is not removed"
+
+
+class _Watching(logging.Handler):
+    """An error of ours that the daemon survives is an error all the same."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        super().__init__(logging.ERROR)
+        self._ledger = ledger
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and record.exc_info[1] is not None and not machine.is_gone():
+            self._ledger.violate(f"{record.getMessage()}: {balance.shown(record.exc_info[1])}")

@@ -1,0 +1,68 @@
+"""A site as the component of a real XMPP server: in the test's own process, or as a daemon of its own."""
+
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import trio
+
+from daemon.accounts_file import Account, edit
+from daemon.discovery import Installed
+from daemon.passwords import hash_password
+from daemon.site_directory import make_site
+from plugins.xmpp.component import tcp_connector
+from plugins.xmpp.serving import serve
+from plugins.xmpp.settings import JidRule, XmppSettings
+from routing.rights import EVERYTHING
+from tests.support.process import ROOT
+from tests.support.site import running_site
+from tests.support.xmpp_servers import COMPONENT_NAME, SECRET, USERS, RealServer
+
+RULES = (JidRule(domain="localhost", account="{local}"),)
+
+
+@asynccontextmanager
+async def site_at(server: RealServer, directory: Path, *, connect=None, **changes):
+    """A site in this process; gives (service, site, nursery for clients)."""
+    changes = {"accounts": RULES, "answer_s": 1.0, **changes}
+    settings = XmppSettings(component=COMPONENT_NAME, server=f"127.0.0.1:{server.component}", **changes)
+    connect = connect or tcp_connector("127.0.0.1", server.component, None)
+    async with running_site(directory) as site, trio.open_nursery() as nursery:
+        service = await nursery.start(partial(serve, site, settings, connect, SECRET))
+        yield service, site, nursery
+        nursery.cancel_scope.cancel()
+
+
+async def ready(client) -> None:
+    """The component may need a moment to be connected."""
+    with trio.fail_after(40):
+        while (await client.iq("get", "<ping xmlns='urn:xmpp:ping'/>", id="ready")).get("type") != "result":
+            await trio.sleep(0.05)
+
+
+def make(directory: Path, server: RealServer) -> Path:
+    """The configuration of a site with an account for each user of the XMPP server."""
+    config = make_site(directory, "smqp.example", 0, Installed({})).config
+    with edit(directory / "accounts.toml") as editor:
+        for user in USERS:
+            editor.add(user, Account(password=hash_password("unused"), rights=EVERYTHING))
+    secret = directory / "keys" / "xmpp-secret"
+    secret.parent.mkdir(exist_ok=True)
+    secret.write_text(SECRET)
+    secret.chmod(0o600)
+    with config.open("a") as file:
+        file.write(
+            "\n[plugins.smqp]\nenabled = false\n"
+            f'\n[plugins.xmpp]\ncomponent = "{COMPONENT_NAME}"\nserver = "127.0.0.1:{server.component}"\n'
+            'answer_s = 1.0\n[[plugins.xmpp.accounts]]\ndomain = "localhost"\naccount = "{local}"\n'
+        )
+    return config
+
+
+def python_path(directory: Path) -> str:
+    """On which this front end is installed, and no other."""
+    info = directory / "only-xmpp" / "smqpd_xmpp-1.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: smqpd-xmpp\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[smqpd.plugins]\nxmpp = plugins.xmpp.plugin:plugin\n")
+    return f"{ROOT}:{info.parent}"
