@@ -11,13 +11,14 @@ is further than any way could be, and is gone. That costs copies that nobody wan
 
 How far a way could be: every site is a want too, so each site knows how far the farthest is. Who wants
 something is no farther, and ways more than twice as long are of no use even where a link is down: any circle
-can be gone round the other way. The ways to a site itself are no longer than there are sites.
+can be gone round the other way. The ways to a site itself are hardly longer than there are sites.
 
 Naming the sites on the way, and passing over ways that lead through the listener, would end that at once,
 and was not done: where two ways are equally long, the one that is told may be of no use to the listener's
 own peer while the other would be, and then a site within depth would not be reached.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Final, Literal
 
@@ -52,8 +53,8 @@ class Interest:
         self._distance_max = distance_max
         self._own: set[Want] = {("SERVER", server)}
         self._heard: dict[Want, dict[str, int]] = {}
-        self._servers: dict[Want, dict[str, int]] = {}
-        self._servers_changed = False
+        self._nearest: dict[Want, int] = {}  # links from here to each other site
+        self._sites_at: Counter[int] = Counter()  # how many sites there are at each distance
         self._longest_to_site = self._longest = 0
         self._told: dict[str, dict[Want, int]] = {}
         self._stale: dict[str, set[Want]] = {}
@@ -152,34 +153,42 @@ class Interest:
         return nearest + 1 if nearest + 1 < self._distance_max else None
 
     def _set(self, want: Want, peer: str, distance: int) -> None:
-        heard = self._heard.setdefault(want, {})
-        heard[peer] = distance
-        if want[0] == "SERVER":
-            self._servers[want] = heard
-            self._servers_changed = True
+        self._heard.setdefault(want, {})[peer] = distance
         self._mark(want)
+        if want[0] == "SERVER":
+            self._place(want)
 
     def _forget(self, want: Want, peer: str) -> None:
         heard = self._heard[want]
         del heard[peer]
         if not heard:
             del self._heard[want]
-            self._servers.pop(want, None)
-        self._servers_changed |= want[0] == "SERVER"
         self._mark(want)
+        if want[0] == "SERVER":
+            self._place(want)
+
+    def _place(self, site: Want) -> None:
+        """Note how far a site is now."""
+        if site in self._own:
+            return
+        before = self._nearest.pop(site, None)
+        if before is not None:
+            self._sites_at[before] -= 1
+            if not self._sites_at[before]:
+                del self._sites_at[before]
+        if heard := self._heard.get(site):
+            nearest = self._nearest[site] = min(heard.values()) + 1
+            self._sites_at[nearest] += 1
 
     def _measure(self) -> list[tuple[str, Want]]:
-        """Find the bounds again if sites have come or gone; returns what is within them now and was not."""
-        if not self._servers_changed:
-            return []
-        self._servers_changed = False
-        others = [heard for want, heard in self._servers.items() if want not in self._own]
-        farthest = max((min(heard.values()) + 1 for heard in others), default=0)
+        """Find the bounds again; returns what is within them now and was not."""
+        # a power of two, so that the bound is the same for nearly every site that comes or goes
+        to_site = 1 << len(self._nearest).bit_length()
+        to_any = min(to_site, 2 * max(self._sites_at, default=0) + DETOUR_LINKS)
         before, before_to_site = self._longest, self._longest_to_site
-        self._longest_to_site = len(others)
-        self._longest = min(len(others), 2 * farthest + DETOUR_LINKS)
-        if (before, before_to_site) == (self._longest, self._longest_to_site):
+        if (before, before_to_site) == (to_any, to_site):
             return []
+        self._longest, self._longest_to_site = to_any, to_site
         nearer: list[tuple[str, Want]] = []
         for want, heard in self._heard.items():
             old = before_to_site if want[0] == "SERVER" else before

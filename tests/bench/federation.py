@@ -64,7 +64,9 @@ def on_the_way(ways: dict[str, str], ends: Iterable[str]) -> int:
 
 
 class Large(Federation):
-    """Settles in rounds, in each of which a link carries one unit or none: faster where there are many links.
+    """Settles in rounds, in which a link carries one copy, or what was told of interest, or nothing.
+
+    What a site has to tell after a round goes together, as after one commit.
 
     Attributes:
         controls, changes: what was told of interest.
@@ -87,13 +89,19 @@ class Large(Federation):
             if not busy:
                 return
             self.random.shuffle(busy)
+            reached = {}
             for queues, (one, other) in busy[: len(busy) // 2 + 1]:
                 units = queues[one, other]
-                at = self.random.randrange(len(units)) if queues is self.bulk else 0
-                unit = units[at]
-                del units[at]
-                self._arrive(one, other, unit)
-                self.take(other)
+                if queues is self.control:
+                    carried, queues[one, other] = units, deque()
+                else:
+                    at = self.random.randrange(len(units))
+                    carried = [units.pop(at)]
+                for unit in carried:
+                    self._arrive(one, other, unit)
+                reached[other] = None
+            for name in reached:
+                self.take(name)
 
     def _arrive(self, one: str, other: str, unit: Any) -> None:
         if isinstance(unit, TellInterest):

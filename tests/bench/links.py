@@ -122,12 +122,15 @@ def rate(sites: RealSites, pids: dict[str, int], given: argparse.Namespace, roun
     return result
 
 
-def latency(sites: RealSites, given: argparse.Namespace, round_: int) -> dict[str, float]:
+def latency(
+    sites: RealSites, pids: dict[str, int], given: argparse.Namespace, round_: int
+) -> dict[str, float]:
     """At a steady rate, milliseconds from the scheduled time of sending to the arrival."""
     publisher, subscriber, selector = lines(sites, round_)
     reading = Reading(subscriber)
     count = int(given.rate * given.seconds)
     arrived: list[float] = []
+    used = {name: cpu_s(pid) for name, pid in pids.items()}
     sent, began = 0, time.perf_counter()
     while reading.committed < count:
         now = time.perf_counter()
@@ -141,10 +144,11 @@ def latency(sites: RealSites, given: argparse.Namespace, round_: int) -> dict[st
             else:
                 # one publisher, one topic, one priority: they arrive in the order of their numbers
                 arrived += [time.perf_counter()] * reading.read()
+    cpu_us = {f"cpu_us_{name}_rated": (cpu_s(pid) - used[name]) / count * 1e6 for name, pid in pids.items()}
     times = sorted((at - began - number / given.rate) * 1000 for number, at in enumerate(arrived))
     for line in (publisher, subscriber):
         line.socket.close()
-    return {f"p{part}_ms": times[min(int(count * part / 100), count - 1)] for part in (50, 99)}
+    return {f"p{part}_ms": times[min(int(count * part / 100), count - 1)] for part in (50, 99)} | cpu_us
 
 
 async def run(directory: Path, given: argparse.Namespace) -> dict[str, Any]:
@@ -157,7 +161,7 @@ async def run(directory: Path, given: argparse.Namespace) -> dict[str, Any]:
         rounds = []
         for number in range(given.rounds + 1):
             found = await trio.to_thread.run_sync(rate, sites, pids, given, 2 * number)
-            found |= await trio.to_thread.run_sync(latency, sites, given, 2 * number + 1)
+            found |= await trio.to_thread.run_sync(latency, sites, pids, given, 2 * number + 1)
             rounds.append(found)
     medians = {name: statistics.median(one[name] for one in rounds[1:]) for name in rounds[0]}
     return {"messages": given.messages, "rounds": given.rounds, **medians}
