@@ -55,12 +55,15 @@ class Accounts:
         self._verifying = trio.CapacityLimiter(VERIFICATIONS_MAX)
         self._failures: OrderedDict[tuple[str, str], _Failures] = OrderedDict()
         self._nobody = hash_password(generate_password())
-        self.reload()
+        self.replace(self.read())
 
-    def reload(self) -> None:
-        """Read the file again. Raises ConfigError, and then keeps what it had."""
-        accounts = read_accounts(self._path)
-        self._accounts: dict[str, Account] = accounts
+    def read(self) -> dict[str, Account]:
+        """What the file says now; changes nothing. Raises ConfigError."""
+        return read_accounts(self._path)
+
+    def replace(self, accounts: dict[str, Account]) -> None:
+        """From now on these are the accounts. Sessions that are open are not looked at."""
+        self._accounts = accounts
         self.rights = RightsTable(
             self._server_name, {name: account.rights for name, account in accounts.items()}
         )

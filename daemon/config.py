@@ -21,6 +21,16 @@ from daemon.settings import Settings
 FILE_BYTES_MAX: Final = 1_048_576
 """A configuration is written by people; what is larger is not one."""
 
+WORDS: Final = {
+    "array": "a list",
+    "bool": "true or false",
+    "float": "a number",
+    "int": "a whole number",
+    "object": "a table",
+    "str": "text in quotes",
+}
+"""What msgspec calls by names of Python and JSON."""
+
 T = TypeVar("T")
 
 
@@ -144,15 +154,18 @@ def _explained(path: Path, key: str, error: str, kind: type[Any]) -> ConfigError
     expected = _expected(kind, place)
     if expected:
         return ConfigError(path, full_key, f"expected {expected}")
-    problem = problem.replace("`object`", "a table").replace("`", "")
+    problem = re.sub(r"`(\w+)", lambda word: "`" + WORDS.get(word[1], word[1]), problem).replace("`", "")
     return ConfigError(path, full_key, problem[:1].lower() + problem[1:])
 
 
 def _expected(kind: type[Any], place: str) -> str:
     """What the field at `place` (`table.field`) takes, where msgspec's own words are poor."""
     found: inspect.Type = inspect.type_info(kind)
-    for part in place.split("."):
+    for part in re.sub(r"\[.*?\]", ".[]", place).split("."):
         found = _bare(found)
+        if part == "[]" and isinstance(found, inspect.VarTupleType):
+            found = found.item_type
+            continue
         if not isinstance(found, inspect.StructType):
             return ""
         found = next((field.type for field in found.fields if field.encode_name == part), inspect.AnyType())

@@ -104,7 +104,7 @@ def reload(config: Path, site: RunningSite, installed: Installed) -> None:
         settings = load(config, installed)
         kept = {table: getattr(before, table) for table in FIXED}
         site.reload(msgspec.structs.replace(settings, **kept))
-    except ConfigError as error:
+    except (ConfigError, OSError) as error:  # OSError: a site that begins to link writes to its disk
         logger.error("not reloaded, everything stays as it was: %s", error)
         return
     log.set_up(settings.log)

@@ -38,6 +38,18 @@ def seconds(description: str, least: float = 0.0) -> msgspec.Meta:
     return msgspec.Meta(description=description, ge=least, le=YEAR_S)
 
 
+PORT_PATTERN: Final = r"(\d{1,4}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d\d|655[0-2]\d|6553[0-5])"
+
+ListenAddress = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=rf"^([^:\[\]\s/]+|\[[0-9A-Fa-f:.]+\]):{PORT_PATTERN}$",
+        extra={"expected": "`host:port`, `[v6]:port` or `*:port`"},
+    ),
+]
+"""Where a front end accepts connections, as `daemon.listen.split_address` reads it."""
+
+
 class SiteSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Who this site is, and where it keeps what it must not lose."""
 
@@ -82,7 +94,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     connections_per_address_max: Annotated[int, count("Connections at a time from one address.", 1)] = 1_000
     login_timeout_s: Annotated[float, seconds("From connecting to being logged in.", 0.1)] = 15.0
     idle_timeout_s: Annotated[
-        float, seconds("A client that is silent for so long is asked for a sign of life, then dropped.", 1.0)
+        float, seconds("A client from which nothing complete has come for so long is dropped.", 1.0)
     ] = 300.0
     send_timeout_s: Annotated[float, seconds("A client that reads nothing for so long is dropped.", 0.1)] = (
         60.0
@@ -168,7 +180,8 @@ class LinkSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How this site links with its peers; who they are stands in `peers_file`."""
 
     listen: Annotated[
-        tuple[str, ...], note("`host:port`, `[v6]:port` or `*:port` where peers may dial this site.")
+        tuple[ListenAddress, ...],
+        note("`host:port`, `[v6]:port` or `*:port` where peers may dial this site."),
     ] = ()
     keys_directory: Annotated[
         Path, note("Holds site.key, site.pem, ca.pem and crl.pem; see `smqpd cert`.")

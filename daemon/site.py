@@ -134,8 +134,9 @@ class RunningSite:
         What only a start can change stays as it is. Raises ConfigError, and then nothing has changed.
         """
         tls = ClientTls(settings.tls)
-        self._accounts.reload()
-        self.links.reload()
+        accounts = self._accounts.read()
+        self.links.reload()  # the last that can refuse
+        self._accounts.replace(accounts)
         self._tls = tls
         self.settings = settings
         self.broker.reconfigure(settings)

@@ -9,8 +9,9 @@ import typer
 from daemon.accounts_file import read_accounts
 from daemon.cli.failure import USAGE, Failure
 from daemon.cli.init import SMQP_PORT
-from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, read_settings
+from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, config_file, read_settings
 from daemon.discovery import installed_plugins
+from daemon.peers import load_peers
 from daemon.site_directory import new_config
 from daemon.template import render
 from daemon.tls import client_context
@@ -19,14 +20,17 @@ app = typer.Typer(help="Check and show a site's configuration.", no_args_is_help
 
 
 @app.command()
-def check(file: Annotated[Path, typer.Argument(metavar="FILE")] = DEFAULT_CONFIG) -> None:
-    """Say whether a daemon would accept FILE, with its accounts and TLS files."""
+def check(file: Annotated[Path, typer.Argument(metavar="FILE|DIR")] = DEFAULT_CONFIG) -> None:
+    """Say whether a daemon would accept FILE, with its accounts, peers and TLS files."""
+    file = config_file(file)
     settings = read_settings(file)
     accounts = read_accounts(settings.site.accounts_file)
     if settings.tls.certificate is not None:
         client_context(settings.tls)
-    front_ends = "front ends " + ", ".join(settings.plugins) if settings.plugins else "no front end"
-    typer.echo(f"{file} is good: site {settings.site.server_name}, {len(accounts)} accounts, {front_ends}")
+    load_peers(settings.links.peers_file)
+    front_ends = ", ".join(settings.plugins) or "none"
+    found = f"site {settings.site.server_name}, accounts: {len(accounts)}, front ends: {front_ends}"
+    typer.echo(f"{file} is good: {found}")
 
 
 @app.command()

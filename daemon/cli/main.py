@@ -83,7 +83,18 @@ def _add(app: typer.Typer, name: str, command: Any) -> None:
 def main() -> None:
     """Run the command that `sys.argv` names, and exit."""
     try:
-        build_app()()
+        # Else typer would frame what it says of wrong usage, in several lines.
+        exit_code = build_app()(standalone_mode=False)
+        sys.exit(exit_code if isinstance(exit_code, int) else 0)
+    except typer.TyperException as error:
+        message = error.format_message().rstrip(".")
+        if not message:  # a group without a command has shown its help
+            sys.exit(error.exit_code)
+        context = getattr(error, "ctx", None)
+        asked = context.command_path if context is not None else "smqpd"
+        fail(f"{message}; see `{asked} --help`", error.exit_code)
+    except typer.Abort:
+        fail("interrupted")
     except Failure as failure:
         fail(str(failure), failure.exit_code)
     except ConfigError as error:

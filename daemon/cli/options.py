@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from daemon.cli.failure import Failure
 from daemon.config import load
 from daemon.discovery import installed_plugins
 from daemon.settings import Settings
@@ -27,10 +28,18 @@ JsonOption = Annotated[bool, typer.Option("--json", help="For programs: one JSON
 
 
 def config_file(config: Path) -> Path:
-    """The file that `--config` or `--site` names."""
-    return config / DEFAULT_CONFIG if config.is_dir() else config
+    """The file that `--config` or `--site` names. Raises Failure where there is none."""
+    file = config / DEFAULT_CONFIG if config.is_dir() else config
+    try:
+        file.stat()
+    except FileNotFoundError:
+        advice = "--config names a site's configuration, `smqpd init DIR` makes a site"
+        raise Failure(f"there is no {file}; {advice}") from None
+    except OSError:  # whoever reads it says what is wrong
+        pass
+    return file
 
 
 def read_settings(config: Path) -> Settings:
-    """The configuration that `--config` or `--site` names. Raises ConfigError."""
+    """The configuration that `--config` or `--site` names. Raises ConfigError, Failure."""
     return load(config_file(config), installed_plugins())

@@ -330,7 +330,7 @@ async def connect(
         with trio.fail_after(timeout_s):
             stream = await _open(host, port, tls, tls_server_name or host)
     except (OSError, trio.TooSlowError) as error:
-        raise ConnectionLost("unreachable", f"{host}:{port}: {error or 'no answer'}") from None
+        raise ConnectionLost("unreachable", f"{host}:{port}: {_why(error)}") from None
     async with session(stream, account, password, channel=channel, timeout_s=timeout_s) as client:
         yield client
 
@@ -365,3 +365,11 @@ async def session(
             nursery.cancel_scope.cancel()
     if failure is not None:
         raise failure
+
+
+def _why(error: BaseException) -> str:
+    """In a few words; trio says only that all attempts failed, and what failed is behind it."""
+    while error.__cause__ is not None or isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error.__cause__
+    text = getattr(error, "strerror", None) or str(error) or "no answer"
+    return str(text).rpartition("): ")[2]  # trio puts the address before the reason, which the caller names

@@ -243,6 +243,8 @@ def _run(command: Callable[[], Awaitable[None]]) -> None:
     try:
         interrupted = trio.run(_until_signal, command)
     except ConnectionLost as lost:
+        if lost.reason == "unreachable":
+            raise Failure(f"cannot reach {lost.text}; does the site run?", UNREACHABLE) from None
         where = f"; go to {lost.redirect}" if lost.redirect else ""
         raise Failure(f"no connection: {lost}{where}", UNREACHABLE) from None
     except BrokenPipeError:

@@ -30,13 +30,16 @@ class ConnectionLost(Exception):
     """The connection has ended, or was never made.
 
     Attributes:
-        reason: the word of the server's BYE, or `lost`, `silent`, `protocol`, `not-available`, `closed`.
+        reason: the word of the server's BYE, or `unreachable`, `lost`, `silent`, `protocol`, `not-available`,
+            `closed`.
+        text: more about it, for people; may be "".
         redirect: `address:port` that the server names instead; None where it names none.
     """
 
     def __init__(self, reason: str, text: str = "", redirect: str | None = None) -> None:
         super().__init__(f"{reason}: {text}" if text else reason)
         self.reason = reason
+        self.text = text
         self.redirect = redirect
 
 

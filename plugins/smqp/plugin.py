@@ -6,7 +6,7 @@ import msgspec
 import trio
 
 from daemon.frontend import Site
-from daemon.settings import note
+from daemon.settings import ListenAddress, note
 from plugins.smqp.server import serve_connection
 
 
@@ -14,12 +14,12 @@ class SmqpSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Native SMQP (plugins/smqp/README.md). IANA has registered port 720/tcp for it."""
 
     listen: Annotated[
-        tuple[str, ...],
+        tuple[ListenAddress, ...],
         note("Addresses for connections without TLS, `host:port` or `[v6]:port`; passwords cross in clear."),
     ] = ("127.0.0.1:720",)
     listen_tls: Annotated[
-        tuple[str, ...],
-        note("Addresses for connections with TLS; needs [tls]. sockets from systemd are named `smqps`."),
+        tuple[ListenAddress, ...],
+        note("Addresses for connections with TLS; needs [tls]. Sockets from systemd are named `smqps`."),
     ] = ()
 
 

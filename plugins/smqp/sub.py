@@ -54,7 +54,9 @@ async def receive(profile: Profile, channel: str, wish: Wish) -> None:
             if silence.cancelled_caught:
                 if left is None:
                     return
-                raise Failure(f"nothing came for {wish.timeout_s:g} s; {left} messages short", FAILED)
+                raise Failure(
+                    f"nothing came for {wish.timeout_s:g} s; messages still to come: {left}", FAILED
+                )
             batch = deliveries if left is None else deliveries[:left]
             if left is not None:
                 left -= len(batch)

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import msgspec
 
+from daemon.settings import ListenAddress
 from routing.message import DEPTH_UNLIMITED
 
 
@@ -18,13 +19,17 @@ def _count(description: str, least: int = 1) -> msgspec.Meta:
 class StompSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """STOMP 1.0, 1.1 and 1.2; the bounds that all front ends share are in [limits]."""
 
-    listen: Annotated[tuple[str, ...], _note("Addresses, `host:port` or `[v6]:port`, of plain TCP.")] = (
-        "127.0.0.1:61613",
+    listen: Annotated[
+        tuple[ListenAddress, ...], _note("Addresses, `host:port` or `[v6]:port`, of plain TCP.")
+    ] = ("127.0.0.1:61613",)
+    listen_tls: Annotated[
+        tuple[ListenAddress, ...], _note("Addresses of TLS; the port is usually 61614.")
+    ] = ()
+    listen_websocket: Annotated[tuple[ListenAddress, ...], _note("Addresses of WebSocket.")] = (
+        "127.0.0.1:15674",
     )
-    listen_tls: Annotated[tuple[str, ...], _note("Addresses of TLS; the port is usually 61614.")] = ()
-    listen_websocket: Annotated[tuple[str, ...], _note("Addresses of WebSocket.")] = ("127.0.0.1:15674",)
     listen_websocket_tls: Annotated[
-        tuple[str, ...], _note("Addresses of WebSocket over TLS; the port is usually 15673.")
+        tuple[ListenAddress, ...], _note("Addresses of WebSocket over TLS; the port is usually 15673.")
     ] = ()
     channel: Annotated[str, _note("The channel of a login that names none with the header client-id.")] = (
         "stomp"

@@ -126,7 +126,7 @@ async def test_what_is_remembered_of_failures_is_bounded(accounts: Accounts) -> 
 def test_a_bad_file_keeps_the_accounts_and_says_why(accounts: Accounts, file: Path) -> None:
     write(file, '[accounts.ann]\npasword = "x"')
     with pytest.raises(ConfigError, match=r"accounts\.ann\.pasword: unknown key; did you mean password\?"):
-        accounts.reload()
+        accounts.read()
     assert accounts.enabled("ann")
     assert accounts.rights.allows("ann", "publish", "orders.new")
 
@@ -135,7 +135,7 @@ def test_a_reload_brings_new_accounts_rights_and_disablings(accounts: Accounts, 
     with edit(file) as editor:
         editor.add("bob", Account(password=HASH, rights=Rights(subscribe=("news",))))
         editor.set_disabled("ann", True)
-    accounts.reload()
+    accounts.replace(accounts.read())
     assert not accounts.enabled("ann")
     assert accounts.enabled("bob")
     assert accounts.rights.allows("bob", "subscribe", "news")

@@ -358,7 +358,7 @@ async def test_an_account_that_is_disabled_is_told_and_its_rights_end_its_subscr
         accounts_file = site.broker.settings.site.accounts_file
         text = accounts_file.read_text()
         accounts_file.write_text(text.replace("[accounts.ada]\n", "[accounts.ada]\ndisabled = true\n"))
-        site.broker.accounts.reload()
+        site.broker.accounts.replace(site.broker.accounts.read())
         site.broker.reconfigure(site.broker.settings)
         [ending] = await ada.session.events()
         assert ending == frontend.Ending("disabled", "the account has been disabled")

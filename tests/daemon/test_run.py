@@ -119,9 +119,11 @@ async def test_a_reload_ends_what_was_disabled_and_drops_no_connection(site: Sit
         assert await says(other, "login ann right") == "bad-login"
 
 
-@pytest.mark.parametrize("name", ["smqpd.toml", "accounts.toml", "keys/tls.key"])
+@pytest.mark.parametrize("name", ["smqpd.toml", "accounts.toml", "keys/tls.key", "peers.toml"])
 async def test_a_bad_file_keeps_everything_and_says_why(site: Site, name: str) -> None:
     async with daemon(site.config) as running, await site.connect() as stream:
+        with edit(site.directory / "accounts.toml") as editor:
+            editor.set_disabled("ann", True)
         (site.directory / name).write_text("[limit]\n")
         running.signal(signal.SIGHUP)
         await running.tells("RELOADING=1")

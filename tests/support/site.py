@@ -45,7 +45,7 @@ class BrokerSite:
     def disable_all(self):
         """Take every account away, as a reload would."""
         self.broker.settings.site.accounts_file.write_text("")
-        self.broker.accounts.reload()
+        self.broker.accounts.replace(self.broker.accounts.read())
         self.broker.reconfigure(self.broker.settings)
 
     async def authenticate(self, account, password, remote):

@@ -41,8 +41,23 @@ def test_the_version(smqpd: Shell) -> None:
 
 def test_wrong_usage_is_exit_code_2(smqpd: Shell) -> None:
     assert smqpd("no-such-command") == 2
+    assert smqpd.err == "smqpd: No such command 'no-such-command'; see `smqpd --help`\n"
     assert smqpd("account", "add") == 2
+    assert smqpd.err == "smqpd: Missing argument 'NAME'; see `smqpd account add --help`\n"
     assert smqpd("init", "x", "--port", "70000") == 2
+    assert smqpd.err.startswith("smqpd: Invalid value for '--port': ")
+    assert smqpd("account") == 2
+    assert "passwd" in smqpd.out + smqpd.err
+
+
+@pytest.mark.parametrize("command", [("run",), ("config", "check"), ("account", "list")])
+def test_who_is_not_in_a_site_is_told_how_to_get_one(
+    smqpd: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert smqpd(*command) == 1
+    assert "there is no smqpd.toml; " in smqpd.err
+    assert "`smqpd init DIR`" in smqpd.err
 
 
 # -- init -----------------------------------------------------------------------------------------
@@ -122,7 +137,7 @@ def test_a_password_comes_from_a_file_or_is_made(site: Path, smqpd: Shell, tmp_p
         (["disable", "admn"], 1, "there is no account admn; did you mean admin?"),
         (["passwd", "nobody"], 1, "there is no account nobody"),
         (["rights", "admim"], 1, "did you mean admin?"),
-        (["list", "--config", "/nowhere"], 1, "/nowhere: cannot be read: No such file or directory"),
+        (["list", "--config", "/nowhere"], 1, "there is no /nowhere; "),
     ],
 )
 def test_what_cannot_be_done_changes_nothing(
@@ -173,12 +188,12 @@ def test_the_list_is_for_people_and_for_programs(site: Path, smqpd: Shell) -> No
 
 def test_a_good_configuration_is_said_to_be_good(site: Path, smqpd: Shell) -> None:
     assert smqpd("config", "check", site / "smqpd.toml") == 0
-    assert "is good: site a.example, 1 accounts" in smqpd.out
+    assert "is good: site a.example, accounts: 1, front ends: " in smqpd.out
 
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [("smqpd.toml", "[sit]"), ("accounts.toml", "[acounts]"), ("keys/tls.crt", "")],
+    [("smqpd.toml", "[sit]"), ("accounts.toml", "[acounts]"), ("keys/tls.crt", ""), ("peers.toml", "[peer]")],
 )
 def test_a_bad_file_of_a_configuration_is_named(site: Path, smqpd: Shell, name: str, text: str) -> None:
     (site / name).write_text(text)

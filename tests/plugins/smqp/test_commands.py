@@ -102,7 +102,7 @@ async def test_a_channel_keeps_what_comes_while_nobody_listens(smqpd):
     assert received.out.endswith(b"\nContent-Type: text/plain; charset=utf-8\n\nkept\n\n")
     rest = await smqpd("sub", "t", "--channel", "desk", "-n", "1", "--timeout", "0.2")
     assert (rest.exit_code, rest.out) == (1, b"")
-    assert rest.error == "smqpd: nothing came for 0.2 s; 1 messages short\n"
+    assert rest.error == "smqpd: nothing came for 0.2 s; messages still to come: 1\n"
 
 
 async def test_a_count_takes_no_message_more(smqpd):
@@ -134,7 +134,12 @@ async def test_a_receipt_is_waited_for_and_printed(smqpd):
         (("pub", "t", "x", "--lines"), 2, "BODY stands alone"),
         (("pub", "t", "x", "-H", "Smuid: 1"), 2, "is no header"),
         (("pub", "t", "-f", "/nowhere"), 1, "/nowhere cannot be read"),
-        (("pub", "t", "x", "--server", "127.0.0.1:1"), 3, "no connection: unreachable"),
+        (
+            ("pub", "t", "x", "--server", "127.0.0.1:1"),
+            3,
+            "cannot reach 127.0.0.1:1: Connection refused; does the site run?",
+        ),
+        (("pub", "t", "x", "--password-file", "/dev/null"), 2, "/dev/null begins with an empty line"),
         (("pub", "t", "x", "--account", "nobody"), 4, "account or password is wrong"),
         (("pub", "t", "x", "--account", "eve"), 4, "eve may not publish t"),
         (("pub", "t", "x", "--ca", "/nowhere"), 2, "holds no certificates"),
