@@ -1,4 +1,4 @@
-"""Handing messages to subscribers and taking them back.
+"""Handing messages to subscribers, and taking back what they do not finish.
 
 The life of one delivery:
 
@@ -9,23 +9,19 @@ The life of one delivery:
 A lock times out; what was received does not: once RECEIVED is answered the message is that
 subscription's alone until it commits, gives back or unsubscribes, so that no message is worked on twice
 (SMQP GUARANTEE, two-phase commit). Unguaranteed messages are never locked: handed over, they are done.
+What a subscriber says of its messages is in `routing.acknowledging`.
 """
 
 import heapq
-from collections.abc import Iterable
 from typing import Any, Final, Literal
 
 from routing.decisions import (
-    Answer,
     Bury,
     Deliver,
-    MarkDone,
-    MarkReceived,
     MarkReturned,
     Record,
     Withdraw,
 )
-from routing.errors import Refusal
 from routing.queue import EXPIRED, GONE, GUARANTEED, ONE, RECEIPT, STATED, WAITING, Entry
 from routing.receipts import Receipts
 from routing.state import SiteState
@@ -178,88 +174,6 @@ class Deliveries:
         for subscription in consumer.subscriptions.values():
             self.pump(subscription, now)
 
-    # -- from the subscriber ----------------------------------------------------------------------
-
-    def received(self, consumer: Consumer, numbers: Iterable[int], request: Any) -> None:
-        """First phase. A number that is not held is answered `lock-lost`, after the others are done."""
-        state = self._state
-        lost = []
-        for number in numbers:
-            lock = consumer.locks.get(number)
-            if lock is None:
-                lost.append(number)
-            elif not lock.received:
-                self._unlock(lock)
-                lock.received = True
-                subscription = lock.subscription
-                subscription.received[lock.entry.id] = lock
-                if subscription.options.durable:
-                    state.out.append(MarkReceived(lock.entry.id, subscription.id))
-        state.out.append(Answer(consumer, request, _lost(lost)))
-
-    def commit(self, consumer: Consumer, numbers: Iterable[int], request: Any, now: float) -> None:
-        """The last phase: these never come again."""
-        lost = []
-        freed = {}
-        for number in numbers:
-            lock = consumer.locks.pop(number, None)
-            if lock is None:
-                lost.append(number)
-                continue
-            subscription = lock.subscription
-            if lock.received:
-                del subscription.received[lock.entry.id]
-            else:
-                self._unlock(lock)
-            freed[subscription.id] = subscription
-            self._complete(lock.entry, subscription, "committed", lock.attempt)
-        self._state.out.append(Answer(consumer, request, _lost(lost)))
-        for subscription in freed.values():
-            self.pump(subscription, now)
-
-    def _complete(
-        self, entry: Entry, subscription: Subscription, event: Any, attempt: int, reason: str = ""
-    ) -> None:
-        state = self._state
-        entry.due -= 1
-        last = entry.flags & ONE or (entry.due <= 0 and not entry.flags & STATED)
-        if entry.flags & RECEIPT:
-            self._receipts.progress(entry, subscription, has_it=event == "committed")
-        state.out.append(Record(event, entry, subscription, attempt=attempt, final=bool(last), reason=reason))
-        subscription.attempts.pop(entry.id, None)
-        if last:
-            state.discard(entry)
-        elif subscription.options.durable or entry.flags & RECEIPT:
-            # another start would not know a subscription that ends with its session
-            has_it = event == "committed" and not subscription.joined_after(entry)
-            state.out.append(MarkDone(entry.id, subscription.id, has_it))
-
-    def give_back(
-        self,
-        consumer: Consumer,
-        numbers: Iterable[int],
-        reason: str,
-        delay_s: float,
-        request: Any,
-        now: float,
-    ) -> None:
-        """These go to the next subscriber, or here again after a delay."""
-        lost, back = [], []
-        for number in numbers:
-            lock = consumer.locks.pop(number, None)
-            if lock is None:
-                lost.append(number)
-            else:
-                back.append(lock)
-        for lock in back:
-            self._take_from(lock)
-        # first, so that whoever asked knows when the same message comes to it again
-        self._state.out.append(Answer(consumer, request, _lost(lost)))
-        for lock in back:
-            self.take_back(lock, reason or "given back", now, delay_s)
-        for subscription in {lock.subscription.id: lock.subscription for lock in back}.values():
-            self.pump(subscription, now)
-
     # -- back into the queue ----------------------------------------------------------------------
 
     def take_back(self, lock: Lock, reason: str, now: float, delay_s: float = 0.0) -> None:
@@ -355,7 +269,7 @@ class Deliveries:
                     break
                 late.append(lock)
             for lock in late:
-                self._unlock(lock)
+                self.unlock(lock)
                 assert subscription.consumer is not None
                 del subscription.consumer.locks[lock.number]
                 state.out.append(_withdraw(lock, subscription.consumer, "lock-timeout"))
@@ -406,7 +320,7 @@ class Deliveries:
 
     def _take_away(self, holders: list[Lock], reason: Literal["expired", "removed"], now: float) -> None:
         for lock in holders:
-            self._take_from(lock)
+            self.take_from(lock)
             consumer = lock.subscription.consumer
             if consumer is not None and consumer.locks.pop(lock.number, None) is not None:
                 self._state.out.append(_withdraw(lock, consumer, reason))
@@ -419,34 +333,23 @@ class Deliveries:
             self.pump(self._hungry.pop(), now)
         self._feeding = False
 
-    def _take_from(self, lock: Lock) -> None:
+    def take_from(self, lock: Lock) -> None:
+        """A subscriber has it no longer; where it goes next is the caller's."""
         if lock.received:
             lock.received = False
             del lock.subscription.received[lock.entry.id]
         else:
-            self._unlock(lock)
+            self.unlock(lock)
 
-    def _unlock(self, lock: Lock) -> None:
+    def unlock(self, lock: Lock) -> None:
+        """Its lock ends, by whatever: it cannot time out any more."""
         locks = lock.subscription.locks
         del locks[lock.entry.id]
         if not locks:
             self._state.locking.pop(lock.subscription.id, None)
-
-    # -- the dead-letter topic --------------------------------------------------------------------
-
-    def buried(self, bury: Bury) -> None:
-        """A copy for the dead-letter topic has been published: this subscription is done with it."""
-        self._complete(bury.entry, bury.subscription, "dead", bury.attempts, bury.reason)
 
 
 def _withdraw(
     lock: Lock, consumer: Consumer, reason: Literal["lock-timeout", "expired", "removed"]
 ) -> Withdraw:
     return Withdraw(consumer, lock.subscription, lock.number, lock.entry, reason)
-
-
-def _lost(numbers: list[int]) -> Refusal | None:
-    if not numbers:
-        return None
-    shown = ", ".join(map(str, numbers[:10])) + ("" if len(numbers) <= 10 else ", ...")
-    return Refusal(Refusal.LOCK_LOST, f"not held by this session, or no longer: {shown}")

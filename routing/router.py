@@ -12,6 +12,7 @@ and has changed nothing, or adds to the decisions.
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
+from routing.acknowledging import Acknowledgements
 from routing.decisions import Answer, Bury, Decision
 from routing.delivery import Deliveries
 from routing.errors import Refusal
@@ -51,6 +52,7 @@ class Router:
         self._now = 0.0
         self._receipts = Receipts(self.state, self._send_receipt)
         self._deliveries = Deliveries(self.state, self._receipts)
+        self._acknowledgements = Acknowledgements(self.state, self._deliveries, self._receipts)
         self._subscribing = Subscribing(self.state, self._deliveries, self._receipts)
         self.federation = Federation(self.state, self._deliveries, self._receipts, recall)
         self._publishing = Publishing(self.state, self._deliveries, self._receipts, self.federation)
@@ -152,12 +154,12 @@ class Router:
 
     def received(self, consumer: Consumer, numbers: Iterable[int], request: Any) -> None:
         """First phase of the two-phase commit."""
-        self._deliveries.received(consumer, numbers, request)
+        self._acknowledgements.received(consumer, numbers, request)
 
     def commit(self, consumer: Consumer, numbers: Iterable[int], request: Any, now: float) -> None:
         """Second or only phase."""
         self._now = now
-        self._deliveries.commit(consumer, numbers, request, now)
+        self._acknowledgements.commit(consumer, numbers, request, now)
 
     def give_back(
         self,
@@ -170,7 +172,7 @@ class Router:
     ) -> None:
         """Not by this one, or not now."""
         self._now = now
-        self._deliveries.give_back(consumer, numbers, reason, delay_s, request, now)
+        self._acknowledgements.give_back(consumer, numbers, reason, delay_s, request, now)
 
     def remove(self, consumer: Consumer, topic: str, smuid: str, request: Any, now: float) -> None:
         """REMOVE. A message that is finished already is removed with success. Raises Refusal."""
@@ -220,7 +222,7 @@ class Router:
         self._now = now
         if not bury.entry.flags & (GONE | EXPIRED):
             self._publishing.bury(bury, message, now, self._wall_ms())
-            self._deliveries.buried(bury)
+            self._acknowledgements.buried(bury)
 
     def publish_own(self, topic: str, message: Message, now: float) -> str:
         """Publish a message of the server's own; returns its Smuid."""

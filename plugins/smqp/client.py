@@ -369,7 +369,7 @@ async def session(
 
 def _why(error: BaseException) -> str:
     """In a few words; trio says only that all attempts failed, and what failed is behind it."""
-    while error.__cause__ is not None or isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error.__cause__
+    while cause := error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error.__cause__:
+        error = cause
     text = getattr(error, "strerror", None) or str(error) or "no answer"
     return str(text).rpartition("): ")[2]  # trio puts the address before the reason, which the caller names

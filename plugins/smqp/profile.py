@@ -160,12 +160,12 @@ def _split_server(server: str) -> tuple[str, int]:
 def _read_password(account: str, password_file: Path | None, login: _Login | None) -> str:
     if password_file is not None:
         try:
-            password = password_file.read_text().partition("\n")[0].rstrip("\r")
+            first_line = password_file.read_text().partition("\n")[0].rstrip("\r")
         except OSError as error:
             raise Failure(f"{password_file} cannot be read: {error.strerror}", USAGE) from None
-        if not password:
+        if not first_line:
             raise Failure(f"{password_file} begins with an empty line, and should with a password", USAGE)
-        return password
+        return first_line
     password = os.environ.get(PASSWORD_VARIABLE)
     if password:
         return password

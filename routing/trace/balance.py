@@ -55,7 +55,8 @@ def holdings(copies: DataFrame, coverage: DataFrame) -> DataFrame:
     """One row for each server: held copies as its heartbeat states them, and as its records give them.
 
     server; stated long, from the last heartbeat; counted long, by the records between; verdict: agrees,
-    differs, or unknown where no two heartbeats without a gap between them were read.
+    differs, or unknown where no two heartbeats without a gap between them were read. A copy that came again
+    with more depth after its end may be held once more, for peers alone: the server counts it, or not.
     """
     beats = coverage.select("server", "base_record", "base_held", "beat_record", "held")
     kept = copies.where(~f.col("unguaranteed"))
@@ -67,7 +68,11 @@ def holdings(copies: DataFrame, coverage: DataFrame) -> DataFrame:
     counted = (
         kept.join(f.broadcast(beats), "server")
         .groupBy("server")
-        .agg(between("begun_record").alias("begun"), between("ended_record").alias("ended"))
+        .agg(
+            between("begun_record").alias("begun"),
+            between("ended_record").alias("ended"),
+            f.count_if(f.coalesce(_held_again(), f.lit(False))).alias("again"),
+        )
     )
     total = f.col("base_held") + f.coalesce("begun", f.lit(0)) - f.coalesce("ended", f.lit(0))
     return beats.join(counted, "server", "left").select(
@@ -75,10 +80,17 @@ def holdings(copies: DataFrame, coverage: DataFrame) -> DataFrame:
         f.col("held").alias("stated"),
         total.alias("counted"),
         f.when(f.col("held").isNull() | total.isNull(), "unknown")
-        .when(f.col("held") == total, "agrees")
+        .when(f.col("held").between(total, total + f.coalesce("again", f.lit(0))), "agrees")
         .otherwise("differs")
         .alias("verdict"),
     )
+
+
+def _held_again() -> Column:
+    """At the last heartbeat it had ended, come again with more depth, and not ended again."""
+    came_again = f.col("widened_record").between(f.col("ended_record") + 1, f.col("beat_record"))
+    no_second_end = f.col("ended_last_record") == f.col("ended_record")
+    return came_again & (no_second_end | (f.col("ended_last_record") > f.col("beat_record")))
 
 
 def _twice() -> Column:

@@ -104,8 +104,8 @@ def copies(facts: DataFrame) -> DataFrame:
     begun_record, begun_last_record; ended int (`schema.ENDS`, null where no record is final), ended_us,
     ended_record, ended_last_record; due int or null; expires_us (null: none stated or unknown; -1: a state
     message); claimed_us, when it came by its own clock, as a peer's acknowledgement says (0: the peer gave no
-    time; null: no acknowledgement); receipt_x, receipt_y, receipt_us; widened bool; depth int as published;
-    priority; level; bytes; one, unguaranteed bool.
+    time; null: no acknowledgement); receipt_x, receipt_y, receipt_us; widened bool, widened_record, the last
+    of them; depth int as published; priority; level; bytes; one, unguaranteed bool.
     """
     named = _named(facts, COPY, _COPY)
     receipt = f.col("receipt")
@@ -128,6 +128,7 @@ def copies(facts: DataFrame) -> DataFrame:
         (receipt % RECEIPT_SHIFT).alias("receipt_y"),
         "receipt_us",
         f.col("widened").isNotNull().alias("widened"),
+        (-f.col("widened")).alias("widened_record"),
         f.col("depth").cast("int").alias("depth"),
         (-f.col("priority")).cast("int").alias("priority"),
         "level",
@@ -343,7 +344,7 @@ _COPY: Final[_Layout] = {
     "traits": lambda: f.col("traits"),
     "receipt": lambda: f.col("receipt"),
     "receipt_us": lambda: _when(_is("receipt"), f.col("time_us")),
-    "widened": lambda: _when(_is("depth"), f.lit(-1)),
+    "widened": lambda: _when(_is("depth"), -f.col("record")),
     "level": lambda: _when(_is("received"), f.col("level")),
     "priority": lambda: -f.col("priority"),
     "depth": lambda: _when(_is("published"), f.col("depth")),

@@ -1,6 +1,7 @@
 """CPU, shuffle and memory of routes and links, beside DuckDB and Polars doing the same work in the same run.
 
     python -m tests.bench.trace [--events 1000000 ...] [--engines spark duckdb polars] [--keep DIR]
+    python -m tests.bench.trace --hops 1000000          one message with a million hops
 
 The work: from compacted Parquet, pair the records of each hop, copy and delivery, write one row for each
 message with its hops and servers nested, and one for each link. Every engine runs in a process of its own,
@@ -19,6 +20,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from tests.support.crowded import HUGE, SMALL, crowded_records, nested_sizes
 
 EVENTS_PER_MESSAGE = 40
 """What one message of the synthetic federation of 50 sites amounts to."""
@@ -239,6 +242,26 @@ def repeated(work: Callable[[], None], events: int, pid: int | str = "self") -> 
     return {"runs": len(runs), "first_cpu_s": first_cpu_s, "cpu_s": cpu_s, "time_s": time_s}
 
 
+def crowded(hops: int) -> dict[str, Any]:
+    """Routes of one message with so many hops, and of a small one."""
+    from routing.trace.routes import NESTED_HOPS_MAX
+    from routing.trace.session import open_session
+
+    session = open_session(heap_bytes=HEAP_BYTES)
+    pid = session.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
+    began, cpu = time.perf_counter(), cpu_s(pid)
+    sizes = nested_sizes(crowded_records(session, hops), NESTED_HOPS_MAX)
+    kept, truncated = sizes[HUGE]
+    return {
+        "kept": kept,
+        "truncated": truncated,
+        "beside_it": sizes[SMALL],
+        "cpu_s": round(cpu_s(pid) - cpu, 1),
+        "time_s": round(time.perf_counter() - began, 1),
+        "peak_mb": peak_mb(pid),
+    }
+
+
 def prepare(events: int, directory: Path) -> tuple[str, int]:
     """Synthetic logs of this size as compacted records; made once and kept."""
     from routing.trace import compaction
@@ -268,11 +291,15 @@ def main() -> None:
     parser.add_argument("--events", type=int, nargs="+", default=[1_000_000])
     parser.add_argument("--engines", nargs="+", choices=list(ENGINES), default=list(ENGINES))
     parser.add_argument("--keep", type=Path, help="where logs are made and kept for the next run")
+    parser.add_argument("--hops", type=int, help="of one message, instead of the comparison")
     parser.add_argument("--one", nargs=3, metavar=("ENGINE", "RECORDS", "OUT"), help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.one:
         engine, records, out = chosen.one
         print(json.dumps(ENGINES[engine](records, out)))
+        return
+    if chosen.hops:
+        print(f"{chosen.hops:,} hops  " + "  ".join(f"{k} {v}" for k, v in crowded(chosen.hops).items()))
         return
     with tempfile.TemporaryDirectory(prefix="smqpd-bench-") as scratch:
         for events in chosen.events:

@@ -1,0 +1,120 @@
+"""What a subscriber says of the messages that it has: received, committed, given back.
+
+    RECEIVED     first phase: the message is this subscription's own, and its lock does not time out
+    COMMIT       the last phase, or the only one: it never comes again
+    RETURN       it goes to the next subscriber
+
+Numbers that the session does not hold, or no longer, are answered `lock-lost` once all others are done
+(SMQP GUARANTEE, two-phase commit). The life of a delivery is in `routing.delivery`.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from routing.decisions import Answer, Bury, MarkDone, MarkReceived, Record
+from routing.delivery import Deliveries
+from routing.errors import Refusal
+from routing.queue import ONE, RECEIPT, STATED, Entry
+from routing.receipts import Receipts
+from routing.state import SiteState
+from routing.subscription import Consumer, Subscription
+
+
+class Acknowledgements:
+    """Finishes messages, or has them taken back, as their subscribers say."""
+
+    def __init__(self, state: SiteState, deliveries: Deliveries, receipts: Receipts) -> None:
+        self._state = state
+        self._deliveries = deliveries
+        self._receipts = receipts
+
+    def received(self, consumer: Consumer, numbers: Iterable[int], request: Any) -> None:
+        """First phase. A number that is not held is answered `lock-lost`, after the others are done."""
+        state = self._state
+        lost = []
+        for number in numbers:
+            lock = consumer.locks.get(number)
+            if lock is None:
+                lost.append(number)
+            elif not lock.received:
+                self._deliveries.unlock(lock)
+                lock.received = True
+                subscription = lock.subscription
+                subscription.received[lock.entry.id] = lock
+                if subscription.options.durable:
+                    state.out.append(MarkReceived(lock.entry.id, subscription.id))
+        state.out.append(Answer(consumer, request, _lost(lost)))
+
+    def commit(self, consumer: Consumer, numbers: Iterable[int], request: Any, now: float) -> None:
+        """The last phase: these never come again."""
+        lost = []
+        freed = {}
+        for number in numbers:
+            lock = consumer.locks.pop(number, None)
+            if lock is None:
+                lost.append(number)
+                continue
+            subscription = lock.subscription
+            if lock.received:
+                del subscription.received[lock.entry.id]
+            else:
+                self._deliveries.unlock(lock)
+            freed[subscription.id] = subscription
+            self._complete(lock.entry, subscription, "committed", lock.attempt)
+        self._state.out.append(Answer(consumer, request, _lost(lost)))
+        for subscription in freed.values():
+            self._deliveries.pump(subscription, now)
+
+    def give_back(
+        self,
+        consumer: Consumer,
+        numbers: Iterable[int],
+        reason: str,
+        delay_s: float,
+        request: Any,
+        now: float,
+    ) -> None:
+        """These go to the next subscriber, or here again after a delay."""
+        lost, back = [], []
+        for number in numbers:
+            lock = consumer.locks.pop(number, None)
+            if lock is None:
+                lost.append(number)
+            else:
+                back.append(lock)
+        for lock in back:
+            self._deliveries.take_from(lock)
+        # first, so that whoever asked knows when the same message comes to it again
+        self._state.out.append(Answer(consumer, request, _lost(lost)))
+        for lock in back:
+            self._deliveries.take_back(lock, reason or "given back", now, delay_s)
+        for subscription in {lock.subscription.id: lock.subscription for lock in back}.values():
+            self._deliveries.pump(subscription, now)
+
+    def buried(self, bury: Bury) -> None:
+        """A copy for the dead-letter topic has been published: this subscription is done with it."""
+        self._complete(bury.entry, bury.subscription, "dead", bury.attempts, bury.reason)
+
+    def _complete(
+        self, entry: Entry, subscription: Subscription, event: Any, attempt: int, reason: str = ""
+    ) -> None:
+        state = self._state
+        entry.due -= 1
+        last = entry.flags & ONE or (entry.due <= 0 and not entry.flags & STATED)
+        if entry.flags & RECEIPT:
+            self._receipts.progress(entry, subscription, has_it=event == "committed")
+        state.out.append(Record(event, entry, subscription, attempt=attempt, final=bool(last), reason=reason))
+        subscription.attempts.pop(entry.id, None)
+        if last:
+            state.discard(entry)
+        elif subscription.options.durable or entry.flags & RECEIPT:
+            # another start would not know a subscription that ends with its session
+            has_it = event == "committed" and not subscription.joined_after(entry)
+            state.out.append(MarkDone(entry.id, subscription.id, has_it))
+
+
+def _lost(numbers: list[int]) -> Refusal | None:
+    if not numbers:
+        return None
+    shown = ", ".join(map(str, numbers[:10])) + ("" if len(numbers) <= 10 else ", ...")
+    return Refusal(Refusal.LOCK_LOST, f"not held by this session, or no longer: {shown}")
