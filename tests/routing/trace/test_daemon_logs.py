@@ -1,9 +1,7 @@
 """The jobs over the logs of three real daemons: one is killed, two are cut off from each other."""
 
 import json
-import signal
 from collections import Counter, defaultdict
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,8 +9,9 @@ from typing import Any
 import trio
 
 from routing.message import Message, Section
-from tests.support.linked import LinkedSite, Wire, linked, linked_sites
-from tests.support.process import PATIENCE_S, daemon
+from tests.support.process import PATIENCE_S
+from tests.support.real_sites import RealSite, real_sites
+from tests.support.trial import way_for
 
 KILLS = 2
 MESSAGES = 30
@@ -34,7 +33,7 @@ class Truth:
             await self.changed.wait()
 
 
-async def read(site: LinkedSite, truth: Truth, *, task_status: trio.TaskStatus[None]) -> None:
+async def read(site: RealSite, truth: Truth, *, task_status: trio.TaskStatus[None]) -> None:
     async with site.client("reader") as client:
         for topic in ("state", "jobs"):
             await client.subscribe(topic)
@@ -45,7 +44,7 @@ async def read(site: LinkedSite, truth: Truth, *, task_status: trio.TaskStatus[N
             truth.changed.set()
 
 
-async def publish(site: LinkedSite, truth: Truth) -> None:
+async def publish(site: RealSite, truth: Truth) -> None:
     async with site.client("publisher") as client:
         for number in range(MESSAGES):
             body = (Section("text/plain", b"x"),)
@@ -60,17 +59,7 @@ async def publish(site: LinkedSite, truth: Truth) -> None:
             await trio.sleep(0.005)
 
 
-async def wanted(site: LinkedSite, *topics: str) -> None:
-    """Wait until the site knows a way to subscribers of the topics by each of its peers."""
-    for topic in topics:
-        while True:
-            known = await trio.to_thread.run_sync(site.asked, "routes", topic)
-            if sum(route["distance"] is not None for route in known) > 1:
-                break
-            await trio.sleep(0.05)
-
-
-async def told(site: LinkedSite, event: str, times: int = 1) -> None:
+async def told(site: RealSite, event: str, times: int = 1) -> None:
     """Wait until the site's hop log has so many events of that kind."""
     hops = site.directory / "state" / "hops"
     while sum(log.read_text().count(f'"event":"{event}"') for log in hops.glob("*.jsonl")) < times:
@@ -79,46 +68,34 @@ async def told(site: LinkedSite, event: str, times: int = 1) -> None:
 
 async def lives(directory: Path) -> Truth:
     """Run the three sites through a life of misfortunes, and end them in peace."""
-    alpha, beta, gamma = linked_sites(directory, ("alpha", "beta", "gamma"))
-    alpha.link(beta)
-    beta.link(gamma)
     truth = Truth()
-    async with AsyncExitStack() as stack:
-        there, back = Wire(gamma.link_port), Wire(alpha.link_port)
-        for wire in (there, back):
-            await stack.enter_async_context(wire.laid())
-        alpha.dial(gamma, there.port)
-        gamma.dial(alpha, back.port)
-        ends = [await stack.enter_async_context(daemon(site.config)) for site in (alpha, gamma)]
-        middle = await stack.enter_async_context(daemon(beta.config))
+    pairs = [("alpha", "beta"), ("alpha", "gamma"), ("beta", "gamma")]
+    async with real_sites(directory, pairs) as sites:
+        alpha, beta, gamma = (sites[name] for name in ("alpha", "beta", "gamma"))
         async with trio.open_nursery() as reading:
             await reading.start(read, gamma, truth)
-            await wanted(alpha, "state", "jobs")
+            for topic, mode in (("state", "ALL"), ("jobs", "ONE")):
+                await way_for(alpha, topic, mode, {"gamma": 1, "beta": 2})
             async with trio.open_nursery() as publishing:
                 publishing.start_soon(publish, alpha, truth)
                 for _ in range(KILLS):
                     await told(beta, "received")
-                    middle.signal(signal.SIGKILL)
-                    await middle.process.wait()
-                    middle = await stack.enter_async_context(daemon(beta.config))
-                    await linked(beta, "alpha")
+                    await beta.kill()
+                    await beta.linked("alpha")
             await truth.all_read()
-            await linked(beta, "gamma")
-            for wire in (there, back):
-                wire.cut()
+            await beta.linked("gamma")
+            sites.network.cut("alpha", "gamma")
+            await alpha.linked("gamma", up=False)
             await publish(alpha, truth)
             await truth.all_read()
-            for wire in (there, back):
-                wire.mend()
+            sites.network.heal("alpha", "gamma")
             # what went round by the middle comes a second time, by the shorter way and with more depth
             await told(gamma, "depth")
             await publish(alpha, truth)
             await truth.all_read()
             await told(alpha, "receipt", len(truth.states))
             reading.cancel_scope.cancel()
-        for running in (*ends, middle):
-            running.signal(signal.SIGTERM)
-            assert await running.exit_code() == 0
+        await sites.stop()
     return truth
 
 
