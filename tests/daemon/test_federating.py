@@ -26,6 +26,9 @@ class SentUnits:
     def has_room(self, peer: str) -> bool:
         return True
 
+    def has_memory(self, peer: str) -> bool:
+        return True
+
     def send(self, peer: str, unit: Transfer | Control, lane: Lane) -> int:
         if isinstance(unit, Transfer):
             self.texts.append(unit.wire.decode().splitlines()[-1])
@@ -42,7 +45,9 @@ class Alpha:
         self.bodies = Bodies()
         self.clock = VirtualClock((0.0, 0.0, "", 0.0))
         self.router = Router("alpha", 1, SETTINGS, self.clock.wall_ms)
-        self.federating = Federating(self.router, self.bodies, self.clock, lambda: None, self.load)
+        self.federating = Federating(
+            self.router, self.bodies, self.clock, lambda: None, self.load, lambda topic, size: True
+        )
         self.links = self.federating.links = SentUnits()  # type: ignore[assignment] # no more of them is used
         self.federating.peers_changed({"beta": Peer(name="beta")})
         self.publisher = self.router.open(None, "ada", "desk")

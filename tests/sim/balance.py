@@ -114,7 +114,8 @@ def _judge_copies(ledger: Ledger, site: "Site", records: list[HopRecord], facts:
             for smuid in unguaranteed:
                 del open_copies[smuid]
             unguaranteed.clear()
-        if record.event in ("published", "received"):
+        widens_what_ended = record.event == "depth" and not open_copies[record.smuid]
+        if record.event in ("published", "received") or widens_what_ended:
             open_copies[record.smuid] += 1
             if not record.guarantee:
                 unguaranteed.add(record.smuid)
