@@ -299,14 +299,16 @@ class Site(Protocol):
         *,
         socket_name: str,
         tls: bool,
+        refusal: bytes = b"",
         task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Accept connections and run `handler(stream, remote)` for each, until the site drains.
 
         `listen` holds `host:port` or `[v6]:port`; sockets that systemd passed under `socket_name` are
-        taken in their place. Limits on connections are kept here. An exception of a handler is logged
-        and ends its connection only. On draining, listening ends first; handlers get the drain time,
-        then are cancelled. Started with the addresses that were bound.
+        taken in their place. Limits on connections are kept here: one beyond them is sent `refusal`, unless
+        it is TLS, and closed. An exception of a handler is logged and ends its connection only. On
+        draining, listening ends first; handlers get the drain time, then are cancelled. Started with the
+        addresses that were bound.
         """
 
 

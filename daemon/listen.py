@@ -12,6 +12,7 @@ import socket
 import ssl
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final
 
 import trio
@@ -24,6 +25,8 @@ Handler = Callable[[trio.abc.Stream, str], Awaitable[object]]
 
 BACKLOG: Final = 1024
 LOGGED_EVERY_S: Final = 10.0
+REFUSAL_S: Final = 1.0
+"""For a connection beyond the limits to take the words that say so: they fit into any socket's buffer."""
 
 
 class _Sparing(logging.Filter):
@@ -82,6 +85,7 @@ class Listeners:
         *,
         socket_name: str,
         tls: bool,
+        refusal: bytes = b"",
         task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """See `daemon.frontend.Site.serve_streams`. Raises ListenError before it has started."""
@@ -89,7 +93,7 @@ class Listeners:
             raise ListenError(f"cannot listen for {socket_name}: TLS needs [tls] certificate and key")
 
         async def connected(stream: trio.SocketStream) -> None:
-            await self._connection(stream, handler, tls)
+            await self._connection(stream, handler, tls, b"" if tls else refusal)
 
         listeners = await self._open(listen, socket_name)
         async with trio.open_nursery() as connections:
@@ -122,7 +126,9 @@ class Listeners:
             raise ListenError(f"cannot listen on {address}: {reason}") from None
         return listeners
 
-    async def _connection(self, stream: trio.SocketStream, handler: Handler, tls: bool) -> None:
+    async def _connection(
+        self, stream: trio.SocketStream, handler: Handler, tls: bool, refusal: bytes
+    ) -> None:
         async with stream:
             try:
                 peer = stream.socket.getpeername()
@@ -130,6 +136,8 @@ class Listeners:
                 return
             remote, host = _name(peer), _host(peer)
             if not self._admit(host, remote):
+                with trio.move_on_after(REFUSAL_S), suppress(trio.BrokenResourceError):
+                    await stream.send_all(refusal)
                 return
             try:
                 await self._handle(stream, handler, tls, remote)

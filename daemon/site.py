@@ -114,11 +114,12 @@ class RunningSite:
         *,
         socket_name: str,
         tls: bool,
+        refusal: bytes = b"",
         task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """See `daemon.frontend.Site`. Raises ListenError before it has started."""
         await self._listeners.serve(
-            listen, handler, socket_name=socket_name, tls=tls, task_status=task_status
+            listen, handler, socket_name=socket_name, tls=tls, refusal=refusal, task_status=task_status
         )
 
     def stop(self) -> None:

@@ -234,7 +234,7 @@ class Client:
         connection = self.connection
         greeting = read_greeting(await connection.next_frame())
         if not greeting.ready:
-            raise ConnectionLost("not-available", greeting.server_ident, greeting.redirect)
+            raise ConnectionLost("not-available", greeting.text or greeting.server_ident, greeting.redirect)
         login = f"{account}/{channel}" if channel else account
         answer = await connection.exchange(Frame("PASS", f"{login} {password}"))
         if answer.command == "ERROR":

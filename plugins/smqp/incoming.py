@@ -18,11 +18,12 @@ _NOT_AVAILABLE: Final = "Not Available"
 
 
 class Greeting(msgspec.Struct, frozen=True):
-    """`redirect` is where to go where the server is not ready and knows it."""
+    """A server that is not ready says why in `text`, and in `redirect` where to go, where it knows that."""
 
     ready: bool
     server_ident: str
     redirect: str | None
+    text: str
 
 
 class Delivery(msgspec.Struct, eq=False):
@@ -54,10 +55,10 @@ def read_greeting(frame: Frame) -> Greeting:
     version, _, rest = frame.arguments.partition(" ")
     if frame.command != "SMQP" or version.partition(".")[0] != VERSION.partition(".")[0]:
         raise Refusal(Refusal.BAD_FRAME, f"this is no SMQP {VERSION} server: {frame.command} {version}"[:200])
-    redirect = attributes(frame).get("redirect")
+    told = attributes(frame)
     for status, ready in ((_READY, True), (_NOT_AVAILABLE, False)):
         if rest == status or rest.startswith(status + " "):
-            return Greeting(ready, rest[len(status) + 1 :], redirect)
+            return Greeting(ready, rest[len(status) + 1 :], told.get("redirect"), told.get("text", ""))
     raise Refusal(Refusal.BAD_FRAME, f"{rest[:80]!r} is not a status of a server")
 
 

@@ -7,6 +7,7 @@ import trio
 
 from daemon.frontend import Site
 from daemon.settings import ListenAddress, note
+from plugins.smqp.replies import not_available
 from plugins.smqp.server import serve_connection
 
 
@@ -41,6 +42,10 @@ class SmqpPlugin:
         async def handle(stream: trio.abc.Stream, remote: str) -> None:
             await serve_connection(site, stream, remote)
 
+        full = not_available(
+            site.server_ident, None, "as many connections as the site takes; try again later"
+        )
+
         async def listen(
             addresses: tuple[str, ...],
             socket_name: str,
@@ -48,7 +53,7 @@ class SmqpPlugin:
             task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
         ) -> None:
             await site.serve_streams(
-                addresses, handle, socket_name=socket_name, tls=tls, task_status=task_status
+                addresses, handle, socket_name=socket_name, tls=tls, refusal=full, task_status=task_status
             )
 
         async with trio.open_nursery() as nursery:

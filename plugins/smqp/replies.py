@@ -25,9 +25,11 @@ def greeting(server_ident: str) -> bytes:
     return encode_frame(Frame("SMQP", f"{VERSION} Ready {server_ident}"))
 
 
-def not_available(server_ident: str, redirect: str | None) -> bytes:
-    """The only frame of a server that drains, with where to go where that is known."""
-    headers = [("Redirect", redirect)] if redirect else []
+def not_available(server_ident: str, redirect: str | None, text: str) -> bytes:
+    """The only frame of a server that takes nobody now, with where to go where that is known."""
+    headers: Headers = [("Text", text)]
+    if redirect:
+        headers.append(("Redirect", redirect))
     return encode_frame(Frame("SMQP", f"{VERSION} Not Available {server_ident}", headers))
 
 
@@ -63,7 +65,7 @@ def goodbye(reason: str, text: str = "", redirect: str | None = None) -> bytes:
 def error(key: RequestKey, refusal: Refusal) -> bytes:
     """A request was refused, and nothing of it was done."""
     command, attribute = key
-    headers: Headers = [("Command", _one_line(command)[:40])]
+    headers: Headers = [("Command", _one_line(command)[:40])] if command else []
     if attribute:
         name, _, value = attribute[:-2].partition(": ")
         headers.append((name, _one_line(value)))

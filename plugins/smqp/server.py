@@ -60,7 +60,7 @@ class _Connection:
     async def run(self) -> None:
         site = self._site
         if site.draining.is_set():
-            self._goodbye = replies.not_available(site.server_ident, site.redirect)
+            self._goodbye = replies.not_available(site.server_ident, site.redirect, "the site is stopping")
         else:
             session: Session | None = None
             try:

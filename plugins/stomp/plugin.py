@@ -9,6 +9,9 @@ from daemon.frontend import Site
 from plugins.stomp.server import StompServer
 from plugins.stomp.settings import StompSettings
 
+FULL: Final = b"ERROR\nmessage:too many connections\n\n\0"
+"""For a connection beyond the limits, before it has said which version it speaks."""
+
 
 class StompPlugin:
     """See `daemon.frontend.Plugin`."""
@@ -25,13 +28,15 @@ class StompPlugin:
         server = StompServer(site, settings)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(server.drain)
-            for listen, handler, socket_name, tls in (
-                (settings.listen, server.serve_stream, "stomp", False),
-                (settings.listen_tls, server.serve_stream, "stomp-tls", True),
-                (settings.listen_websocket, server.serve_websocket, "stomp-ws", False),
-                (settings.listen_websocket_tls, server.serve_websocket, "stomp-wss", True),
+            for listen, handler, socket_name, tls, refusal in (
+                (settings.listen, server.serve_stream, "stomp", False, FULL),
+                (settings.listen_tls, server.serve_stream, "stomp-tls", True, b""),
+                (settings.listen_websocket, server.serve_websocket, "stomp-ws", False, b""),
+                (settings.listen_websocket_tls, server.serve_websocket, "stomp-wss", True, b""),
             ):
-                serve = partial(site.serve_streams, listen, handler, socket_name=socket_name, tls=tls)
+                serve = partial(
+                    site.serve_streams, listen, handler, socket_name=socket_name, tls=tls, refusal=refusal
+                )
                 await nursery.start(serve)
             task_status.started()
 

@@ -41,7 +41,9 @@ class Rig:
 
     async def serve(self, handler: Any, *listen: str, tls: bool = False) -> list[str]:
         async def serve(task_status: trio.TaskStatus[list[str]]) -> None:
-            await self.listeners.serve(listen, handler, socket_name="echo", tls=tls, task_status=task_status)
+            await self.listeners.serve(
+                listen, handler, socket_name="echo", tls=tls, refusal=b"full", task_status=task_status
+            )
             self.ended.set()
 
         addresses: list[str] = await self._nursery.start(serve)
@@ -99,7 +101,8 @@ async def test_connections_above_the_limits_are_closed(rig: Rig, caplog: pytest.
     async with await connect(address) as first:
         assert await answers(first)
         async with await connect(address) as second:
-            assert not await answers(second)
+            assert bytes(await second.receive_some()) == b"full"
+            assert await second.receive_some() == b""
         rig.limits = Limits(connections_max=1)
         async with await connect(address) as third:
             assert not await answers(third)

@@ -34,7 +34,7 @@ async def test_a_draining_server_says_where_to_go(site):
     async with connected(site, None) as peer:
         assert await peer.line() == (
             "SMQP 1.0 Not Available smqpd/test",
-            {"Redirect": "other.example:720"},
+            {"Text": "the site is stopping", "Redirect": "other.example:720"},
         )
         assert await peer.line() is None
 
@@ -43,7 +43,10 @@ async def test_who_has_not_logged_in_when_the_site_begins_to_drain_is_told_so_at
     async with connected(site, None) as peer:
         assert (await peer.line())[0] == "SMQP 1.0 Ready smqpd/test"
         site.draining.set()
-        assert await peer.line() == ("BYE draining", {"Redirect": "other.example:720"})
+        assert await peer.line() == (
+            "BYE draining",
+            {"Text": "the site is stopping", "Redirect": "other.example:720"},
+        )
         assert await peer.line() is None
 
 
