@@ -49,7 +49,11 @@ class World:
             self.network,
             peers,
             LinkSettings(
-                back_off_max_s=4.0, probe_interval_s=12.0, probe_timeout_s=6.0, greeting_timeout_s=6.0
+                back_off_max_s=4.0,
+                probe_interval_s=12.0,
+                probe_timeout_s=6.0,
+                greeting_timeout_s=6.0,
+                window_units_max=self.scenario.window_units_max,
             ),
             QueueSettings(
                 max_deliveries=self.scenario.max_deliveries,
