@@ -31,6 +31,7 @@ class LinkReceiver:
         self.session = 0
         self._peer: tuple[str, int] | None = None
         self._in_hand: dict[int, int] = {}  # number -> when it came, or _EARLIER
+        self._of_connection = 0  # of those in hand, the ones that came on this connection
         self._last_control = 0
         self._answers: dict[_Group, list[int]] = {}
 
@@ -53,6 +54,7 @@ class LinkReceiver:
             self._in_hand.clear()
             self._last_control = 0
         self._answers.clear()
+        self._of_connection = 0
         for number in self._in_hand:
             self._in_hand[number] = _EARLIER
         return restarted
@@ -63,9 +65,11 @@ class LinkReceiver:
         if not number:
             return True
         if number in self._in_hand:
+            self._of_connection += self._in_hand[number] == _EARLIER
             self._in_hand[number] = now_us
             return False
-        if len(self._in_hand) >= 2 * self._units_max:
+        # what a lost connection brought does not count: the peer may have forgotten those numbers
+        if self._of_connection >= 2 * self._units_max:
             raise UnitRefusal("more units than the window allows are not acknowledged")
         if isinstance(unit, Control):
             if number <= self._last_control:
@@ -73,6 +77,7 @@ class LinkReceiver:
                 return False
             self._last_control = number
         self._in_hand[number] = now_us
+        self._of_connection += 1
         return True
 
     def refused(self, number: int, reason: str, now_us: int) -> None:
@@ -90,6 +95,7 @@ class LinkReceiver:
         for number in numbers:
             came_us = self._in_hand.pop(number, _EARLIER)
             if came_us != _EARLIER:
+                self._of_connection -= 1
                 self._answers.setdefault((outcome, came_us, reason), []).append(number)
 
     def take_answers(self, now_us: int) -> list[Acknowledge]:

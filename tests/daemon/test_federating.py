@@ -16,6 +16,8 @@ from tests.support.sites import SETTINGS
 
 AGREEMENT = Agreement(version=(1, 0), features=(), window_units=100, window_bytes=100_000)
 
+BETA_WANTS = [InterestChange("SERVER", "beta", 0), InterestChange("ALL", "weather", 0)]
+
 
 class SentUnits:
     """Links that take everything, and remember it."""
@@ -78,7 +80,7 @@ class Alpha:
 async def test_what_was_decided_before_a_link_came_up_goes_over_it_once_and_in_order() -> None:
     alpha = Alpha()
     alpha.link_up()
-    alpha.router.federation.hear_interest("beta", [InterestChange("ALL", "weather", 0)], 0.0, whole=True)
+    alpha.router.federation.hear_interest("beta", BETA_WANTS, 0.0, whole=True)
     alpha.carry_out(alpha.router.take())
     alpha.link_down()
     alpha.publish("first")
@@ -95,7 +97,7 @@ async def test_what_was_decided_before_a_link_came_up_goes_over_it_once_and_in_o
 async def test_a_link_that_was_lost_and_found_meanwhile_begins_anew() -> None:
     alpha = Alpha()
     alpha.link_up()
-    alpha.router.federation.hear_interest("beta", [InterestChange("ALL", "weather", 0)], 0.0, whole=True)
+    alpha.router.federation.hear_interest("beta", BETA_WANTS, 0.0, whole=True)
     alpha.publish("first")
     on_its_way_to_the_disk = alpha.router.take()
     alpha.link_down()

@@ -16,6 +16,7 @@ from routing.subscription import Accepts
 
 FAULTS_MIN: Final = 20
 SITES_MAX: Final = 50
+QUEUE_MESSAGES_MAX: Final = 1_000_000
 LONG_S: Final = 1e6
 """A timeout that no run lives to see."""
 
@@ -114,7 +115,8 @@ class Scenario(msgspec.Struct, frozen=True):
     """A whole run.
 
     Attributes:
-        max_deliveries: setting of all sites.
+        max_deliveries, queue_messages_max, window_units_max: settings of all sites; the bound of queues is
+            lifted in the end.
         starts_again: once all is quiet all sites are killed, and judged after they have started again.
     """
 
@@ -127,6 +129,8 @@ class Scenario(msgspec.Struct, frozen=True):
     faults: list[Fault]
     lasts_s: float
     max_deliveries: int
+    queue_messages_max: int
+    window_units_max: int
     starts_again: bool
 
     def distances(self, origin: str) -> dict[str, int]:
@@ -182,7 +186,9 @@ def draw(seed: int, *, sites_max: int = SITES_MAX) -> Scenario:
         faults=_faults(chance, sites, links, lasts_s),
         lasts_s=lasts_s,
         max_deliveries=chance.choice([16, 16, 16, 3]),
+        queue_messages_max=chance.randint(3, 12) if chance.random() < 0.15 else QUEUE_MESSAGES_MAX,
         starts_again=chance.random() < 0.3,
+        window_units_max=chance.choice([4_096, 4_096, 4_096, 2]),
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import cache
 from pathlib import Path
 
+import msgspec
 import trio
 
 from daemon.broker import Broker
@@ -19,6 +20,7 @@ from routing.federation.enquiry import FEATURES
 from routing.rights import EVERYTHING, RightsTable
 from tests.sim.machine import Machine, SimClock, SimHopLog
 from tests.sim.network import Network
+from tests.sim.scenario import QUEUE_MESSAGES_MAX
 
 ACCOUNT = "ada"
 RETENTION_S = 1e12
@@ -175,6 +177,13 @@ class Site:
             self._network.kill(self.name)
         self.machine.kill(power=power)
         self._scope.cancel()
+
+    def lift_bounds(self) -> None:
+        """From now on its queues hold whatever comes."""
+        queues = msgspec.structs.replace(self._settings.queues, queue_messages_max=QUEUE_MESSAGES_MAX)
+        self._settings = msgspec.structs.replace(self._settings, queues=queues)
+        if self.broker is not None:
+            self.broker.reconfigure(self._settings)
 
     async def stop(self) -> None:
         """End the process in order."""

@@ -49,9 +49,17 @@ class World:
             self.network,
             peers,
             LinkSettings(
-                back_off_max_s=4.0, probe_interval_s=12.0, probe_timeout_s=6.0, greeting_timeout_s=6.0
+                back_off_max_s=4.0,
+                probe_interval_s=12.0,
+                probe_timeout_s=6.0,
+                greeting_timeout_s=6.0,
+                window_units_max=self.scenario.window_units_max,
             ),
-            QueueSettings(max_deliveries=self.scenario.max_deliveries, dedupe_window_s=86_400.0),
+            QueueSettings(
+                max_deliveries=self.scenario.max_deliveries,
+                dedupe_window_s=86_400.0,
+                queue_messages_max=self.scenario.queue_messages_max,
+            ),
             random.Random(f"links {name} {self.scenario.seed}"),
             self.clients.serve,
         )
@@ -94,6 +102,8 @@ class World:
             nursery.cancel_scope.cancel()
         self.ledger.note("all is healed")
         await faults.heal()
+        for site in self.sites.values():
+            site.lift_bounds()
         self.clients.calm = True
         self.clients.change()
         for name in self.sites:
@@ -147,6 +157,8 @@ class World:
                 yield f"{name} does not run"
                 continue
             router = site.broker.router
+            if waiting := len(site.broker.federating._waiting_room):
+                yield f"{name} has no room for {waiting} copies"
             down = [status.peer for status in site.manager.status() if status.state != "up"]
             if down:
                 yield f"{name} has no link to {', '.join(down)}"

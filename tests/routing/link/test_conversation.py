@@ -325,6 +325,20 @@ def test_a_peer_that_overruns_the_window_is_refused() -> None:
         receiver.arrived(Transfer(topic="a", wire=b"", number=5), 1)
 
 
+def test_what_is_in_hand_from_a_lost_connection_takes_nothing_of_the_window() -> None:
+    receiver = LinkReceiver(units_max=1)
+    for first in (1, 3, 5):
+        receiver.connected("site", 1)
+        for number in (first, first + 1):
+            assert receiver.arrived(Transfer(topic="a", wire=b"", number=number), 1)
+    with pytest.raises(UnitRefusal, match="more units than the window allows"):
+        receiver.arrived(Transfer(topic="a", wire=b"", number=7), 1)
+    receiver.answer(1, [1, 2, 5], "accepted")
+    assert receiver.arrived(Transfer(topic="a", wire=b"", number=7), 1)
+    with pytest.raises(UnitRefusal, match="more units than the window allows"):
+        receiver.arrived(Transfer(topic="a", wire=b"", number=8), 1)
+
+
 def test_a_copy_that_could_not_be_read_is_denied_with_the_reason() -> None:
     ends = Ends()
     number = ends.put("weather")
