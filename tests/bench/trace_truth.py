@@ -33,7 +33,7 @@ def found(traced: Traced) -> dict[str, Any]:
         wrong += len(sure - true) + len(passed - true - again)
         states += len(message["states"])
         for copy in route["copies"]:
-            ended = copy["state"] in ("finished", "held")
+            ended = copy["state"] in ("finished", "held", "gone")
             right += ended and copy["state"] == message["states"].get(copy["server"])
             wrong += ended and copy["state"] != message["states"].get(copy["server"])
             lost += copy["state"] == "lost"
