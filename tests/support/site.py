@@ -23,6 +23,7 @@ ACCOUNTS = {
     "ada": {right: ["#"] for right in RIGHTS},
     "bob": {right: ["#"] for right in RIGHTS},
     "eve": {"publish": ["eve.#"]},
+    "dan": {"subscribe": ["*.open"]},
 }
 
 

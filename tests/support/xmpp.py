@@ -25,6 +25,7 @@ SECRET = "a secret"
 LIMITS = ParserLimits(stanza_bytes_max=2**24)
 RULES = (
     JidRule(jid="eve@shakespeare.lit", account="eve"),
+    JidRule(jid="dan@shakespeare.lit", account="dan"),
     JidRule(pattern="worker*@shakespeare.lit", account="bob"),
     JidRule(domain="shakespeare.lit", account="ada"),
     JidRule(domain="engine.shakespeare.lit", account="ada"),

@@ -17,7 +17,7 @@ from tests.support.xmpp_real import make, python_path
 from tests.support.xmpp_servers import COMPONENT_NAME, RealClient, RealServer
 from tests.support.xmpp_worker import NODE, Journal, read_journal
 
-KILLED = ("daemon", "worker 0", "server", "worker 1", "daemon", "worker 0", "server and daemon")
+KILLED = ("daemon", "worker 0", "server", "worker 1", "server and daemon")
 ITEMS = 12
 """Published before each kill."""
 

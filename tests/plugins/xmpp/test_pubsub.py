@@ -315,6 +315,25 @@ async def test_affiliations_are_the_rights_of_the_account(tmp_path):
             assert next(answer.iter(f"{{{PUBSUB}}}affiliation")).get("affiliation") == affiliation
 
 
+@pytest.mark.parametrize(("account", "visible"), [("ada", "n"), ("dan", ".open"), ("eve", "nothing")])
+async def test_nodes_are_listed_by_pages_to_whoever_may_see_them(tmp_path, account, visible):
+    async with xmpp_site(tmp_path) as (server, _, _):
+        nodes = [f"n{number}{'.open' if number % 4 == 0 else ''}" for number in range(30)]
+        for node in nodes:
+            await create(ada(server), node)
+        client = server.client(f"{account}@shakespeare.lit/x")
+        seen, after = [], ""
+        while True:
+            rsm = f"<set xmlns='http://jabber.org/protocol/rsm'><max>4</max>{after}</set>"
+            answer = await client.iq("get", f"<query xmlns='{ITEMS}'>{rsm}</query>")
+            page = [each.get("node") for each in answer.iter(f"{{{ITEMS}}}item")]
+            seen += page
+            if len(page) < 4:
+                break
+            after = f"<after>{page[-1]}</after>"
+        assert seen == sorted(node for node in nodes if visible in node)
+
+
 async def test_a_million_of_anything_is_a_page(tmp_path):
     async with xmpp_site(tmp_path, nodes_max=3) as (server, _, _):
         client = ada(server)
