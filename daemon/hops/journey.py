@@ -71,9 +71,15 @@ class Journey(msgspec.Struct, kw_only=True):
 
 
 class _Hop(msgspec.Struct):
-    """What the sender's log says of one hop: its last acknowledgement that took the copy."""
+    """What the stamps of an acknowledgement tell of a hop.
 
-    link_us: int
+    Attributes:
+        link_us: None where it was one that did not take the copy: it had come before, by an attempt whose
+            acknowledgement was lost.
+        offset_us: how far the receiver's clock is ahead.
+    """
+
+    link_us: int | None
     offset_us: int
 
 
@@ -85,10 +91,14 @@ def journey(smuid: str, reports: Iterable[Report], unanswered: Iterable[Unanswer
     hops: dict[tuple[str, str], _Hop] = {}
     for at, findings in found.items():
         for record in findings.records:
-            if record.event == "forwarded" and record.outcome in _TAKEN and record.peer:
+            if record.event != "forwarded" or not record.peer:
+                continue
+            if record.outcome in _TAKEN:
                 hops[at, record.peer] = _hop(record)
                 if record.peer not in stops:
                     stops[record.peer] = Stop(server=record.peer, source=at)
+            elif record.outcome == "duplicate":
+                hops.setdefault((at, record.peer), msgspec.structs.replace(_hop(record), link_us=None))
     began, apart = _tree(stops, hops)
     topics = [record.topic for findings in found.values() for record in findings.records]
     return Journey(

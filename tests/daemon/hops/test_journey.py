@@ -101,6 +101,18 @@ def test_times_are_corrected_by_what_the_acknowledgements_tell_of_the_clocks() -
     assert c.came_us == T0 - 987_000
 
 
+def test_an_acknowledgement_that_came_again_tells_of_the_clocks_and_not_of_the_link() -> None:
+    # The first one was lost; the second attempt was a duplicate. b's clock is 1 s ahead.
+    again = handed("a", "b", (50_000, 1_055_000, 1_056_000, 61_000))
+    again.outcome = "duplicate"
+    way = told(
+        report("a", record("a", "published", 0), again),
+        report("b", record("b", "received", 1_006_000, peer="a")),
+    )
+    [b] = way.began.beyond  # type: ignore[union-attr] # there is one
+    assert (b.link_us, b.after_us) == (None, 6_000)
+
+
 def test_without_the_stamps_no_time_is_guessed() -> None:
     way = told(
         report("a", record("a", "published", 0)),
