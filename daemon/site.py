@@ -35,6 +35,9 @@ from daemon.version import VERSION
 STORE: Final = "smqpd.db"
 """In the state directory."""
 
+LINKS_SOCKET: Final = "smqp-links"
+"""The name of a socket that the service manager opens for peers."""
+
 CLOSE_S: Final = 1.0
 """After the drain time, for front ends to end by themselves."""
 
@@ -163,7 +166,7 @@ async def serve_site(
         broker = Broker(settings, accounts, store, hops, clock)
         suid = f"{settings.site.server_name}/{store.site.boot:x}"
         try:
-            links = SiteLinks(settings, broker, store.site.boot)
+            links = SiteLinks(settings, broker, store.site.boot, passed.pop(LINKS_SOCKET, ()))
         except OSError as error:
             raise StartError(f"{settings.site.state_directory} cannot be used: {error}") from None
         site = RunningSite(settings, accounts, broker, links, suid, passed)

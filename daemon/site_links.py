@@ -7,6 +7,8 @@ link with the next reload.
 
 import random
 import secrets
+import socket
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -42,12 +44,18 @@ class SiteLinks:
         addresses: where peers are listened for.
     """
 
-    def __init__(self, settings: Settings, broker: Broker, boot: int) -> None:
-        """Raises ConfigError where keys or peers cannot be used, and OSError."""
+    def __init__(
+        self, settings: Settings, broker: Broker, boot: int, passed: Iterable[socket.socket] = ()
+    ) -> None:
+        """`passed`: sockets on which peers are listened for, in the place of the configured addresses.
+
+        Raises ConfigError where keys or peers cannot be used, and OSError.
+        """
         self.manager: LinkManager | None = None
         self._settings = settings
         self._broker = broker
         self._boot = boot
+        self._passed = list(passed)
         self._transport: TlsTransport | None = None
         self._wanted = trio.Event()
         self._begin(load_peers(settings.links.peers_file))
@@ -59,12 +67,16 @@ class SiteLinks:
 
     def _begin(self, peers: dict[str, Peer]) -> None:
         settings, links, broker = self._settings, self._settings.links, self._broker
-        if not (peers or links.listen or (links.keys_directory / KEY_FILE).exists()):
+        if not (peers or links.listen or self._passed or (links.keys_directory / KEY_FILE).exists()):
             broker.federating.peers_changed({})
             return
         try:
             self._transport = TlsTransport(
-                settings.site.server_name, links.keys_directory, links.listen, broker.clock.wall_us
+                settings.site.server_name,
+                links.keys_directory,
+                links.listen,
+                broker.clock.wall_us,
+                self._passed,
             )
         except CertificateError as error:
             raise ConfigError(links.keys_directory, "", str(error)) from None

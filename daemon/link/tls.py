@@ -8,8 +8,9 @@ would be judged by the certificate of an earlier day.
 import contextlib
 import datetime
 import logging
+import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -79,12 +80,21 @@ class TlsTransport:
     """
 
     def __init__(
-        self, server: str, keys_directory: Path, listen: tuple[str, ...], wall_us: Callable[[], int]
+        self,
+        server: str,
+        keys_directory: Path,
+        listen: tuple[str, ...],
+        wall_us: Callable[[], int],
+        passed: Iterable[socket.socket] = (),
     ) -> None:
-        """Raises CertificateError for keys and certificates that cannot be used."""
+        """`passed`: sockets that listen already, in the place of `listen`.
+
+        Raises CertificateError for keys and certificates that cannot be used.
+        """
         self.addresses: list[str] = []
         self._server = server
         self._listen = listen
+        self._passed = list(passed)
         self._wall_us = wall_us
         self._handshakes = 0
         self._refusals = Refusals(logger)
@@ -137,8 +147,11 @@ class TlsTransport:
             if secured is not None:
                 await handler(secured)
 
-        listeners: list[trio.SocketListener] = []
-        for address in self._listen:
+        try:
+            listeners = [trio.SocketListener(trio.socket.from_stdlib_socket(sock)) for sock in self._passed]
+        except ValueError as error:
+            raise OSError(f"a socket that was passed cannot be used: {error}") from None
+        for address in self._listen if not listeners else ():
             host, port = split_address(address)
             listeners += await trio.open_tcp_listeners(port, host=host)
         self.addresses = [_name(listener.socket.getsockname()) for listener in listeners]

@@ -3,6 +3,7 @@
 import contextlib
 import datetime
 import logging
+import socket
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable
@@ -112,6 +113,21 @@ async def test_two_sites_of_one_federation_link_and_exchange_messages(federation
             ]
             await alpha.base.links.drain()
             await beta.base.broker.until(lambda: "down alpha:720: draining" in beta.log)
+
+
+async def test_a_socket_that_the_service_manager_opened_takes_the_place_of_addresses(
+    federation: Federation,
+) -> None:
+    opened = socket.create_server(("127.0.0.1", 0))
+    keys = federation.issue("alpha")
+    transport = TlsTransport("alpha", keys, ("192.0.2.1:1",), wall_us, [opened])
+    peer = Peer(name="alpha", address=f"127.0.0.1:{opened.getsockname()[1]}")
+    async with (
+        site(Network(), "alpha", [Peer(name="beta")], transport=transport, settings=SOON) as alpha,
+        tls_site("beta", federation.issue("beta"), peer) as beta,
+    ):
+        await beta.base.linked(alpha)
+        assert transport.addresses == [peer.address]
 
 
 async def test_an_unknown_authority_is_refused(
