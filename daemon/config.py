@@ -56,6 +56,10 @@ def load(path: Path, installed: Installed) -> Settings:
         raise ConfigError(path, "plugins", "expected tables [plugins.NAME]")
     settings = typed(path, "", document, Settings)
     plugins = _plugins(path, tables, installed)
+    if settings.tls.certificate is None:
+        for name, plugin in plugins.items():
+            if getattr(plugin, "listen_tls", ()):
+                raise ConfigError(path, f"plugins.{name}.listen_tls", "needs certificate and key in [tls]")
     return msgspec.structs.replace(settings, plugins=plugins)
 
 

@@ -22,6 +22,7 @@ class EchoSettings(msgspec.Struct, frozen=True):
 
     listen: Annotated[tuple[str, ...], msgspec.Meta(description="Where.")] = ("localhost:1",)
     secret_file: Path | None = None
+    listen_tls: tuple[str, ...] = ()
 
 
 class Echo:
@@ -122,6 +123,13 @@ def test_what_cannot_be_is_refused_with_file_key_and_expectation(
     assert problem in caught.value.problem
     assert str(caught.value).startswith(str(tmp_path / "smqpd.toml"))
     assert "\n" not in str(caught.value)
+
+
+def test_tls_without_a_certificate_is_refused_before_anything_listens(tmp_path: Path) -> None:
+    file = tmp_path / "smqpd.toml"
+    file.write_text(SITE + '[plugins.echo]\nlisten_tls = ["localhost:2"]\n')
+    with pytest.raises(ConfigError, match=r"plugins\.echo\.listen_tls: needs certificate and key"):
+        load(file, INSTALLED)
 
 
 def test_a_file_that_is_absent_binary_or_huge_is_refused(tmp_path: Path) -> None:
