@@ -84,7 +84,7 @@ def main() -> None:
     """Run the command that `sys.argv` names, and exit."""
     try:
         # Else typer would frame what it says of wrong usage, in several lines.
-        exit_code = build_app()(standalone_mode=False)
+        exit_code = build_app()(prog_name="smqpd", standalone_mode=False)
         sys.exit(exit_code if isinstance(exit_code, int) else 0)
     except typer.TyperException as error:
         message = error.format_message().rstrip(".")
