@@ -257,8 +257,6 @@ class Federating:
         self._up.add(peer)
         self._opening[peer] += 1
         self._heard.pop(peer, None)
-        if restarted:
-            self._waiting_room.forget(peer)
         self.enquiring.link_up(peer, agreement.features)
         self._federation.link_up(peer, self._clock.now(), restarted=restarted)
         self._wake()
@@ -269,6 +267,8 @@ class Federating:
             self.links.forget(peer)
         self._up.discard(peer)
         self._waiting.pop(peer, None)
+        for number in self._waiting_room.forget(peer):  # nobody hears this: they will come again
+            self._acknowledge(Acknowledge(peer, number, "denied"))
         self._federation.link_down(peer)
         self._wake()
 

@@ -59,11 +59,14 @@ class WaitingRoom:
             if not waiting:
                 del self._topics[topic]
 
-    def forget(self, peer: str) -> None:
-        """A peer has restarted, and sends its copies again under other numbers."""
+    def forget(self, peer: str) -> list[int]:
+        """The link with a peer is gone: it sends its copies again by the next. Returns their numbers."""
+        forgotten: list[int] = []
         for topic, waiting in list(self._topics.items()):
             kept = deque(one for one in waiting if one.arrival.peer != peer)
+            forgotten += (one.arrival.number for one in waiting if one.arrival.peer == peer)
             if kept:
                 self._topics[topic] = kept
             else:
                 del self._topics[topic]
+        return forgotten
