@@ -238,8 +238,8 @@ def repeated(work: Callable[[], None], events: int, pid: int | str = "self") -> 
         began, cpu = time.perf_counter(), used()
         work()
         runs.append((round(used() - cpu, 2), round(time.perf_counter() - began, 2)))
-    (first_cpu_s, _), (cpu_s, time_s) = runs[0], runs[-1]
-    return {"runs": len(runs), "first_cpu_s": first_cpu_s, "cpu_s": cpu_s, "time_s": time_s}
+    first, last = runs[0], runs[-1]
+    return {"runs": len(runs), "first_cpu_s": first[0], "cpu_s": last[0], "time_s": last[1]}
 
 
 def crowded(hops: int) -> dict[str, Any]:
