@@ -86,7 +86,11 @@ class Exchange:
 
     def fill(self, lane: Lane, bytes_max: int) -> bytes:
         """Units of the lane that may go now, about `bytes_max`."""
-        return self.sender.take(lane, bytes_max, trio.current_time(), self._wall_us())
+        had_room = self.sender.has_room
+        data = self.sender.take(lane, bytes_max, trio.current_time(), self._wall_us())
+        if not had_room and self.sender.has_room:  # an unguaranteed copy is gone once it is written
+            self._port.room(self.peer)
+        return data
 
     def begin_batch(self) -> None:
         """The units that follow have come now."""

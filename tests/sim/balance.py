@@ -84,6 +84,7 @@ def _gather(
     crossings: Counter[tuple[str, str, str]],
     arrivals: Counter[tuple[str, str, str]],
 ) -> None:
+    timed = {record.smuid for record in records if record.expires_us > 0}
     for record in records:
         if record.event == "committed":
             facts.committed[record.smuid].append(record.subscription)
@@ -93,6 +94,9 @@ def _gather(
             crossings[record.server, record.peer, record.smuid] += 1
         elif record.event in ("received", "depth") and record.guarantee:
             arrivals[record.peer, record.server, record.smuid] += 1
+        if record.final and record.event == "committed" and record.smuid in timed:
+            # received before its timeout ended, and finished after: nobody waited for its peers then
+            facts.ended_at[record.server, record.smuid]["expired"] += 1
         if record.final:
             facts.ended[record.smuid][record.event] += 1
             facts.ended_at[record.server, record.smuid][record.event] += 1
