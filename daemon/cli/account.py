@@ -21,9 +21,10 @@ from daemon.accounts_file import (
     edit,
     read_accounts,
 )
+from daemon.cli.config import check_files
 from daemon.cli.failure import USAGE, Failure
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, read_settings
-from daemon.config import nearest
+from daemon.config import ConfigError, nearest
 from daemon.lock import signal_running
 from daemon.passwords import generate_password, hash_password
 from daemon.settings import Settings
@@ -166,6 +167,12 @@ def _changed(settings: Settings) -> Iterator[AccountsEditor]:
     except PermissionError:
         raise Failure(
             "the change is kept, but this user may not tell the running daemon; send it SIGHUP"
+        ) from None
+    try:
+        check_files(settings)
+    except ConfigError as error:
+        raise Failure(
+            f"the change is kept, but no daemon takes it on until this is mended: {error}"
         ) from None
 
 

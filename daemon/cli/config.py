@@ -12,6 +12,7 @@ from daemon.cli.init import SMQP_PORT
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, config_file, read_settings
 from daemon.discovery import installed_plugins
 from daemon.peers import load_peers
+from daemon.settings import Settings
 from daemon.site_directory import new_config
 from daemon.template import render
 from daemon.tls import client_context
@@ -25,12 +26,17 @@ def check(file: Annotated[Path, typer.Argument(metavar="FILE|DIR")] = DEFAULT_CO
     file = config_file(file)
     settings = read_settings(file)
     accounts = read_accounts(settings.site.accounts_file)
-    if settings.tls.certificate is not None:
-        client_context(settings.tls)
-    load_peers(settings.links.peers_file)
+    check_files(settings)
     front_ends = ", ".join(settings.plugins) or "none"
     found = f"site {settings.site.server_name}, accounts: {len(accounts)}, front ends: {front_ends}"
     typer.echo(f"{file} is good: {found}")
+
+
+def check_files(settings: Settings) -> None:
+    """Whether a daemon would accept the TLS files and the peers of a site. Raises ConfigError."""
+    if settings.tls.certificate is not None:
+        client_context(settings.tls)
+    load_peers(settings.links.peers_file)
 
 
 @app.command()

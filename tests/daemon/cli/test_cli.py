@@ -157,6 +157,14 @@ def test_a_site_is_named_by_its_directory_too(site: Path, smqpd: Shell) -> None:
         assert "admin" in smqpd.out or "a.example" in smqpd.out
 
 
+def test_a_change_that_another_bad_file_keeps_from_the_daemon_says_so(site: Path, smqpd: Shell) -> None:
+    (site / "peers.toml").write_text("no TOML")
+    assert smqpd("account", "disable", "admin") == 1
+    assert "the change is kept, but no daemon takes it on until this is mended" in smqpd.err
+    assert "peers.toml" in smqpd.err
+    assert read_accounts(site / "accounts.toml")["admin"].disabled
+
+
 def test_accounts_are_disabled_and_enabled(site: Path, smqpd: Shell) -> None:
     assert smqpd("account", "disable", "admin") == 0
     assert read_accounts(site / "accounts.toml")["admin"].disabled
