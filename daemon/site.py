@@ -181,7 +181,10 @@ async def serve_site(
                 try:
                     await core.start(links.run)
                 except* OSError as group:
-                    raise StartError(f"cannot listen for peers: {group.exceptions[0]}") from None
+                    problem: BaseException = group
+                    while isinstance(problem, BaseExceptionGroup):
+                        problem = problem.exceptions[0]
+                    raise StartError(f"cannot listen for peers: {problem}") from None
                 await core.start(serve_control, settings.site.state_directory, links.answer)
                 await _serve_front_ends(site, plugins, task_status)
                 await links.drain()

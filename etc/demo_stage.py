@@ -6,6 +6,7 @@ Nothing here knows the inside of smqpd: it runs the command `smqpd`, and relays 
 import contextlib
 import json
 import os
+import random
 import shlex
 import signal
 import socket
@@ -58,10 +59,18 @@ def until(true: Callable[[], bool], what: str) -> None:
 
 
 def free_port() -> int:
-    """A port of loopback that nobody uses."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
+    """A port of loopback that nobody uses.
+
+    None of those that outgoing connections are given: a site that dials a peer which does not listen yet
+    could be connected to itself, and keep the peer from listening.
+    """
+    while True:
+        try:
+            with socket.create_server(("127.0.0.1", random.randrange(10_240, 32_768))) as listener:
+                port: int = listener.getsockname()[1]
+                return port
+        except OSError:
+            continue
 
 
 def accepts(port: int) -> bool:

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tests.support.ports import free_port
+
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 SMQPD = [sys.executable, "-c", "from daemon.cli.main import main; main()"]
 
@@ -25,9 +27,7 @@ class Measured:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         init = [*SMQPD, "init", str(directory), "--server-name", "bench.example", "--port", str(self.port)]
         subprocess.run(init, check=True, stdout=subprocess.DEVNULL)
         login = tomllib.loads((directory / "keys" / "admin.toml").read_text())

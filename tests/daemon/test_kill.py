@@ -19,7 +19,8 @@ from daemon.site_directory import make_site
 from plugins.smqp.client import Client, connect
 from plugins.smqp.connection import ConnectionLost
 from tests.support.installed import checkout_plugins
-from tests.support.process import daemon, free_port
+from tests.support.ports import free_port
+from tests.support.process import daemon
 from tests.support.witnesses import Publisher, Subscriber
 
 SEED = 7

@@ -13,13 +13,14 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
 from typing import Final
 
 import msgspec
+
+from tests.support.ports import free_port
 
 PORT: Final = "7720"
 PATIENCE_S: Final = 60
@@ -73,7 +74,7 @@ class Session:
         if shutil.which("smqpd", path=str(Path(sys.executable).parent)) is None:
             raise MismatchError("smqpd is not installed beside this Python; use tests/run")
         self._directory = directory
-        self._port = str(_free_port())
+        self._port = str(free_port())
         self._background: list[subprocess.Popen[str]] = []
         kept = {name: value for name, value in os.environ.items() if not name.startswith("SMQPD_")}
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -135,9 +136,3 @@ class Session:
             finally:
                 process.kill()
                 process.wait()
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port

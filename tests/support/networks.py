@@ -21,7 +21,7 @@ from typing import Final, Protocol
 
 import trio
 
-from tests.support.process import free_port
+from tests.support.ports import free_port
 
 Pair = tuple[str, str]
 

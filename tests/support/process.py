@@ -98,10 +98,3 @@ async def daemon(
                 process.kill()
                 with trio.CancelScope(shield=True):
                     await process.wait()
-
-
-def free_port() -> int:
-    """A port of loopback that was free a moment ago."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
-        return port

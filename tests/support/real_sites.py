@@ -23,7 +23,8 @@ from daemon.site_directory import make_site
 from plugins.smqp.client import Client, ConnectionLost, session
 from tests.support.installed import checkout_plugins
 from tests.support.networks import CutNetwork, Pair, cut_network
-from tests.support.process import PATIENCE_S, Daemon, daemon, free_port
+from tests.support.ports import free_port
+from tests.support.process import PATIENCE_S, Daemon, daemon
 
 AUTHORITY_DAYS: Final = 3650
 CERTIFICATE_DAYS: Final = 10

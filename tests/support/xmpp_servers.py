@@ -8,9 +8,7 @@ import base64
 import os
 import shutil
 import signal
-import socket
 import subprocess
-from contextlib import ExitStack
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
@@ -19,6 +17,7 @@ import trio
 from daemon.self_signed import make_self_signed
 from plugins.xmpp.namespaces import COMPONENT, DISCO_INFO
 from plugins.xmpp.parser import ParserLimits, StreamEnd, StreamHeader, StreamParser, parse_fragment
+from tests.support.ports import free_ports
 
 COMPONENT_NAME = "workflow.localhost"
 OWN_PUBSUB = "pubsub.localhost"
@@ -103,13 +102,6 @@ modules:
 
 def installed(name: str) -> bool:
     return shutil.which({"prosody": "prosody", "ejabberd": "ejabberdctl"}[name]) is not None
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of loopback that were free a moment ago, each another one."""
-    with ExitStack() as stack:
-        taken = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [int(listener.getsockname()[1]) for listener in taken]
 
 
 class RealServer:
