@@ -7,6 +7,11 @@ may be the peer's already, and only the peer can say.
 
 A site that nobody could take it at hands it also to a peer that had it before; one with subscriptions that
 are merely busy does not, or two busy sites would pass it to and fro.
+
+Where the next site on the way is down, the message waits for it, unless it can go round by a site that has
+not had it. A way back is taken only if it is the nearest of all, up or down: what is told of interest stays
+true while a link is down, so the site that it came from would send it here again, and so on for ever. Each
+handover is to a new site or to a nearer one, so a message comes to rest.
 """
 
 from routing.decisions import Record
@@ -71,17 +76,20 @@ class Custody:
             return None
         topic = copy.entry.topic
         could_be_taken_here = any(s.accepts_one for s in topic.subscriptions.values())
-        found: list[tuple[bool, int, str]] = []
+        found: list[tuple[bool, int, bool, bool, str]] = []  # what is new and up comes first
         for name, distance in self._interest.distances(self._forwarding.want_of(copy.entry)).items():
             peer = self._forwarding.peers.get(name)
-            if peer is None or not peer.up or not peer.may_go(topic.name) or not within(distance, depth):
+            if peer is None or not peer.may_go(topic.name) or not within(distance, depth):
                 continue
             if name in copy.denied_by:
                 continue
             had_it = name in copy.hops
             if not (had_it and could_be_taken_here):
-                found.append((had_it, distance, name))
-        return self._forwarding.peers[min(found)[2]] if found else None
+                found.append((had_it or not peer.up, distance, not peer.up, had_it, name))
+        if not found:
+            return None
+        nearest = self._forwarding.peers[min(found)[-1]]
+        return nearest if nearest.up else None
 
     def acknowledged(self, copy: Copy, peer: str, answered: Answered, now: float) -> None:
         """The peer has answered a handover: it is the peer's now, or it is still ours."""

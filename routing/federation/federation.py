@@ -65,13 +65,15 @@ class Federation:
             peer.rules = rules
 
     def remove_peer(self, name: str, now: float) -> None:
-        """A peer is none any more: nothing is kept for it."""
+        """A peer is none any more: nothing is kept for it, and nothing waits for its link."""
         if self.forwarding.peers.pop(name, None) is None:
             return
         self.interest.peer_down(name)
         self._state.out.append(StoreInterest(name, [], whole=True))
         self._receipts.forget_peer(name)
         self._give_up(name, now)
+        for topic in list(self.forwarding.by_topic):
+            self.custody.pull(topic, now)
 
     def set_peers(self, peers: Mapping[str, PeerRules], now: float) -> None:
         """These are the peers, and no others."""

@@ -67,7 +67,9 @@ class Interest:
         return distance if distance is not None and distance < self._bound(want) else None
 
     def distances(self, want: Want) -> dict[str, int]:
-        """The same for every peer that knows one."""
+        """The same for every peer that knows one. To this site itself there are no ways, only circles."""
+        if want[0] == "SERVER" and want in self._own:
+            return {}
         heard, bound = self._heard.get(want), self._bound(want)
         return {peer: distance for peer, distance in heard.items() if distance < bound} if heard else {}
 
