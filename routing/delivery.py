@@ -334,9 +334,11 @@ class Deliveries:
         self._feeding = False
 
     def take_from(self, lock: Lock) -> None:
-        """A subscriber has it no longer; where it goes next is the caller's."""
+        """A subscriber has it no longer; where it goes next is the caller's.
+
+        The lock goes on to say `received`: a `Deliver` that is not carried out yet speaks of it.
+        """
         if lock.received:
-            lock.received = False
             del lock.subscription.received[lock.entry.id]
         else:
             self.unlock(lock)

@@ -123,6 +123,7 @@ class Federation:
         peer = self.forwarding.peers.get(name)
         if peer is not None:
             peer.up = False
+            self.interest.link_down(name)
 
     def tell_interest(self) -> None:
         """Tell every peer that is up what has changed for it since the last time."""

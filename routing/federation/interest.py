@@ -9,6 +9,10 @@ no greater than the true one. So a message that may go as far as that site is ne
 near for a while: in a circle of sites, a want that has gone is passed on with a growing distance until that
 is further than any way could be, and is gone. That costs copies that nobody wants, and loses none.
 
+A link that is down is no way for mode ONE, and peers are told so, though what lies beyond it is kept. A
+message of mode ALL goes towards it nonetheless, and waits before it. One of mode ONE would be passed to and
+fro between sites each of which believes that the other has a way.
+
 How far a way could be: every site is a want too, so each site knows how far the farthest is. Who wants
 something is no farther, and ways more than twice as long are of no use even where a link is down: any circle
 can be gone round the other way. The ways to a site itself are hardly longer than there are sites.
@@ -56,6 +60,7 @@ class Interest:
         self._nearest: dict[Want, int] = {}  # links from here to each other site
         self._sites_at: Counter[int] = Counter()  # how many sites there are at each distance
         self._longest_to_site = self._longest = 0
+        self._up: set[str] = set()
         self._told: dict[str, dict[Want, int]] = {}
         self._stale: dict[str, set[Want]] = {}
 
@@ -89,9 +94,22 @@ class Interest:
         """A link has come up: the peer has to be told everything."""
         self._told[peer] = {}
         self._stale[peer] = self._own | self._heard.keys()
+        self._up.add(peer)
+        self._mark_ways_for_one(peer)
+
+    def link_down(self, peer: str) -> None:
+        """A link has gone for now: what its peer wants is kept, and is no way for mode ONE."""
+        self._up.discard(peer)
+        self._mark_ways_for_one(peer)
+
+    def _mark_ways_for_one(self, peer: str) -> None:
+        for want, heard in self._heard.items():
+            if want[0] == "ONE" and peer in heard:
+                self._mark(want)
 
     def peer_down(self, peer: str) -> None:
         """A link has gone, and with it all that lay beyond it."""
+        self._up.discard(peer)
         self._told.pop(peer, None)
         self._stale.pop(peer, None)
         for want in [want for want, heard in self._heard.items() if peer in heard]:
@@ -150,7 +168,11 @@ class Interest:
         if want in self._own:
             return 0
         bound = self._bound(want)
-        known = (d for other, d in self._heard.get(want, {}).items() if other != peer and d < bound)
+        known = (
+            distance
+            for other, distance in self._heard.get(want, {}).items()
+            if other != peer and distance < bound and (want[0] != "ONE" or other in self._up)
+        )
         nearest = min(known, default=self._distance_max)
         return nearest + 1 if nearest + 1 < self._distance_max else None
 

@@ -4,7 +4,9 @@ import math
 
 import pytest
 
+from routing.decisions import Deliver
 from routing.errors import Refusal
+from routing.subscription import SubscribeOptions
 from tests.support.one_router import Client, Got, Site
 
 
@@ -294,3 +296,17 @@ def test_counts_of_returns_survive_a_restart(site: Site) -> None:
     site.restart()
     ada = site.login("ada").subscribe("jobs")
     assert {(got.body, got.attempt) for got in ada.take()} == {("one", 2), ("all", 2)}
+
+
+def test_what_comes_again_as_received_says_so_though_it_is_removed_at_the_same_moment(site: Site) -> None:
+    bob = site.login("bob").subscribe("t")
+    ada = site.login("ada")
+    smuid = ada.publish("t", "a", timeout_s=60.0)
+    bob.received(bob.one())
+    bob.close()
+    router, back = site.router, site.login("bob")
+    router.subscribe(back.consumer, "t", SubscribeOptions(), None, site.now)
+    router.remove(ada.consumer, "t", smuid, None, site.now)
+    [deliver] = [one for one in router.take() if isinstance(one, Deliver)]
+    assert deliver.lock is not None
+    assert deliver.lock.received

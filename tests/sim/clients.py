@@ -223,8 +223,8 @@ class Subscriber:
         assert self._reader.ends_at is not None
         await self._clients.until(self._reader.ends_at)
         with contextlib.suppress(Refusal):
-            self._ledger.ending.add(self._reader.key)
             session.unsubscribe(self._reader.topic, "", ("unsubscribed", 0))
+            self._ledger.unsubscribing(self._reader)
 
     def _take(self, session: BrokerSession, event: object, nursery: trio.Nursery) -> None:
         if isinstance(event, Delivered):

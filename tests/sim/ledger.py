@@ -20,7 +20,7 @@ HoldState = Literal[
     "received",
     "committing",  # COMMIT said, not answered
     "committed",
-    "returning",  # given back, not answered; or the session has ended before
+    "returning",  # given back, or UNSUBSCRIBE said, not answered; or the session has ended before
     "returned",
 ]
 
@@ -252,6 +252,14 @@ class Ledger:
             ]
             if others:
                 self.violate(f"{key} of mode ONE is committed by {reader.key} and by {', '.join(others)}")
+
+    def unsubscribing(self, reader: Reader) -> None:
+        """UNSUBSCRIBE was said: from now on what it had may come to others, before it has the answer."""
+        self.ending.add(reader.key)
+        self.note(f"{reader.key} unsubscribing")
+        for (owner, _), hold in self.holds.items():
+            if owner == reader.key and hold.state in ("with", "receiving", "received"):
+                hold.state = "returning"
 
     def unsubscribed(self, reader: Reader) -> None:
         """UNSUBSCRIBE was answered: what it had is for others."""

@@ -67,3 +67,21 @@ def test_what_comes_home_before_its_leaving_is_acknowledged_comes_home_once() ->
     alpha.federation.arrive(coming, federation.now)
     answers = [decision.outcome for decision in alpha.take() if isinstance(decision, Acknowledge)]
     assert answers == ["accepted", "duplicate"]
+
+
+def test_sites_with_no_way_to_a_taker_but_links_that_are_down_do_not_pass_a_message_to_and_fro() -> None:
+    triangle = {("alpha", "beta"), ("beta", "gamma"), ("alpha", "gamma")}
+    federation = Federation(triangle)
+    federation.subscribe("gamma")
+    federation.settle()
+    for near in ("alpha", "beta"):
+        federation.cut(near, "gamma")
+    federation.settle()
+    federation.publish("alpha", "m", delivery="ONE", depth=-1)
+    federation.settle()
+    assert federation.transfers == 0
+    federation.join("beta", "gamma")
+    federation.settle()
+    assert federation.delivered == {("gamma", "m"): 1}
+    [*_, (_, received)] = federation.records_of("m", "received")
+    assert received.hops == ("alpha", "beta")

@@ -1,0 +1,46 @@
+"""The judge itself: what of mode ONE may come to another, and when."""
+
+import pytest
+
+from tests.sim.ledger import Ledger
+from tests.sim.scenario import Reader, draw
+
+SCENARIO = draw(1151)
+MESSAGE = next(one for one in SCENARIO.publications if one.mode == "ONE" and one.depth == -1)
+FIRST, SECOND = (
+    Reader(MESSAGE.site, channel, MESSAGE.topic, "BOTH", 1, 1.0, 0.0, None, 0.0, 0.0)
+    for channel in ("a", "b")
+)
+
+
+def _deliver(ledger: Ledger, reader: Reader, *, received: bool = False) -> None:
+    ledger.delivered(reader, MESSAGE.key, f"{MESSAGE.site}/1-1-1", 1, received=received, acknowledge=True)
+
+
+@pytest.fixture
+def ledger() -> Ledger:
+    """`FIRST` has received a message of mode ONE."""
+    ledger = Ledger(SCENARIO, lambda: 0.0)
+    _deliver(ledger, FIRST)
+    ledger.hold_is(FIRST, MESSAGE.key, ledger.holds[FIRST.key, MESSAGE.key], "received")
+    return ledger
+
+
+def test_what_is_received_may_come_to_nobody_else(ledger: Ledger) -> None:
+    _deliver(ledger, SECOND)
+    assert ledger.violations == [
+        f"{MESSAGE.key} of mode ONE came to {SECOND.key}; {FIRST.key} has received it"
+    ]
+
+
+def test_it_may_once_its_owner_has_said_unsubscribe_and_before_that_is_answered(ledger: Ledger) -> None:
+    ledger.unsubscribing(FIRST)
+    _deliver(ledger, SECOND)
+    assert ledger.violations == []
+
+
+def test_it_may_not_if_the_unsubscribe_was_lost_and_it_came_to_its_owner_again(ledger: Ledger) -> None:
+    ledger.unsubscribing(FIRST)
+    _deliver(ledger, FIRST, received=True)
+    _deliver(ledger, SECOND)
+    assert len(ledger.violations) == 1
