@@ -93,7 +93,6 @@ class Federating:
         self._load = load
         self._waiting_room = WaitingRoom(has_room)
         self._waiting: dict[str, deque[Send]] = {}
-        self._up: set[str] = set()
         self._opening: Counter[str] = Counter()
         self._due = trio.Event()
         self._room = trio.Event()
@@ -199,7 +198,8 @@ class Federating:
         self._opening[peer] -= 1
         if not self._opening[peer]:
             del self._opening[peer]
-            if peer in self._up:
+            known = self._federation.forwarding.peers.get(peer)
+            if known is not None and known.up:
                 self._waiting[peer] = deque()
 
     def _tell_receipt(self, d: TellReceipt) -> None:
@@ -254,7 +254,6 @@ class Federating:
 
     def link_up(self, peer: str, agreement: Agreement, restarted: bool) -> None:
         """See `RouterPort`."""
-        self._up.add(peer)
         self._opening[peer] += 1
         self._heard.pop(peer, None)
         self.enquiring.link_up(peer, agreement.features)
@@ -265,7 +264,6 @@ class Federating:
         """See `RouterPort`."""
         if self.links is not None:
             self.links.forget(peer)
-        self._up.discard(peer)
         self._waiting.pop(peer, None)
         for number in self._waiting_room.forget(peer):  # nobody hears this: they will come again
             self._acknowledge(Acknowledge(peer, number, "denied"))

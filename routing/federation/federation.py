@@ -68,7 +68,7 @@ class Federation:
         """A peer is none any more: nothing is kept for it, and nothing waits for its link."""
         if self.forwarding.peers.pop(name, None) is None:
             return
-        self.interest.peer_down(name)
+        self.interest.peer_removed(name)
         self._state.out.append(StoreInterest(name, [], whole=True))
         self._receipts.forget_peer(name)
         self._give_up(name, now)
@@ -104,7 +104,7 @@ class Federation:
         peer.up = True
         if restarted:
             peer.has_removals = 0
-        self.interest.peer_up(name)
+        self.interest.link_up(name)
         self._state.out.append(TellInterest(name, self.interest.tell(name), whole=True))
         for removal in self._state.removed.after(peer.has_removals):
             self._state.out.append(TellRemoved(name, removal.smuid, removal.topic, removal.number))
@@ -128,8 +128,7 @@ class Federation:
     def tell_interest(self) -> None:
         """Tell every peer that is up what has changed for it since the last time."""
         for name in self.interest.untold:
-            peer = self.forwarding.peers.get(name)
-            if peer is not None and peer.up and (changes := self.interest.tell(name)):
+            if changes := self.interest.tell(name):
                 self._state.out.append(TellInterest(name, changes, whole=False))
 
     # -- what peers say ---------------------------------------------------------------------------

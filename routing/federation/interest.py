@@ -60,7 +60,7 @@ class Interest:
         self._nearest: dict[Want, int] = {}  # links from here to each other site
         self._sites_at: Counter[int] = Counter()  # how many sites there are at each distance
         self._longest_to_site = self._longest = 0
-        self._up: set[str] = set()
+        # for each peer whose link is up
         self._told: dict[str, dict[Want, int]] = {}
         self._stale: dict[str, set[Want]] = {}
 
@@ -90,16 +90,16 @@ class Interest:
             self._own.symmetric_difference_update((want,))
             self._mark(want)
 
-    def peer_up(self, peer: str) -> None:
+    def link_up(self, peer: str) -> None:
         """A link has come up: the peer has to be told everything."""
         self._told[peer] = {}
         self._stale[peer] = self._own | self._heard.keys()
-        self._up.add(peer)
         self._mark_ways_for_one(peer)
 
     def link_down(self, peer: str) -> None:
         """A link has gone for now: what its peer wants is kept, and is no way for mode ONE."""
-        self._up.discard(peer)
+        self._told.pop(peer, None)
+        self._stale.pop(peer, None)
         self._mark_ways_for_one(peer)
 
     def _mark_ways_for_one(self, peer: str) -> None:
@@ -107,11 +107,9 @@ class Interest:
             if want[0] == "ONE" and peer in heard:
                 self._mark(want)
 
-    def peer_down(self, peer: str) -> None:
-        """A link has gone, and with it all that lay beyond it."""
-        self._up.discard(peer)
-        self._told.pop(peer, None)
-        self._stale.pop(peer, None)
+    def peer_removed(self, peer: str) -> None:
+        """A peer is none any more, and with it goes all that lay beyond it."""
+        self.link_down(peer)
         for want in [want for want, heard in self._heard.items() if peer in heard]:
             self._forget(want, peer)
         self._measure()
@@ -171,7 +169,7 @@ class Interest:
         known = (
             distance
             for other, distance in self._heard.get(want, {}).items()
-            if other != peer and distance < bound and (want[0] != "ONE" or other in self._up)
+            if other != peer and distance < bound and (want[0] != "ONE" or other in self._told)
         )
         nearest = min(known, default=self._distance_max)
         return nearest + 1 if nearest + 1 < self._distance_max else None

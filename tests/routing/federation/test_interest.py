@@ -27,13 +27,13 @@ class Sites:
         self.links.add(frozenset((a, b)))
         for one, other in ((a, b), (b, a)):
             self.under_way[one, other] = deque()
-            self.sites[one].peer_up(other)
+            self.sites[one].link_up(other)
 
     def cut(self, a: str, b: str) -> None:
         self.links.discard(frozenset((a, b)))
         for one, other in ((a, b), (b, a)):
             del self.under_way[one, other]
-            self.sites[one].peer_down(other)
+            self.sites[one].peer_removed(other)
 
     def settle(self) -> int:
         """Carry all that is to be told, links in random order; the number of changes carried."""
