@@ -18,7 +18,8 @@ from daemon.settings import HopSettings
 from daemon.store.store import Store
 from routing import decisions as d
 from routing.errors import Refusal
-from tests.support.router_machine import SERVER, SETTINGS, Backing, Client, ObservedRouter, RouterMachine
+from tests.support.router_machine import RouterMachine
+from tests.support.router_promises import SERVER, SETTINGS, Backing, Client, ObservedRouter
 
 
 class StandingClock:

@@ -4,7 +4,8 @@ from hypothesis import settings
 
 from routing import decisions as d
 from tests.support.model_store import ModelStore
-from tests.support.router_machine import SERVER, SETTINGS, Backing, ObservedRouter, RouterMachine
+from tests.support.router_machine import RouterMachine
+from tests.support.router_promises import SERVER, SETTINGS, Backing, ObservedRouter
 
 
 class Dictionaries(Backing):

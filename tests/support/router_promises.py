@@ -1,0 +1,271 @@
+"""A site under observation: what its router decides, what its clients have in hand, and the promises of the
+routing contract as invariants over both.
+
+The same for a router over dictionaries and for one over the real store: see `Backing`.
+"""
+
+from typing import Any, ClassVar
+
+import msgspec
+from hypothesis.stateful import RuleBasedStateMachine, invariant
+
+from routing import decisions as d
+from routing.names import make_address
+from routing.queue import EXPIRED, GUARANTEED, ONE, WAITING, Entry
+from routing.router import Router
+from routing.state import RouterSettings
+from routing.subscription import Consumer, Subscription
+from tests.support.oracle import Oracle
+
+SERVER = "a.example"
+
+SETTINGS = RouterSettings(
+    default_timeout_s=500.0,
+    lock_s=60.0,
+    max_deliveries=3,
+    queue_messages_max=30,
+    queue_bytes_max=1_000,
+    unguaranteed_bytes_max=5_000,
+    dedupe_window_s=600.0,
+    subscription_unused_s=1_000.0,
+)
+
+
+class ObservedRouter(Router):
+    """A router whose decisions can be looked at once each, before they are taken."""
+
+    seen = 0
+
+    def unseen(self) -> list[d.Decision]:
+        decisions = self.state.out[self.seen :]
+        self.seen = len(self.state.out)
+        return decisions
+
+    def take(self) -> list[d.Decision]:
+        self.on_take()
+        self.seen = 0
+        return super().take()
+
+    def on_take(self) -> None:
+        """Set by the machine."""
+
+
+class Held(msgspec.Struct):
+    """A message that a client has in hand."""
+
+    id: int
+    subscription: Subscription
+    received: bool
+
+
+class Client:
+    """A session: what it holds, by the number of the delivery."""
+
+    def __init__(self, machine: "ObservedSite", account: str) -> None:
+        self.machine = machine
+        self.account = account
+        self.address = make_address(account, "desk", SERVER)
+        self.consumer: Consumer = machine.router.open(self, account, "desk")
+        self.hand: dict[int, Held] = {}
+        self.is_open = True
+        self.void_until: dict[int, int] = {}
+
+    def put(self, event: Any) -> None:
+        """What the daemon's carrier tells a session at once."""
+        self.machine.put(self, event)
+
+    def drop(self, subscription: Subscription) -> None:
+        """It no longer consumes from this subscription: what is on its way from it is void."""
+        self.void_until[subscription.id] = self.consumer.next_number
+        self.hand = {
+            number: held for number, held in self.hand.items() if held.subscription is not subscription
+        }
+
+
+class Backing:
+    """What carries out a router's decisions; `now` is site time."""
+
+    def start(self, boot: int, now: float) -> ObservedRouter:
+        """A router with what was committed."""
+        raise NotImplementedError
+
+    def commit(self, now: float) -> list[d.Decision]:
+        """Make true what was decided since; the decisions whose effects are now to be released."""
+        raise NotImplementedError
+
+    def crash(self) -> None:
+        """Lose what was not committed."""
+        raise NotImplementedError
+
+    def stored(self) -> set[int]:
+        """The ids of the messages that are committed."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """The machine has ended."""
+
+
+class ObservedSite(RuleBasedStateMachine):
+    backing_type: ClassVar[type[Backing]]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.backing = self.backing_type()
+        self.now = 1_000.0
+        self.boot = 0
+        self.oracle = Oracle()
+        self.committed = Oracle()
+        self.clients: dict[str, Client] = {}
+        self.requests = 0
+        self.unanswered: dict[int, int] = {}
+        self._start()
+
+    def _start(self) -> None:
+        self.boot += 1
+        self.clients = {}
+        self.unanswered = {}
+        self.router = self.backing.start(self.boot, self.now)
+        self.router.on_take = self._observe  # type: ignore[method-assign]
+        self.state = self.router.state
+        self.oracle.restarted(set(self.state.subscriptions))
+        self._observe()
+
+    # -- what the router decides, and what clients are told ----------------------------------------
+
+    def _observe(self) -> None:
+        for decision in self.router.unseen():
+            self.oracle.see(decision, self.now)
+            if isinstance(decision, d.DiscardSubscription):
+                self.oracle.gone(decision.subscription_id)
+
+    def settle(self) -> None:
+        """Commit, and let effects go out."""
+        for effect in self.backing.commit(self.now):
+            self._release(effect)
+        self.committed = self.oracle.copy()
+
+    def _release(self, effect: d.Decision) -> None:
+        match effect:
+            case d.Deliver(
+                consumer=consumer, subscription=subscription, entry=entry, number=number, lock=lock
+            ):
+                client: Client = consumer.handle
+                is_void = number < client.void_until.get(subscription.id, 0)
+                if not client.is_open or lock is None or is_void:
+                    return
+                if entry.flags & ONE:
+                    holders = [c for c in self.clients.values() for h in c.hand.values() if h.id == entry.id]
+                    assert not holders, "two have it"
+                client.hand[number] = Held(entry.id, subscription, lock.received)
+            case d.Withdraw(consumer=consumer, number=number):
+                consumer.handle.hand.pop(number, None)
+            case d.Detach(consumer=consumer, topic=topic, name=name):
+                held = consumer.handle.hand
+                consumer.handle.hand = {
+                    number: h
+                    for number, h in held.items()
+                    if (h.subscription.topic.name, h.subscription.options.name) != (topic.name, name)
+                    or h.subscription.consumer is consumer
+                }
+            case d.Answer(request=request, error=error, entry=entry):
+                self.unanswered.pop(request)
+                if entry is not None and error is None:
+                    assert entry.id in self.backing.stored() or entry.id not in self.oracle.alive()
+
+    # -- promises ----------------------------------------------------------------------------------
+
+    @invariant()
+    def everything_accepted_is_held_and_nothing_else(self) -> None:
+        assert set(self.state.entries) == self.oracle.alive()
+
+    @invariant()
+    def every_message_waits_in_one_place_for_each_to_whom_it_is_due(self) -> None:
+        places = self._places()
+        for entry in self.state.entries.values():
+            where = places.pop(entry.id, [])
+            if entry.flags & ONE:
+                assert len(where) == 1, where
+                continue
+            assert len(where) == len(set(where))
+            if entry.flags & EXPIRED:
+                holders = {s.id for s in entry.topic.subscriptions.values() if entry.id in s.received}
+                assert entry.due == len(holders) > 0
+            else:
+                assert set(where) == self.oracle.messages[entry.id].due
+                assert entry.due == len(where)
+        assert not places, "what is gone is still somewhere"
+
+    def _places(self) -> dict[int, list[int]]:
+        places: dict[int, list[int]] = {}
+
+        def note(entry: Entry, subscription_id: int) -> None:
+            places.setdefault(entry.id, []).append(subscription_id)
+
+        buried = [dec for dec in self.state.out if isinstance(dec, d.Bury)]
+        for _, _, lock in self.state.delayed:
+            if lock.entry.id in self.state.entries and (
+                lock.entry.flags & ONE or lock.subscription.id in self.state.subscriptions
+            ):
+                note(lock.entry, lock.subscription.id)
+        for bury in buried:
+            if bury.entry.id in self.state.entries:
+                note(bury.entry, bury.subscription.id)
+        for topic in self.state.topics.values():
+            for entry in topic.shared:
+                note(entry, 0)
+            for subscription in topic.subscriptions.values():
+                for entry in subscription.queue:
+                    note(entry, subscription.id)
+                for lock in (*subscription.locks.values(), *subscription.received.values()):
+                    note(lock.entry, subscription.id)
+                for publisher in subscription.order._publishers.values() if subscription.order else ():
+                    for entry in publisher.early.values():
+                        if entry.id in self.state.entries:
+                            note(entry, subscription.id)
+        return places
+
+    @invariant()
+    def nobody_who_could_take_more_waits(self) -> None:
+        for subscription in self.state.subscriptions.values():
+            if subscription.ready:
+                assert not subscription.queue
+                if subscription.accepts_one:
+                    assert not subscription.topic.shared
+                    assert subscription.offered
+
+    @invariant()
+    def receipts_are_owed_until_they_are_told(self) -> None:
+        owed = self.router._receipts._owed
+        assert set(owed) == self.oracle.owed()
+
+    @invariant()
+    def counts_are_right(self) -> None:
+        state, entries = self.state, self.state.entries.values()
+        for topic in state.topics.values():
+            own = [entry for entry in entries if entry.topic is topic]
+            assert (topic.messages, topic.bytes) == (len(own), sum(entry.size for entry in own))
+            assert len(topic.takers) == len(set(topic.takers)) <= len(topic.subscriptions)
+            assert set(topic.attempts) <= {entry.id for entry in own}
+        assert {entry.topic.name for entry in entries} <= set(state.topics)
+        assert state.held == sum(bool(entry.flags & GUARANTEED) for entry in entries)
+        waiting = [entry for entry in entries if entry.flags & WAITING]
+        assert state.unguaranteed_bytes == sum(map(state.memory_bytes, waiting))
+        assert state.unguaranteed_bytes <= SETTINGS.unguaranteed_bytes_max
+        assert set(state.unguaranteed) == {entry.id for entry in waiting}
+        assert set(state.sequenced) <= set(state.entries)
+        locks = [
+            lock for s in state.subscriptions.values() for lock in (*s.locks.values(), *s.received.values())
+        ]
+        attached = {id(lock) for lock in locks if lock.subscription.consumer is not None}
+        assert attached == {id(k) for c in self.clients.values() for k in c.consumer.locks.values()}
+        assert {s.id for s in state.subscriptions.values() if s.locks} == set(state.locking)
+
+    @invariant()
+    def time_is_kept(self) -> None:
+        assert self.router.wake_at <= min(self.state.next_wake(), self.router._receipts.next_wake())
+
+    @invariant()
+    def nothing_unguaranteed_is_stored(self) -> None:
+        assert all(
+            self.oracle.messages[id].guaranteed for id in self.backing.stored() if id in self.oracle.messages
+        )
