@@ -6,6 +6,9 @@ import msgspec
 
 from routing.federation.federation import Federation
 from routing.federation.interest import Want
+from routing.federation.outlook import ways_to
+from routing.message import DEPTH_UNLIMITED
+from routing.names import is_system_topic, parse_address
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
@@ -14,35 +17,33 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         distance: links from this site to the nearest site beyond the peer that wants it; None where the
             peer knows of none. It is the least Depth with which a message gets there.
-        allowed: the rules of the link let it go.
+        why: a message does not go there now; "" where it goes.
     """
 
     peer: str
     kind: Literal["ALL", "ONE", "SERVER"]
     distance: int | None
-    allowed: bool
-    up: bool
-    flood: bool
+    why: str
 
 
 def routes(federation: Federation, name: str) -> list[Route]:
-    """The ways of messages to a topic, of either mode, and to a server of that name."""
+    """The ways of messages to a topic, of either mode, and to a server of that name; or to an account."""
+    wants: list[Want] = [("ALL", name), ("ONE", name)]
+    if is_system_topic(name):
+        wants = [("SERVER", parse_address(name).server)]
+    elif federation.interest.distances(("SERVER", name)):
+        wants.append(("SERVER", name))
     out = []
-    wants: list[Want] = [("ALL", name), ("ONE", name), ("SERVER", name)]
-    for kind, wanted in wants:
-        known = federation.interest.distances((kind, wanted))
-        if kind == "SERVER" and not known:
-            continue
-        for peer in federation.forwarding.peers.values():
-            distance = known.get(peer.name)
+    for want in wants:
+        known = federation.interest.distances(want)
+        for way in ways_to(federation, want, DEPTH_UNLIMITED, ()):
+            distance = known.get(way.peer)
             out.append(
                 Route(
-                    peer=peer.name,
-                    kind=kind,
+                    peer=way.peer,
+                    kind=want[0],
                     distance=None if distance is None else distance + 1,
-                    allowed=kind == "SERVER" or peer.may_go(name),
-                    up=peer.up,
-                    flood=peer.rules.flood,
+                    why=way.why,
                 )
             )
     return out

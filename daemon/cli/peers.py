@@ -54,15 +54,6 @@ def routes(
         return
     table = Table("for", "peer", "depth", "goes there")
     for route in found:
-        table.add_row(
-            route.kind, route.peer, "-" if route.distance is None else str(route.distance), _why(route)
-        )
+        distance = "-" if route.distance is None else str(route.distance)
+        table.add_row(route.kind, route.peer, distance, f"no: {route.why}" if route.why else "yes")
     Console().print(table)
-
-
-def _why(route: Route) -> str:
-    if not route.allowed:
-        return "no: the rules of the link forbid it"
-    if route.distance is None and not route.flood:
-        return "no: nobody there wants it"
-    return "yes" if route.up else "when the link is up"

@@ -33,26 +33,29 @@ def ways(
     federation: Federation, topic: str, mode: DeliveryMode, depth: int, hops: tuple[str, ...]
 ) -> list[Way]:
     """All peers, by name, as ways for a message that may still go `depth` hops and came through `hops`."""
-    system = is_system_topic(topic)
-    if system:
-        depth = DEPTH_UNLIMITED
-    want: Want = ("SERVER", parse_address(topic).server) if system else (mode, topic)
-    one = system or mode == "ONE"
+    if is_system_topic(topic):
+        return ways_to(federation, ("SERVER", parse_address(topic).server), DEPTH_UNLIMITED, hops)
+    return ways_to(federation, (mode, topic), depth, hops)
+
+
+def ways_to(federation: Federation, want: Want, depth: int, hops: tuple[str, ...]) -> list[Way]:
+    """The same for what a message wants at the end of its way."""
+    one = want[0] != "ALL"
     distances = federation.interest.distances(want)
     found = []
     for name, peer in sorted(federation.forwarding.peers.items()):
         distance = 0 if peer.rules.flood and not one else distances.get(name)
-        why = _why_not(peer, topic, distance, onward(depth), hops)
+        why = _why_not(peer, want, distance, onward(depth), hops)
         found.append(Way(name, None if why else onward(depth), why))
     return _nearest(found, distances) if one else found
 
 
-def _why_not(peer: Peer, topic: str, distance: int | None, depth: int | None, hops: tuple[str, ...]) -> str:
+def _why_not(peer: Peer, want: Want, distance: int | None, depth: int | None, hops: tuple[str, ...]) -> str:
     if peer.name in hops:
         return COME_FROM_THERE if peer.name == hops[-1] else "it has been there"
     if depth is None:
         return "its Depth ends here"
-    if not peer.may_go(topic):
+    if want[0] != "SERVER" and not peer.may_go(want[1]):
         return "the rules of the link forbid it"
     if distance is None:
         return "nobody there wants it"

@@ -106,7 +106,7 @@ async def test_commands_show_links_and_routes(tmp_path: Path) -> None:
         [status] = await said(sites["alpha"], "peers")
         assert (status["peer"], status["state"]) == ("beta", "up")
         [to_all] = [one for one in await said(sites["alpha"], "routes", "weather") if one["kind"] == "ALL"]
-        assert (to_all["peer"], to_all["distance"], to_all["allowed"]) == ("beta", 1, True)
+        assert (to_all["peer"], to_all["distance"], to_all["why"]) == ("beta", 1, "")
         nowhere = await said(sites["alpha"], "routes", "nowhere")
         assert nowhere[0]["distance"] is None
 
