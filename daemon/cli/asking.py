@@ -8,7 +8,7 @@ import typer
 
 from daemon.cli.failure import UNREACHABLE, Failure
 from daemon.control import NotRunningError, Question, ask, ask_all
-from daemon.reports import Told
+from daemon.reports import End, Told
 from daemon.settings import Settings
 from routing.federation.enquiry import LEFT_S_MAX
 
@@ -31,10 +31,14 @@ def value(settings: Settings, question: Question, expected: type[T]) -> T:
 
 
 def told(settings: Settings, question: Question) -> Iterator[Told]:
-    """What sites report, as it comes, and the end. Raises Failure."""
+    """What sites report, as it comes, and the end. Raises Failure, also where the end does not come."""
     decoder = msgspec.json.Decoder(Told)
     try:
         for line in ask_all(settings.site.state_directory, question):
-            yield decoder.decode(line)
+            one = decoder.decode(line)
+            yield one
+            if isinstance(one, End):
+                return
     except NotRunningError as error:
         raise Failure(str(error), UNREACHABLE) from None
+    raise Failure("the daemon ended before its answer did; what came of it is not the whole", UNREACHABLE)

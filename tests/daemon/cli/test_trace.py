@@ -3,11 +3,15 @@
 from pathlib import Path
 
 import pytest
+import trio
 import typer
 from typer.testing import CliRunner
 
 from daemon.cli import main
-from daemon.cli.failure import Failure
+from daemon.cli.failure import UNREACHABLE, Failure
+from daemon.control import Question, Tell, serve_control
+from daemon.reports import Heard, Report
+from tests.support.operator import Operator
 
 
 @pytest.fixture
@@ -66,3 +70,27 @@ def test_what_is_added_to_one_command_line_is_not_in_the_next(monkeypatch: pytes
     monkeypatch.setattr(main, "installed_commands", lambda: ({}, {}))
     group = typer.main.get_command(main.build_app()).commands["trace"]  # type: ignore[attr-defined] # a group
     assert list(group.commands) == ["topic"]
+
+
+@pytest.mark.parametrize(
+    "words", [("trace", "weather"), ("why", "alpha.example/0123456789ab-1-1", "--ask-peers")]
+)
+async def test_an_answer_that_breaks_off_is_not_taken_for_the_whole(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    (tmp_path / "smqpd.toml").write_text('[site]\nserver_name = "alpha.example"\n')
+    (tmp_path / "state").mkdir()
+
+    async def dies(question: Question, tell: Tell) -> None:
+        await tell(
+            Heard(Report(at="alpha.example", source="", outcome="reached", asked=("beta.example",)), 0.0)
+        )
+
+    async with trio.open_nursery() as nursery:
+        await nursery.start(serve_control, tmp_path / "state", dies)
+        code, _, said = await Operator(tmp_path).command(*words)
+        nursery.cancel_scope.cancel()
+    assert (code, said) == (
+        UNREACHABLE,
+        "the daemon ended before its answer did; what came of it is not the whole",
+    )
