@@ -12,8 +12,6 @@ Rights are patterns of topics, see `routing.rights`. Changes keep comments and o
 file whole, so that the daemon never reads half of one.
 """
 
-import fcntl
-import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -147,20 +145,10 @@ def edit(path: Path) -> Iterator[AccountsEditor]:
 
     Raises ConfigError where the file is bad before, or would be after; it is then as it was.
     """
-    with _alone(path.parent):
+    with private_files.alone(path.parent):
         read_accounts(path)
         editor = AccountsEditor.parse(path.read_text())
         yield editor
         text = editor.text()
         _parse(path, tomlkit.parse(text).unwrap())
         private_files.replace(path, text.encode())
-
-
-@contextmanager
-def _alone(directory: Path) -> Iterator[None]:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

@@ -173,6 +173,8 @@ def _expected(kind: type[Any], place: str) -> str:
         if not isinstance(found, inspect.StructType):
             return ""
         found = next((field.type for field in found.fields if field.encode_name == part), inspect.AnyType())
+    if isinstance(found, inspect.UnionType):
+        found = next((one for one in found.types if isinstance(one, inspect.Metadata)), found)
     if isinstance(found, inspect.Metadata) and "expected" in (found.extra or {}):
         return str((found.extra or {})["expected"])
     found = _bare(found)

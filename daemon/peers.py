@@ -12,6 +12,8 @@ They stand in a file of their own, peers.toml beside the configuration, one tabl
     flood = false                   # true: send also what nobody there has subscribed to
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -20,7 +22,7 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import AoT
 
-from daemon.certificates.files import write_private
+from daemon import private_files
 from daemon.config import ConfigError, read_toml, typed
 from routing.errors import Refusal
 from routing.names import check_pattern, is_server_name, is_system_topic, topic_matches
@@ -88,44 +90,50 @@ def load_peers(path: Path) -> dict[str, Peer]:
 
 
 def add_peer(path: Path, peer: Peer) -> None:
-    """Write the peer into the file, made if it is not there. Raises ConfigError if it is already a peer."""
-    if peer.name in load_peers(path):
-        raise ConfigError(path, "peers", f"{peer.name} is already a peer; remove it first")
-    document = _document(path)
-    tables = document.setdefault("peers", tomlkit.aot())
-    table = tomlkit.table()
-    for name in peer.__struct_fields__:
-        value = getattr(peer, name)
-        if value is None:
-            continue
-        table.add(name, list(value) if isinstance(value, tuple) else value)
-    tables.append(table)
-    _write(path, document)
+    """Write the peer into the file, made if it is not there.
+
+    Raises ConfigError if it is already a peer, or if the file cannot be written.
+    """
+    with _edit(path) as document:
+        if peer.name in load_peers(path):
+            raise ConfigError(path, "peers", f"{peer.name} is already a peer; remove it first")
+        tables = document.setdefault("peers", tomlkit.aot())
+        table = tomlkit.table()
+        for name in peer.__struct_fields__:
+            value = getattr(peer, name)
+            if value is None:
+                continue
+            table.add(name, list(value) if isinstance(value, tuple) else value)
+        tables.append(table)
 
 
 def remove_peer(path: Path, name: str) -> None:
-    """Take the peer out of the file; everything else in it stays. Raises ConfigError if it is no peer."""
-    if name not in load_peers(path):
-        raise ConfigError(path, "peers", f"{name} is not a peer")
-    document = _document(path)
-    tables = document["peers"]
-    assert isinstance(tables, AoT)
-    index = next(number for number, table in enumerate(tables) if table["name"] == name)
-    del tables[index]
-    if not tables:
-        del document["peers"]
-    _write(path, document)
+    """Take the peer out of the file; everything else in it stays.
+
+    Raises ConfigError if it is no peer, or if the file cannot be written.
+    """
+    with _edit(path) as document:
+        if name not in load_peers(path):
+            raise ConfigError(path, "peers", f"{name} is not a peer")
+        tables = document["peers"]
+        assert isinstance(tables, AoT)
+        index = next(number for number, table in enumerate(tables) if table["name"] == name)
+        del tables[index]
+        if not tables:
+            del document["peers"]
 
 
-def _document(path: Path) -> tomlkit.TOMLDocument:
-    if not path.exists():
-        return tomlkit.document()
+@contextmanager
+def _edit(path: Path) -> Iterator[tomlkit.TOMLDocument]:
+    """One editor at a time, and all of the block's changes or none."""
     try:
-        return tomlkit.parse(path.read_text(encoding="utf-8"))
-    except (OSError, TOMLKitError) as error:
+        with private_files.alone(path.parent):
+            document = tomlkit.parse(path.read_text(encoding="utf-8") if path.exists() else "")
+            yield document
+            text = tomlkit.dumps(document)
+            text += "\n" if text and not text.endswith("\n") else ""
+            private_files.replace(path, text.encode())
+    except OSError as error:
+        raise ConfigError(path, "", f"cannot be changed: {error.strerror or error}") from None
+    except (UnicodeDecodeError, TOMLKitError) as error:
         raise ConfigError(path, "", f"cannot be read: {error}") from None
-
-
-def _write(path: Path, document: tomlkit.TOMLDocument) -> None:
-    text = tomlkit.dumps(document)
-    write_private(path, (text if text.endswith("\n") or not text else text + "\n").encode())

@@ -1,7 +1,10 @@
-"""Files that hold secrets: nobody but their owner, and a group that may read, gets at them."""
+"""Files of a site that people and commands change: whole or not at all, private unless said otherwise."""
 
+import fcntl
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -21,22 +24,40 @@ def write_new(path: Path, data: bytes, mode: int = 0o600) -> None:
         os.fsync(file.fileno())
 
 
-def replace(path: Path, data: bytes) -> None:
-    """Put `data` in the place of the file, which keeps its owner, and its mode as far as that is private.
+def replace(path: Path, data: bytes, mode: int | None = None) -> None:
+    """Put `data` in the place of the file, which keeps its owner.
 
-    A reader, or a crash, sees the old file or the new one and nothing between.
+    A reader, or a crash, sees the old file or the new one and nothing between. One that is not there is made,
+    by root for the owner of its directory: who runs the daemon has to read it. `mode`: None to keep what it
+    is, as far as that is private.
     """
-    before = path.stat()
+    is_there = path.exists()
+    owner = (path if is_there else path.parent).stat()
+    if mode is None:
+        mode = owner.st_mode & 0o640 if is_there else 0o600
     new = path.with_name(f".{path.name}.{os.getpid()}.new")
     new.unlink(missing_ok=True)
     try:
-        write_new(new, data, before.st_mode & 0o640)
-        if (before.st_uid, before.st_gid) != (os.geteuid(), os.getegid()):
-            os.chown(new, before.st_uid, before.st_gid)
+        write_new(new, data)
+        is_ours = (owner.st_uid, owner.st_gid) == (os.geteuid(), os.getegid())
+        if not is_ours and (is_there or os.geteuid() == 0):
+            os.chown(new, owner.st_uid, owner.st_gid)
+        new.chmod(mode)
         new.rename(path)
     finally:
         new.unlink(missing_ok=True)
     sync_directory(path.parent)
+
+
+@contextmanager
+def alone(directory: Path) -> Iterator[None]:
+    """Be the only one who changes files of the directory; blocks while somebody else does."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def sync_directory(directory: Path) -> None:

@@ -5,8 +5,6 @@ speak as the site until its certificate is revoked.
 """
 
 import contextlib
-import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -15,8 +13,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from daemon import private_files
 from daemon.certificates.errors import CertificateError
-from daemon.private_files import refuse_loose
 
 KEY_FILE: Final = "site.key"
 REQUEST_FILE: Final = "site.csr"
@@ -52,7 +50,7 @@ def read_pem(path: Path) -> bytes:
 def check_private(path: Path) -> None:
     """Refuse a key file that others can read. Raises CertificateError."""
     try:
-        refuse_loose(path)
+        private_files.refuse_loose(path)
     except PermissionError as error:
         raise CertificateError(f"{path}: {error.strerror or error}") from None
     except OSError as error:
@@ -127,18 +125,7 @@ def _readable(path: Path) -> Iterator[None]:
 
 
 def _replace(path: Path, data: bytes, mode: int) -> None:
-    """mkstemp makes the file 0600, so a key is never readable, not even while it is written."""
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fchmod(file.fileno(), mode)
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        private_files.replace(path, data, mode)
     except OSError as error:
         raise CertificateError(f"{path}: {error.strerror}") from None

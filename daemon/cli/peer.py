@@ -11,9 +11,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from daemon.certificates.errors import CertificateError
 from daemon.cli.failure import USAGE, Failure
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, read_settings
+from daemon.config import ConfigError, typed
 from daemon.lock import signal_running
 from daemon.peers import EVERYTHING, Peer, add_peer, load_peers, remove_peer
 
@@ -48,21 +48,21 @@ def add(
 ) -> None:
     """Link with a site. Pattern options can be given several times; without them every topic may cross."""
     with _changed(config) as path:
+        given = {
+            "name": name,
+            "address": address,
+            "allow_in": _patterns(allow_in),
+            "allow_out": _patterns(allow_out),
+            "depth_max": depth_max,
+            "flood": flood,
+        }
         try:
-            # Converted as a file would be, so that both are held to the same rules.
-            peer = msgspec.convert(
-                {
-                    "name": name,
-                    "address": address,
-                    "allow_in": _patterns(allow_in),
-                    "allow_out": _patterns(allow_out),
-                    "depth_max": depth_max,
-                    "flood": flood,
-                },
-                Peer,
-            )
-        except msgspec.ValidationError as error:
-            raise Failure(f"not a peer: {_words(error)}", USAGE) from None
+            # as a file would be, so that both are held to the same rules
+            peer = typed(path, "", given, Peer)
+        except ConfigError as error:
+            raise Failure(
+                f"not a peer: {error.key}{': ' if error.key else ''}{error.problem}", USAGE
+            ) from None
         add_peer(path, peer)
     typer.echo(f"Added {name}.")
 
@@ -99,10 +99,7 @@ def list_(config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) ->
 def _changed(config: Path) -> Iterator[Path]:
     """Change the peers of a site, and tell its daemon."""
     settings = read_settings(config)
-    try:
-        yield settings.links.peers_file
-    except CertificateError as error:
-        raise Failure(str(error)) from None
+    yield settings.links.peers_file
     try:
         signal_running(settings.site.state_directory, signal.SIGHUP)
     except PermissionError:
@@ -115,8 +112,3 @@ def _patterns(given: list[str] | None) -> tuple[str, ...]:
     if given == [NOTHING]:
         return ()
     return tuple(given) if given else EVERYTHING
-
-
-def _words(error: msgspec.ValidationError) -> str:
-    """Msgspec's sentence about the address is a regular expression; say it in words."""
-    return "the address is not host:port or [v6]:port" if "$.address" in str(error) else str(error)

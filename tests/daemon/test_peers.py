@@ -1,5 +1,7 @@
 """peers.toml: what it says, what it refuses, and that editing it keeps what people wrote."""
 
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -39,7 +41,7 @@ def test_patterns_bound_each_direction(path: Path) -> None:
     ("line", "problem"),
     [
         ('name = "Beta"', "is not a server name"),
-        ('name = "beta"\naddress = "beta"', "expected"),
+        ('name = "beta"\naddress = "beta"', "peers[0].address: expected `host:port` or `[v6]:port`"),
         ('name = "beta"\naddress = "beta:99999999"', "expected"),
         ('name = "beta"\nallow_in = ["a.#.b"]', "is not a topic pattern"),
         ('name = "beta"\ndepth_max = -2', "depth_max"),
@@ -90,3 +92,26 @@ def test_a_peer_is_not_added_twice_nor_removed_when_it_is_none(path: Path) -> No
         add_peer(path, Peer(name="beta"))
     with pytest.raises(ConfigError, match="gamma is not a peer"):
         remove_peer(path, "gamma")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root writes files for others")
+@pytest.mark.parametrize("is_there", [True, False])
+def test_what_root_writes_is_readable_for_whoever_runs_the_daemon(path: Path, is_there: bool) -> None:
+    nobody = 65_534
+    if is_there:
+        add_peer(path, Peer(name="beta"))
+        os.chown(path, nobody, nobody)
+    else:
+        os.chown(path.parent, nobody, nobody)
+    add_peer(path, Peer(name="gamma"))
+    assert (path.stat().st_uid, path.stat().st_gid) == (nobody, nobody)
+
+
+def test_of_peers_that_are_added_at_once_none_is_lost(path: Path) -> None:
+    names = [f"site{number}" for number in range(20)]
+    adding = [threading.Thread(target=add_peer, args=(path, Peer(name=name))) for name in names]
+    for one in adding:
+        one.start()
+    for one in adding:
+        one.join()
+    assert sorted(load_peers(path)) == sorted(names)
