@@ -1,6 +1,6 @@
 """`smqpd backup`: a copy of a site, itself a site directory, made while the daemon runs.
 
-    TARGET/smqpd.toml, accounts.toml    as they are
+    TARGET/smqpd.toml, accounts.toml    as they are, and peers.toml if the site has one
     TARGET/state/smqpd.db               the store as it was at one moment
     TARGET/keys/                        only with --keys
 
@@ -19,8 +19,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from daemon.cli.failure import Failure
-from daemon.cli.local_site import SiteConfigOption, SiteOption, config_path
-from daemon.cli.options import JsonOption, read_settings
+from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, config_file, read_settings
 from daemon.private_files import sync_directory, write_new
 from daemon.site import STORE
 from daemon.store.backup import DamagedError, StoreCopy, copy_store
@@ -36,16 +35,14 @@ class Backup(msgspec.Struct, kw_only=True):
 
 def backup(
     target: Annotated[Path, typer.Argument(metavar="TARGET", help="A directory that does not exist yet.")],
-    site: SiteOption = None,
-    config: SiteConfigOption = None,
+    config: ConfigOption = DEFAULT_CONFIG,
     keys: Annotated[
         bool, typer.Option("--keys", help="Also copy keys/: guard the backup like them.")
     ] = False,
     json: JsonOption = False,
 ) -> None:
     """Copy a site to TARGET, consistently, while it runs. `smqpd run` can start the copy."""
-    file = config_path(site, config)
-    settings = read_settings(file)
+    file, settings = config_file(config), read_settings(config)
     if target.exists() or target.is_symlink():
         raise Failure(f"{target} exists already; a backup overwrites nothing, choose another name")
     made = None
@@ -56,6 +53,8 @@ def backup(
         store = _copy_store(settings.site.state_directory / STORE, made / "state" / STORE)
         _copy_file(file, made / "smqpd.toml")
         _copy_file(settings.site.accounts_file, made / "accounts.toml")
+        if settings.links.peers_file.exists():
+            _copy_file(settings.links.peers_file, made / "peers.toml")
         if keys:
             (made / "keys").mkdir(mode=0o700)
             for key in sorted((file.parent / "keys").iterdir()):

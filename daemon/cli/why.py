@@ -13,8 +13,7 @@ from rich.text import Text
 
 from daemon.cli.asking import TimeoutOption
 from daemon.cli.failure import FAILED, USAGE, Failure
-from daemon.cli.local_site import SiteConfigOption, SiteOption, local_settings
-from daemon.cli.options import JsonOption
+from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, read_settings
 from daemon.cli.printable import printable
 from daemon.cli.why_everywhere import ask_everybody, show_journey
 from daemon.hops.examine import Findings, examine, moment
@@ -33,12 +32,11 @@ def why(
         bool, typer.Option("--ask-peers", help="Ask all sites that can be reached; needs the daemon.")
     ] = False,
     timeout_s: TimeoutOption = 10.0,
-    site: SiteOption = None,
-    config: SiteConfigOption = None,
+    config: ConfigOption = DEFAULT_CONFIG,
     json: JsonOption = False,
 ) -> None:
     """Say what became of a message at this site, from its hop log, or at all sites that answer."""
-    settings = local_settings(site, config)
+    settings = read_settings(config)
     if ask_peers:
         show_journey(ask_everybody(settings, smuid, timeout_s), as_json=json)
         return

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from daemon.cli.backup import backup
 from daemon.discovery import Installed
+from daemon.peers import Peer, add_peer, load_peers
 from daemon.site_directory import make_site
 from daemon.store.backup import copy_store
 from daemon.store.store import Store
@@ -50,6 +51,12 @@ def test_the_copy_of_a_running_site_is_a_site(site: Path, store: Store, run, tmp
     copy = Store(tmp_path / "copy/state/smqpd.db")
     assert copy.site.boot == store.site.boot + 1
     copy.close()
+
+
+def test_the_copy_has_the_same_peers(site: Path, store: Store, run, tmp_path: Path) -> None:
+    add_peer(site / "peers.toml", Peer(name="beta.example"))
+    run(tmp_path / "copy")
+    assert load_peers(tmp_path / "copy" / "peers.toml") == {"beta.example": Peer(name="beta.example")}
 
 
 def test_nobody_else_can_read_it(store: Store, run, tmp_path: Path) -> None:
