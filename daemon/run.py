@@ -1,7 +1,7 @@
 """Starts a site as a process: lock, logs, signals, and what the service manager wants to hear.
 
     SIGTERM, SIGINT   drain and stop; a second one stops without waiting for connections
-    SIGHUP            read configuration, accounts and TLS files again; bad files change nothing
+    SIGHUP            read configuration, accounts, peers and certificates again; bad files change nothing
 
 Exit code 0 after a clean stop, 1 where it could not start or something of ours failed.
 """

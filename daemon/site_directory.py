@@ -26,8 +26,8 @@ CONFIG_HEADER: Final = """\
 # The configuration of one smqpd site. A line that begins with `# name = ` shows a default. Paths are
 # relative to this file.
 #
-# After a change: `smqpd config check` this file, then send the daemon SIGHUP. Accounts, rights, limits
-# and TLS files take effect at once, everything else with the next start.
+# After a change: `smqpd config check` this file, then send the daemon SIGHUP. Accounts, rights, limits,
+# peers and certificates take effect at once, everything else with the next start.
 
 """
 
