@@ -46,6 +46,9 @@ WAL_RETRY_S: Final = 5.0
 
 MAINTENANCE_S: Final = 60.0
 
+STORE_SHARE_FOR_PEERS: Final = 8
+"""One part in so many, beyond what publishers may fill."""
+
 
 def router_settings(settings: Settings) -> RouterSettings:
     """The part of the configuration that decides over messages."""
@@ -89,7 +92,13 @@ class Broker:
             self.server_name, store.site.boot, router_settings(settings), clock.wall_ms, store.recall
         )
         self.federating = Federating(
-            self.router, self._bodies, clock, self.wake, self.load_wires, self.has_room
+            self.router,
+            self._bodies,
+            clock,
+            self.wake,
+            self.load_wires,
+            self.has_room,
+            self.store_has_room_for_peers,
         )
         self.commits = Commits(store)
         self._carrier = Carrier(self.router, self._bodies, hops, clock, store, self.federating.effects)
@@ -142,6 +151,17 @@ class Broker:
         except Refusal:
             return False
         return True
+
+    def store_has_room_for_peers(self) -> bool:
+        """Whether the store can take what peers send: they may fill some more of it than publishers may.
+
+        Two sites that are full of messages for each other have to be able to hand them over.
+        """
+        store_bytes_max = self.settings.store.store_bytes_max
+        return (
+            self.store_failed is None
+            and self._store.size_bytes < store_bytes_max + store_bytes_max // STORE_SHARE_FOR_PEERS
+        )
 
     def reconfigure(self, settings: Settings) -> None:
         """Take on new limits, and end what rights and accounts no longer allow. Never raises."""
@@ -228,8 +248,7 @@ class Broker:
             carried = self._carrier.prepare()
             if self._maintenance_due:
                 carried.batch.publications_until = self.clock.now() - self.settings.queues.dedupe_window_s
-                if self.router.federation.forwarding.peers:
-                    carried.batch.links.expired_at = self.clock.now()
+                carried.batch.links.expire(self.clock.now(), self.router.state.removed.oldest_at)
             # after a failure, an empty transaction tells whether the store works again
             stores = bool(carried.batch) or self.store_failed is not None
             if stores:

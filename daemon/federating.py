@@ -67,7 +67,8 @@ class Federating:
     Args:
         wake: tells the broker that the router has decisions.
         load: reads messages, as `Store.load` does.
-        has_room: whether a copy of so many bytes to a topic can be held now.
+        has_room: whether a message of so many bytes to a topic can be held now.
+        store_has_room: whether the store can take copies from peers now.
 
     Attributes:
         links: set before the links run; without, the site has no peers.
@@ -83,6 +84,7 @@ class Federating:
         wake: Callable[[], None],
         load: Callable[[Iterable[int]], Awaitable[dict[int, bytes]]],
         has_room: Callable[[str, int], bool],
+        store_has_room: Callable[[], bool],
     ) -> None:
         self.links: Links | None = None
         self._router = router
@@ -91,7 +93,8 @@ class Federating:
         self._clock = clock
         self._wake = wake
         self._load = load
-        self._waiting_room = WaitingRoom(has_room)
+        self._store_has_room = store_has_room
+        self._waiting_room = WaitingRoom(self._has_room_for, self._federation.forwarding.would_hold)
         self._waiting: dict[str, deque[Send]] = {}
         self._opening: Counter[str] = Counter()
         self._due = trio.Event()
@@ -230,6 +233,12 @@ class Federating:
             self._wake()
         if len(self._router.state.out) < BACKLOG_MAX:
             self._room.set()
+
+    def _has_room_for(self, arrival: Arrival) -> bool:
+        size = arrival.message.size_bytes
+        return self._store_has_room() and self._federation.forwarding.has_room(
+            arrival.peer, arrival.topic, size
+        )
 
     # -- from the links ---------------------------------------------------------------------------
 

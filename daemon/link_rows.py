@@ -45,7 +45,7 @@ class LinkRows:
             self.batch.put_copy(copy)
 
     def _store_seen(self, d: decisions.StoreSeen) -> None:
-        self.batch.put_seen(d.smuid, d.seen)
+        self.batch.put_seen(d.smuid, d.seen, self._clock.now())
 
     def _store_removal(self, d: decisions.StoreRemoval) -> None:
         self.batch.removals.append((d.smuid, d.topic, self._clock.now()))

@@ -83,7 +83,8 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What may be on disk."""
 
     store_bytes_max: Annotated[
-        int, count("Size of the store at which publishers are refused; what was accepted stays.", 1_048_576)
+        int,
+        count("Size of the store at which publishers are refused; peers may fill an eighth more.", 1_048_576),
     ] = 68_719_476_736
 
 
@@ -118,10 +119,15 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How long messages wait, and how many."""
 
     queue_messages_max: Annotated[
-        int, count("Messages waiting in one topic; at this many, publishers to it are refused.", 1)
+        int,
+        count(
+            "Messages in one topic at which publishers are refused; each peer may send as many again.",
+            1,
+        ),
     ] = 10_000_000
     queue_bytes_max: Annotated[
-        int, count("Bytes waiting in one topic; at this many, publishers to it are refused.", 1)
+        int,
+        count("Bytes in one topic at which publishers are refused; each peer may send as many again.", 1),
     ] = 34_359_738_368
     unguaranteed_bytes_max: Annotated[
         int, count("Memory for messages with Guarantee NO; above it the oldest are dropped and counted.")

@@ -5,7 +5,8 @@ this site has told it), so no more than that many wait here for each peer; then 
 are on its disk, and its publishers are refused when it is full in turn. Nothing is lost: a copy that waits
 here is still the sender's. While its window has room, copies to other topics pass those that wait.
 
-Copies to one topic keep their order: once one waits, so do those that follow it.
+Copies from one peer to one topic keep their order: once one waits, so do those that follow it. Those that
+take no room, since the message is or was here, are answered at once.
 """
 
 from collections import deque
@@ -25,31 +26,32 @@ class WaitingRoom:
     """Owned by the broker's side of the links.
 
     Args:
-        has_room: whether a copy of so many bytes to a topic can be held now.
+        has_room: whether there is room for a copy now.
+        would_hold: whether it takes any; one that does not never waits.
     """
 
-    def __init__(self, has_room: Callable[[str, int], bool]) -> None:
+    def __init__(self, has_room: Callable[[Arrival], bool], would_hold: Callable[[Arrival], bool]) -> None:
         self._has_room = has_room
-        self._topics: dict[str, deque[_Waiting]] = {}
+        self._would_hold = would_hold
+        self._queues: dict[tuple[str, str], deque[_Waiting]] = {}  # by peer and topic
 
     def __len__(self) -> int:
-        return sum(len(waiting) for waiting in self._topics.values())
+        return sum(len(waiting) for waiting in self._queues.values())
 
     def takes(self, arrival: Arrival, now: float) -> bool:
         """Whether the copy has to wait, and does from now on. One without a guarantee never does."""
-        topic = arrival.topic
-        if not arrival.number or (
-            topic not in self._topics and self._has_room(topic, arrival.message.size_bytes)
-        ):
+        queue = (arrival.peer, arrival.topic)
+        if not arrival.number or (queue not in self._queues and self._has_room(arrival)):
             return False
-        self._topics.setdefault(topic, deque()).append(_Waiting(arrival, now))
+        if not self._would_hold(arrival):
+            return False
+        self._queues.setdefault(queue, deque()).append(_Waiting(arrival, now))
         return True
 
     def leaving(self, now: float) -> Iterator[Arrival]:
         """The copies for which there is room, as they would come now; each is to be held before the next."""
-        for topic in list(self._topics):
-            waiting = self._topics[topic]
-            while waiting and self._has_room(topic, waiting[0].arrival.message.size_bytes):
+        for queue, waiting in list(self._queues.items()):
+            while waiting and self._may_leave(waiting[0].arrival):
                 one = waiting.popleft()
                 arrival = one.arrival
                 if arrival.timeout_left_s is not None:
@@ -57,16 +59,14 @@ class WaitingRoom:
                     arrival = msgspec.structs.replace(arrival, timeout_left_s=left_s)
                 yield arrival
             if not waiting:
-                del self._topics[topic]
+                del self._queues[queue]
+
+    def _may_leave(self, arrival: Arrival) -> bool:
+        return self._has_room(arrival) or not self._would_hold(arrival)
 
     def forget(self, peer: str) -> list[int]:
         """The link with a peer is gone: it sends its copies again by the next. Returns their numbers."""
         forgotten: list[int] = []
-        for topic, waiting in list(self._topics.items()):
-            kept = deque(one for one in waiting if one.arrival.peer != peer)
-            forgotten += (one.arrival.number for one in waiting if one.arrival.peer == peer)
-            if kept:
-                self._topics[topic] = kept
-            else:
-                del self._topics[topic]
+        for queue in [queue for queue in self._queues if queue[0] == peer]:
+            forgotten += (one.arrival.number for one in self._queues.pop(queue))
         return forgotten

@@ -8,7 +8,7 @@ latest when the timeout ends. Source: SMQP RECEIPT, routing contract 6.
 import heapq
 import math
 from collections.abc import Callable, Iterable
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -23,6 +23,9 @@ from routing.federation.decisions import (
 from routing.queue import GUARANTEED, RECEIPT, Entry
 from routing.state import SiteState
 from routing.subscription import Subscription
+
+SWEEP_MIN: Final = 1000
+"""Ends of receipts that are closed already, and that are not worth sweeping out."""
 
 
 class Receipt(msgspec.Struct):
@@ -173,6 +176,9 @@ class Receipts:
         receipt = self._owed.pop(entry.id, None)
         if receipt is None:
             return
+        if len(self._ends) > 2 * len(self._owed) + SWEEP_MIN:
+            self._ends = [end for end in self._ends if end[1] in self._owed]
+            heapq.heapify(self._ends)
         for query in receipt.waiting:
             del self._asked[query]
         self._engaged.discard((receipt.parent, receipt.query))

@@ -7,14 +7,16 @@ import msgspec
 
 from routing.federation.copies import Copy, Seen
 from routing.federation.decisions import StoreInterest
-from routing.federation.removals import KEPT_S
 from routing.queue import COMMITTED_STATES, Entry
 from routing.receipts import Receipt
 
 Row = tuple[Any, ...]
 
 SEEN_EXPIRED_MAX: Final = 20_000
-"""Rows forgotten at a time."""
+"""Rows forgotten at a time where no new ones come."""
+
+SEEN_EXPIRED_PER_NEW: Final = 2
+"""Rows forgotten with each new one, so that the table grows no faster than it can shrink."""
 
 _PUT_COPY: Final = "INSERT OR REPLACE INTO copy VALUES (?,?,?,?)"
 _DISCARD_COPY: Final = "DELETE FROM copy WHERE id = ?"
@@ -28,8 +30,7 @@ _DISCARD_RECEIPT: Final = "DELETE FROM receipt WHERE id = ?"
 _PUT_ANSWER: Final = "INSERT OR REPLACE INTO answer VALUES (?,?,?,?)"
 _DISCARD_ANSWER: Final = "DELETE FROM answer WHERE peer = ? AND query = ?"
 _EXPIRE_SEEN: Final = (
-    "DELETE FROM seen WHERE smuid IN"
-    f" (SELECT smuid FROM seen WHERE until < ? ORDER BY until LIMIT {SEEN_EXPIRED_MAX})"
+    "DELETE FROM seen WHERE smuid IN (SELECT smuid FROM seen WHERE until < ? ORDER BY until LIMIT ?)"
 )
 _EXPIRE_REMOVALS: Final = "DELETE FROM removal WHERE at < ?"
 
@@ -41,10 +42,10 @@ class LinkBatch:
         copies: by entry id, how each copy is now; None deletes.
         receipts, answers: likewise, answers by peer and question.
         interest: statements in their order: what is wanted changes back and forth.
-        expired_at: site time at which to forget what can no longer be on its way; None for none.
+        expired: by statement, its row: what to forget.
     """
 
-    __slots__ = ("answers", "copies", "expired_at", "interest", "receipts", "removals", "seen")
+    __slots__ = ("answers", "copies", "expired", "interest", "receipts", "removals", "seen")
 
     def __init__(self) -> None:
         self.copies: dict[int, Row | None] = {}
@@ -53,7 +54,7 @@ class LinkBatch:
         self.interest: list[tuple[str, Row]] = []
         self.receipts: dict[int, Row | None] = {}
         self.answers: dict[tuple[str, int], Row | None] = {}
-        self.expired_at: float | None = None
+        self.expired: dict[str, Row] = {}
 
     def __bool__(self) -> bool:
         return any(getattr(self, name) for name in LinkBatch.__slots__)
@@ -67,9 +68,15 @@ class LinkBatch:
         id = copy.entry.id
         self.copies[id] = (id, copy.depth, ",".join(copy.hops), _json(forwards))
 
-    def put_seen(self, smuid: str, seen: Seen) -> None:
-        """A Smuid has been here."""
+    def put_seen(self, smuid: str, seen: Seen, now: float) -> None:
+        """A Smuid has been here; with it goes what can no longer be on its way."""
         self.seen[smuid] = (smuid, seen.entry_id, seen.depth, seen.custody, seen.until)
+        self.expired[_EXPIRE_SEEN] = (now, SEEN_EXPIRED_PER_NEW * len(self.seen))
+
+    def expire(self, now: float, removals_from: float) -> None:
+        """Forget what can no longer be on its way, and what was removed before a time."""
+        self.expired[_EXPIRE_SEEN] = (now, SEEN_EXPIRED_MAX + SEEN_EXPIRED_PER_NEW * len(self.seen))
+        self.expired[_EXPIRE_REMOVALS] = (removals_from,)
 
     def put_interest(self, told: StoreInterest) -> None:
         """A peer has told what it wants."""
@@ -117,9 +124,7 @@ class LinkBatch:
             (_PUT_ANSWER, [row for row in self.answers.values() if row is not None]),
             (_DISCARD_ANSWER, [key for key, row in self.answers.items() if row is None]),
         ]
-        if self.expired_at is not None:
-            out.append((_EXPIRE_SEEN, [(self.expired_at,)]))
-            out.append((_EXPIRE_REMOVALS, [(self.expired_at - KEPT_S,)]))
+        out += ((sql, [row]) for sql, row in self.expired.items())
         return [(sql, rows) for sql, rows in out if rows]
 
 

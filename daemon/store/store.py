@@ -15,6 +15,7 @@ from typing import Final
 from daemon.store.batch import Batch
 from daemon.store.link_index import recall, restore_links
 from daemon.store.schema import migrate
+from routing.dedupe import CMUIDS_MAX
 from routing.federation.copies import Seen
 from routing.queue import RECEIPT
 from routing.restore import Restore, StoredIndex, StoredMark
@@ -25,7 +26,6 @@ WAL_CHECKPOINT_BYTES: Final = 64 * 2**20
 WAIT_S: Final = 0.05
 """For a lock that another process has. Nobody else writes, and the event loop must not wait for readers."""
 
-PUBLICATIONS_MAX: Final = 1_000_000
 RELEASED_PAGES: Final = 1_000
 """Given back to the file system at a time: 4 MB, a few milliseconds."""
 
@@ -141,7 +141,7 @@ class Store:
             for sql, rows in batch.links.statements():
                 connection.executemany(sql, rows)
         if batch.publications_until is not None:
-            connection.execute(_EXPIRE_PUBLICATIONS, (PUBLICATIONS_MAX, batch.publications_until))
+            connection.execute(_EXPIRE_PUBLICATIONS, (CMUIDS_MAX, batch.publications_until))
             connection.execute(f"PRAGMA incremental_vacuum({RELEASED_PAGES})").fetchall()
         connection.execute(_PUT_SITE, (last_record, *clock))
 

@@ -68,6 +68,11 @@ class Peer:
         return is_system_topic(topic) or any(topic_matches(one, topic) for one in self.rules.allow_out)
 
 
+class _Held(msgspec.Struct):
+    messages: int = 0
+    bytes: int = 0
+
+
 class Forwarding:
     """Sends copies on, and knows which have arrived.
 
@@ -84,6 +89,7 @@ class Forwarding:
         self.copies: dict[int, Copy] = {}
         self.by_topic: dict[str, dict[int, Copy]] = {}
         self.seen: dict[str, Seen] = {}
+        self._held_from: dict[tuple[str, str], _Held] = {}
 
     # -- what is held -----------------------------------------------------------------------------
 
@@ -92,6 +98,10 @@ class Forwarding:
         copy.entry.flags |= CROSSES
         self.copies[copy.entry.id] = copy
         self.by_topic.setdefault(copy.entry.topic.name, {})[copy.entry.id] = copy
+        if copy.source:
+            held = self._held_from.setdefault((copy.source, copy.entry.topic.name), _Held())
+            held.messages += 1
+            held.bytes += copy.entry.size
 
     def forget(self, entry: Entry) -> None:
         """It is held no longer."""
@@ -101,15 +111,36 @@ class Forwarding:
             del of_topic[entry.id]
             if not of_topic:
                 del self.by_topic[entry.topic.name]
+            if copy.source:
+                held = self._held_from[copy.source, entry.topic.name]
+                held.messages -= 1
+                held.bytes -= entry.size
+                if not held.messages:
+                    del self._held_from[copy.source, entry.topic.name]
+
+    def has_room(self, peer: str, topic: str, size: int) -> bool:
+        """Whether a topic can take one more copy, of so many bytes, from a peer.
+
+        Each peer has as much room as publishers have together, and only what came from itself fills it. Two
+        sites that are full of messages for each other would else wait for each other until these expire.
+        """
+        held, settings = self._held_from.get((peer, topic)), self._state.settings
+        return held is None or (
+            held.messages < settings.queue_messages_max and held.bytes + size <= settings.queue_bytes_max
+        )
+
+    def would_hold(self, arrival: Arrival) -> bool:
+        """Whether a copy takes room; what is here, or was, is only answered."""
+        if arrival.mode == "ONE":
+            return True
+        return self._state.server not in arrival.hops and self.known(arrival.message.smuid) is None
 
     def remember(self, copy: Copy, now: float) -> None:
         """Note that the Smuid has been here, on disk, for as long as a copy can be on its way."""
         deadline = copy.entry.deadline
         until = (now + FOREVER if deadline == math.inf else deadline) + MEMORY_AFTER_S
         seen = Seen(copy.entry.id, copy.depth, len(copy.hops), until)
-        self.seen[copy.smuid] = seen
-        if len(self.seen) > SEEN_MAX:
-            del self.seen[next(iter(self.seen))]
+        self._note(copy.smuid, seen)
         self._state.out.append(StoreSeen(copy.smuid, seen))
 
     def remember_handed(self, copy: Copy, now: float) -> None:
@@ -128,8 +159,13 @@ class Forwarding:
         if found is None:
             found = self._recall(smuid)
             if found is not None:
-                self.seen[smuid] = found
+                self._note(smuid, found)
         return found
+
+    def _note(self, smuid: str, seen: Seen) -> None:
+        self.seen[smuid] = seen
+        if len(self.seen) > SEEN_MAX:
+            del self.seen[next(iter(self.seen))]
 
     # -- to the peers -----------------------------------------------------------------------------
 

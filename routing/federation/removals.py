@@ -4,6 +4,7 @@ They are kept for a year, by site time, and at most `REMOVALS_MAX` of them: a si
 may still hold what was removed. Each has a number, rising, so that a peer need not be told again what it has.
 """
 
+import math
 from collections.abc import Iterator
 from typing import Final
 
@@ -37,6 +38,11 @@ class Removals:
     def __len__(self) -> int:
         """How many are remembered."""
         return len(self._by_smuid)
+
+    @property
+    def oldest_at(self) -> float:
+        """Site time of the oldest that is remembered; `inf` where there is none."""
+        return next(iter(self._by_smuid.values())).at if self._by_smuid else math.inf
 
     def note(self, smuid: str, topic: str, at: float) -> Removal:
         """A message has been removed, later than all before it."""

@@ -48,7 +48,13 @@ class Alpha:
         self.clock = VirtualClock((0.0, 0.0, "", 0.0))
         self.router = Router("alpha", 1, SETTINGS, self.clock.wall_ms)
         self.federating = Federating(
-            self.router, self.bodies, self.clock, lambda: None, self.load, lambda topic, size: True
+            self.router,
+            self.bodies,
+            self.clock,
+            lambda: None,
+            self.load,
+            lambda topic, size: True,
+            lambda: True,
         )
         self.links = self.federating.links = SentUnits()  # type: ignore[assignment] # no more of them is used
         self.federating.peers_changed({"beta": Peer(name="beta")})

@@ -16,6 +16,7 @@ from daemon.store import schema
 from daemon.store.batch import Batch
 from daemon.store.schema import TooNewError
 from daemon.store.store import Store
+from routing.federation.copies import Seen
 from routing.message import Message
 from routing.queue import GUARANTEED, ONE, RECEIPT, SEQUENCED, STATED, Entry
 from routing.restore import StoredIndex, StoredMark
@@ -322,3 +323,23 @@ def test_while_a_backup_reads_the_write_ahead_log_is_not_emptied_and_takes_more(
     store.checkpoint()
     assert store.empty_wal()
     assert list(restored(store).messages) == [1, 2, 3]
+
+
+def test_where_many_copies_come_their_smuids_are_forgotten_as_fast(store: Store, path: Path) -> None:
+    for second in range(100):
+        batch = Batch()
+        for number in range(1_000):
+            batch.links.put_seen(f"b/{second}-{number}", Seen(1, 0, 1, until=second + 5.0), now=second)
+        write(store, batch)
+    [(rows,)] = query(path, "SELECT count(*) FROM seen")
+    assert rows <= 8_000
+
+
+def test_removals_are_forgotten_with_those_that_the_router_has_forgotten(store: Store, path: Path) -> None:
+    batch = Batch()
+    batch.links.removals += [(f"b/{at}", "news", float(at)) for at in range(10)]
+    write(store, batch)
+    batch = Batch()
+    batch.links.expire(now=10.0, removals_from=7.0)
+    write(store, batch)
+    assert query(path, "SELECT count(*) FROM removal") == [(3,)]

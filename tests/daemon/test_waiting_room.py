@@ -119,6 +119,32 @@ async def test_what_waits_outlives_the_link_and_comes_once(tmp_path: Path) -> No
         assert await reader.take() == "the end"
 
 
+async def test_two_full_sites_take_what_they_have_for_each_other(tmp_path: Path) -> None:
+    network = Network()
+    async with (
+        federated_site(network, tmp_path, "alpha", ["beta"]) as alpha,
+        federated_site(network, tmp_path, "beta", ["alpha"]) as beta,
+    ):
+        await alpha.linked("beta")
+        readers = {site: await site.client("reader") for site in (alpha, beta)}
+        for site, reader in readers.items():
+            limit(site, queues=QueueSettings(queue_messages_max=FULL_AT))
+            await reader.subscribe("weather")
+        for site in readers:
+            await site.wanted("ALL", "weather")
+        network.unreachable.update(("alpha", "beta"))
+        network.cut()
+        for site in readers:
+            writer = await site.client("writer")
+            for number in range(FULL_AT):
+                await writer.publish("weather", f"{site.name} {number}", depth=1)
+        network.unreachable.clear()
+        everything = sorted(f"{name} {number}" for name in ("alpha", "beta") for number in range(FULL_AT))
+        for site, reader in readers.items():
+            assert sorted([await reader.take() for _ in everything]) == everything
+            await site.idle()
+
+
 def arrival(number: int, topic: str = "weather", peer: str = "alpha", **more: Any) -> Arrival:
     return Arrival(
         peer=peer,
@@ -134,10 +160,14 @@ def arrival(number: int, topic: str = "weather", peer: str = "alpha", **more: An
     )
 
 
+def takes_room(arrival: Arrival) -> bool:
+    return True
+
+
 class TestOrder:
     def test_what_follows_one_that_waits_waits_behind_it(self) -> None:
         full = {"weather"}
-        room = WaitingRoom(lambda topic, size: topic not in full)
+        room = WaitingRoom(lambda one: one.topic not in full, takes_room)
         assert room.takes(arrival(1), 0.0)
         full.clear()
         assert room.takes(arrival(2), 0.0)
@@ -147,7 +177,7 @@ class TestOrder:
 
     def test_one_leaves_at_a_time_as_there_is_room(self) -> None:
         held: list[int] = []
-        room = WaitingRoom(lambda topic, size: len(held) < 2)
+        room = WaitingRoom(lambda one: len(held) < 2, takes_room)
         held += (0, 0)
         for number in (1, 2, 3):
             assert room.takes(arrival(number), 0.0)
@@ -157,12 +187,25 @@ class TestOrder:
         assert held == [1, 2]
         assert len(room) == 1
 
+    def test_a_copy_that_takes_no_room_waits_for_none(self) -> None:
+        known: set[int] = set()
+        room = WaitingRoom(lambda one: False, lambda one: one.number not in known)
+        assert room.takes(arrival(1), 0.0)
+        known.update((1, 2))
+        assert not room.takes(arrival(2), 0.0)
+        assert [one.number for one in room.leaving(0.0)] == [1]
+
+    def test_what_waits_of_one_peer_does_not_hold_up_another(self) -> None:
+        room = WaitingRoom(lambda one: one.peer != "alpha", takes_room)
+        assert room.takes(arrival(1, peer="alpha"), 0.0)
+        assert not room.takes(arrival(1, peer="gamma"), 0.0)
+
     def test_an_unguaranteed_copy_never_waits(self) -> None:
-        assert not WaitingRoom(lambda topic, size: False).takes(arrival(0), 0.0)
+        assert not WaitingRoom(lambda one: False, takes_room).takes(arrival(0), 0.0)
 
     def test_time_goes_on_while_a_copy_waits(self) -> None:
         full = [True]
-        room = WaitingRoom(lambda topic, size: not full)
+        room = WaitingRoom(lambda one: not full, takes_room)
         for left_s in (10.0, 2.0, None):
             room.takes(arrival(1, timeout_left_s=left_s), 100.0)
         full.clear()
@@ -170,7 +213,7 @@ class TestOrder:
 
     def test_what_a_peer_sends_again_under_other_numbers_is_forgotten(self) -> None:
         full = [True]
-        room = WaitingRoom(lambda topic, size: not full)
+        room = WaitingRoom(lambda one: not full, takes_room)
         room.takes(arrival(1, peer="alpha"), 0.0)
         room.takes(arrival(2, peer="gamma"), 0.0)
         room.takes(arrival(3, "news", peer="alpha"), 0.0)

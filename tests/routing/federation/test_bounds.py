@@ -1,0 +1,61 @@
+"""What copies from peers, and the memory of them, may take at a site."""
+
+import msgspec
+
+from routing.federation import forwarding
+from routing.federation.copies import Arrival, PeerRules, Seen
+from routing.message import Message
+from routing.names import make_smuid
+from routing.router import Router
+from routing.subscription import SubscribeOptions
+from tests.support.sites import SETTINGS, Federation
+
+
+def smuid(number: int) -> str:
+    return make_smuid("b", 1_700_000_000_000, 1, number)
+
+
+def test_unknown_headers_of_copies_count_in_the_memory_of_unguaranteed_messages() -> None:
+    settings = msgspec.structs.replace(SETTINGS, unguaranteed_bytes_max=100_000)
+    router = Router("a", 1, settings, lambda: 1_700_000_000_000)
+    router.federation.set_peer("b", PeerRules())
+    router.subscribe(router.open(None, "x", "c"), "t", SubscribeOptions(credit=0), None, 0.0)
+    for number in (1, 2, 3):
+        message = Message(guarantee=False, smuid=smuid(number), others=(("Padding", "x" * 60_000),))
+        arrival = Arrival(
+            peer="b",
+            number=0,
+            topic="t",
+            message=message,
+            mode="ALL",
+            depth=0,
+            hops=("b",),
+            timeout_left_s=None,
+            query=0,
+        )
+        router.federation.arrive(arrival, 0.0)
+    assert [entry.smuid("a") for entry in router.state.entries.values()] == [smuid(3)]
+    assert router.state.dropped == 2
+
+
+def test_what_is_recalled_from_disk_takes_no_more_memory_than_what_has_just_come() -> None:
+    on_disk = Seen(1, 0, 1, 1e9)
+    router = Router("a", 1, SETTINGS, lambda: 1_700_000_000_000, lambda smuid: on_disk)
+    known = router.federation.forwarding
+    for number in range(forwarding.SEEN_MAX + 10):
+        assert known.known(str(number)) is on_disk
+    assert len(known.seen) == forwarding.SEEN_MAX
+
+
+def test_receipts_that_are_told_leave_nothing_behind() -> None:
+    federation = Federation({("a", "b")})
+    federation.subscribe("b")
+    federation.settle()
+    for number in range(5_000):
+        federation.publish("a", str(number), depth=1, receipt="ALL")
+        federation.settle()
+        federation.commit("b", str(number))
+        federation.settle()
+    receipts = federation.routers["a"]._receipts
+    assert not receipts._owed
+    assert len(receipts._ends) < 2_000
