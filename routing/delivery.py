@@ -66,8 +66,18 @@ class Deliveries:
         if self._state.hand_over(entry):
             return
         entry.compact(self._state.server)
-        topic.shared.push_back(entry) if topic.attempts.get(entry.id) else topic.shared.push(entry)
+        topic.shared.insert(entry)
         self.count_waiting(entry)
+
+    def offer_to_all(self, entry: Entry, due: list[Subscription], now: float) -> None:
+        """A message of mode ALL has come, and is due to these."""
+        if entry.flags & STATED:
+            entry.topic.kept.add(entry)
+            self.count_waiting(entry)
+        for subscription in due:
+            if entry.flags & GONE:
+                return
+            self.offer(subscription, entry, now)
 
     def offer(self, subscription: Subscription, entry: Entry, now: float) -> None:
         """A message of mode ALL is due to this subscription."""
@@ -229,7 +239,7 @@ class Deliveries:
         if entry.flags & ONE:
             self.offer_to_one(entry, now, subscription)
         elif subscription.id in self._state.subscriptions:
-            subscription.queue.push_back(entry)
+            subscription.queue.insert(entry)
             self.pump(subscription, now)
 
     def abandon(self, subscription: Subscription, now: float, reason: str) -> None:

@@ -9,6 +9,7 @@ leaves the topic partly emptied, and the request unanswered.
 import math
 from collections import deque
 from collections.abc import Callable
+from itertools import takewhile
 from typing import Any, Final
 
 import msgspec
@@ -16,7 +17,7 @@ import msgspec
 from routing.decisions import Answer
 from routing.delivery import Deliveries
 from routing.federation.federation import Federation
-from routing.queue import ONE, Entry
+from routing.queue import CROSSES, ONE, Entry
 from routing.state import SiteState
 from routing.subscription import Consumer
 
@@ -89,26 +90,30 @@ class Emptyings:
 
     def _step(self, emptying: Emptying, now: float) -> bool:
         """Whether it was the last one."""
-        left = self._end_waiting(emptying, now)
-        if emptying.position < len(emptying.ids):
-            return False
-        while emptying.with_someone:
-            if not left:
+        left = ENDED_MAX
+        while emptying.ids:
+            left = self._end_waiting(emptying, left, now)
+            if emptying.position < len(emptying.ids):
                 return False
-            left -= self._end(emptying, emptying.with_someone.pop(), now)
-        topic = self._state.topics.get(emptying.topic)
-        if emptying.deletes and topic is not None and topic.messages:
-            # these have come meanwhile
-            emptying.ids, emptying.position = list(self._state.entries), 0
-            return False
+            while emptying.with_someone:
+                if not left:
+                    return False
+                left -= self._end(emptying, emptying.with_someone.pop(), now)
+            emptying.ids, emptying.position = self._come_meanwhile(emptying), 0
         if emptying.deletes:
             self._delete(emptying.topic, now)
         self._state.out.append(Answer(emptying.consumer, emptying.request))
         return True
 
-    def _end_waiting(self, emptying: Emptying, now: float) -> int:
+    def _come_meanwhile(self, emptying: Emptying) -> list[int]:
+        """What has come since the topic was last looked at; a topic is deleted only when it is empty."""
+        if not emptying.deletes:
+            return []
+        last = emptying.ids[-1]
+        return list(takewhile(lambda id: id > last, reversed(self._state.entries)))[::-1]
+
+    def _end_waiting(self, emptying: Emptying, left: int, now: float) -> int:
         """End what nobody has; how many more this step may end."""
-        left = ENDED_MAX
         until = min(emptying.position + LOOKED_AT_MAX, len(emptying.ids))
         while emptying.position < until and left:
             id = emptying.ids[emptying.position]
@@ -127,7 +132,7 @@ class Emptyings:
         if entry is None:
             return False
         self._deliveries.end(entry, self._deliveries.holders(entry), "removed", now)
-        if not entry.flags & ONE:
+        if entry.flags & CROSSES and not entry.flags & ONE:
             # other sites may hold copies: they end as after a REMOVE
             self._federation.note_removed(entry.smuid(self._state.server), emptying.topic, now)
         return True

@@ -16,10 +16,8 @@ import msgspec
 from routing.decisions import (
     Answer,
     Bury,
-    KeepMessage,
     Record,
     Refused,
-    StoreMessage,
     StorePublication,
     StoreTopic,
 )
@@ -29,7 +27,7 @@ from routing.federation.federation import Federation
 from routing.headers import write_created
 from routing.message import DeliveryMode, Message, Section
 from routing.names import make_address, make_smuid
-from routing.queue import GONE, GUARANTEED, ONE, RECEIPT, SEQUENCED, STATED, TOGETHER, Entry
+from routing.queue import GUARANTEED, ONE, RECEIPT, SEQUENCED, STATED, TOGETHER, Entry
 from routing.receipts import Receipt, Receipts
 from routing.state import SiteState
 from routing.subscription import DEAD_LETTER_PREFIX, Consumer, Topic
@@ -142,12 +140,7 @@ class Publishing:
         state.hold(entry, now)
         count = entry.due
         stamped = msgspec.structs.replace(message, smuid=entry.smuid(state.server), account=publisher)
-        if entry.flags & GUARANTEED:
-            state.out.append(StoreMessage(entry, stamped, count, cause))
-        else:
-            state.out.append(KeepMessage(entry, stamped))
-            if message.others:
-                state.header_bytes[entry.id] = sum(len(name) + len(value) for name, value in message.others)
+        state.keep(entry, stamped, count, cause)
         counted = bool(entry.flags & RECEIPT)
         queries = self._federation.published(entry, message.depth, counted=counted)
         if entry.flags & RECEIPT:
@@ -159,16 +152,10 @@ class Publishing:
         if entry.flags & ONE:
             self._deliveries.offer_to_one(entry, now)
             return
-        if entry.flags & STATED:
-            topic.kept.add(entry)
-            self._deliveries.count_waiting(entry)
-        elif not entry.due:
+        if not entry.due and not entry.flags & STATED:
             state.finish(entry, "expired", "due to nobody")
             return
-        for subscription in due:
-            if entry.flags & GONE:
-                return
-            self._deliveries.offer(subscription, entry, now)
+        self._deliveries.offer_to_all(entry, due, now)
 
     # -- what the server itself publishes ---------------------------------------------------------
 

@@ -43,7 +43,8 @@ class Entry(msgspec.Struct, gc=False):
         id: unique at this site, rising in order of arrival.
         topic: its `Topic`.
         origin: the Smuid; or, of a message of our own that waits, its birth in Unix milliseconds.
-        due: subscriptions that have still to finish it; 1 for mode ONE.
+        due: subscriptions that have still to finish it, and peers that have still to answer for it; 1 for
+            mode ONE.
         deadline: site time in seconds; `inf` for none.
     """
 
@@ -127,18 +128,20 @@ class PriorityQueue:
                     yield entry
 
     def push(self, entry: Entry) -> None:
-        """Add an entry that came after all others of its priority."""
+        """Add an entry behind all others of its priority."""
         lane = self._lanes.get(entry.priority)
         if lane is None:
             lane = self._open(entry.priority)
         lane.append(entry)
 
-    def push_back(self, entry: Entry) -> None:
-        """Put an entry that had left back to where it was."""
+    def insert(self, entry: Entry) -> None:
+        """Add an entry where it belongs by its arrival, whether it is new or comes back."""
         lane = self._lanes.get(entry.priority)
         if lane is None:
             lane = self._open(entry.priority)
-        if not lane or entry.id < lane[0].id:
+        if not lane or lane[-1].id < entry.id:
+            lane.append(entry)
+        elif entry.id < lane[0].id:
             lane.appendleft(entry)
         else:
             lane.insert(bisect_left(lane, entry.id, key=_id), entry)
@@ -170,16 +173,10 @@ class PriorityQueue:
             out += (entry for entry in islice(lane, first, first + count) if not entry.flags & GONE)
         return out
 
-    def take(self, entry: Entry) -> bool:
-        """Take an entry out of the middle; False if it is not here."""
-        lane = self._lanes.get(entry.priority)
-        if lane is None:
-            return False
-        try:
-            lane.remove(entry)
-        except ValueError:
-            return False
-        return True
+    def take(self, entry: Entry) -> None:
+        """Take an entry out of the middle of a queue in the order of arrival."""
+        lane = self._lanes[entry.priority]
+        del lane[bisect_left(lane, entry.id, key=_id)]
 
     def forget(self) -> None:
         """Note that one entry in here has become GONE; once half have, they are swept out."""

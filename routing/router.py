@@ -20,7 +20,7 @@ from routing.federation.copies import Seen
 from routing.federation.federation import Federation
 from routing.message import DeliveryMode, Message
 from routing.publishing import Publishing
-from routing.queue import EXPIRED, GONE, Entry
+from routing.queue import CROSSES, EXPIRED, GONE, Entry
 from routing.receipts import Receipt, Receipts
 from routing.restore import Restore
 from routing.state import RouterSettings, SiteState
@@ -185,7 +185,8 @@ class Router:
             if entry.topic.name != topic or entry.smuid(self.state.server) != smuid:
                 raise Refusal(Refusal.NOT_FOUND, f"{smuid} is not a message of {topic}")
             self._deliveries.end(entry, self._deliveries.holders(entry), "removed", now)
-        self.federation.note_removed(smuid, topic, now)
+        if entry is None or entry.flags & CROSSES:  # else no other site can have it
+            self.federation.note_removed(smuid, topic, now)
         self.state.out.append(Answer(consumer, request, smuid=smuid))
 
     def set_delivery(self, consumer: Consumer, topic: str, mode: DeliveryMode | None, request: Any) -> None:

@@ -12,9 +12,10 @@ from typing import Any, Final
 import msgspec
 
 from routing.deadlines import Deadlines
-from routing.decisions import Decision, DiscardMessage, Record
+from routing.decisions import Decision, DiscardMessage, KeepMessage, Record, StoreMessage
 from routing.dedupe import Publications
 from routing.federation.removals import Removals
+from routing.message import Message
 from routing.names import is_system_topic
 from routing.queue import COUNTER_BITS, GONE, GUARANTEED, ONE, WAITING, Entry
 from routing.subscription import Lock, Subscription, Topic
@@ -131,6 +132,15 @@ class SiteState:
         self.wake_at = min(self.wake_at, self.deadlines.next())
         if entry.flags & GUARANTEED:
             self.held += 1
+
+    def keep(self, entry: Entry, message: Message, receipt_due: int, cause: int = 0) -> None:
+        """Keep the message of a copy, where it is to be kept; see `StoreMessage`."""
+        if entry.flags & GUARANTEED:
+            self.out.append(StoreMessage(entry, message, receipt_due, cause))
+            return
+        self.out.append(KeepMessage(entry, message))
+        if message.others:
+            self.header_bytes[entry.id] = sum(len(name) + len(value) for name, value in message.others)
 
     def memory_bytes(self, entry: Entry) -> int:
         """What an unguaranteed message that waits takes, about."""

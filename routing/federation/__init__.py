@@ -1,1 +1,1 @@
-"""Messages across sites: who wants what (`interest`), and where a copy goes (`forwarding`)."""
+"""Messages across sites: `federation.py` says what each of the other modules does."""

@@ -10,10 +10,9 @@ from typing import Literal
 
 import msgspec
 
-from routing.decisions import KeepMessage, Record, Refused, StoreMessage
+from routing.decisions import Record, Refused
 from routing.delivery import Deliveries
 from routing.federation.copies import Arrival, Copy, Forward, PeerRules, Seen, capped, wider
-from routing.federation.custody import Custody
 from routing.federation.decisions import StoreWider
 from routing.federation.forwarding import Forwarding
 from routing.names import is_system_topic
@@ -34,13 +33,11 @@ class Arriving:
         self,
         state: SiteState,
         forwarding: Forwarding,
-        custody: Custody,
         deliveries: Deliveries,
         receipts: Receipts,
     ) -> None:
         self._state = state
         self._forwarding = forwarding
-        self._custody = custody
         self._deliveries = deliveries
         self._receipts = receipts
 
@@ -144,10 +141,7 @@ class Arriving:
         state.hold(entry, now)
         self._forwarding.begin(copy)
         self._forwarding.remember(copy, now)
-        if message.guarantee:
-            state.out.append(StoreMessage(entry, message, due))
-        else:
-            state.out.append(KeepMessage(entry, message))
+        state.keep(entry, message, due)
         return copy
 
     def _accept_one(self, arrival: Arrival, now: float) -> None:
@@ -155,7 +149,7 @@ class Arriving:
         if copy.entry.flags & RECEIPT:
             self._owe(arrival, copy, 1, [], now)
         self._forwarding.answer(arrival, "accepted")
-        self._custody.offer(copy.entry, now)
+        self._deliveries.offer_to_one(copy.entry, now)
 
     def _accept_all(self, arrival: Arrival, now: float) -> None:
         state = self._state
@@ -168,16 +162,10 @@ class Arriving:
         if copy.entry.flags & RECEIPT:
             self._owe(arrival, copy, len(due), sent, now)
         self._forwarding.answer(arrival, "accepted")
-        if entry.flags & STATED:
-            topic.kept.add(entry)
-            self._deliveries.count_waiting(entry)
-        elif not due and not (sent and entry.flags & GUARANTEED):
+        if not (due or entry.flags & STATED or (sent and entry.flags & GUARANTEED)):
             state.finish(entry, "expired", "due to nobody")
             return
-        for subscription in due:
-            if entry.flags & GONE:
-                return
-            self._deliveries.offer(subscription, entry, now)
+        self._deliveries.offer_to_all(entry, due, now)
 
     def _owe(self, arrival: Arrival, copy: Copy, due: int, sent: list[Forward], now: float) -> None:
         message = arrival.message

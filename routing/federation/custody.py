@@ -43,10 +43,6 @@ class Custody:
         self._deliveries = deliveries
         self._interest = interest
 
-    def offer(self, entry: Entry, now: float) -> None:
-        """A message of mode ONE has come: to a subscription here, else to a peer, else it waits."""
-        self._deliveries.offer_to_one(entry, now)
-
     def hand_over(self, entry: Entry) -> bool:
         """Hand a message that nobody here can take now to a peer; False where it has to wait here."""
         copy = self._forwarding.copies.get(entry.id)
@@ -113,9 +109,13 @@ class Custody:
         found = self._state.topics.get(topic)
         if found is None:
             return
-        for entry in list(found.shared):
-            if entry.id in self._forwarding.copies and found.shared.take(entry):
-                self._deliveries.offer_to_one(entry, now)
+        waiting = list(found.shared)
+        if not waiting or not self._interest.distances(self._forwarding.want_of(waiting[0])):
+            return
+        for entry in waiting:
+            # whoever could take it here would have it
+            if self.hand_over(entry):
+                found.shared.take(entry)
 
     def reached(self, server: str, now: float) -> None:
         """A server can be reached now: what waits here for its accounts may go."""

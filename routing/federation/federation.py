@@ -4,6 +4,9 @@ forwarding   where copies go, and what is remembered of them
 arriving     what becomes of a copy that comes
 custody      mode ONE
 interest     who wants what
+removals     what was removed
+outlook      where a message would go, asked without one
+enquiry      questions that travel over the links
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -49,7 +52,7 @@ class Federation:
         self.interest = Interest(state.server)
         self.forwarding = Forwarding(state, self.interest, recall)
         self.custody = Custody(state, self.forwarding, deliveries, receipts, self.interest)
-        self._arriving = Arriving(state, self.forwarding, self.custody, deliveries, receipts)
+        self._arriving = Arriving(state, self.forwarding, deliveries, receipts)
         state.hand_over = self.custody.hand_over
         state.discarded = self.forwarding.forget
         state.topic_changed = self.topic_changed

@@ -90,3 +90,15 @@ def test_it_waits_while_much_is_to_be_carried_out(site: Site, ada: Client) -> No
     assert len(router.state.entries) > 0
     while router.state.entries:
         site.wait(0.001)
+
+
+def test_a_topic_is_deleted_though_somebody_publishes_all_the_time(site: Site, ada: Client) -> None:
+    ada.set_delivery("jobs", "ONE")
+    fill(ada, "jobs", LARGE)
+    answered = ada.delete("jobs")
+    for _ in range(100):
+        if answered:
+            break
+        ada.publish("jobs", "new")
+        site.wait(0.001)
+    assert answered

@@ -44,7 +44,7 @@ def router() -> Router:
     router.federation.link_up("b", 0.0)
     publisher = router.open(None, "x", "p")
     for _ in range(2):
-        router.publish(publisher, "t", Message(timeout_s=INFINITE), "x:p@a", None, 0.0)
+        router.publish(publisher, "t", Message(timeout_s=INFINITE, depth=1), "x:p@a", None, 0.0)
     for entry in list(router.state.entries.values()):
         router.remove(publisher, "t", entry.smuid("a"), None, 0.0)
     first, _ = told(router)
@@ -65,3 +65,18 @@ def test_a_peer_that_was_cut_off_is_told_only_what_it_has_not(router: Router) ->
 def test_a_peer_that_has_restarted_is_told_everything(router: Router) -> None:
     router.federation.link_up("b", 0.0, restarted=True)
     assert told(router) == [1, 2]
+
+
+@pytest.mark.parametrize(("depth", "tombstones"), [(0, 0), (1, 2)])
+def test_what_never_left_the_site_leaves_no_tombstone(depth: int, tombstones: int) -> None:
+    router = Router("a", 1, SETTINGS, lambda: 1_700_000_000_000)
+    router.federation.set_peer("b", PeerRules())
+    router.federation.link_up("b", 0.0)
+    publisher = router.open(None, "x", "p")
+    for _ in range(2):
+        router.publish(publisher, "t", Message(timeout_s=INFINITE, depth=depth), "x:p@a", None, 0.0)
+    first, _ = list(router.state.entries.values())
+    router.remove(publisher, "t", first.smuid("a"), None, 0.0)
+    router.purge(publisher, "t", None, 0.0)
+    assert not router.state.entries
+    assert len(told(router)) == len(router.state.removed) == tombstones
