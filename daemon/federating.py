@@ -313,9 +313,14 @@ class Federating:
 
     def transfer_refused(self, peer: str, transfer: Transfer, message: Message | None, reason: str) -> None:
         """See `RouterPort`."""
-        smuid, account, size = "", "", 0
+        smuid, account, size, priority = "", "", 0, 0
         if message is not None:
-            smuid, account, size = message.smuid, message.account, message.size_bytes
+            smuid, account, size, priority = (
+                message.smuid,
+                message.account,
+                message.size_bytes,
+                message.priority,
+            )
         self._router.state.out.append(
             Refused(
                 "denied",
@@ -329,7 +334,8 @@ class Federating:
                 transfer.hops,
                 transfer.attempt,
                 transfer.mode,
-                guarantee=transfer.guarantee,
+                priority,
+                transfer.guarantee,
             )
         )
         self._wake()

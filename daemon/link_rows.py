@@ -18,8 +18,7 @@ class LinkRows:
         self._copies = federation.forwarding.copies
         self._clock = clock
         self.handlers: dict[type, Callable[[Any], None]] = {
-            decisions.StoreForward: self._store_copy,
-            decisions.StoreWider: self._store_copy,
+            decisions.StoreCopy: self._store_copy,
             decisions.StoreSeen: self._store_seen,
             decisions.StoreRemoval: self._store_removal,
             decisions.StoreInterest: self._store_interest,
@@ -32,17 +31,17 @@ class LinkRows:
     def begin(self, entry: Entry) -> None:
         """A new message is stored: with it how far it may go, where it may go anywhere."""
         if entry.flags & CROSSES and (copy := self._copies.get(entry.id)) is not None:
-            self.batch.put_copy(copy)
+            self.batch.copies[copy.entry.id] = copy
 
     def end(self, entry: Entry) -> None:
         """A message has ended."""
         if entry.flags & CROSSES:
             self.batch.copies[entry.id] = None
 
-    def _store_copy(self, d: decisions.StoreForward | decisions.StoreWider) -> None:
+    def _store_copy(self, d: decisions.StoreCopy) -> None:
         # one that has ended since is deleted by what follows
         if (copy := self._copies.get(d.entry_id)) is not None:
-            self.batch.put_copy(copy)
+            self.batch.copies[copy.entry.id] = copy
 
     def _store_seen(self, d: decisions.StoreSeen) -> None:
         self.batch.put_seen(d.smuid, d.seen, self._clock.now())
@@ -54,7 +53,7 @@ class LinkRows:
         self.batch.put_interest(d)
 
     def _store_receipt(self, d: decisions.StoreReceipt) -> None:
-        self.batch.put_receipt(d.entry, d.receipt)
+        self.batch.receipts[d.receipt.entry.id] = d.receipt
 
     def _discard_receipt(self, d: decisions.DiscardReceipt) -> None:
         self.batch.receipts[d.entry_id] = None

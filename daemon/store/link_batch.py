@@ -7,7 +7,7 @@ import msgspec
 
 from routing.federation.copies import Copy, Seen
 from routing.federation.decisions import StoreInterest
-from routing.queue import COMMITTED_STATES, Entry
+from routing.queue import COMMITTED_STATES
 from routing.receipts import Receipt
 
 Row = tuple[Any, ...]
@@ -39,8 +39,8 @@ class LinkBatch:
     """Rows of one transaction.
 
     Attributes:
-        copies: by entry id, how each copy is now; None deletes.
-        receipts, answers: likewise, answers by peer and question.
+        copies, receipts: by entry id, what is stored as it is when the transaction is written; None deletes.
+        answers: rows, by peer and question; None deletes.
         interest: statements in their order: what is wanted changes back and forth.
         expired: by statement, its row: what to forget.
     """
@@ -48,25 +48,16 @@ class LinkBatch:
     __slots__ = ("answers", "copies", "expired", "interest", "receipts", "removals", "seen")
 
     def __init__(self) -> None:
-        self.copies: dict[int, Row | None] = {}
+        self.copies: dict[int, Copy | None] = {}
         self.seen: dict[str, Row] = {}
         self.removals: list[Row] = []
         self.interest: list[tuple[str, Row]] = []
-        self.receipts: dict[int, Row | None] = {}
+        self.receipts: dict[int, Receipt | None] = {}
         self.answers: dict[tuple[str, int], Row | None] = {}
         self.expired: dict[str, Row] = {}
 
     def __bool__(self) -> bool:
         return any(getattr(self, name) for name in LinkBatch.__slots__)
-
-    def put_copy(self, copy: Copy) -> None:
-        """A copy that is held is new, goes to a peer, has come there, or may go further."""
-        forwards = {
-            name: (f.depth, f.query, f.unacknowledged, f.attempts, f.earlier)
-            for name, f in copy.forwards.items()
-        }
-        id = copy.entry.id
-        self.copies[id] = (id, copy.depth, ",".join(copy.hops), _json(forwards))
 
     def put_seen(self, smuid: str, seen: Seen, now: float) -> None:
         """A Smuid has been here; with it goes what can no longer be on its way."""
@@ -88,44 +79,52 @@ class LinkBatch:
             else:
                 self.interest.append((_PUT_INTEREST, (told.peer, change.kind, change.name, change.distance)))
 
-    def put_receipt(self, entry: Entry, receipt: Receipt) -> None:
-        """A receipt has come further."""
-        children = {
-            query: (due, have, query in receipt.waiting) for query, (due, have) in receipt.children.items()
-        }
-        self.receipts[entry.id] = (
-            entry.id,
-            entry.topic.name,
-            entry.origin,
-            entry.priority,
-            entry.size,
-            entry.flags & COMMITTED_STATES,
-            None if entry.deadline == math.inf else entry.deadline,
-            receipt.mode,
-            receipt.publisher,
-            receipt.cmuid,
-            receipt.due,
-            receipt.have,
-            receipt.parent,
-            receipt.query,
-            _json(children),
-        )
-
     def statements(self) -> list[tuple[str, list[Row]]]:
         """What to execute, in order."""
         out = [
-            (_PUT_COPY, [row for row in self.copies.values() if row is not None]),
-            (_DISCARD_COPY, [(id,) for id, row in self.copies.items() if row is None]),
+            (_PUT_COPY, [_copy_row(copy) for copy in self.copies.values() if copy is not None]),
+            (_DISCARD_COPY, [(id,) for id, copy in self.copies.items() if copy is None]),
             (_PUT_SEEN, list(self.seen.values())),
             (_PUT_REMOVAL, self.removals),
             *((sql, [row]) for sql, row in self.interest),
-            (_PUT_RECEIPT, [row for row in self.receipts.values() if row is not None]),
-            (_DISCARD_RECEIPT, [(id,) for id, row in self.receipts.items() if row is None]),
+            (_PUT_RECEIPT, [_receipt_row(one) for one in self.receipts.values() if one is not None]),
+            (_DISCARD_RECEIPT, [(id,) for id, one in self.receipts.items() if one is None]),
             (_PUT_ANSWER, [row for row in self.answers.values() if row is not None]),
             (_DISCARD_ANSWER, [key for key, row in self.answers.items() if row is None]),
         ]
         out += ((sql, [row]) for sql, row in self.expired.items())
         return [(sql, rows) for sql, rows in out if rows]
+
+
+def _copy_row(copy: Copy) -> Row:
+    forwards = {
+        name: (f.depth, f.query, f.unacknowledged, f.attempts, f.earlier) for name, f in copy.forwards.items()
+    }
+    return (copy.entry.id, copy.depth, ",".join(copy.hops), _json(forwards))
+
+
+def _receipt_row(receipt: Receipt) -> Row:
+    entry = receipt.entry
+    children = {
+        query: (due, have, query in receipt.waiting) for query, (due, have) in receipt.children.items()
+    }
+    return (
+        entry.id,
+        entry.topic.name,
+        entry.origin,
+        entry.priority,
+        entry.size,
+        entry.flags & COMMITTED_STATES,
+        None if entry.deadline == math.inf else entry.deadline,
+        receipt.mode,
+        receipt.publisher,
+        receipt.cmuid,
+        receipt.due,
+        receipt.have,
+        receipt.parent,
+        receipt.query,
+        _json(children),
+    )
 
 
 def _json(value: Any) -> str:

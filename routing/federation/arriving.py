@@ -13,7 +13,7 @@ import msgspec
 from routing.decisions import Record, Refused
 from routing.delivery import Deliveries
 from routing.federation.copies import Arrival, Copy, Forward, PeerRules, Seen, capped, wider
-from routing.federation.decisions import StoreWider
+from routing.federation.decisions import StoreCopy
 from routing.federation.forwarding import Forwarding
 from routing.names import is_system_topic
 from routing.queue import GONE, GUARANTEED, ONE, PASSING, RECEIPT, SEQUENCED, STATED, Entry
@@ -156,9 +156,8 @@ class Arriving:
         topic = state.topic(arrival.topic)
         due = [s for s in topic.subscriptions.values() if s.accepts_all]
         copy = self._hold(arrival, now, len(due), "received")
-        copy.counted = bool(arrival.query)
         entry = copy.entry
-        sent = self._forwarding.send_to_all(copy)
+        sent = self._forwarding.send_to_all(copy, counted=bool(arrival.query))
         if copy.entry.flags & RECEIPT:
             self._owe(arrival, copy, len(due), sent, now)
         self._forwarding.answer(arrival, "accepted")
@@ -189,7 +188,7 @@ class Arriving:
             copy.depth = arrival.depth
             copy.hops = arrival.hops
             forwarding.remember(copy, now)
-            state.out.append(StoreWider(copy.entry.id, copy.depth, copy.hops))
+            state.out.append(StoreCopy(copy.entry.id))
             state.out.append(
                 Record(
                     "depth",
@@ -201,8 +200,7 @@ class Arriving:
                 )
             )
             owed = self._receipts.owed(copy.entry)
-        copy.counted = bool(arrival.query)
-        sent = forwarding.send_to_all(copy)
+        sent = forwarding.send_to_all(copy, counted=bool(arrival.query))
         if arrival.query:
             self._count_wider(arrival, copy, owed, sent, now)
         forwarding.answer(arrival, "depth")

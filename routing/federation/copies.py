@@ -69,7 +69,6 @@ class Copy(msgspec.Struct):
         source: the peer that it first came from; "" for one of our own.
         forwards: by peer.
         custody_to: mode ONE: the peer it is being handed to; "" while it is ours alone.
-        counted: peers that it goes to are asked for a receipt.
         denied_by: mode ONE: peers that would not have it when the link with them was up last.
     """
 
@@ -80,7 +79,6 @@ class Copy(msgspec.Struct):
     source: str
     forwards: dict[str, Forward] = {}
     custody_to: str = ""
-    counted: bool = False
     denied_by: set[str] = set()
 
 

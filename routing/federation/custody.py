@@ -17,7 +17,7 @@ handover is to a new site or to a nearer one, so a message comes to rest.
 from routing.decisions import Record
 from routing.delivery import Deliveries
 from routing.federation.copies import Answered, Copy, Forward, onward, within
-from routing.federation.decisions import Send, StoreForward
+from routing.federation.decisions import Send, StoreCopy
 from routing.federation.forwarding import Forwarding, Peer
 from routing.federation.interest import Interest
 from routing.names import parse_address
@@ -62,7 +62,7 @@ class Custody:
         query = self._state.next_query() if entry.flags & RECEIPT else 0
         self._receipts.handing(entry, query)
         copy.forwards[peer.name] = Forward(depth, query, unacknowledged=1, attempts=1)
-        self._state.out.append(StoreForward(entry.id, peer.name, depth, query, done=False))
+        self._state.out.append(StoreCopy(entry.id))
         self._state.out.append(Send(peer.name, copy, depth, query))
         return True
 

@@ -6,7 +6,6 @@ import msgspec
 
 from routing.federation.copies import Copy, Outcome, Seen
 from routing.federation.interest import InterestChange
-from routing.queue import Entry
 
 
 class Send(msgspec.Struct, gc=False):
@@ -76,22 +75,10 @@ class TellRemoved(msgspec.Struct, gc=False):
     number: int = 0
 
 
-class StoreForward(msgspec.Struct, gc=False):
-    """A peer has to have a message, or has it (`done`)."""
+class StoreCopy(msgspec.Struct, gc=False):
+    """A copy that is held goes to a peer, has come there, or may go further than before."""
 
     entry_id: int
-    peer: str
-    depth: int
-    query: int
-    done: bool
-
-
-class StoreWider(msgspec.Struct, gc=False):
-    """A copy that is held may go further than before, by another way."""
-
-    entry_id: int
-    depth: int
-    hops: tuple[str, ...]
 
 
 class StoreInterest(msgspec.Struct, gc=False):
@@ -109,7 +96,6 @@ class StoreReceipt(msgspec.Struct, gc=False):
         receipt: a `routing.receipts.Receipt`.
     """
 
-    entry: Entry
     receipt: Any
 
 
@@ -155,8 +141,7 @@ FederationDecision = (
     | TellInterest
     | TellReceipt
     | TellRemoved
-    | StoreForward
-    | StoreWider
+    | StoreCopy
     | StoreInterest
     | StoreReceipt
     | DiscardReceipt

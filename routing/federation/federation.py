@@ -225,13 +225,16 @@ class Federation:
     # -- what this site does ----------------------------------------------------------------------
 
     def published(self, entry: Entry, depth: int, *, counted: bool) -> list[int]:
-        """A message of this site's own is held, and goes to peers; the questions for its receipt."""
+        """A message of this site's own is held, and goes to peers; the questions for its receipt.
+
+        `counted`: peers that it goes to are asked for one.
+        """
         depth = self.depth_of(entry, depth)
         if not depth or not self.forwarding.peers:
             return []
-        copy = Copy(entry, entry.smuid(self._state.server), depth, (), "", {}, counted=counted)
+        copy = Copy(entry, entry.smuid(self._state.server), depth, (), "", {})
         self.forwarding.begin(copy)
-        sent = [] if entry.flags & ONE else self.forwarding.send_to_all(copy)
+        sent = [] if entry.flags & ONE else self.forwarding.send_to_all(copy, counted=counted)
         return [forward.query for forward in sent]
 
     def depth_of(self, entry: Entry, depth: int) -> int:

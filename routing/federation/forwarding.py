@@ -31,7 +31,7 @@ from routing.federation.copies import (
     wider,
     within,
 )
-from routing.federation.decisions import Acknowledge, Send, StoreForward, StoreSeen
+from routing.federation.decisions import Acknowledge, Send, StoreCopy, StoreSeen
 from routing.federation.interest import Interest, Want
 from routing.names import is_system_topic, parse_address, topic_matches
 from routing.queue import CROSSES, EXPIRED, GONE, GUARANTEED, ONE, STATED, Entry
@@ -135,11 +135,14 @@ class Forwarding:
             return True
         return self._state.server not in arrival.hops and self.known(arrival.message.smuid) is None
 
-    def remember(self, copy: Copy, now: float) -> None:
-        """Note that the Smuid has been here, on disk, for as long as a copy can be on its way."""
+    def remember(self, copy: Copy, now: float, hands: int | None = None) -> None:
+        """Note that the Smuid has been here, on disk, for as long as a copy can be on its way.
+
+        `hands`: mode ONE: how many it has passed through; None for those before this site.
+        """
         deadline = copy.entry.deadline
         until = (now + FOREVER if deadline == math.inf else deadline) + MEMORY_AFTER_S
-        seen = Seen(copy.entry.id, copy.depth, len(copy.hops), until)
+        seen = Seen(copy.entry.id, copy.depth, len(copy.hops) if hands is None else hands, until)
         self._note(copy.smuid, seen)
         self._state.out.append(StoreSeen(copy.smuid, seen))
 
@@ -148,10 +151,10 @@ class Forwarding:
 
         It may have come back before the acknowledgement of its leaving.
         """
-        hops = (*copy.hops, self._state.server)
+        hands = len(copy.hops) + 1
         seen = self.known(copy.smuid)
-        if seen is None or seen.custody < len(hops):
-            self.remember(msgspec.structs.replace(copy, hops=hops), now)
+        if seen is None or seen.custody < hands:
+            self.remember(copy, now, hands)
 
     def known(self, smuid: str) -> Seen | None:
         """What is remembered of a Smuid."""
@@ -175,12 +178,15 @@ class Forwarding:
             return ("SERVER", parse_address(entry.topic.name).server)
         return ("ONE" if entry.flags & ONE else "ALL", entry.topic.name)
 
-    def send_to_all(self, copy: Copy) -> list[Forward]:
-        """Send a copy of mode ALL wherever it is wanted and has not gone so far."""
-        sent = (self.send(copy, peer) for peer in self.peers.values())
+    def send_to_all(self, copy: Copy, *, counted: bool) -> list[Forward]:
+        """Send a copy of mode ALL wherever it is wanted and has not gone so far.
+
+        `counted`: peers that it goes to are asked for a receipt.
+        """
+        sent = (self.send(copy, peer, counted=counted) for peer in self.peers.values())
         return [forward for forward in sent if forward is not None]
 
-    def send(self, copy: Copy, peer: Peer) -> Forward | None:
+    def send(self, copy: Copy, peer: Peer, *, counted: bool) -> Forward | None:
         """Send a copy of mode ALL to a peer if it should go there; None if not, or if it is there."""
         depth = self.depth_for(copy, peer)
         if depth is None:
@@ -193,7 +199,7 @@ class Forwarding:
         elif forward.unacknowledged and forward.query:
             forward.earlier.append(forward.query)
         forward.depth = depth
-        forward.query = self._state.next_query() if copy.counted else 0
+        forward.query = self._state.next_query() if counted else 0
         self._transfer(copy, peer.name, forward)
         return forward
 
@@ -215,7 +221,7 @@ class Forwarding:
                 entry.due += 1
             forward.unacknowledged += 1
             forward.attempts += self.peers[peer].up
-            self._state.out.append(StoreForward(entry.id, peer, forward.depth, forward.query, done=False))
+            self._state.out.append(StoreCopy(entry.id))
         self._state.out.append(Send(peer, copy, forward.depth, forward.query, forward.attempts or 1))
 
     def acknowledged(self, peer: str, entry_id: int, answered: Answered) -> Copy | None:
@@ -233,7 +239,7 @@ class Forwarding:
         forward.earlier.clear()
         if not copy.entry.flags & EXPIRED:
             copy.entry.due -= 1
-        self._state.out.append(StoreForward(entry_id, peer, forward.depth, forward.query, done=True))
+        self._state.out.append(StoreCopy(entry_id))
         return copy
 
     def finish_if_done(self, copy: Copy, peer: str, answered: Answered) -> None:
@@ -266,9 +272,7 @@ class Forwarding:
         """
         for copy in list(self.by_topic.get(topic, {}).values()):
             if not copy.entry.flags & (ONE | GONE) and copy.entry.flags & STATED:
-                counted, copy.counted = copy.counted, False
-                self.send(copy, peer)
-                copy.counted = counted
+                self.send(copy, peer, counted=False)
 
     def answer(self, arrival: Arrival, outcome: Outcome, reason: str = "") -> None:
         """Acknowledge an arrival, once what it brought is on disk."""
