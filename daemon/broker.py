@@ -192,19 +192,26 @@ class Broker:
 
     async def browse(self, topic: str, after: int, count: int) -> list[frontend.HeldMessage]:
         """See `daemon.frontend.Session`; what is not on disk yet is not shown."""
-        shown = self.router.browse(topic, after, count)
-        found = {entry.id: self._bodies.find(entry.id) for entry, _ in shown}
-        missing = [id for id, stored in found.items() if stored is None]
-        if missing:
-            wires = await self.load_wires(missing)
-            found.update({id: Stored(wire=wire) for id, wire in wires.items()})
-        else:
-            await trio.lowlevel.checkpoint()
-        return [
-            held_message(entry, stored, self.server_name, self.clock.now(), locked=locked)
-            for entry, locked in shown
-            if (stored := found[entry.id]) is not None
-        ]
+        held: list[frontend.HeldMessage] = []
+        while True:
+            wanted = count - len(held)
+            shown = self.router.browse(topic, after, wanted)
+            found = {entry.id: self._bodies.find(entry.id) for entry, _ in shown}
+            missing = [id for id, stored in found.items() if stored is None]
+            if missing:
+                wires = await self.load_wires(missing)
+                found.update({id: Stored(wire=wire) for id, wire in wires.items()})
+            else:
+                await trio.lowlevel.checkpoint()
+            held += [
+                held_message(entry, stored, self.server_name, self.clock.now(), locked=locked)
+                for entry, locked in shown
+                if (stored := found[entry.id]) is not None
+            ]
+            if len(shown) < wanted or len(held) == count:
+                return held
+            # some ended while they were being read
+            after = shown[-1][0].id
 
     @property
     def topic_count(self) -> int:

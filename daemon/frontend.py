@@ -241,7 +241,8 @@ class Session(Protocol):
         """Messages that wait for a subscriber, are locked, or are kept for late ones, oldest first.
 
         From the one that follows `message_id` `after`; messages of mode ALL without a timeout, which only
-        wait for those who were there, are not shown. Raises Refusal (forbidden).
+        wait for those who were there, are not shown. Fewer than `count` are all that follow. Raises
+        Refusal (forbidden).
         """
 
     def purge(self, topic: str, request: Any = None) -> None:

@@ -4,6 +4,11 @@ The broker knows messages by numbers that rise in the order of arrival, and does
 first question about a node reads all that it holds, a page at a time, and each later one only what has come
 since. What is found is looked at again, since it may have gone meanwhile; what has gone is forgotten when
 it is come across, and the whole index of a node once it is much longer than what the node holds.
+
+What is shown does not only follow the numbers: a message for everyone without a timeout is shown only while a
+subscriber has it, and one for a single subscriber whose handover to another site was denied comes back under
+its old number. An item that was not shown when its number was read over is not found by its id, though a page
+of the node shows it.
 """
 
 from collections import OrderedDict

@@ -1,0 +1,36 @@
+"""Looking at what a topic holds while others work on it."""
+
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from daemon.frontend import HeldMessage
+from tests.support.broker import running_site
+
+
+@pytest.mark.parametrize("gone", [1, 3], ids=["one", "the whole page"])
+async def test_what_ends_while_a_page_is_read_from_the_disk_leaves_no_gap_in_it(
+    tmp_path: Path, gone: int
+) -> None:
+    async with running_site(tmp_path) as site:
+        ada = site.login("ada")
+        smuids = [await ada.publish("work", delivery="ONE") for _ in range(7)]
+    pages: list[list[HeldMessage]] = []
+    # started again, nothing is in memory
+    async with running_site(tmp_path) as site, trio.open_nursery() as nursery:
+        ada = site.login("ada")
+
+        async def browse() -> None:
+            pages.append(await ada.session.browse("work", 0, 3))
+
+        with trio.fail_after(10):
+            async with site.broker._load_lock:  # as if others were reading
+                nursery.start_soon(browse)
+                await trio.testing.wait_all_tasks_blocked()
+                for smuid in smuids[:gone]:
+                    request = ada.request()
+                    ada.session.remove("work", smuid, request)
+                    await ada.answer(request)
+    assert [[held.smuid for held in page] for page in pages] == [smuids[gone : gone + 3]]
