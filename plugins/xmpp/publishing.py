@@ -56,17 +56,17 @@ def _read_publish(publish: Element) -> Publication:
     return Publication(node, read_item(items[0]))
 
 
+def timeout_of(message: Message, topic: TopicInfo | None) -> float | None:
+    """Seconds that an item is kept, by its own word or its node's; None where neither says."""
+    return message.timeout_s if message.timeout_s is not None or topic is None else topic.timeout_s
+
+
 def settle_mode(message: Message, topic: TopicInfo | None) -> Message:
     """A node queues unless it is told otherwise, but what is kept for everyone is for everyone."""
-    timeout_s = message.timeout_s
-    if topic is not None:
-        if topic.delivery is not None:
-            return message
-        if timeout_s is None:
-            timeout_s = topic.timeout_s
-    if message.delivery is None and timeout_s != INFINITE:
-        return msgspec.structs.replace(message, delivery="ONE")
-    return message
+    told = message.delivery is not None or (topic is not None and topic.delivery is not None)
+    if told or timeout_of(message, topic) == INFINITE:
+        return message
+    return msgspec.structs.replace(message, delivery="ONE")
 
 
 async def publish(service: "Service", client: Client, iq: Element, pubsub: Element, action: Element) -> None:
@@ -99,13 +99,10 @@ async def _published(
         await service.fail(iq, from_refusal(answer.error))
         return
     node, item = publication.node, publication.item
-    timeout_s = item.message.timeout_s
-    if timeout_s is None and topic is not None:
-        timeout_s = topic.timeout_s
     session = client.session
     if (
         item.id
-        and timeout_s == INFINITE
+        and timeout_of(item.message, topic) == INFINITE
         and session.allows("remove", node)
         and session.allows("subscribe", node)
     ):
