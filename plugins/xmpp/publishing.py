@@ -10,7 +10,7 @@ import msgspec
 
 from daemon.frontend import Answer, HeldMessage, TopicInfo
 from plugins.xmpp import notifications
-from plugins.xmpp.client import Client
+from plugins.xmpp.client import Client, Done
 from plugins.xmpp.forms import PUBLISH_OPTIONS, boolean, submitted
 from plugins.xmpp.identities import local_of
 from plugins.xmpp.namespaces import COMPONENT, PUBSUB, QUEUEING
@@ -69,46 +69,60 @@ def settle_mode(message: Message, topic: TopicInfo | None) -> Message:
     return msgspec.structs.replace(message, delivery="ONE")
 
 
-async def publish(service: "Service", client: Client, iq: Element, pubsub: Element, action: Element) -> None:
-    """`<publish/>`; answered once the item is on disk."""
-    publication = _read_publish(action)
+async def give(service: "Service", client: Client, publication: Publication, done: Done) -> None:
+    """Give the broker a publication; `done` is awaited with its answer, at once if it is not guaranteed.
+
+    A guaranteed message is the broker's when this returns; nothing is awaited until then. Raises Refusal:
+    nothing was published, and `done` is not called.
+    """
     node, item = publication.node, publication.item
     topic = client.session.topic(node)
-    options = pubsub.find(_OPTIONS)
-    if options is not None:
-        _check_options(options, NodeSettings.of(topic))
     message = settle_mode(item.message, topic)
     service.finish_now()
     if message.guarantee:
-        done = partial(_published, service, client, iq, publication, topic)
-        client.request(client.session.publish, node, message, done=done)
+        published = partial(_published, service, client, publication, topic, done)
+        client.request(client.session.publish, node, message, done=published)
     else:
         client.session.publish(node, message)
-        await service.answer(_publish_result(iq, node, item.id))
+        await done(Answer(request=None))
 
 
 async def _published(
     service: "Service",
     client: Client,
-    iq: Element,
     publication: Publication,
     topic: TopicInfo | None,
+    done: Done,
     answer: Answer,
 ) -> None:
-    if answer.error is not None:
-        await service.fail(iq, from_refusal(answer.error))
-        return
-    node, item = publication.node, publication.item
-    session = client.session
+    node, item, session = publication.node, publication.item, client.session
     if (
-        item.id
+        answer.error is None
+        and item.id
         and timeout_of(item.message, topic) == INFINITE
         and session.allows("remove", node)
         and session.allows("subscribe", node)
     ):
         # a persistent item replaces the one that had its id. Source: XEP-0060 7.1.2
         service.start(partial(_replace, service, client, node, item.id, answer.smuid))
-    await service.answer(_publish_result(iq, node, item.id or answer.smuid))
+    await done(answer)
+
+
+async def publish(service: "Service", client: Client, iq: Element, pubsub: Element, action: Element) -> None:
+    """`<publish/>`; answered once the item is on disk."""
+    publication = _read_publish(action)
+    node, item = publication.node, publication.item
+    options = pubsub.find(_OPTIONS)
+    if options is not None:
+        _check_options(options, NodeSettings.of(client.session.topic(node)))
+
+    async def done(answer: Answer) -> None:
+        if answer.error is not None:
+            await service.fail(iq, from_refusal(answer.error))
+        else:
+            await service.answer(_publish_result(iq, node, item.id or answer.smuid))
+
+    await give(service, client, publication, done)
 
 
 def _publish_result(iq: Element, node: str, id: str) -> str:
@@ -178,12 +192,7 @@ async def publish_unanswered(
         if answer.error is not None:
             await service.fail(stanza, from_refusal(answer.error))
 
-    topic = client.session.topic(publication.node)
-    message = settle_mode(publication.item.message, topic)
-    if message.guarantee:
-        client.request(client.session.publish, publication.node, message, done=done)
-    else:
-        client.session.publish(publication.node, message)
+    await give(service, client, publication, done)
 
 
 # -- retract and unlock ---------------------------------------------------------------------------

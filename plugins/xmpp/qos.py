@@ -18,7 +18,7 @@ from plugins.xmpp.client import Client
 from plugins.xmpp.identities import bare_of, channel_of
 from plugins.xmpp.namespaces import CLIENT, COMPONENT, QOS
 from plugins.xmpp.parser import ParserLimits, StreamBroken, parse_fragment
-from plugins.xmpp.publishing import Publication, publish_unanswered, read_message, settle_mode
+from plugins.xmpp.publishing import Publication, give, read_message
 from plugins.xmpp.serializer import serialize
 from plugins.xmpp.stanzas import StanzaError, from_refusal, result
 from routing.errors import Refusal
@@ -83,12 +83,7 @@ async def _acknowledged(service: "Service", client: Client, iq: Element, child: 
         else:
             await service.answer(result(iq))
 
-    if publication.item.message.guarantee:
-        message = settle_mode(publication.item.message, client.session.topic(publication.node))
-        client.request(client.session.publish, publication.node, message, done=done)
-    else:
-        await publish_unanswered(service, client, iq, publication)
-        await service.answer(result(iq))
+    await give(service, client, publication, done)
 
 
 # -- assured --------------------------------------------------------------------------------------
@@ -195,12 +190,10 @@ async def _deliver(service: "Service", client: Client, iq: Element, child: Eleme
         raise StanzaError("unexpected-request", "wait", "it has not been answered yet")
     else:
         publication = _publication(service, client, holding.to, holding.message)
-        message = settle_mode(publication.item.message, client.session.topic(publication.node))
-        if not message.guarantee:
+        if not publication.item.message.guarantee:
             raise StanzaError("bad-request", "modify", "an assured message is guaranteed")
-        done = partial(_delivered, service, client, msg_id, holding)
-        client.request(client.session.publish, publication.node, message, done=done)
-        # no await in between: both are in one transaction
+        await give(service, client, publication, partial(_delivered, service, client, msg_id, holding))
+        # nothing was waited for in between: both are in one transaction
         if holding.smuid:
             client.session.remove(_topic(service, client), holding.smuid)
         holding.smuid, holding.state = "", "delivering"

@@ -4,8 +4,9 @@ import pytest
 import trio
 
 from daemon.frontend import Identity
+from plugins.xmpp.namespaces import QOS
 from routing.message import Message
-from tests.support.xmpp import XmppServer, xmpp_site
+from tests.support.xmpp import XmppClient, XmppServer, xmpp_site
 from tests.support.xmpp_pubsub import (
     ADA,
     INFO,
@@ -120,6 +121,55 @@ async def test_persistent_items_stay_are_listed_by_pages_and_are_replaced_by_id(
         assert [item.get("id") for item in answer.iter(f"{{{PUBSUB}}}item")] == [
             "item-1", "item-2", "item-4", "item-0",
         ]  # fmt: skip
+
+
+async def by_message(client: XmppClient, publish: str) -> None:
+    await client.send(f"<message>{publish}</message>")
+
+
+async def acknowledged(client: XmppClient, publish: str) -> None:
+    text = f"<qos:acknowledged xmlns:qos='{QOS}'><message>{publish}</message></qos:acknowledged>"
+    assert (await client.iq("set", text)).get("type") == "result"
+
+
+async def assured(client: XmppClient, publish: str) -> None:
+    text = f"<qos:assured xmlns:qos='{QOS}' msgId='1'><message>{publish}</message></qos:assured>"
+    assert (await client.iq("set", text)).get("type") == "result"
+    assert (await client.iq("set", f"<deliver xmlns='{QOS}' msgId='1'/>")).get("type") == "result"
+
+
+@pytest.mark.parametrize("way", [by_message, acknowledged, assured])
+async def test_a_persistent_item_is_replaced_whichever_way_the_next_one_comes(tmp_path, way):
+    async with xmpp_site(tmp_path) as (server, _, _):
+        client = ada(server)
+        await create(client, "state", **{f"{{{SMQP}}}queueing": "0", "pubsub#persist_items": "1"})
+        await put(client, "state", "item")
+        item = "<item id='item'><b xmlns='urn:b'/></item>"
+        await way(client, pubsub(f"<publish node='state'>{item}</publish>"))
+        with trio.fail_after(10):
+            while True:
+                answer = await client.iq("get", pubsub("<items node='state'/>"))
+                if [item[0].tag for item in answer.iter(f"{{{PUBSUB}}}item")] == ["{urn:b}b"]:
+                    break
+
+
+@pytest.mark.parametrize("way", [by_message, acknowledged, assured])
+async def test_what_the_server_has_read_is_finished_with_the_next_publication(tmp_path, way, mock_clock):
+    async with xmpp_site(tmp_path) as (server, _, site):
+        site.broker.commits.gather_max_s = 0.0  # the clock stands still
+        client, other = ada(server), ada(server, "other")
+        await create(client, "news", **{f"{{{SMQP}}}queueing": "0"})
+        await client.iq("set", subscribe(client.jid, None, "news"))
+        await put(other, "news", "first")
+        await notified(client)
+        # a ping's answer comes after that of the component's own ping
+        for _ in range(3):
+            await client.iq("get", "<ping xmlns='urn:xmpp:ping'/>")
+        assert site.broker.held == 1
+        await way(other, pubsub("<publish node='elsewhere'><item><a xmlns='urn:a'/></item></publish>"))
+        await other.iq("get", "<ping xmlns='urn:xmpp:ping'/>")
+        assert site.broker.router.state.topics["elsewhere"].messages == 1
+        assert site.broker.router.state.topics["news"].messages == 0
 
 
 async def test_an_item_is_found_and_replaced_among_thousands_whoever_published_them(tmp_path):
