@@ -11,12 +11,14 @@ import pytest
 from daemon.config import load
 from daemon.site_directory import new_config
 from tests.support.installed import ROOT, checkout_plugins
+from tests.support.required import may_skip
 
 UNITS: Final = ROOT / "etc" / "systemd"
 EXPOSURE_MAX: Final = 2.0
 
 needs_systemd_analyze = pytest.mark.skipif(
-    shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed"
+    may_skip("systemd-analyze", shutil.which("systemd-analyze") is not None),
+    reason="systemd-analyze is not installed",
 )
 
 

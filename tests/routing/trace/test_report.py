@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.required import may_skip
 from tests.support.traced import Traced
 
 HOSTILE = "</script><img src=x onerror=\"document.title='owned'\"><!--"
@@ -17,8 +18,10 @@ HOSTILE = "</script><img src=x onerror=\"document.title='owned'\"><!--"
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     chromium = shutil.which("chromium")
-    if chromium is None or find_spec("playwright") is None:
-        pytest.skip("no headless Chromium: apt-get install chromium, pip install playwright")
+    if may_skip("chromium", chromium is not None):
+        pytest.skip("no chromium is installed (apt-get install chromium)")
+    if may_skip("playwright", find_spec("playwright") is not None):
+        pytest.skip("playwright is not installed: pip install -e '.[browser]'")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:

@@ -4,8 +4,7 @@ import queue
 import uuid
 
 import pytest
-
-stomp = pytest.importorskip("stomp", reason="stomp.py is not installed (pip install stomp.py)")
+import stomp
 
 CONNECTIONS = {
     "1.0": stomp.StompConnection10,
