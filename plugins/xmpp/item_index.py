@@ -68,15 +68,20 @@ class ItemIndex:
 
     async def find(self, session: Session, node: str, id: str) -> HeldMessage | None:
         """The oldest item of this id that waits, is locked or is kept. Raises Refusal (forbidden)."""
-        found = await self.find_all(session, node, id)
+        found = await self._find(session, node, id, 1)
         return found[0] if found else None
 
     async def find_all(self, session: Session, node: str, id: str) -> list[HeldMessage]:
         """All of this id, oldest first. Raises Refusal (forbidden)."""
+        return await self._find(session, node, id, None)
+
+    async def _find(self, session: Session, node: str, id: str, count: int | None) -> list[HeldMessage]:
         index = self._index(session, node)
         await index.read_on(session, node)
-        found = []
+        found: list[HeldMessage] = []
         for number in list(index.numbers.get(id, ())):
+            if len(found) == count:
+                break
             page = await session.browse(node, number - 1, 1)
             if page and page[0].message_id == number:
                 found.append(page[0])
