@@ -5,6 +5,7 @@ from xml.etree.ElementTree import Element
 from tests.support.xmpp import XmppClient, XmppServer
 
 NODE = "a290fjsl29j19kjb"
+ITEM = "ae890ac52d0df67ed7cfd51b644e901"
 PUBSUB = "http://jabber.org/protocol/pubsub"
 INFO = "http://jabber.org/protocol/disco#info"
 ITEMS = "http://jabber.org/protocol/disco#items"

@@ -10,13 +10,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tests.support.xmpp_listings import here, missing
-from tests.support.xmpp_pubsub import error_of, notified, subscribe
+from tests.support.xmpp_pubsub import ITEM, NODE, PUBSUB, error_of, notified, subscribe
 from tests.support.xmpp_real import ready, site_at
 from tests.support.xmpp_servers import COMPONENT_NAME, connected
-
-NODE = "a290fjsl29j19kjb"
-ITEM = "ae890ac52d0df67ed7cfd51b644e901"
-PUBSUB = "http://jabber.org/protocol/pubsub"
 
 LISTING_1 = f"""
 <iq from='workflows.shakespeare.lit' id='sub1' to='workerbee237@shakespeare.lit/foo' type='error'>

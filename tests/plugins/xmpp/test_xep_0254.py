@@ -1,12 +1,13 @@
-"""The listings of XEP-0254, each as it stands there, and what the XEP says between them."""
+"""XEP-0254 over streams in memory: what its listings show, and what it says between them.
+
+The listings as they stand are in `test_listings.py`, through real servers.
+"""
 
 import pytest
 
 from daemon.settings import QueueSettings
 from tests.support.xmpp import COMPONENT_NAME, XmppClient, XmppServer, xmpp_site
-from tests.support.xmpp_pubsub import NODE, NS, PUBSUB, error_of, notified, subscribe
-
-ITEM = "ae890ac52d0df67ed7cfdf51b644e901"
+from tests.support.xmpp_pubsub import ITEM, NODE, NS, PUBSUB, error_of, notified, subscribe
 
 
 def publish(item: str = ITEM, node: str = NODE) -> str:
