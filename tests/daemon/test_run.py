@@ -17,9 +17,9 @@ from daemon.passwords import hash_password
 from daemon.self_signed import make_self_signed
 from daemon.site_directory import make_site
 from routing.rights import EVERYTHING
+from tests.support.keys import write_keys
 from tests.support.ports import free_port
 from tests.support.process import BECOMES, SMQPD_RUN, daemon
-from tests.support.real_sites import write_keys
 
 NO_FRONT_END: Final = '[site]\nserver_name = "a"\n[plugins.smqp]\nenabled = false\n'
 

@@ -1,6 +1,5 @@
 """A site's links from start over reloads to goodbye: when it has any, and what keeps them from changing."""
 
-import shutil
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
@@ -10,11 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 import trio
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from daemon.certificates.authority import Authority
-from daemon.certificates.files import write_private, write_public
 from daemon.config import ConfigError
 from daemon.control import Question
 from daemon.peers import Peer, add_peer
@@ -22,6 +18,7 @@ from daemon.settings import LinkSettings, Settings, SiteSettings
 from daemon.site_links import INSTALLATION, SiteLinks
 from routing.errors import Refusal
 from tests.support.broker_parts import broker_parts
+from tests.support.keys import write_keys
 
 PATIENCE_S = 20.0
 
@@ -29,20 +26,6 @@ PATIENCE_S = 20.0
 @pytest.fixture
 def authority(tmp_path: Path) -> Authority:
     return Authority.create(tmp_path / "ca", "test", 3650, datetime.now(UTC))
-
-
-def give_keys(keys: Path, name: str, authority: Authority) -> None:
-    """Fill a site's keys directory."""
-    keys.mkdir(exist_ok=True)
-    key = Ed25519PrivateKey.generate()
-    pem = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    certificate = authority.issue(name, key.public_key(), 10, datetime.now(UTC))
-    write_private(keys / "site.key", pem)
-    write_public(keys / "site.pem", certificate.public_bytes(serialization.Encoding.PEM))
-    for file in ("ca.pem", "crl.pem"):
-        shutil.copy(authority.directory / file, keys / file)
 
 
 class Directory:
@@ -113,10 +96,10 @@ async def test_a_site_that_gets_keys_while_it_runs_links_from_the_next_reload_on
     tmp_path: Path, authority: Authority
 ) -> None:
     alpha, beta = Directory(tmp_path, "alpha"), Directory(tmp_path, "beta")
-    give_keys(beta.keys, "beta", authority)
+    write_keys(authority, "beta", beta.keys, datetime.now(UTC))
     add_peer(beta.peers, Peer(name="alpha"))
     async with beta.running("127.0.0.1:0") as listening, alpha.running() as links:
-        give_keys(alpha.keys, "alpha", authority)
+        write_keys(authority, "alpha", alpha.keys, datetime.now(UTC))
         add_peer(alpha.peers, Peer(name="beta", address=listening.addresses[0]))
         links.reload()
         await up(links, "beta")
@@ -131,14 +114,14 @@ def test_peers_without_keys_are_an_error(tmp_path: Path) -> None:
 
 def test_keys_of_another_site_are_an_error(tmp_path: Path, authority: Authority) -> None:
     alpha = Directory(tmp_path, "alpha")
-    give_keys(alpha.keys, "beta", authority)
+    write_keys(authority, "beta", alpha.keys, datetime.now(UTC))
     with pytest.raises(ConfigError, match="is for beta, but this site is alpha"), alpha.links():
         pass
 
 
 async def test_a_place_to_listen_that_is_taken_ends_the_start(tmp_path: Path, authority: Authority) -> None:
     alpha = Directory(tmp_path, "alpha")
-    give_keys(alpha.keys, "alpha", authority)
+    write_keys(authority, "alpha", alpha.keys, datetime.now(UTC))
     [taken] = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = taken.socket.getsockname()[1]
     with pytest.RaisesGroup(OSError, flatten_subgroups=True):
@@ -150,7 +133,7 @@ async def test_a_place_to_listen_that_is_taken_ends_the_start(tmp_path: Path, au
 async def test_a_reload_that_fails_changes_nothing(tmp_path: Path, authority: Authority) -> None:
     alpha, beta = Directory(tmp_path, "alpha"), Directory(tmp_path, "beta")
     for site in (alpha, beta):
-        give_keys(site.keys, site.name, authority)
+        write_keys(authority, site.name, site.keys, datetime.now(UTC))
     add_peer(beta.peers, Peer(name="alpha"))
     async with beta.running("127.0.0.1:0") as listening:
         add_peer(alpha.peers, Peer(name="beta", address=listening.addresses[0]))
@@ -172,7 +155,7 @@ async def test_who_is_no_peer_any_more_is_told_so_at_the_next_reload(
 ) -> None:
     alpha, beta = Directory(tmp_path, "alpha"), Directory(tmp_path, "beta")
     for site in (alpha, beta):
-        give_keys(site.keys, site.name, authority)
+        write_keys(authority, site.name, site.keys, datetime.now(UTC))
     add_peer(beta.peers, Peer(name="alpha"))
     async with beta.running("127.0.0.1:0") as listening:
         add_peer(alpha.peers, Peer(name="beta", address=listening.addresses[0]))
@@ -189,7 +172,7 @@ async def test_who_is_no_peer_any_more_is_told_so_at_the_next_reload(
 async def test_a_site_that_drains_says_goodbye(tmp_path: Path, authority: Authority) -> None:
     alpha, beta = Directory(tmp_path, "alpha"), Directory(tmp_path, "beta")
     for site in (alpha, beta):
-        give_keys(site.keys, site.name, authority)
+        write_keys(authority, site.name, site.keys, datetime.now(UTC))
     add_peer(beta.peers, Peer(name="alpha"))
     async with beta.running("127.0.0.1:0") as listening:
         add_peer(alpha.peers, Peer(name="beta", address=listening.addresses[0]))
@@ -206,7 +189,7 @@ def test_an_installation_has_one_word_for_itself_over_all_starts(
     words = []
     for name in ("alpha", "beta"):
         site = Directory(tmp_path, name)
-        give_keys(site.keys, name, authority)
+        write_keys(authority, name, site.keys, datetime.now(UTC))
         for _ in range(2):
             with site.links():
                 words.append((site.path / INSTALLATION).read_text())

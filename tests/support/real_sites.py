@@ -1,6 +1,5 @@
 """Sites as operators run them: a directory, keys and peers, a daemon process each, joined by a network."""
 
-import shutil
 import signal
 import tomllib
 from collections.abc import AsyncIterator, Iterable
@@ -11,23 +10,20 @@ from typing import Final
 
 import msgspec
 import trio
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from daemon.certificates.authority import Authority
-from daemon.certificates.files import write_private, write_public
 from daemon.control import NotRunningError, Question, ask
 from daemon.link.port import LinkStatus
 from daemon.peers import Peer, add_peer
 from daemon.site_directory import make_site
 from plugins.smqp.client import Client, ConnectionLost, session
 from tests.support.installed import checkout_plugins
+from tests.support.keys import CERTIFICATE_DAYS, write_keys, write_trust
 from tests.support.networks import CutNetwork, Pair, cut_network
 from tests.support.ports import free_port
 from tests.support.process import PATIENCE_S, Daemon, daemon
 
 AUTHORITY_DAYS: Final = 3650
-CERTIFICATE_DAYS: Final = 10
 LINKS: Final = """\
 listen = [{listen!r}]
 greeting_timeout_s = 2.0
@@ -160,24 +156,6 @@ class RealSite:
             raise ConnectionLost("unreachable", str(error)) from None
         async with session(stream, "admin", self.password, channel=channel) as client:
             yield client
-
-
-def write_keys(authority: Authority, name: str, keys: Path, since: datetime) -> None:
-    """All that a site's keys directory needs, with a new key; valid for `CERTIFICATE_DAYS`."""
-    key = Ed25519PrivateKey.generate()
-    pem = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    certificate = authority.issue(name, key.public_key(), CERTIFICATE_DAYS, since, replace=True)
-    write_private(keys / "site.key", pem)
-    write_public(keys / "site.pem", certificate.public_bytes(serialization.Encoding.PEM))
-    write_trust(authority, keys)
-
-
-def write_trust(authority: Authority, keys: Path) -> None:
-    """The authority's certificate and its present list of revocations."""
-    for name in ("ca.pem", "crl.pem"):
-        shutil.copy(authority.directory / name, keys / name)
 
 
 class RealSites:

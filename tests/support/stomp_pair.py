@@ -14,7 +14,7 @@ from pathlib import Path
 
 from daemon.certificates.authority import Authority
 from daemon.peers import Peer, add_peer
-from tests.support.real_sites import write_keys
+from tests.support.keys import write_keys
 from tests.support.stomp_site import become_daemon, make
 
 LINK_PORTS_ABOVE = 100

@@ -12,15 +12,14 @@ from pathlib import Path
 
 import pytest
 import trio
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from daemon.certificates.authority import Authority
 from daemon.certificates.errors import CertificateError
-from daemon.certificates.files import write_private, write_public
+from daemon.certificates.files import write_private
 from daemon.link.tls import TlsTransport
 from daemon.peers import Peer
 from daemon.settings import LinkSettings
+from tests.support.keys import write_keys, write_trust
 from tests.support.links import Network, TestSite, site
 
 NOW = datetime.datetime.now(datetime.UTC)
@@ -38,21 +37,12 @@ class Federation:
     def issue(self, server: str, since: datetime.datetime = NOW, days: int = 100, into: str = "") -> Path:
         """Keys of a site; returns their directory."""
         keys = self.directory / (into or server)
-        keys.mkdir(exist_ok=True)
-        key = Ed25519PrivateKey.generate()
-        pem = key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-        certificate = self.authority.issue(server, key.public_key(), days, since, replace=True)
-        write_private(keys / "site.key", pem)
-        write_public(keys / "site.pem", certificate.public_bytes(serialization.Encoding.PEM))
-        self.trust(keys)
+        write_keys(self.authority, server, keys, since, days)
         return keys
 
     def trust(self, keys: Path) -> None:
         """Give a site the authority's certificate and its present list."""
-        for name in ("ca.pem", "crl.pem"):
-            (keys / name).write_bytes((self.authority.directory / name).read_bytes())
+        write_trust(self.authority, keys)
 
 
 @pytest.fixture
