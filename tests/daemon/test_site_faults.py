@@ -4,19 +4,16 @@ Each test ends with the account of all copies from the hop logs, see `tests.supp
 `python -m tests.faults`.
 """
 
-import json
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trio
-from typer.testing import CliRunner
 
-from daemon.cli.main import build_app
 from tests.support.clocks import FAKETIME, WallClock
 from tests.support.networks import may_make_namespaces
-from tests.support.real_sites import RealSite, real_sites
+from tests.support.operator import Operator
+from tests.support.real_sites import real_sites
 from tests.support.required import may_skip
 from tests.support.trial import trial, way_for
 
@@ -103,18 +100,10 @@ async def test_commands_show_links_and_routes(tmp_path: Path) -> None:
         async with sites["beta"].client("reader") as client:
             await client.subscribe("weather")
             await way_for(sites["alpha"], "weather", "ALL", {"beta": 1})
-        [status] = await said(sites["alpha"], "peers")
+        alpha = Operator(sites["alpha"].directory)
+        [status] = await alpha.asked("peers")
         assert (status["peer"], status["state"]) == ("beta", "up")
-        [to_all] = [one for one in await said(sites["alpha"], "routes", "weather") if one["kind"] == "ALL"]
+        [to_all] = [one for one in await alpha.asked("routes", "weather") if one["kind"] == "ALL"]
         assert (to_all["peer"], to_all["distance"], to_all["why"]) == ("beta", 1, "")
-        nowhere = await said(sites["alpha"], "routes", "nowhere")
+        nowhere = await alpha.asked("routes", "nowhere")
         assert nowhere[0]["distance"] is None
-
-
-async def said(site: RealSite, command: str, *arguments: str) -> list[dict[str, Any]]:
-    """What a command of the operator says."""
-    words = [command, *arguments, "--site", str(site.directory), "--json"]
-    result = await trio.to_thread.run_sync(CliRunner().invoke, build_app(), words)
-    assert result.exit_code == 0, result.output
-    found: list[dict[str, Any]] = json.loads(result.stdout)
-    return found
