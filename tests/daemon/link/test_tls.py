@@ -120,39 +120,42 @@ async def test_a_socket_that_the_service_manager_opened_takes_the_place_of_addre
         assert transport.addresses == [peer.address]
 
 
+async def refused(federation: Federation, keys: Path, caplog: pytest.LogCaptureFixture, *texts: str) -> None:
+    """With these keys beta gets no link to alpha, and the log has every text."""
+    async with (
+        tls_site("alpha", federation.issue("alpha"), Peer(name="beta")) as alpha,
+        tls_site("beta", keys, Peer(name="alpha", address=alpha.address)),
+    ):
+        await logged(caplog, *texts)
+    assert alpha.log == []
+
+
 async def test_an_unknown_authority_is_refused(
     federation: Federation, caplog: pytest.LogCaptureFixture
 ) -> None:
     stranger = Federation(federation.directory, "other-ca")
     keys = stranger.issue("beta")
     federation.trust(keys)  # it knows alpha's authority, but its own certificate is from another
-    async with (
-        tls_site("alpha", federation.issue("alpha"), Peer(name="beta")) as alpha,
-        tls_site("beta", keys, Peer(name="alpha", address=alpha.address)),
-    ):
-        await logged(
-            caplog,
-            "its certificate is from an unknown authority",
-            "alpha the certificate of this site is from an unknown authority, it says",
-        )
-    assert alpha.log == []
+    await refused(
+        federation,
+        keys,
+        caplog,
+        "its certificate is from an unknown authority",
+        "alpha the certificate of this site is from an unknown authority, it says",
+    )
 
 
 async def test_an_expired_certificate_is_refused(
     federation: Federation, caplog: pytest.LogCaptureFixture
 ) -> None:
-    keys = federation.issue("beta", since=NOW - 20 * DAY, days=10)
-    async with (
-        tls_site("alpha", federation.issue("alpha"), Peer(name="beta")) as alpha,
-        tls_site("beta", keys, Peer(name="alpha", address=alpha.address)),
-    ):
-        await logged(
-            caplog,
-            "its certificate has expired",
-            "alpha the certificate of this site has expired, it says",
-            "peers will refuse",
-        )
-    assert alpha.log == []
+    await refused(
+        federation,
+        federation.issue("beta", since=NOW - 20 * DAY, days=10),
+        caplog,
+        "its certificate has expired",
+        "alpha the certificate of this site has expired, it says",
+        "peers will refuse",
+    )
 
 
 async def test_a_revoked_certificate_is_refused(
@@ -160,16 +163,13 @@ async def test_a_revoked_certificate_is_refused(
 ) -> None:
     keys = federation.issue("beta")
     federation.authority.revoke("beta", NOW)
-    async with (
-        tls_site("alpha", federation.issue("alpha"), Peer(name="beta")) as alpha,
-        tls_site("beta", keys, Peer(name="alpha", address=alpha.address)),
-    ):
-        await logged(
-            caplog,
-            "its certificate is revoked",
-            "alpha the certificate of this site is revoked, it says",
-        )
-    assert alpha.log == []
+    await refused(
+        federation,
+        keys,
+        caplog,
+        "its certificate is revoked",
+        "alpha the certificate of this site is revoked, it says",
+    )
 
 
 async def test_a_dialled_site_that_is_revoked_is_refused_and_told(
