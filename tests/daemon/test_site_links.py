@@ -63,6 +63,20 @@ class Directory:
                 nursery.cancel_scope.cancel()
 
 
+@asynccontextmanager
+async def pair(
+    directory: Path, authority: Authority
+) -> AsyncIterator[tuple[Directory, Directory, SiteLinks]]:
+    """Two peers: alpha, which dials and is yet to be started, and beta, and the links of beta, which runs."""
+    alpha, beta = Directory(directory, "alpha"), Directory(directory, "beta")
+    for site in (alpha, beta):
+        write_keys(authority, site.name, site.keys, datetime.now(UTC))
+    add_peer(beta.peers, Peer(name="alpha"))
+    async with beta.running("127.0.0.1:0") as listening:
+        add_peer(alpha.peers, Peer(name="beta", address=listening.addresses[0]))
+        yield alpha, beta, listening
+
+
 async def asked(links: SiteLinks, question: Question) -> list[Any]:
     """All that a question is answered with, as JSON has it."""
     told = []
@@ -131,51 +145,34 @@ async def test_a_place_to_listen_that_is_taken_ends_the_start(tmp_path: Path, au
 
 
 async def test_a_reload_that_fails_changes_nothing(tmp_path: Path, authority: Authority) -> None:
-    alpha, beta = Directory(tmp_path, "alpha"), Directory(tmp_path, "beta")
-    for site in (alpha, beta):
-        write_keys(authority, site.name, site.keys, datetime.now(UTC))
-    add_peer(beta.peers, Peer(name="alpha"))
-    async with beta.running("127.0.0.1:0") as listening:
-        add_peer(alpha.peers, Peer(name="beta", address=listening.addresses[0]))
-        async with alpha.running() as links:
-            await up(links, "beta")
-            good = alpha.peers.read_text()
-            alpha.peers.write_text("[[peers]]\nname = 'Not A Name'\n")
-            with pytest.raises(ConfigError):
-                links.reload()
-            alpha.peers.write_text(good)
-            (alpha.keys / "site.pem").write_text("rubbish")
-            with pytest.raises(ConfigError):
-                links.reload()
-            assert (await peers(links))["beta"]["state"] == "up"
+    async with pair(tmp_path, authority) as (alpha, _, _), alpha.running() as links:
+        await up(links, "beta")
+        good = alpha.peers.read_text()
+        alpha.peers.write_text("[[peers]]\nname = 'Not A Name'\n")
+        with pytest.raises(ConfigError):
+            links.reload()
+        alpha.peers.write_text(good)
+        (alpha.keys / "site.pem").write_text("rubbish")
+        with pytest.raises(ConfigError):
+            links.reload()
+        assert (await peers(links))["beta"]["state"] == "up"
 
 
 async def test_who_is_no_peer_any_more_is_told_so_at_the_next_reload(
     tmp_path: Path, authority: Authority
 ) -> None:
-    alpha, beta = Directory(tmp_path, "alpha"), Directory(tmp_path, "beta")
-    for site in (alpha, beta):
-        write_keys(authority, site.name, site.keys, datetime.now(UTC))
-    add_peer(beta.peers, Peer(name="alpha"))
-    async with beta.running("127.0.0.1:0") as listening:
-        add_peer(alpha.peers, Peer(name="beta", address=listening.addresses[0]))
-        async with alpha.running() as links:
-            await up(links, "beta")
-            beta.peers.write_text("")
-            listening.reload()
-            with trio.fail_after(PATIENCE_S):
-                while "no longer a peer" not in (await peers(links))["beta"]["why_down"]:
-                    await trio.sleep(0.01)
-            assert await peers(listening) == {}
+    async with pair(tmp_path, authority) as (alpha, beta, listening), alpha.running() as links:
+        await up(links, "beta")
+        beta.peers.write_text("")
+        listening.reload()
+        with trio.fail_after(PATIENCE_S):
+            while "no longer a peer" not in (await peers(links))["beta"]["why_down"]:
+                await trio.sleep(0.01)
+        assert await peers(listening) == {}
 
 
 async def test_a_site_that_drains_says_goodbye(tmp_path: Path, authority: Authority) -> None:
-    alpha, beta = Directory(tmp_path, "alpha"), Directory(tmp_path, "beta")
-    for site in (alpha, beta):
-        write_keys(authority, site.name, site.keys, datetime.now(UTC))
-    add_peer(beta.peers, Peer(name="alpha"))
-    async with beta.running("127.0.0.1:0") as listening:
-        add_peer(alpha.peers, Peer(name="beta", address=listening.addresses[0]))
+    async with pair(tmp_path, authority) as (alpha, _, listening):
         async with alpha.running() as links:
             await up(links, "beta")
             await links.drain()
