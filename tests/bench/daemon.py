@@ -17,6 +17,12 @@ TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 SMQPD = [sys.executable, "-c", "from daemon.cli.main import main; main()"]
 
 
+def cpu_s(pid: int) -> float:
+    """CPU that a process has used, user and system, all threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    return (int(fields[11]) + int(fields[12])) * TICK_S
+
+
 class Measured:
     """A running daemon of a fresh site.
 
@@ -56,9 +62,8 @@ class Measured:
         return self._process.pid
 
     def cpu_s(self) -> float:
-        """CPU that it has used, user and system, all threads."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(") ")[2].split()
-        return (int(fields[11]) + int(fields[12])) * TICK_S
+        """See `cpu_s`."""
+        return cpu_s(self.pid)
 
     def resident_mb(self) -> float:
         """Memory that it holds now."""

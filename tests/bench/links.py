@@ -10,7 +10,6 @@ subscriber. The load generator writes and counts bytes, in this process. Medians
 
 import argparse
 import json
-import os
 import selectors
 import statistics
 import tempfile
@@ -20,12 +19,12 @@ from typing import Any
 
 import trio
 
+from tests.bench.daemon import cpu_s
 from tests.bench.smqp import BODY, CREATED, MESSAGE, OK_COMMIT, OK_PUBLISH, OK_RECEIVED, Line
 from tests.support.real_sites import RealSite, RealSites, real_sites
 from tests.support.trial import way_for
 
 PAIRS = [("a", "b"), ("b", "c")]
-TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 
 class Port:
@@ -74,12 +73,6 @@ class Reading:
             self._waiting.append((self.came + 1, self.came + came))
             self.came += came
         return came
-
-
-def cpu_s(pid: int) -> float:
-    """CPU that a process has used, user and system, all threads."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
-    return (int(fields[11]) + int(fields[12])) * TICK_S
 
 
 def lines(sites: RealSites, round_: int) -> tuple[Line, Line, selectors.DefaultSelector]:

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.bench.daemon import cpu_s
 from tests.support.crowded import HUGE, SMALL, crowded_records, nested_sizes
 
 EVENTS_PER_MESSAGE = 40
@@ -32,12 +33,6 @@ HEAP_BYTES = 4 << 30
 """What `open_session` takes on a machine of 8 GB."""
 
 HOP_EVENTS = "('received', 'depth', 'duplicate', 'loop', 'denied')"
-
-
-def cpu_s(pid: int | str = "self") -> float:
-    """CPU seconds that this process has used."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / 100
 
 
 def peak_mb(pid: int | str = "self") -> int:
