@@ -19,6 +19,7 @@ from plugins.xmpp.serializer import serialize
 from plugins.xmpp.serving import serve
 from plugins.xmpp.settings import JidRule, XmppSettings
 from tests.support.site import running_site
+from tests.support.xmpp_client import StanzaClient
 
 COMPONENT_NAME = "workflow.shakespeare.lit"
 SECRET = "a secret"
@@ -32,14 +33,17 @@ RULES = (
 )
 
 
-class XmppClient:
+class XmppClient(StanzaClient):
     """One full JID. Stanzas are written as text, without `from`; a missing `to` is the component."""
 
+    service = COMPONENT_NAME
+    patience_s = 10.0
+
     def __init__(self, server: "XmppServer", jid: str, *, features: tuple[str, ...] = ()) -> None:
+        super().__init__(math.inf)
         self.jid = jid
         self.server = server
         self.features = features
-        self.stanzas_in, self.stanzas = trio.open_memory_channel[Element](math.inf)
 
     async def send(self, text: str) -> None:
         stanza = parse_fragment(text.encode(), LIMITS)
@@ -50,28 +54,6 @@ class XmppClient:
             if each.tag[:1] != "{":
                 each.tag = f"{{{COMPONENT}}}{each.tag}"
         await self.server.to_component(stanza)
-
-    async def receive(self) -> Element:
-        with trio.fail_after(10):
-            return await self.stanzas.receive()
-
-    async def iq(self, kind: str, content: str, id: str = "1", to: str = COMPONENT_NAME) -> Element:
-        """Ask, and take what comes until the answer is there; what came before it stays to be received."""
-        await self.send(f"<iq type='{kind}' id='{id}' to='{to}'>{content}</iq>")
-        return await self.answer(id)
-
-    async def answer(self, id: str) -> Element:
-        others = []
-        while True:
-            stanza = await self.receive()
-            if stanza.tag.endswith("}iq") and stanza.get("id") == id:
-                for other in others:
-                    self.stanzas_in.send_nowait(other)
-                return stanza
-            others.append(stanza)
-
-    def quiet(self) -> bool:
-        return not self.stanzas.statistics().current_buffer_used
 
 
 class XmppServer:

@@ -18,6 +18,7 @@ from daemon.self_signed import make_self_signed
 from plugins.xmpp.namespaces import COMPONENT, DISCO_INFO
 from plugins.xmpp.parser import ParserLimits, StreamEnd, StreamHeader, StreamParser, parse_fragment
 from tests.support.ports import free_ports
+from tests.support.xmpp_client import StanzaClient
 
 COMPONENT_NAME = "workflow.localhost"
 OWN_PUBSUB = "pubsub.localhost"
@@ -206,12 +207,15 @@ class RealServer:
             self._process = None
 
 
-class RealClient:
+class RealClient(StanzaClient):
     """A client on one stream; `run` reads it."""
 
+    service = COMPONENT_NAME
+    patience_s = 20.0
+
     def __init__(self, stream: trio.abc.Stream) -> None:
+        super().__init__(10_000)
         self.jid = ""
-        self.stanzas_in, self.stanzas = trio.open_memory_channel[Element](10_000)
         self.features: tuple[str, ...] = ()
         self._stream = stream
         self._parser = StreamParser(ParserLimits())
@@ -289,30 +293,11 @@ class RealClient:
                 each.tag = each.tag.replace(f"{{{CLIENT}}}", f"{{{COMPONENT}}}")
             self.stanzas_in.send_nowait(stanza)
 
-    async def receive(self) -> Element:
-        with trio.fail_after(20):
-            return await self.stanzas.receive()
-
-    async def iq(self, kind: str, content: str, id: str = "1", to: str = COMPONENT_NAME) -> Element:
-        await self.send(f"<iq type='{kind}' id='{id}' to='{to}'>{content}</iq>")
-        return await self.answer(id)
-
-    async def answer(self, id: str | None) -> Element:
-        others = []
-        while (stanza := await self.receive()).tag != f"{{{COMPONENT}}}iq" or stanza.get("id") != id:
-            others.append(stanza)
-        for other in others:
-            self.stanzas_in.send_nowait(other)
-        return stanza
-
     async def exchange(self, text: str) -> Element:
         """Send an IQ as it stands, and wait for its answer; what came before that stays to be received."""
         await self.send(text)
         id = parse_fragment(text.encode(), ParserLimits()).get("id")
         return await self.answer(id)
-
-    def quiet(self) -> bool:
-        return not self.stanzas.statistics().current_buffer_used
 
     async def close(self) -> None:
         """The connection breaks."""
