@@ -447,9 +447,7 @@ async def test_a_large_message_and_small_ones_all_arrive(autojump_clock: MockClo
         assert len(beta.broker.copies[0].message.sections[0].body) == 900_000
 
 
-async def test_a_transfer_object_can_be_sent_to_several_peers(
-    autojump_clock: MockClock, network: Network
-) -> None:
+async def test_a_site_sends_to_several_peers(autojump_clock: MockClock, network: Network) -> None:
     async with (
         site(network, "alpha", [dialled("beta"), dialled("gamma")]) as alpha,
         site(network, "beta", [Peer(name="alpha")]),
