@@ -151,11 +151,6 @@ class LinkManager:
         if known is not None:
             known.exchange.sender.forget()
 
-    def withdraw(self, peer: str, number: int) -> bool:
-        """See `Links`."""
-        known = self._peers.get(peer)
-        return known is not None and known.exchange.sender.withdraw(number)
-
     def acknowledge(
         self, peer: str, session: int, numbers: Iterable[int], outcome: Outcome, reason: str = ""
     ) -> None:

@@ -151,9 +151,6 @@ class Links(Protocol):
         here, and no copy is held in memory while there is no link.
         """
 
-    def withdraw(self, peer: str, number: int) -> bool:
-        """Take a transfer back; False where it has been written, so that the peer may have it."""
-
     def acknowledge(
         self, peer: str, session: int, numbers: Iterable[int], outcome: Outcome, reason: str = ""
     ) -> None:

@@ -19,7 +19,6 @@ import msgspec
 from routing.link.codec import UnitRefusal, encode_control, encode_transfer
 from routing.link.units import Acknowledge, Control, Lane, Outcome, Transfer
 
-_NEVER: Final = -1
 UNIT_OVERHEAD_BYTES: Final = 200
 """What a unit costs beside its message, so that a window in bytes also bounds empty messages."""
 
@@ -32,7 +31,7 @@ class Waiting(msgspec.Struct, gc=False):
     put_at: float
     attempt: int
     size: int
-    sent_us: int = _NEVER
+    sent_us: int = 0  # once it is written
 
 
 class Settled(msgspec.Struct, frozen=True):
@@ -114,16 +113,6 @@ class LinkSender:
         unit.number = number
         self._lanes[lane].append(Waiting(unit, lane, now, unit.attempt, size))
         return number
-
-    def withdraw(self, number: int) -> bool:
-        """Forget a transfer that has never been written; False where the peer may have it or had its end."""
-        for lane in self._lanes:
-            for waiting in lane:
-                if waiting.unit.number == number and waiting.sent_us == _NEVER:
-                    lane.remove(waiting)
-                    self._forget(waiting)
-                    return True
-        return False
 
     def forget(self) -> None:
         """Forget everything, waiting and in flight; the numbers run on."""

@@ -359,19 +359,6 @@ async def test_unguaranteed_copies_that_were_not_written_are_given_back_when_the
         assert [one.topic for one in alpha.broker.lost] == ["dropped"]
 
 
-async def test_only_a_copy_that_was_never_written_can_be_withdrawn(
-    autojump_clock: MockClock, network: Network
-) -> None:
-    async with site(network, "alpha", [dialled("beta")]) as alpha:
-        number = alpha.send("beta", "weather")
-        assert alpha.links.withdraw("beta", number)
-        kept = alpha.send("beta", "news")
-        async with site(network, "beta", [Peer(name="alpha")]) as beta:
-            await beta.broker.until(lambda: beta.broker.copies)
-            assert not alpha.links.withdraw("beta", kept)
-            assert [one.transfer.topic for one in beta.broker.copies] == ["news"]
-
-
 async def test_features_that_both_have_hold_on_the_link(autojump_clock: MockClock, network: Network) -> None:
     async with (
         site(network, "alpha", [dialled("beta")], features=("custody", "new")) as alpha,

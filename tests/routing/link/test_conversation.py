@@ -262,18 +262,6 @@ def test_unguaranteed_copies_have_no_number_and_a_lost_connection_drops_those_th
     assert ends.pass_on() == []
 
 
-def test_only_what_was_never_written_can_be_withdrawn() -> None:
-    ends = Ends()
-    first = ends.put("first")
-    ends.written()
-    second = ends.put("second")
-    assert ends.sender.withdraw(second)
-    assert not ends.sender.withdraw(first)
-    ends.reconnect()
-    assert not ends.sender.withdraw(first)
-    assert ends.pass_on() == ["first"]
-
-
 def test_what_is_forgotten_is_not_repeated_and_makes_room() -> None:
     ends = Ends(window_units=1)
     ends.put("first")
