@@ -43,8 +43,8 @@ class Arrived(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         session: with the number it names the copy in `acknowledge`; another one means that the peer has
             restarted, and has forgotten its numbers.
-        message: the transfer's wire, parsed. Its Hops, Depth and Timeout are those of its origin; those of
-            the copy stand in the transfer.
+        message: the transfer's wire, parsed. Its Hops and Depth are those with which the peer took it, its
+            Timeout that of its publisher; those of the copy stand in the transfer.
         received_us: when it came, UTC microseconds.
     """
 

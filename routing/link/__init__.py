@@ -14,8 +14,9 @@
 
 Every unit is one SMQP frame (`routing.frames`), many to a read. A link has three lanes, each an ordered
 stream of its own: control, urgent and bulk; between lanes there is no order. TRANSFER carries the message
-as its publisher's server wrote it, in one section; what changes on the way (depth, hops, the time left)
-stands in attributes of TRANSFER, so that no site between encodes a message again.
+as the sending site holds it, in one section; what is different for each peer and each moment (depth, hops,
+the time left) stands in attributes of TRANSFER, so that a site encodes a message once, for its disk, its
+subscribers and all its peers.
 
 What is unknown is passed over: attributes, commands, features, kinds of control. A new minor version adds
 only such things, so that old and new sites understand each other; a new major version is refused.
