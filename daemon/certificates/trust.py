@@ -1,18 +1,24 @@
 """What a site trusts at one moment: authorities, their revocation lists, and the judgement on a peer.
 
 TLS asks the same questions during the handshake. They are asked here again, since a link outlives its
-handshake: after each reload, and as time passes, a link whose certificate is refused here is ended.
+handshake: after each reload, and as time passes, a link whose certificate is refused here is ended. They are
+asked every few seconds of every link, and between two reloads only the dates can change an answer: who signed
+a certificate is proved once.
 """
 
 import datetime
+from functools import lru_cache
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
 from daemon.certificates.errors import CertificateError
 from daemon.certificates.files import load_certificates, load_revocations
+
+REMEMBERED_MAX: Final = 1_024
+"""Certificates whose authority is known without proving their signature again."""
 
 
 class Trust:
@@ -24,8 +30,9 @@ class Trust:
     def __init__(
         self, authorities: list[x509.Certificate], revocations: list[x509.CertificateRevocationList]
     ) -> None:
-        self.authorities = authorities
-        self.revocations = revocations
+        self._authorities = authorities
+        self._revoked = {(one.issuer, revoked.serial_number) for one in revocations for revoked in one}
+        self._authority_of = lru_cache(REMEMBERED_MAX)(self._find_authority)
 
     @classmethod
     def load(cls, authority_file: Path, revocation_file: Path) -> Self:
@@ -42,7 +49,7 @@ class Trust:
 
     def refusal(self, certificate: x509.Certificate, now: datetime.datetime) -> str | None:
         """Why this certificate is not trusted at `now` (UTC, aware); None if it is."""
-        authority = next((one for one in self.authorities if _issued(certificate, one)), None)
+        authority = self._authority_of(certificate)
         if authority is None:
             return "its certificate is from an unknown authority"
         if now > authority.not_valid_after_utc:
@@ -51,12 +58,12 @@ class Trust:
             return f"its certificate is not valid before {_shown(certificate.not_valid_before_utc)}"
         if now > certificate.not_valid_after_utc:
             return f"its certificate expired on {_shown(certificate.not_valid_after_utc)}"
-        for revocations in self.revocations:
-            if revocations.issuer == certificate.issuer and (
-                revocations.get_revoked_certificate_by_serial_number(certificate.serial_number) is not None
-            ):
-                return "its certificate is revoked"
+        if (certificate.issuer, certificate.serial_number) in self._revoked:
+            return "its certificate is revoked"
         return None
+
+    def _find_authority(self, certificate: x509.Certificate) -> x509.Certificate | None:
+        return next((one for one in self._authorities if _issued(certificate, one)), None)
 
 
 def _issued(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
