@@ -1,4 +1,4 @@
-"""Accepts the connections of all front ends, and keeps the limits on them.
+"""Opens listening sockets, accepts the connections of all front ends, and keeps the limits on them.
 
 `Listeners.serve` runs, for each front end and kind of socket, an accept loop and a task for each
 connection. When the site drains the accept loops end and their sockets close, connections get the
@@ -11,7 +11,7 @@ import logging
 import socket
 import ssl
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -95,36 +95,17 @@ class Listeners:
         async def connected(stream: trio.SocketStream) -> None:
             await self._connection(stream, handler, tls, b"" if tls else refusal)
 
-        listeners = await self._open(listen, socket_name)
+        listeners = await open_listeners(listen, self._passed.pop(socket_name, []), socket_name)
         async with trio.open_nursery() as connections:
             async with trio.open_nursery() as accepting:
                 if listeners:
                     accepting.start_soon(
                         lambda: trio.serve_listeners(connected, listeners, handler_nursery=connections)
                     )
-                task_status.started([_name(listener.socket.getsockname()) for listener in listeners])
+                task_status.started([shown(listener.socket.getsockname()) for listener in listeners])
                 await self._draining.wait()
                 accepting.cancel_scope.cancel()
             connections.cancel_scope.deadline = trio.current_time() + self._drain_s
-
-    async def _open(self, listen: tuple[str, ...], socket_name: str) -> list[trio.SocketListener]:
-        passed = self._passed.pop(socket_name, [])
-        if passed:
-            try:
-                return [trio.SocketListener(trio.socket.from_stdlib_socket(sock)) for sock in passed]
-            except ValueError as error:
-                raise ListenError(f"the socket passed as {socket_name} cannot be used: {error}") from None
-        listeners: list[trio.SocketListener] = []
-        try:
-            for address in listen:
-                host, port = split_address(address)
-                listeners += await trio.open_tcp_listeners(port, host=host, backlog=BACKLOG)
-        except (OSError, ValueError) as error:
-            for listener in listeners:
-                listener.socket.close()
-            reason = getattr(error, "strerror", None) or error
-            raise ListenError(f"cannot listen on {address}: {reason}") from None
-        return listeners
 
     async def _connection(
         self, stream: trio.SocketStream, handler: Handler, tls: bool, refusal: bytes
@@ -134,7 +115,7 @@ class Listeners:
                 peer = stream.socket.getpeername()
             except OSError:  # it has gone already
                 return
-            remote, host = _name(peer), _host(peer)
+            remote, host = shown(peer), _host(peer)
             if not self._admit(host, remote):
                 with trio.move_on_after(REFUSAL_S), suppress(trio.BrokenResourceError):
                     await stream.send_all(refusal)
@@ -191,6 +172,31 @@ class Listeners:
             del self._by_host[host]
 
 
+async def open_listeners(
+    listen: tuple[str, ...], passed: Sequence[socket.socket], purpose: str
+) -> list[trio.SocketListener]:
+    """Listen on every address, or on none; sockets that are `passed` listen already, and take their place.
+
+    Raises ListenError, which says for what `purpose`, such as a front end.
+    """
+    if passed:
+        try:
+            return [trio.SocketListener(trio.socket.from_stdlib_socket(sock)) for sock in passed]
+        except ValueError as error:
+            raise ListenError(f"the socket passed for {purpose} cannot be used: {error}") from None
+    listeners: list[trio.SocketListener] = []
+    try:
+        for address in listen:
+            host, port = split_address(address)
+            listeners += await trio.open_tcp_listeners(port, host=host, backlog=BACKLOG)
+    except (OSError, ValueError) as error:
+        for listener in listeners:
+            listener.socket.close()
+        reason = getattr(error, "strerror", None) or error
+        raise ListenError(f"cannot listen for {purpose} on {address}: {reason}") from None
+    return listeners
+
+
 def split_address(address: str) -> tuple[str | None, int]:
     """`host:port`, `[v6]:port`, or `*:port` for all addresses (None). Raises ValueError."""
     host, _, port = address.rpartition(":")
@@ -203,7 +209,7 @@ def split_address(address: str) -> tuple[str | None, int]:
     return (None if host == "*" else host), int(port)
 
 
-def _name(address: object) -> str:
+def shown(address: object) -> str:
     """A socket's address as people write it."""
     if not isinstance(address, tuple):
         return "unix"

@@ -178,13 +178,7 @@ async def serve_site(
                 core.start_soon(broker.keep_house)
                 core.start_soon(broker.keep_wal)
                 core.start_soon(broker.keep_hops, settings.site.state_directory / HOPS)
-                try:
-                    await core.start(links.run)
-                except* OSError as group:
-                    problem: BaseException = group
-                    while isinstance(problem, BaseExceptionGroup):
-                        problem = problem.exceptions[0]
-                    raise StartError(f"cannot listen for peers: {problem}") from None
+                await core.start(links.run)
                 await core.start(serve_control, settings.site.state_directory, links.answer)
                 await _serve_front_ends(site, plugins, task_status)
                 await links.drain()

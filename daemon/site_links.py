@@ -99,7 +99,7 @@ class SiteLinks:
         self._wanted.set()
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Link with the peers until cancelled. Raises OSError in a group where it cannot listen."""
+        """Link with the peers until cancelled. Raises ListenError in a group."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._broker.federating.run)
             hops = self._settings.site.state_directory / HOPS

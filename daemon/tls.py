@@ -29,7 +29,7 @@ def client_context(tls: TlsSettings) -> ssl.SSLContext:
     except PermissionError as error:
         raise ConfigError(tls.key, "", str(error)) from None
     try:
-        context.load_cert_chain(tls.certificate, tls.key, password=_no_password)
+        context.load_cert_chain(tls.certificate, tls.key, password=no_password)
     except (ssl.SSLError, OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or error
         raise ConfigError(
@@ -45,8 +45,8 @@ def _readable(path: Path, what: str) -> None:
         raise ConfigError(path, "", f"the TLS {what} cannot be read: {error.strerror}") from None
 
 
-def _no_password() -> str:
-    """Without this OpenSSL would ask on the terminal."""
+def no_password() -> str:
+    """For `load_cert_chain`: without it OpenSSL would ask on the terminal. Always raises ValueError."""
     raise ValueError("the key must not be encrypted")
 
 

@@ -30,8 +30,9 @@ from daemon.certificates.identity import server_name_of
 from daemon.certificates.trust import Trust
 from daemon.link.refusals import Refusals
 from daemon.link.transport import DialError, Handler, Secured
-from daemon.listen import split_address
+from daemon.listen import open_listeners, shown, split_address
 from daemon.peers import Peer
+from daemon.tls import no_password
 
 logger = logging.getLogger(__name__)
 
@@ -140,21 +141,15 @@ class TlsTransport:
     async def serve(
         self, handler: Handler, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """See `Transport`. Raises OSError before it has started, where it cannot listen."""
+        """See `Transport`. Raises ListenError before it has started."""
 
         async def connected(tcp: trio.SocketStream) -> None:
             secured = await self._admit(tcp)
             if secured is not None:
                 await handler(secured)
 
-        try:
-            listeners = [trio.SocketListener(trio.socket.from_stdlib_socket(sock)) for sock in self._passed]
-        except ValueError as error:
-            raise OSError(f"a socket that was passed cannot be used: {error}") from None
-        for address in self._listen if not listeners else ():
-            host, port = split_address(address)
-            listeners += await trio.open_tcp_listeners(port, host=host)
-        self.addresses = [_name(listener.socket.getsockname()) for listener in listeners]
+        listeners = await open_listeners(self._listen, self._passed, "peers")
+        self.addresses = [shown(listener.socket.getsockname()) for listener in listeners]
         task_status.started()
         if listeners:
             await trio.serve_listeners(connected, listeners)
@@ -175,7 +170,7 @@ class TlsTransport:
         """The handshake with who has connected; None, logged and closed, where it proves no name."""
         remote = "an address that is gone"
         try:
-            remote = _name(tcp.socket.getpeername())
+            remote = shown(tcp.socket.getpeername())
             if self._handshakes >= HANDSHAKES_MAX:
                 raise DialError(f"{HANDSHAKES_MAX} others are in their handshake")
             self._handshakes += 1
@@ -194,7 +189,7 @@ class TlsTransport:
 
     async def _secure(self, tcp: trio.SocketStream, context: ssl.SSLContext, *, server_side: bool) -> Secured:
         """The handshake. Raises DialError; the stream is the caller's to close then."""
-        remote = _name(tcp.socket.getpeername())
+        remote = shown(tcp.socket.getpeername())
         stream = trio.SSLStream(tcp, context, server_side=server_side, https_compatible=True)
         try:
             with trio.fail_after(HANDSHAKE_S):
@@ -230,7 +225,7 @@ def _context(keys_directory: Path, *, server_side: bool) -> ssl.SSLContext:
         context.load_verify_locations(keys_directory / AUTHORITY_FILE)
         context.load_verify_locations(keys_directory / REVOCATION_FILE)
         context.load_cert_chain(
-            keys_directory / CERTIFICATE_FILE, keys_directory / KEY_FILE, password=_no_password
+            keys_directory / CERTIFICATE_FILE, keys_directory / KEY_FILE, password=no_password
         )
     except (ssl.SSLError, OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or error
@@ -247,11 +242,6 @@ async def _send_alert(stream: trio.SSLStream[trio.SocketStream], tcp: trio.Socke
         await tcp.send_all(alert)
 
 
-def _no_password() -> str:
-    """Without this OpenSSL would ask on the terminal."""
-    raise ValueError("the key must not be encrypted")
-
-
 def _tls_words(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return _VERIFY_WORDS.get(error.verify_code, f"its certificate is refused: {error.verify_message}")
@@ -261,11 +251,3 @@ def _tls_words(error: ssl.SSLError) -> str:
 
 def _os_words(error: OSError) -> str:
     return error.strerror or str(error) or type(error).__name__
-
-
-def _name(address: object) -> str:
-    """A socket's address as people write it."""
-    if not isinstance(address, tuple):
-        return str(address)
-    host, port = address[:2]
-    return f"[{host}]:{port}" if ":" in str(host) else f"{host}:{port}"

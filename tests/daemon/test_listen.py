@@ -233,7 +233,7 @@ async def test_what_cannot_be_listened_on_is_told(rig: Rig) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         text = await refused(rig.listeners, "127.0.0.1:0", address)
-        assert text.startswith(f"cannot listen on {address}: ")
+        assert text.startswith(f"cannot listen for echo on {address}: ")
         assert "in use" in text
     assert "expected host:port" in await refused(rig.listeners, "localhost")
     assert "TLS needs [tls]" in await refused(rig.listeners, "127.0.0.1:0", tls=True)

@@ -13,6 +13,7 @@ import trio
 from daemon.certificates.authority import Authority
 from daemon.config import ConfigError
 from daemon.control import Question
+from daemon.listen import ListenError
 from daemon.peers import Peer, add_peer
 from daemon.settings import LinkSettings, Settings, SiteSettings
 from daemon.site_links import INSTALLATION, SiteLinks
@@ -138,7 +139,8 @@ async def test_a_place_to_listen_that_is_taken_ends_the_start(tmp_path: Path, au
     write_keys(authority, "alpha", alpha.keys, datetime.now(UTC))
     [taken] = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = taken.socket.getsockname()[1]
-    with pytest.RaisesGroup(OSError, flatten_subgroups=True):
+    at = rf"^cannot listen for peers on 127\.0\.0\.1:{port}: "
+    with pytest.RaisesGroup(pytest.RaisesExc(ListenError, match=at), flatten_subgroups=True):
         async with alpha.running(f"127.0.0.1:{port}"):
             pass
     await taken.aclose()
