@@ -271,11 +271,8 @@ class Federating:
 
     def link_down(self, peer: str, reason: str) -> None:
         """See `RouterPort`."""
-        if self.links is not None:
-            self.links.forget(peer)
         self._waiting.pop(peer, None)
-        for number in self._waiting_room.forget(peer):  # nobody hears this: they will come again
-            self._acknowledge(Acknowledge(peer, number, "denied"))
+        self._waiting_room.forget(peer)
         self._federation.link_down(peer)
         self._wake()
 
@@ -377,7 +374,7 @@ class Federating:
         if isinstance(unit, Transfer):
             answered = Answered(
                 settled.outcome,
-                settled.attempt,
+                unit.attempt,
                 settled.sent_us,
                 settled.peer_received_us,
                 settled.peer_sent_us,

@@ -12,5 +12,5 @@
     transport    how connections are opened, as an interface; a simulation brings its own
     tls          the one transport of a running site, and the only file here that knows sockets
 
-What is said on a link, and the state that outlives its connections, is in `routing.link`.
+What is said on a link, and the state of both of its ends, is in `routing.link`.
 """

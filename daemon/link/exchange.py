@@ -1,4 +1,4 @@
-"""What passes between this site and one peer, over however many connections: between units and broker.
+"""What passes between this site and one peer, connection after connection: between units and broker.
 
 Owned by the manager, one a peer; at most one connection at a time feeds it units and asks it for bytes.
 Nothing here waits. A unit that is bad is denied, logged and counted, and the next one is taken.
@@ -102,11 +102,9 @@ class Exchange:
             case Transfer():
                 self._take_transfer(unit)
             case Control():
-                if self.receiver.arrived(unit, self._received_us):
-                    session = self.receiver.session
-                    self._port.control_arrived(ControlArrived(peer=self.peer, session=session, control=unit))
-                elif self.receiver.has_answers:
-                    self.wake()
+                self.receiver.arrived(unit, self._received_us)
+                session = self.receiver.session
+                self._port.control_arrived(ControlArrived(peer=self.peer, session=session, control=unit))
             case Acknowledge():
                 had_room = self.sender.has_room
                 for settled in self.sender.acknowledged(unit, self._wall_us()):
@@ -126,8 +124,7 @@ class Exchange:
 
     def _take_transfer(self, transfer: Transfer) -> None:
         received_us = self._received_us
-        if not self.receiver.arrived(transfer, received_us):
-            return
+        self.receiver.arrived(transfer, received_us)
         message: Message | None = None
         try:
             message = decode_message(transfer.wire)

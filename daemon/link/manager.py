@@ -145,12 +145,6 @@ class LinkManager:
         """See `Links`."""
         return self._peers[peer].exchange.put(unit, lane)
 
-    def forget(self, peer: str) -> None:
-        """See `Links`."""
-        known = self._peers.get(peer)
-        if known is not None:
-            known.exchange.sender.forget()
-
     def acknowledge(
         self, peer: str, session: int, numbers: Iterable[int], outcome: Outcome, reason: str = ""
     ) -> None:

@@ -2,9 +2,9 @@
 
 The broker implements `RouterPort`; `daemon.link.manager.LinkManager` offers the calls of `Links`. A copy
 that arrives is the broker's from `transfer_arrived` on; it owes one `acknowledge`, after the fsync that
-makes the outcome true. A copy that is sent stays in the links' hands until `acknowledged` gives it back:
-they repeat it over as many connections as it takes. Nothing here survives a restart of the daemon: then
-the broker sends again what its store still owes, with `attempt` as the store knows it.
+makes the outcome true. A copy that is sent is answered by `acknowledged`; until then it is the broker's to
+send again. The links repeat nothing: what has no answer when a link goes down they forget, and when the next
+one is up the broker sends what its store still owes, with `attempt` as the store knows it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -41,8 +41,7 @@ class Arrived(msgspec.Struct, frozen=True, kw_only=True):
     """A copy from a peer.
 
     Attributes:
-        session: with the number it names the copy in `acknowledge`; another one means that the peer has
-            restarted, and has forgotten its numbers.
+        session: of the link that it came by; with the number it names the copy in `acknowledge`.
         message: the transfer's wire, parsed. Its Hops and Depth are those with which the peer took it, its
             Timeout that of its publisher; those of the copy stand in the transfer.
         received_us: when it came, UTC microseconds.
@@ -73,10 +72,10 @@ class RouterPort(Protocol):
         """
 
     def link_up(self, peer: str, agreement: Agreement, restarted: bool) -> None:
-        """The link is up; what is unacknowledged is being repeated. `restarted`: not by the same boot."""
+        """The link is up, and nothing is on its way. `restarted`: not by the same boot as the last one."""
 
     def link_down(self, peer: str, reason: str) -> None:
-        """The link is down. What was sent and not acknowledged goes again on the next one."""
+        """The link is down. What was sent and has no answer is forgotten, and so are the answers owed."""
 
     def transfer_arrived(self, arrived: Arrived) -> None:
         """Take a copy. One with a number is owed an `acknowledge`."""
@@ -88,7 +87,7 @@ class RouterPort(Protocol):
         """Take what the peer's router says; it is owed an `acknowledge`."""
 
     def acknowledged(self, peer: str, settled: Settled) -> None:
-        """The peer says what became of a copy or control; it is out of the links' hands."""
+        """The peer says what became of a copy or control."""
 
     def dropped(self, peer: str, transfers: list[Transfer]) -> None:
         """Unguaranteed copies that were not written before the link went down."""
@@ -144,17 +143,10 @@ class Links(Protocol):
         the control lane. Raises KeyError for who is no peer.
         """
 
-    def forget(self, peer: str) -> None:
-        """Forget everything that was sent and has no end yet.
-
-        For a broker that sends again by itself on `link_up`: called in `link_down`, nothing is repeated
-        here, and no copy is held in memory while there is no link.
-        """
-
     def acknowledge(
         self, peer: str, session: int, numbers: Iterable[int], outcome: Outcome, reason: str = ""
     ) -> None:
-        """What the outcome promises is on disk."""
+        """What the outcome promises is on disk. The peer is told, unless the link is another one by now."""
 
     def answer_probe(self, peer: str, probe: Probe) -> None:
         """Send a probe back."""

@@ -24,7 +24,7 @@ only such things, so that old and new sites understand each other; a new major v
     units       the typed units
     codec       units to bytes and back
     agreement   what two HELLOs agree on; which of two connections is the link
-    sender      numbers, window, what is unacknowledged; repetition after a reconnect
+    sender      numbers, window, what is unacknowledged
     receiver    what was handed to the router and not yet answered; acknowledgements in ranges
     forgery     what a peer may not claim about a message
 

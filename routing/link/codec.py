@@ -79,11 +79,11 @@ class UnitRefusal(Refusal):
         self.number = number
 
 
-def encode_transfer(transfer: Transfer, number: int, attempt: int, left_s: float | None) -> bytes:
-    """A TRANSFER. What changes with each attempt is given apart, so that the unit itself stays as it was."""
-    lines = [f"TRANSFER {number} {transfer.topic}"]
-    if attempt != 1:
-        lines.append(f"Attempt: {attempt}")
+def encode_transfer(transfer: Transfer, left_s: float | None) -> bytes:
+    """A TRANSFER; `left_s` is its time left by now, so that the unit itself stays as it was."""
+    lines = [f"TRANSFER {transfer.number} {transfer.topic}"]
+    if transfer.attempt != 1:
+        lines.append(f"Attempt: {transfer.attempt}")
     if transfer.depth:
         lines.append(f"Depth: {transfer.depth}")
     if transfer.hops:
@@ -102,11 +102,10 @@ def encode_transfer(transfer: Transfer, number: int, attempt: int, left_s: float
     return "\r\n".join(lines).encode() + transfer.wire
 
 
-def encode_control(control: Control, number: int, attempt: int) -> bytes:
+def encode_control(control: Control) -> bytes:
     """A CONTROL."""
-    repeated = f"Attempt: {attempt}\r\n" if attempt != 1 else ""
     head = (
-        f"CONTROL {number} {control.kind}\r\n{repeated}Sections: 1\r\n\r\n"
+        f"CONTROL {control.number} {control.kind}\r\nSections: 1\r\n\r\n"
         f"Content-Type: {PAYLOAD_TYPE}\r\nContent-Length: {len(control.payload)}\r\n\r\n"
     )
     return head.encode() + control.payload
@@ -269,9 +268,6 @@ def _read_control(frame: Frame) -> Control:
     control = Control(kind=_word(kind), payload=payload, number=_integer(number))
     if control.number == 0:
         raise ValueError("has no number")
-    for name, value in frame.headers:
-        if name == "Attempt":
-            control.attempt = max(_integer(value), 1)
     return control
 
 

@@ -1,28 +1,24 @@
 """The receiving half of a link: what the router has in hand, and the acknowledgements it owes.
 
-A unit that arrives is handed to the router once. If it comes again, on a new connection, while the router
-still has it in hand, only its stamp is renewed: the answer that comes will do for both. A control that was
-answered before is answered again at once; a transfer is handed over again, since the router knows by its
-Smuid, on disk, what became of it.
+All of it is of one connection, which is a *session*: what came before the connection was lost and had no
+acknowledgement is still the peer's. It comes again, and the router knows a copy by its Smuid, on disk.
 
 Answers leave as ranges of numbers that came at the same moment and had the same outcome.
 """
 
 from collections.abc import Iterable
-from typing import Final
 
 from routing.link.codec import RANGES_MAX, UnitRefusal
 from routing.link.units import Acknowledge, Control, Outcome, Transfer
 
 _Group = tuple[Outcome, int, str]
-_EARLIER: Final = -1  # came on a connection that was lost: answered when it has come again
 
 
 class LinkReceiver:
-    """What one peer has sent to this site; outlives connections.
+    """What one peer sends to this site.
 
     Attributes:
-        session: counts the boots of the peer that were seen; numbers of different sessions are unrelated.
+        session: counts the links with the peer; numbers of different sessions are unrelated.
     """
 
     def __init__(self, units_max: int) -> None:
@@ -30,9 +26,7 @@ class LinkReceiver:
         self._units_max = units_max
         self.session = 0
         self._peer: tuple[str, int] | None = None
-        self._in_hand: dict[int, int] = {}  # number -> when it came, or _EARLIER
-        self._of_connection = 0  # of those in hand, the ones that came on this connection
-        self._last_control = 0
+        self._in_hand: dict[int, int] = {}  # number -> when it came
         self._answers: dict[_Group, list[int]] = {}
 
     @property
@@ -46,39 +40,27 @@ class LinkReceiver:
         return bool(self._answers)
 
     def connected(self, site: str, boot: int) -> bool:
-        """A link is up. Returns whether the peer has restarted, so that its numbers begin again."""
+        """A link is up. Returns whether the peer has restarted, or is another installation."""
         restarted = self._peer != (site, boot)
-        if restarted:
-            self._peer = (site, boot)
-            self.session += 1
-            self._in_hand.clear()
-            self._last_control = 0
+        self._peer = (site, boot)
+        self.session += 1
+        self._in_hand.clear()
         self._answers.clear()
-        self._of_connection = 0
-        for number in self._in_hand:
-            self._in_hand[number] = _EARLIER
         return restarted
 
-    def arrived(self, unit: Transfer | Control, now_us: int) -> bool:
-        """Whether the router is to be handed this unit. Raises UnitRefusal where the window is overrun."""
+    def arrived(self, unit: Transfer | Control, now_us: int) -> None:
+        """The router is to be handed this unit. Raises UnitRefusal where it is not.
+
+        That is where the window is overrun, or where the number names a unit that is in hand already.
+        """
         number = unit.number
         if not number:
-            return True
+            return
         if number in self._in_hand:
-            self._of_connection += self._in_hand[number] == _EARLIER
-            self._in_hand[number] = now_us
-            return False
-        # what a lost connection brought does not count: the peer may have forgotten those numbers
-        if self._of_connection >= 2 * self._units_max:
+            raise UnitRefusal(f"the number {number} comes again before it is acknowledged")
+        if len(self._in_hand) >= 2 * self._units_max:
             raise UnitRefusal("more units than the window allows are not acknowledged")
-        if isinstance(unit, Control):
-            if number <= self._last_control:
-                self._answers.setdefault(("accepted", now_us, ""), []).append(number)
-                return False
-            self._last_control = number
         self._in_hand[number] = now_us
-        self._of_connection += 1
-        return True
 
     def refused(self, number: int, reason: str, now_us: int) -> None:
         """A unit with this number could not be read: it is denied, so that it does not come for ever."""
@@ -87,15 +69,13 @@ class LinkReceiver:
     def answer(self, session: int, numbers: Iterable[int], outcome: Outcome, reason: str = "") -> None:
         """The router has on disk what the outcome promises.
 
-        What a lost connection brought is acknowledged when it is repeated; what an earlier session brought
-        never is, since nobody remembers its numbers.
+        What an earlier session brought is not acknowledged, since nobody remembers its numbers.
         """
         if session != self.session:
             return
         for number in numbers:
-            came_us = self._in_hand.pop(number, _EARLIER)
-            if came_us != _EARLIER:
-                self._of_connection -= 1
+            came_us = self._in_hand.pop(number, None)
+            if came_us is not None:
                 self._answers.setdefault((outcome, came_us, reason), []).append(number)
 
     def take_answers(self, now_us: int) -> list[Acknowledge]:

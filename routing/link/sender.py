@@ -1,11 +1,11 @@
-"""The sending half of a link: what is to go, what has gone and is not acknowledged, and its repetition.
+"""The sending half of a link: what is to go, and what has gone and is not acknowledged.
 
 A unit is *waiting* in its lane until it is written, then *in flight* until the peer says what became of
-it. When the connection is lost everything in flight waits again, in front and in the order of its
-numbers, and goes with a higher attempt on the next one. Numbers run on over connections, and begin at 1
-with each start of the daemon: the peer forgets them when it sees another boot.
+it. When the connection is lost all of them are forgotten: they are still the router's, which sends them
+again on the next one. Numbers run on over connections, since a peer may remember them for as long as it
+sees the same boot, and begin at 1 with each start of the daemon.
 
-Unguaranteed copies have no number: once written they are forgotten, and a lost connection drops them.
+Unguaranteed copies have no number: once written they are forgotten, and nobody sends them again.
 
 The window bounds transfers in flight by what the peer said in its HELLO; controls have the same bound in
 number, but are never held back by transfers.
@@ -27,9 +27,7 @@ class Waiting(msgspec.Struct, gc=False):
     """One unit of the sender, from `put` to its end."""
 
     unit: Transfer | Control
-    lane: Lane
     put_at: float
-    attempt: int
     size: int
     sent_us: int = 0  # once it is written
 
@@ -39,14 +37,12 @@ class Settled(msgspec.Struct, frozen=True):
 
     Attributes:
         unit: as it was given to `put`.
-        attempt: the one that was acknowledged.
         sent_us, acknowledged_us: by this site's clock.
         peer_received_us, peer_sent_us: by the peer's.
         reason: in words, where it was denied.
     """
 
     unit: Transfer | Control
-    attempt: int
     outcome: Outcome
     sent_us: int
     peer_received_us: int
@@ -56,7 +52,7 @@ class Settled(msgspec.Struct, frozen=True):
 
 
 class LinkSender:
-    """What this site sends to one peer; outlives connections."""
+    """What this site sends to one peer, connection after connection."""
 
     def __init__(self, queue_units_max: int, queue_bytes_max: int) -> None:
         """The bounds are of all transfers here, waiting and in flight; beyond them `has_room` is False."""
@@ -111,15 +107,8 @@ class LinkSender:
             self._transfers += 1
             self._bytes += size
         unit.number = number
-        self._lanes[lane].append(Waiting(unit, lane, now, unit.attempt, size))
+        self._lanes[lane].append(Waiting(unit, now, size))
         return number
-
-    def forget(self) -> None:
-        """Forget everything, waiting and in flight; the numbers run on."""
-        for lane in self._lanes:
-            lane.clear()
-        self._in_flight.clear()
-        self._controls_in_flight = self._bytes_in_flight = self._transfers = self._bytes = 0
 
     def connected(self, window_units: int, window_bytes: int) -> None:
         """A link is up; the window is the peer's."""
@@ -127,26 +116,13 @@ class LinkSender:
         self._window_bytes = max(window_bytes, 1)
 
     def disconnected(self) -> list[Transfer]:
-        """The link is down: what was in flight waits again. Returns the unguaranteed copies, now lost."""
-        dropped: list[Transfer] = []
-        again: tuple[list[Waiting], ...] = tuple([] for _ in Lane)
-        for waiting in self._in_flight.values():
-            waiting.attempt += 1
-            again[waiting.lane].append(waiting)
+        """The link is down: forget everything. Returns the unguaranteed copies that were not written."""
+        waiting = [one.unit for lane in self._lanes for one in lane]
+        for lane in self._lanes:
+            lane.clear()
         self._in_flight.clear()
-        self._controls_in_flight = self._bytes_in_flight = 0
-        for lane in Lane:
-            kept = again[lane]
-            for waiting in self._lanes[lane]:
-                if waiting.unit.number:
-                    kept.append(waiting)
-                else:
-                    assert isinstance(waiting.unit, Transfer)
-                    dropped.append(waiting.unit)
-                    self._forget(waiting)
-            self._lanes[lane].clear()
-            self._lanes[lane].extend(kept)
-        return dropped
+        self._controls_in_flight = self._bytes_in_flight = self._transfers = self._bytes = 0
+        return [unit for unit in waiting if isinstance(unit, Transfer) and not unit.number]
 
     def take(self, lane: Lane, bytes_max: int, now: float, now_us: int) -> bytes:
         """Units of the lane as bytes, at least one if any may go, about `bytes_max`; b"" if none may."""
@@ -178,7 +154,6 @@ class LinkSender:
                 settled.append(
                     Settled(
                         waiting.unit,
-                        waiting.attempt,
                         ack.outcome,
                         waiting.sent_us,
                         ack.received_us,
@@ -212,7 +187,7 @@ class LinkSender:
         if isinstance(unit, Control):
             self._controls_in_flight += 1
             self._in_flight[unit.number] = waiting
-            return encode_control(unit, unit.number, waiting.attempt)
+            return encode_control(unit)
         left_s = unit.timeout_left_s
         if left_s is not None:
             left_s = max(left_s - (now - waiting.put_at), 0.0)
@@ -221,7 +196,7 @@ class LinkSender:
             self._in_flight[unit.number] = waiting
         else:
             self._forget(waiting)
-        return encode_transfer(unit, unit.number, waiting.attempt, left_s)
+        return encode_transfer(unit, left_s)
 
     def _forget(self, waiting: Waiting) -> None:
         if isinstance(waiting.unit, Transfer):

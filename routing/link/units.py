@@ -62,7 +62,7 @@ class Transfer(msgspec.Struct, kw_only=True):
 
     Attributes:
         number: names the copy in acknowledgements; 0 for an unguaranteed one, which has none.
-        attempt: from 1, one more each time that the copy is repeated.
+        attempt: from 1, one more each time that the router sends the copy again.
         topic: that it was published to.
         depth: hops that it may still go from the receiver on; -1 for no limit.
         hops: the servers that sent it on, the sender of this copy last.
@@ -87,9 +87,10 @@ class Transfer(msgspec.Struct, kw_only=True):
 
 
 class Control(msgspec.Struct, kw_only=True):
-    """What one router tells the other; delivered in order and repeated until it is acknowledged.
+    """What one router tells the other; it comes in order on a link.
 
-    After a restart of the receiver it may come twice: each kind must bear that.
+    What is not acknowledged when the link goes down the router tells again on the next one, if it still
+    holds: each kind must bear to come twice.
 
     Attributes:
         kind: a word; a kind that the receiver does not know is acknowledged and passed over.
@@ -99,7 +100,6 @@ class Control(msgspec.Struct, kw_only=True):
     kind: str
     payload: bytes
     number: int = 0
-    attempt: int = 1
     reference: Any = None
 
 

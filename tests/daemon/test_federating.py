@@ -36,9 +36,6 @@ class SentUnits:
             self.texts.append(unit.wire.decode().splitlines()[-1])
         return 0
 
-    def forget(self, peer: str) -> None:
-        self.texts.clear()
-
 
 class Alpha:
     """A site whose transactions are carried out by hand."""

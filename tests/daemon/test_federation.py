@@ -71,6 +71,63 @@ async def test_a_message_crosses_a_link_and_its_copies_end(tmp_path: Path) -> No
         await beta.idle()
 
 
+@pytest.mark.parametrize("mode", ["ALL", "ONE"])
+async def test_a_link_that_is_cut_again_and_again_loses_nothing_and_brings_nothing_twice(
+    tmp_path: Path, mode: str
+) -> None:
+    async with sites(tmp_path, PAIR) as federation:
+        alpha, beta = await federation.start("alpha", "beta")
+        reader = await beta.client("reader")
+        await reader.subscribe("weather", credit=1_000)
+        await alpha.wanted(mode, "weather")
+        publisher = await alpha.client("publisher")
+        texts = [f"{number:03}" for number in range(100)]
+        for number, text in enumerate(texts):
+            await publisher.publish("weather", text, depth=1, delivery=mode)
+            if number % 10 == 5:
+                federation.network.cut()
+        assert [await reader.take() for _ in texts] == texts
+        await publisher.publish("weather", "the end", depth=1, delivery=mode)
+        assert await reader.gets_nothing_before("the end")
+        await alpha.idle()
+        await beta.idle()
+
+
+async def test_what_a_peer_does_not_answer_before_the_link_is_cut_comes_again_with_a_higher_attempt(
+    tmp_path: Path,
+) -> None:
+    async with sites(tmp_path, PAIR) as federation:
+        alpha, beta = await federation.start("alpha", "beta")
+        reader = await beta.client("reader")
+        await reader.subscribe("weather")
+        await alpha.wanted("ALL", "weather")
+        publisher = await alpha.client("publisher")
+        federation.network.silence()
+        await publisher.publish("weather", "rain", depth=1)
+        federation.network.cut()
+        assert await reader.take() == "rain"
+        await alpha.idle()
+    log = HopLogReader(tmp_path / "beta" / "hops")
+    assert [one.attempt for one in log.records() if one.event == "received"] == [2]
+
+
+async def test_interest_that_changes_while_a_link_is_cut_is_known_as_it_is_in_the_end(tmp_path: Path) -> None:
+    async with sites(tmp_path, PAIR) as federation:
+        alpha, beta = await federation.start("alpha", "beta")
+        reader = await beta.client("reader")
+        for number in range(60):
+            await reader.subscribe(f"topic.{number}")
+            if number % 3:
+                await reader.unsubscribe(f"topic.{number}")
+            if number % 20 == 10:
+                federation.network.cut()
+        await reader.subscribe("the.end")
+        await alpha.wanted("ALL", "the.end")
+        interest = alpha.broker.router.federation.interest
+        wanted = {n for n in range(60) if interest.distances(("ALL", f"topic.{n}"))}
+        assert wanted == set(range(0, 60, 3))
+
+
 async def test_depth_says_how_far_a_message_goes(tmp_path: Path) -> None:
     async with sites(tmp_path, CHAIN) as federation:
         alpha, beta, gamma, delta = await federation.start(*CHAIN)

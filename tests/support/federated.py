@@ -37,6 +37,10 @@ class Client:
         self.session.subscribe(topic, SubscribeOptions(**options), "subscribe")  # type: ignore[arg-type] # of SubscribeOptions
         await self.answer()
 
+    async def unsubscribe(self, topic: str) -> None:
+        self.session.unsubscribe(topic, request="unsubscribe")
+        await self.answer()
+
     async def publish(self, topic: str, text: str, **headers: object) -> str:
         """Publish, wait until the site has it, return its Smuid."""
         message = Message(sections=(Section("text/plain", text.encode()),), **headers)  # type: ignore[arg-type] # of Message

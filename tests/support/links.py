@@ -383,9 +383,9 @@ class Puppet:
 
     async def say_unit(self, unit: Transfer | Control, lane: Lane = Lane.BULK) -> None:
         if isinstance(unit, Transfer):
-            data = encode_transfer(unit, unit.number, unit.attempt, unit.timeout_left_s)
+            data = encode_transfer(unit, unit.timeout_left_s)
         else:
-            data = encode_control(unit, unit.number, unit.attempt)
+            data = encode_control(unit)
         await self.say(lane, data)
 
     async def say_raw(self, data: bytes) -> None:

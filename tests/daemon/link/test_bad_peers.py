@@ -175,7 +175,7 @@ async def test_a_head_without_end_ends_the_link(
 async def test_silence_in_the_middle_of_a_message_ends_the_link(
     autojump_clock: MockClock, alpha: TestSite, zeta: Puppet
 ) -> None:
-    await zeta.say(Lane.BULK, encode_transfer(sealed(1), 1, 1, None)[:-1])
+    await zeta.say(Lane.BULK, encode_transfer(sealed(1), None)[:-1])
     await ended(zeta, "in the middle of a unit (bulk lane)")
 
 
@@ -217,6 +217,35 @@ async def test_more_units_than_the_window_are_refused(autojump_clock: MockClock)
                 await zeta.say_unit(sealed(number))
             await ended(zeta, "more units than the window allows")
         assert len(alpha.broker.copies) == 20
+
+
+async def test_a_number_that_comes_again_before_it_is_acknowledged_is_refused(
+    autojump_clock: MockClock, alpha: TestSite, zeta: Puppet
+) -> None:
+    alpha.broker.answers = False
+    await zeta.say_unit(Control(kind="interest", payload=b"", number=7), Lane.CONTROL)
+    for _ in range(101):
+        await zeta.say_unit(sealed(7))
+    await ended(zeta, "the number 7 comes again before it is acknowledged")
+    alpha.broker.answers = True
+    assert len(alpha.broker.controls) + len(alpha.broker.copies) == 1
+
+
+async def test_numbers_that_a_peer_says_again_on_its_next_connection_are_handed_over_again(
+    autojump_clock: MockClock, alpha: TestSite
+) -> None:
+    control = Control(kind="interest", payload=b"", number=2)
+    for answers_now in (False, True):
+        alpha.broker.answers = answers_now
+        async with puppet(alpha.network, "zeta", "alpha") as zeta:  # type: ignore[attr-defined] # of the fixture
+            await zeta.greet()
+            await zeta.say_unit(sealed(1))
+            await alpha.broker.until(lambda: len(alpha.broker.copies) == 1 + alpha.broker.answers)
+            await zeta.say_unit(control, Lane.CONTROL)
+            await alpha.broker.until(lambda: len(alpha.broker.controls) == 1 + alpha.broker.answers)
+            if answers_now:
+                assert sorted(await answers(zeta, 2)) == [("accepted", 1, ""), ("accepted", 2, "")]
+        await alpha.broker.until(lambda: "down zeta" in alpha.log[-1])
 
 
 # -- greeting ---------------------------------------------------------------------------------------

@@ -62,9 +62,9 @@ EMPTY_MESSAGE = b"Sections: 1\r\n\r\nContent-Type: message/smqp\r\nContent-Lengt
 def to_bytes(unit: Unit) -> bytes:
     match unit:
         case Transfer():
-            return encode_transfer(unit, unit.number, unit.attempt, unit.timeout_left_s)
+            return encode_transfer(unit, unit.timeout_left_s)
         case Control():
-            return encode_control(unit, unit.number, unit.attempt)
+            return encode_control(unit)
         case Unknown():
             return f"{unit.command} any thing\r\n\r\n".encode()
     return encode(unit)
