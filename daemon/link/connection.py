@@ -106,7 +106,7 @@ class Connection:
         self.round_trip_s: float | None = None
         self.is_up = False
         self.leaving = False
-        self._peer_leaving = ""
+        self._peer_leaving = False
         self._peer_said: str | None = None  # its reason, once its GOAWAY has come: nothing can be sent then
         self._bad_units = 0
         self._owner = owner
@@ -155,9 +155,9 @@ class Connection:
         """Tell the peer that this is the link."""
         self._say(Welcome())
 
-    def say_probed(self, probe: Probe, received_us: int) -> None:
+    def say_probed(self, probe: Probe) -> None:
         """Answer a probe."""
-        self._say(ProbeReply(probe.number, probe.sent_us, received_us, self._wall_us()))
+        self._say(ProbeReply(probe.number, probe.sent_us, self._wall_us()))
 
     def leave(self, reason: str) -> None:
         """Send nothing new, and end once everything on its way has been acknowledged."""
@@ -352,7 +352,7 @@ class Connection:
                 if unit.number == self._probe_number:
                     self._probe_answered.set()
             case Goodbye() if exchange is not None:
-                self._peer_leaving = unit.reason
+                self._peer_leaving = True
             case _:
                 raise UnitRefusal(f"{type(unit).__name__.upper()} is out of place")
 

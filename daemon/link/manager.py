@@ -157,7 +157,7 @@ class LinkManager:
         """See `Links`."""
         known = self._peers.get(peer)
         if known is not None and known.link is not None:
-            known.link.say_probed(probe, self._wall_us())
+            known.link.say_probed(probe)
 
     def status(self) -> list[LinkStatus]:
         """See `Links`."""

@@ -22,7 +22,7 @@ import msgspec
 from routing.link.codec import PROTOCOL, VERSION
 from routing.link.units import Hello
 
-Verdict = Literal["welcome", "replace", "linked", "name-claimed"]
+Verdict = Literal["welcome", "linked", "name-claimed"]
 
 
 class Agreement(msgspec.Struct, frozen=True):
@@ -73,6 +73,4 @@ def judge(current: Hello | None, arrived: Hello) -> Verdict:
         return "welcome"
     if current.site != arrived.site:
         return "name-claimed"
-    if arrived.boot != current.boot:
-        return "replace"
-    return "linked"
+    return "linked" if arrived.boot == current.boot else "welcome"

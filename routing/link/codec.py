@@ -1,7 +1,7 @@
 """Units to bytes, and bytes to units.
 
     HELLO smqp-link/1.0            WELCOME               GOODBYE draining
-    Server: alpha.example:720                            Text: back in a minute
+    Server: alpha.example:720
     Site: 5f0c...
     Boot: 17
     Features: custody, flood
@@ -15,14 +15,15 @@
     Delivery: ONE
     Sections: 1                    <payload>             PROBED 3 1795082400000000
                                                          Received: 1795082400001000
-    Content-Type: message/smqp                           Sent: 1795082400001200
+    Content-Type: message/smqp                           Sent: 1795082400001000
     Content-Length: 1100
 
     <the message>
 
 Attributes that have their default are left out: Attempt 1, Depth 0, Delivery ALL, Guarantee YES. Numbers
-are decimal. The reader takes unknown attributes and commands, and refuses, naming the unit's number
-where it can, whatever it cannot read; only where the end of a frame is unknown is the framing lost.
+are decimal. PROBED says the moment of the answer twice, since there are readers of 1.0 that miss either. The
+reader takes unknown attributes and commands, and refuses, naming the unit's number where it can, whatever it
+cannot read; only where the end of a frame is unknown is the framing lost.
 """
 
 import re
@@ -129,7 +130,7 @@ def _frame(unit: Hello | Welcome | Goodbye | Acknowledge | Probe | ProbeReply) -
         case Welcome():
             return Frame("WELCOME")
         case Goodbye():
-            return Frame("GOODBYE", unit.reason, [("Text", unit.text)] if unit.text else [])
+            return Frame("GOODBYE", unit.reason)
         case Acknowledge():
             stamps = [("Received", str(unit.received_us)), ("Sent", str(unit.sent_us))]
             if unit.reason:
@@ -138,7 +139,7 @@ def _frame(unit: Hello | Welcome | Goodbye | Acknowledge | Probe | ProbeReply) -
         case Probe():
             return Frame("PROBE", f"{unit.number} {unit.sent_us}")
         case ProbeReply():
-            stamps = [("Received", str(unit.received_us)), ("Sent", str(unit.replied_us))]
+            stamps = [("Received", str(unit.answered_us)), ("Sent", str(unit.answered_us))]
             return Frame("PROBED", f"{unit.number} {unit.sent_us}", stamps)
 
 
@@ -194,16 +195,13 @@ def read_unit(frame: Frame) -> Unit:
                 return Probe(_integer(number), _integer(sent))
             case "PROBED":
                 number, sent = _two(frame.arguments)
-                stamps = dict(frame.headers)
-                return ProbeReply(
-                    _integer(number), _integer(sent), _integer(stamps["Received"]), _integer(stamps["Sent"])
-                )
+                return ProbeReply(_integer(number), _integer(sent), _integer(dict(frame.headers)["Sent"]))
             case "HELLO":
                 return _read_hello(frame)
             case "WELCOME":
                 return Welcome()
             case "GOODBYE":
-                return Goodbye(_word(frame.arguments), _text(dict(frame.headers).get("Text", "")))
+                return Goodbye(_word(frame.arguments))
             case _:
                 return Unknown(frame.command[:64])
     except KeyError as missing:

@@ -54,7 +54,6 @@ class Goodbye(msgspec.Struct, frozen=True):
     """
 
     reason: str
-    text: str = ""
 
 
 class Transfer(msgspec.Struct, kw_only=True):
@@ -127,12 +126,11 @@ class Probe(msgspec.Struct, frozen=True):
 
 
 class ProbeReply(msgspec.Struct, frozen=True):
-    """Its answer, with the four stamps but the last, which is the reader's own."""
+    """Its answer, from the receiver's broker. `sent_us` is the probe's."""
 
     number: int
     sent_us: int
-    received_us: int
-    replied_us: int
+    answered_us: int
 
 
 class Unknown(msgspec.Struct, frozen=True):

@@ -346,7 +346,7 @@ class Puppet:
         while (unit := reader.take()) is not None:
             if isinstance(unit, Probe):
                 if self.answers_probes:
-                    reply = ProbeReply(unit.number, unit.sent_us, 1, 2)
+                    reply = ProbeReply(unit.number, unit.sent_us, 1)
                     self._lanes.send(Lane.CONTROL, memoryview(encode(reply)))
             else:
                 self.heard.append(unit)

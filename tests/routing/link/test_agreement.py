@@ -53,8 +53,8 @@ def test_exactly_one_of_two_sites_decides() -> None:
     ("current", "verdict"),
     [
         (None, "welcome"),
-        (changed(BETA, boot=8), "replace"),
-        (changed(BETA, boot=10), "replace"),
+        (changed(BETA, boot=8), "welcome"),
+        (changed(BETA, boot=10), "welcome"),
         (BETA, "linked"),
         (changed(BETA, site="other"), "name-claimed"),
     ],

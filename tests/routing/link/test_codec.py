@@ -47,13 +47,12 @@ UNITS: list[Unit] = [
     Hello(server="beta", boot=0),
     Welcome(),
     Goodbye("draining"),
-    Goodbye("refused", "unknown peer: ask the operator"),
     TRANSFER,
     CONTROL,
     Acknowledge(outcome="accepted", ranges=((17, 18), (20, 20)), received_us=5, sent_us=9),
     Acknowledge(outcome="denied", ranges=((1, 1),), received_us=5, sent_us=9, reason="no right to weather"),
     Probe(3, 1795082400000000),
-    ProbeReply(3, 1795082400000000, 1795082400001000, 1795082400001200),
+    ProbeReply(3, 1795082400000000, 1795082400001000),
 ]
 
 EMPTY_MESSAGE = b"Sections: 1\r\n\r\nContent-Type: message/smqp\r\nContent-Length: 2\r\n\r\n\r\n"
@@ -91,6 +90,28 @@ def read(data: bytes) -> Unit:
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: type(unit).__name__)
 def test_a_unit_comes_back_as_it_was_sent(unit: Unit) -> None:
     assert read(to_bytes(unit)) == unit
+
+
+def test_an_answer_to_a_probe_has_both_stamps_that_readers_ask_for() -> None:
+    assert encode(ProbeReply(3, 5, 9)).split(b"\r\n") == [
+        b"PROBED 3 5",
+        b"Received: 9",
+        b"Sent: 9",
+        b"",
+        b"",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("said", "unit"),
+    [
+        (b"GOODBYE draining\r\nText: back in a minute\r\n\r\n", Goodbye("draining")),
+        (b"PROBED 3 5\r\nReceived: 7\r\nSent: 9\r\n\r\n", ProbeReply(3, 5, 9)),
+        (b"CONTROL 18 interest\r\nAttempt: 2\r\n\r\n", Control(number=18, kind="interest", payload=b"")),
+    ],
+)
+def test_what_only_older_sites_say_is_passed_over(said: bytes, unit: Unit) -> None:
+    assert read(said) == unit
 
 
 def test_units_are_the_same_byte_by_byte_and_all_at_once() -> None:
