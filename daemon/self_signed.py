@@ -12,15 +12,17 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from daemon.certificates.identity import general_name
+
 VALID_DAYS: Final = 5 * 365
 
 
 def make_self_signed(host: str) -> tuple[bytes, bytes]:
-    """Certificate and private key in PEM."""
+    """Certificate and private key in PEM, for a name, or an address without brackets."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host[:64])])
     now = datetime.datetime.now(datetime.UTC)
-    names = dict.fromkeys([_general_name(host), x509.DNSName("localhost")])
+    names = dict.fromkeys([general_name(host), x509.DNSName("localhost")])
     names |= dict.fromkeys(x509.IPAddress(ipaddress.ip_address(address)) for address in ("127.0.0.1", "::1"))
     certificate = (
         x509.CertificateBuilder()
@@ -42,10 +44,3 @@ def make_self_signed(host: str) -> tuple[bytes, bytes]:
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         ),
     )
-
-
-def _general_name(host: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ipaddress.ip_address(host.strip("[]")))
-    except ValueError:
-        return x509.DNSName(host)

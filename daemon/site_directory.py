@@ -14,6 +14,7 @@ import msgspec
 
 from daemon import private_files
 from daemon.accounts_file import HEADER, Account, AccountsEditor
+from daemon.certificates.identity import host_of
 from daemon.discovery import Installed
 from daemon.passwords import generate_password, hash_password
 from daemon.self_signed import make_self_signed
@@ -54,7 +55,7 @@ def make_site(directory: Path, server_name: str, port: int, installed: Installed
     accounts.add(ADMIN, Account(password=hash_password(password), rights=EVERYTHING))
     private_files.write_new(directory / "accounts.toml", accounts.text().encode())
 
-    certificate, key = make_self_signed(server_name.rpartition(":")[0] or server_name)
+    certificate, key = make_self_signed(host_of(server_name))
     private_files.write_new(keys / "tls.key", key)
     private_files.write_new(keys / "tls.crt", certificate, 0o644)
 

@@ -17,16 +17,24 @@ SCHEME: Final = "smqp://"
 
 def alternative_names(server: str) -> x509.SubjectAlternativeName:
     """What a certificate of this server carries: its URI, and its host for the tools of others."""
-    host, port = server, server.rpartition(":")[2]
-    if ":" in server and port.isdigit() and not server.endswith("]"):
-        host = server.rpartition(":")[0]
-    host = host.removeprefix("[").removesuffix("]")
-    general: x509.GeneralName
+    return x509.SubjectAlternativeName(
+        [x509.UniformResourceIdentifier(SCHEME + server), general_name(host_of(server))]
+    )
+
+
+def host_of(server: str) -> str:
+    """The host of a server name: without its port, an IPv6 address without its brackets."""
+    if server.startswith("["):
+        return server[1:].partition("]")[0]
+    return server.partition(":")[0]
+
+
+def general_name(host: str) -> x509.GeneralName:
+    """A host among the names of a certificate."""
     try:
-        general = x509.IPAddress(ipaddress.ip_address(host))
+        return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
-        general = x509.DNSName(host)
-    return x509.SubjectAlternativeName([x509.UniformResourceIdentifier(SCHEME + server), general])
+        return x509.DNSName(host)
 
 
 def server_name_of(certificate: x509.Certificate | x509.CertificateSigningRequest) -> str:

@@ -10,7 +10,9 @@ from cryptography.hazmat.primitives import serialization
 from daemon.config import ConfigError
 from daemon.self_signed import make_self_signed
 from daemon.settings import TlsSettings
+from daemon.site_directory import make_site
 from daemon.tls import ClientTls, client_context
+from tests.support.installed import checkout_plugins
 
 
 @pytest.fixture
@@ -44,15 +46,23 @@ def test_its_own_certificate_is_good_for_its_host_and_for_loopback(tls: TlsSetti
     assert handshake(client_context(tls), trusting, name) == "TLSv1.3"
 
 
-@pytest.mark.parametrize("host", ["192.0.2.1", "[2001:db8::1]"])
-def test_a_host_that_is_an_address_is_named_as_one(tmp_path: Path, host: str) -> None:
-    certificate, key = make_self_signed(host)
-    (tmp_path / "crt").write_bytes(certificate)
-    (tmp_path / "key").write_bytes(key)
-    (tmp_path / "key").chmod(0o600)
-    trusting = ssl.create_default_context(cafile=str(tmp_path / "crt"))
-    context = client_context(TlsSettings(certificate=tmp_path / "crt", key=tmp_path / "key"))
-    assert handshake(context, trusting, host.strip("[]")) == "TLSv1.3"
+@pytest.mark.parametrize(
+    ("server", "host"),
+    [
+        ("a.example", "a.example"),
+        ("a.example:720", "a.example"),
+        ("192.0.2.1", "192.0.2.1"),
+        ("192.0.2.1:720", "192.0.2.1"),
+        ("[2001:db8::1]", "2001:db8::1"),
+        ("[2001:db8::1]:720", "2001:db8::1"),
+    ],
+)
+def test_a_new_site_has_a_certificate_for_its_host(tmp_path: Path, server: str, host: str) -> None:
+    make_site(tmp_path / "site", server, 720, checkout_plugins())
+    certificate, key = (tmp_path / "site" / "keys" / name for name in ("tls.crt", "tls.key"))
+    trusting = ssl.create_default_context(cafile=str(certificate))
+    context = client_context(TlsSettings(certificate=certificate, key=key))
+    assert handshake(context, trusting, host) == "TLSv1.3"
 
 
 def test_what_is_older_than_tls_1_2_is_refused(tls: TlsSettings) -> None:
