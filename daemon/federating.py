@@ -280,7 +280,6 @@ class Federating:
         """See `RouterPort`."""
         transfer = arrived.transfer
         try:
-            check_topic(transfer.topic)
             queries, earlier = (queries_in(transfer.flags, kind) for kind in (QUERY, EARLIER))
         except Refusal as refusal:
             self.transfer_refused(arrived.peer, transfer, arrived.message, refusal.text)

@@ -251,8 +251,7 @@ class Connection:
                     await stream.send_all(data)
                 except trio.BrokenResourceError as error:
                     # The reader may still find the peer's reason in what has arrived.
-                    with trio.move_on_after(GOODBYE_S):
-                        await trio.sleep_forever()
+                    await trio.sleep(GOODBYE_S)
                     self._lost(self._transport.explain(error))
                     return
             elif self.reason is not None:
