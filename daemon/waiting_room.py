@@ -64,9 +64,7 @@ class WaitingRoom:
     def _may_leave(self, arrival: Arrival) -> bool:
         return self._has_room(arrival) or not self._would_hold(arrival)
 
-    def forget(self, peer: str) -> list[int]:
-        """The link with a peer is gone: it sends its copies again by the next. Returns their numbers."""
-        forgotten: list[int] = []
+    def forget(self, peer: str) -> None:
+        """The link with a peer is gone: it sends its copies again by the next."""
         for queue in [queue for queue in self._queues if queue[0] == peer]:
-            forgotten += (one.arrival.number for one in self._queues.pop(queue))
-        return forgotten
+            del self._queues[queue]

@@ -7,15 +7,15 @@ the private key never travels. A running site takes new files on reload.
 
 import contextlib
 import datetime
+import hashlib
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import serialization
 from rich.console import Console
 from rich.table import Table
 
@@ -228,11 +228,8 @@ def _facts(certificate: x509.Certificate, state: str = "") -> dict[str, Any]:
     now = _now()
     if not state:
         state = "expired" if certificate.not_valid_after_utc < now else "valid"
-    digest = hashes.Hash(hashes.SHA256())
-    digest.update(
-        certificate.public_key().public_bytes(
-            serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
-        )
+    key = certificate.public_key().public_bytes(
+        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
     )
     try:
         name = server_name_of(certificate)
@@ -246,7 +243,7 @@ def _facts(certificate: x509.Certificate, state: str = "") -> dict[str, Any]:
         "days_left": (certificate.not_valid_after_utc - now).days,
         "serial": serial_of(certificate),
         "issuer": certificate.issuer.rfc4514_string(),
-        "key_sha256": digest.finalize().hex(),
+        "key_sha256": hashlib.sha256(key).hexdigest(),
     }
 
 
@@ -256,7 +253,7 @@ def _deliver(authority: Authority, certificate: x509.Certificate, directory: Pat
     for name in (AUTHORITY_FILE, REVOCATION_FILE):
         source = authority.directory / name
         if source.resolve() != (directory / name).resolve():
-            shutil.copyfile(source, directory / name)
+            write_public(directory / name, source.read_bytes())
 
 
 def _make_directory(directory: Path) -> None:
