@@ -237,8 +237,11 @@ class Broker:
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Carry decisions out until `stop`; then carry out what is left, and return.
 
-        To be shielded from cancellation by whoever starts it: a commit that is under way has to end.
+        It has started once the hop log is committed as far as it goes: a boot in which something happened
+        is on record. To be shielded from cancellation by whoever starts it: a commit that is under way has
+        to end.
         """
+        await self._carry_out(commits=True)
         task_status.started()
         while not self._closing or self.router.state.out:
             await self._work.wait()
@@ -249,7 +252,8 @@ class Broker:
                 for session in list(self._sessions):
                     session.end(frontend.Ending("draining", "the site is stopping"))
 
-    async def _carry_out(self) -> None:
+    async def _carry_out(self, *, commits: bool = False) -> None:
+        """One transaction; `commits` also where nothing is to be stored."""
         self._idle = False
         try:
             carried = self._carrier.prepare()
@@ -257,7 +261,7 @@ class Broker:
                 carried.batch.publications_until = self.clock.now() - self.settings.queues.dedupe_window_s
                 carried.batch.links.expire(self.clock.now(), self.router.state.removed.oldest_at)
             # after a failure, an empty transaction tells whether the store works again
-            stores = bool(carried.batch) or self.store_failed is not None
+            stores = commits or bool(carried.batch) or self.store_failed is not None
             if stores:
                 record = self._hops.flush()
                 self._store.write(carried.batch, record, self.clock.mark())
@@ -344,8 +348,13 @@ class Broker:
             self._wal_full = trio.Event()
             self._wal_checkpointed = True
 
-    async def keep_hops(self, directory: Path) -> None:
-        """Write the hop log where no transaction does. Runs until cancelled."""
+    async def keep_hops(
+        self, directory: Path, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Write the hop log where no transaction does. Runs until cancelled.
+
+        Started before `run`, it has written that the site has begun.
+        """
         await hop_service.keep(
             self._hops,
             directory,
@@ -353,6 +362,7 @@ class Broker:
             held=lambda: self.held,
             idle=lambda: self._idle,
             wall_clock=lambda: self.clock.wall_ms() / 1000,
+            task_status=task_status,
         )
 
     def drain(self) -> None:

@@ -171,13 +171,13 @@ async def serve_site(
             raise StartError(f"{settings.site.state_directory} cannot be used: {error}") from None
         site = RunningSite(settings, accounts, broker, links, suid, passed)
         async with trio.open_nursery() as core:
+            await core.start(broker.keep_hops, settings.site.state_directory / HOPS)
             broker_ended = trio.Event()
-            core.start_soon(_run_broker, broker, broker_ended)
             try:
+                await core.start(_run_broker, broker, broker_ended)
                 core.start_soon(broker.keep_time)
                 core.start_soon(broker.keep_house)
                 core.start_soon(broker.keep_wal)
-                core.start_soon(broker.keep_hops, settings.site.state_directory / HOPS)
                 await core.start(links.run)
                 await core.start(serve_control, settings.site.state_directory, links.answer)
                 await _serve_front_ends(site, plugins, task_status)
@@ -214,10 +214,10 @@ def _opened(settings: Settings) -> Iterator[tuple[Store, HopLog, SystemClock]]:
             yield store, hops, clock
 
 
-async def _run_broker(broker: Broker, ended: trio.Event) -> None:
+async def _run_broker(broker: Broker, ended: trio.Event, task_status: trio.TaskStatus[None]) -> None:
     try:
         with trio.CancelScope(shield=True):
-            await broker.run()
+            await broker.run(task_status)
     finally:
         ended.set()
 

@@ -34,8 +34,12 @@ async def keep(
     held: Callable[[], int],
     idle: Callable[[], bool],
     wall_clock: Callable[[], float] = time.time,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run until cancelled; closing the log is left to its owner, after the store's last commit.
+
+    It has started once the first heartbeat is written, if it is `idle` then: a boot is on record before
+    anything happens in it.
 
     Args:
         held: how many guaranteed copies the server holds, for the heartbeat.
@@ -43,7 +47,12 @@ async def keep(
             is true as it stands; else the batch will flush and settle, and it is left to it.
     """
     gathered = trio.Event()
-    next_heartbeat = next_retention = trio.current_time()
+    next_retention = trio.current_time()
+    next_heartbeat = trio.current_time() + settings.heartbeat_s
+    log.append("heartbeat", held=held())
+    if idle():
+        log.settle(log.flush())
+    task_status.started()
     async with trio.open_nursery() as nursery:
         while True:
             if trio.current_time() >= next_heartbeat:

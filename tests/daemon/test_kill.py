@@ -166,6 +166,17 @@ async def test_what_was_promised_holds_through_20_kills_under_load(site: Site, c
     judge_hop_log(site, set(answered.values()))
 
 
+async def test_each_boot_is_on_record_however_soon_it_was_killed(site: Site) -> None:
+    for _ in range(3):
+        async with daemon(site.config) as running:
+            running.signal(signal.SIGKILL)
+            await running.exit_code()
+    async with daemon(site.config):
+        pass
+    records = HopLogReader(site.config.parent / "state" / "hops").records()
+    assert {record.boot for record in records} == {1, 2, 3, 4}
+
+
 def judge_hop_log(site: Site, published: set[str]) -> None:
     """It says what came true and nothing else, and each copy that has ended has one end."""
     state = site.config.parent / "state"

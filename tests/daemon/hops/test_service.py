@@ -1,3 +1,4 @@
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -50,12 +51,18 @@ async def log(tmp_path: Path, broker: Broker, nursery: trio.Nursery) -> HopLog:
         settings=HopSettings(),
         now_us=lambda: int((EPOCH_S + trio.current_time()) * 1e6),
     )
-    nursery.start_soon(lambda: keep(log, tmp_path, HopSettings(), held=broker.held, idle=broker.idle))
+    await nursery.start(partial(keep, log, tmp_path, HopSettings(), held=broker.held, idle=broker.idle))
     return log
 
 
 def read(directory: Path) -> list[HopRecord]:
     return list(HopLogReader(directory).records())
+
+
+async def test_a_boot_is_on_record_before_anything_happens_in_it(
+    clock: MockClock, log: HopLog, tmp_path: Path
+) -> None:
+    assert [record.event for record in read(tmp_path)] == ["heartbeat"]
 
 
 async def test_a_heartbeat_opens_the_log_and_one_a_minute_says_what_is_held(
