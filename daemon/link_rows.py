@@ -53,7 +53,7 @@ class LinkRows:
         self.batch.put_interest(d)
 
     def _store_receipt(self, d: decisions.StoreReceipt) -> None:
-        self.batch.receipts[d.receipt.entry.id] = d.receipt
+        self.batch.receipts[d.entry.id] = d.receipt
 
     def _discard_receipt(self, d: decisions.DiscardReceipt) -> None:
         self.batch.receipts[d.entry_id] = None

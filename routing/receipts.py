@@ -108,7 +108,7 @@ class Receipts:
         """Store a receipt that the marks on a message do not tell."""
         if receipt.entry.flags & GUARANTEED and (receipt.stored or receipt.parent or receipt.children):
             receipt.stored = True
-            self._state.out.append(StoreReceipt(receipt))
+            self._state.out.append(StoreReceipt(receipt.entry, receipt))
 
     def progress(self, entry: Entry, subscription: Subscription, *, has_it: bool) -> None:
         """One subscription is done with a message: it has it, or it never will."""

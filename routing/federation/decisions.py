@@ -6,6 +6,7 @@ import msgspec
 
 from routing.federation.copies import Copy, Outcome, Seen
 from routing.federation.interest import InterestChange
+from routing.queue import Entry
 
 
 class Send(msgspec.Struct, gc=False):
@@ -93,9 +94,11 @@ class StoreReceipt(msgspec.Struct, gc=False):
     """Remember how far a receipt is that peers have a part in.
 
     Attributes:
+        entry: of the message; where that is refused, so is this.
         receipt: a `routing.receipts.Receipt`.
     """
 
+    entry: Entry
     receipt: Any
 
 

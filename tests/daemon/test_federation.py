@@ -1,8 +1,9 @@
 """Several sites as one: real brokers and stores, linked over a network in memory."""
 
 import math
+import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +11,7 @@ import pytest
 import trio
 
 from daemon.hops.reader import HopLogReader
+from routing.errors import Refusal
 from routing.message import Message, Section
 from tests.support.federated import FederatedSite, federated_site
 from tests.support.links import Network
@@ -290,3 +292,19 @@ async def test_a_receipt_survives_a_restart_of_every_site(tmp_path: Path) -> Non
         await publisher.subscribe(publisher.session.system_topic)
         assert await reader.take() == "rain"
         assert await publisher.take() == "1/1"
+
+
+async def test_a_message_that_is_refused_leaves_no_receipt_that_peers_have_a_part_in(tmp_path: Path) -> None:
+    async with sites(tmp_path, PAIR) as federation:
+        alpha, beta = await federation.start("alpha", "beta")
+        reader, publisher = await beta.client("reader"), await alpha.client("publisher")
+        await reader.subscribe("weather")
+        await alpha.wanted("ALL", "weather")
+        fails = "BEFORE INSERT ON message BEGIN SELECT RAISE(FAIL, 'the disk is full'); END"
+        alpha.store._writer.execute(f"CREATE TEMP TRIGGER full {fails}")
+        refused = await publisher.is_refused("weather", "rain", depth=1, receipt="ALL")
+        assert refused == Refusal.STORE_FAILED
+        alpha.store._writer.execute("DROP TRIGGER full")
+        await publisher.subscribe("weather")
+        with closing(sqlite3.connect(alpha.store.path)) as store:
+            assert store.execute("SELECT count(*) FROM receipt").fetchone() == (0,)

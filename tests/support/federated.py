@@ -43,21 +43,34 @@ class Client:
 
     async def publish(self, topic: str, text: str, **headers: object) -> str:
         """Publish, wait until the site has it, return its Smuid."""
+        self._send(topic, text, headers)
+        return (await self.answer()).smuid
+
+    async def is_refused(self, topic: str, text: str, **headers: object) -> str:
+        """Publish what the site does not take; the code of its error."""
+        self._send(topic, text, headers)
+        answer = await self._next_answer()
+        assert answer.error is not None
+        return answer.error.code
+
+    def _send(self, topic: str, text: str, headers: dict[str, object]) -> None:
         message = Message(sections=(Section("text/plain", text.encode()),), **headers)  # type: ignore[arg-type] # of Message
         self.session.publish(topic, message, text)
-        return (await self.answer()).smuid
 
     async def remove(self, topic: str, smuid: str) -> None:
         self.session.remove(topic, smuid, "remove")
         await self.answer()
 
     async def answer(self) -> Answer:
+        answer = await self._next_answer()
+        assert answer.error is None
+        return answer
+
+    async def _next_answer(self) -> Answer:
         with trio.fail_after(PATIENCE_S):
             while not self._answers:
                 await self._take()
-        answer = self._answers.pop(0)
-        assert answer.error is None
-        return answer
+        return self._answers.pop(0)
 
     async def get(self) -> str:
         """The next message, as text; not finished."""
