@@ -276,6 +276,8 @@ class Broker:
             if self.store_failed is not None:
                 _log.warning("the store works again")
                 self.store_failed = None
+        else:
+            self._hops.confirm()
         self._carrier.release(carried)
         self.federating.carried_out()
         self._idle = not self.router.state.out

@@ -5,7 +5,7 @@ record. What was written and never committed has not come true. Hence three mark
 
     settled      the store has committed up to here: true for ever. A file is closed when all of it is.
     flushed      in the open file; cut away at the next start, or by `revert`, if it was never settled
-    last_record  numbered, perhaps still in memory
+    last_record  numbered, perhaps still in memory; what no transaction has to carry is `confirm`ed there
 
 A record number that was used is never used again with another meaning, except for records that were cut
 away unsettled; so a missing number is a lost record. A write that fails (a full disk) loses the records it
@@ -113,7 +113,7 @@ class HopLog:
         self._now_us = now_us
         self._encoder = msgspec.json.Encoder()
         self._gathered: list[HopRecord] = []
-        self._start = self._settled = previous
+        self._start = self._settled = self._confirmed = previous
         self._tells_previous = True
         self._told_with = previous  # the last record of the batch whose first one told it
         self._flushed: deque[tuple[int, int]] = deque()
@@ -175,23 +175,41 @@ class HopLog:
 
         Never raises for the disk: see the module for what a failed write means.
         """
-        if self._gathered:
-            gathered, self._gathered = self._gathered, []
-            if self._tells_previous:
-                gathered[0].previous = self._start
-            try:
-                self._write(self._encoder.encode_lines(gathered), gathered[0].record)
-            except OSError as error:
-                self._lose(len(gathered), error)
-            else:
-                if self._tells_previous:
-                    self._tells_previous = False
-                    self._told_with = self.last_record
-                self._flushed.append((self.last_record, self._size_bytes))
-                if self._failing:
-                    self._failing = False
-                    _log.warning("the hop log is written again; %d records were lost", self.lost_records)
+        if self._settled < self._confirmed:
+            # on their own, so that they stay if the rest is reverted
+            self._write_gathered(self._take_confirmed())
+            self.settle(self._confirmed)
+        gathered, self._gathered = self._gathered, []
+        self._write_gathered(gathered)
         return self.last_record
+
+    def confirm(self) -> None:
+        """What was appended until now is true, though no transaction carries it; `revert` leaves it."""
+        self._confirmed = self.last_record
+
+    def _take_confirmed(self) -> list[HopRecord]:
+        confirmed = [record for record in self._gathered if record.record <= self._confirmed]
+        del self._gathered[: len(confirmed)]
+        return confirmed
+
+    def _write_gathered(self, gathered: list[HopRecord]) -> None:
+        if not gathered:
+            return
+        if self._tells_previous:
+            gathered[0].previous = self._start
+        try:
+            self._write(self._encoder.encode_lines(gathered), gathered[0].record)
+        except OSError as error:
+            self._lose(len(gathered), error)
+            return
+        last = gathered[-1].record
+        if self._tells_previous:
+            self._tells_previous = False
+            self._told_with = last
+        self._flushed.append((last, self._size_bytes))
+        if self._failing:
+            self._failing = False
+            _log.warning("the hop log is written again; %d records were lost", self.lost_records)
 
     def settle(self, record: int) -> None:
         """The store has committed everything up to `record`, as returned by the `flush` before it.
@@ -205,10 +223,10 @@ class HopLog:
             self._finish_file()
 
     def revert(self) -> None:
-        """The store could not commit: what is not settled never came true, and is cut away."""
-        self._gathered.clear()
+        """The store could not commit: what is not settled or confirmed never came true, and is cut away."""
+        self._gathered = self._take_confirmed()
         self._flushed.clear()
-        self.last_record = self._settled
+        self.last_record = max(self._settled, self._confirmed)
         self._tells_previous = not self._start < self._told_with <= self._settled
         if self._descriptor is not None and self._size_bytes > self._settled_bytes:
             os.ftruncate(self._descriptor, self._settled_bytes)

@@ -159,6 +159,21 @@ async def test_after_only_publishers_were_refused_the_store_is_found_to_work_aga
         await works_again(eva, mock_clock)
 
 
+async def test_a_transaction_that_fails_takes_no_record_of_what_was_delivered_before_it(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with running_site(tmp_path) as site:
+        ada, eva = await site.login("ada").subscribe("news"), site.login("eva")
+        with full_disk(site):
+            eva.session.publish("news", Message(guarantee=False))
+            [got] = await ada.delivered()
+            with pytest.raises(Refusal):
+                await eva.publish("jobs", bytes(10_000), delivery="ONE")
+        smuid = got.stored.message.smuid
+        await works_again(eva, mock_clock)
+    assert [r.event for r in site.records() if r.smuid == smuid] == ["published", "delivered"]
+
+
 async def test_a_cmuid_repeated_while_the_disk_is_full_is_not_taken_for_published(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:

@@ -208,6 +208,32 @@ def test_a_commit_that_failed_leaves_no_record_of_its_batch(start, tmp_path: Pat
     assert numbers(tmp_path) == [1, 2, 3]
 
 
+def test_what_came_true_without_a_transaction_stays_when_the_next_one_fails(start, tmp_path: Path) -> None:
+    log = start(boot=1, committed=0)
+    log.append("delivered", topic="true")
+    log.confirm()
+    log.append("published", topic="failed")
+    log.flush()
+    log.revert()
+    log.append("published", topic="again")
+    log.flush()
+    assert [record.topic for record in HopLogReader(tmp_path).records()] == ["true", "again"]
+    assert numbers(tmp_path) == [1, 2]
+
+
+def test_what_came_true_stays_when_the_next_transaction_fails_before_it_is_written(
+    start, tmp_path: Path
+) -> None:
+    log = start(boot=1, committed=0)
+    log.append("delivered", topic="true")
+    log.confirm()
+    log.append("published", topic="failed")
+    log.revert()
+    batch(log, 1)
+    assert [record.topic for record in HopLogReader(tmp_path).records()] == ["true", "news"]
+    assert numbers(tmp_path) == [1, 2]
+
+
 def test_only_the_batches_after_the_settled_one_are_reverted(start, tmp_path: Path) -> None:
     log = start(boot=1, committed=0)
     log.append("published", topic="committed")
