@@ -19,6 +19,7 @@ def judge(ledger: Ledger, sites: dict[str, "Site"], facts: Facts) -> None:
         if not publication.guarantee or not told.accepted or len(told.smuids) != 1:
             continue
         (smuid,) = told.smuids
+        note_lost_deaths(ledger, facts, publication, smuid)
         if publication.mode == "ALL":
             _judge_all(ledger, facts, publication, smuid)
         else:
@@ -31,6 +32,16 @@ def judge(ledger: Ledger, sites: dict[str, "Site"], facts: Facts) -> None:
             ledger.violate(f"the reply {reply} never came")
     for site in sites.values():
         _judge_store(ledger, site)
+
+
+def note_lost_deaths(ledger: Ledger, facts: Facts, publication: Publication, smuid: str) -> None:
+    """Where a log has lost something: the return that gives a message up is known by its number."""
+    for reader in ledger.scenario.readers:
+        hold = ledger.holds.get((reader.key, publication.key))
+        if hold is None or reader.site not in facts.incomplete:
+            continue
+        if hold.state == "returned" and hold.deliveries >= ledger.scenario.max_deliveries:
+            facts.dead[smuid].add(_owner(reader))
 
 
 def _is_due(publication: Publication, reader: Reader) -> bool:

@@ -1,8 +1,12 @@
-"""The judge itself: what of mode ONE may come to another, and when."""
+"""The judge itself: what of mode ONE may come to another, and when; and what it knows without a log."""
+
+from collections import Counter, defaultdict
 
 import pytest
 
+from tests.sim.balance import Facts
 from tests.sim.ledger import Ledger
+from tests.sim.promises import note_lost_deaths
 from tests.sim.scenario import Reader, draw
 
 SCENARIO = draw(1151)
@@ -44,3 +48,32 @@ def test_it_may_not_if_the_unsubscribe_was_lost_and_it_came_to_its_owner_again(l
     _deliver(ledger, FIRST, received=True)
     _deliver(ledger, SECOND)
     assert len(ledger.violations) == 1
+
+
+@pytest.mark.parametrize(
+    ("deliveries", "log_is_whole", "is_dead"),
+    [
+        (SCENARIO.max_deliveries, False, True),
+        (SCENARIO.max_deliveries - 1, False, False),
+        (SCENARIO.max_deliveries, True, False),
+    ],
+)
+def test_only_where_a_log_has_lost_something_the_last_return_tells_that_a_message_is_dead(
+    deliveries: int, log_is_whole: bool, is_dead: bool
+) -> None:
+    reader = next(one for one in SCENARIO.readers if one.topic == MESSAGE.topic)
+    incomplete = set() if log_is_whole else {reader.site}
+    facts = Facts(
+        defaultdict(list),
+        defaultdict(set),
+        defaultdict(Counter),
+        defaultdict(Counter),
+        defaultdict(Counter),
+        incomplete,
+    )
+    ledger = Ledger(SCENARIO, lambda: 0.0)
+    for _ in range(deliveries):
+        _deliver(ledger, reader)
+        ledger.hold_is(reader, MESSAGE.key, ledger.holds[reader.key, MESSAGE.key], "returned")
+    note_lost_deaths(ledger, facts, MESSAGE, "x")
+    assert bool(facts.dead["x"]) == is_dead
