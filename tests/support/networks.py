@@ -4,6 +4,7 @@
 A cut takes the bridge down, so that packets vanish and nobody is told, as in a broken route.
 `Proxies` joins sites on loopback: each dials its neighbour through a relay of this process. A cut stops the
 relay from reading and writing, and nobody is told either.
+`Loopback` cannot be cut, and costs this process nothing: each site dials its neighbour itself.
 """
 
 import contextlib
@@ -30,7 +31,7 @@ _NAMESPACES: Final = Path("/run/netns")
 _CLONE_NEWNET: Final = 0x40000000
 
 
-class CutNetwork(Protocol):
+class Network(Protocol):
     """What joins sites.
 
     Attributes:
@@ -51,6 +52,10 @@ class CutNetwork(Protocol):
     async def connect(self, site: str, port: int) -> trio.abc.Stream:
         """Connect to a port of a site's loopback, however the site is cut off. Raises OSError."""
 
+
+class CutNetwork(Network, Protocol):
+    """What joins sites, and can part them."""
+
     def cut(self, a: str, b: str) -> None:
         """What two neighbours send each other vanishes from now on."""
 
@@ -69,19 +74,19 @@ class Namespaces:
         self._pairs = [_pair(*pair) for pair in pairs]
 
     def listen(self, site: str) -> str:
-        """See `CutNetwork`."""
+        """See `Network`."""
         return f"0.0.0.0:{LINK_PORT}"
 
     def address(self, site: str, neighbour: str) -> str:
-        """See `CutNetwork`."""
+        """See `Network`."""
         return f"{self._host(neighbour, site)}:{LINK_PORT}"
 
     def command(self, site: str) -> tuple[str, ...]:
-        """See `CutNetwork`."""
+        """See `Network`."""
         return ("nsenter", f"--net={self._path(site)}", "--")
 
     async def connect(self, site: str, port: int) -> trio.abc.Stream:
-        """See `CutNetwork`."""
+        """See `Network`."""
         with self._inside(site):
             opened = trio.socket.from_stdlib_socket(socket.socket())
         try:
@@ -152,34 +157,47 @@ class Namespaces:
                 _enter(here.fileno())
 
 
-class Proxies:
+class Loopback:
+    """Sites on loopback that dial each other."""
+
+    kind = "loopback"
+
+    def __init__(self, sites: Iterable[str]) -> None:
+        self._ports = {site: free_port() for site in sites}
+
+    def listen(self, site: str) -> str:
+        """See `Network`."""
+        return f"127.0.0.1:{self._ports[site]}"
+
+    def address(self, site: str, neighbour: str) -> str:
+        """See `Network`."""
+        return self.listen(neighbour)
+
+    def command(self, site: str) -> tuple[str, ...]:
+        """See `Network`."""
+        return ()
+
+    async def connect(self, site: str, port: int) -> trio.abc.Stream:
+        """See `Network`."""
+        return await trio.open_tcp_stream("127.0.0.1", port)
+
+
+class Proxies(Loopback):
     """Sites on loopback that dial each other through relays."""
 
     kind = "a cutting proxy on loopback"
 
     def __init__(self, sites: Iterable[str], pairs: Iterable[Pair]) -> None:
-        self._ports = {site: free_port() for site in sites}
+        super().__init__(sites)
         self._pairs = [_pair(*pair) for pair in pairs]
         self._relays: dict[Pair, str] = {}
         self._open = {pair: trio.Event() for pair in self._pairs}
         for opened in self._open.values():
             opened.set()
 
-    def listen(self, site: str) -> str:
-        """See `CutNetwork`."""
-        return f"127.0.0.1:{self._ports[site]}"
-
     def address(self, site: str, neighbour: str) -> str:
-        """See `CutNetwork`."""
+        """See `Network`."""
         return self._relays[site, neighbour]
-
-    def command(self, site: str) -> tuple[str, ...]:
-        """See `CutNetwork`."""
-        return ()
-
-    async def connect(self, site: str, port: int) -> trio.abc.Stream:
-        """See `CutNetwork`."""
-        return await trio.open_tcp_stream("127.0.0.1", port)
 
     def cut(self, a: str, b: str) -> None:
         """See `CutNetwork`."""

@@ -3,7 +3,7 @@
 import signal
 import tomllib
 from collections.abc import AsyncIterator, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -19,7 +19,7 @@ from daemon.site_directory import make_site
 from plugins.smqp.client import Client, ConnectionLost, session
 from tests.support.installed import checkout_plugins
 from tests.support.keys import CERTIFICATE_DAYS, write_keys, write_trust
-from tests.support.networks import CutNetwork, Pair, cut_network
+from tests.support.networks import CutNetwork, Network, Pair, cut_network
 from tests.support.ports import free_port
 from tests.support.process import PATIENCE_S, Daemon, daemon
 
@@ -44,7 +44,7 @@ class RealSite:
         password: of its administrator.
     """
 
-    def __init__(self, directory: Path, name: str, authority: Authority, network: CutNetwork) -> None:
+    def __init__(self, directory: Path, name: str, authority: Authority, network: Network) -> None:
         self.name = name
         self.directory = directory / name
         self.environment: dict[str, str] = {}
@@ -161,8 +161,7 @@ class RealSite:
 class RealSites:
     """Sites by name, their authority, and the network between them."""
 
-    def __init__(self, directory: Path, pairs: list[Pair], network: CutNetwork) -> None:
-        self.network = network
+    def __init__(self, directory: Path, pairs: list[Pair], network: Network) -> None:
         self.authority = Authority.create(
             directory / "ca", "test", AUTHORITY_DAYS, datetime.now(UTC) - timedelta(days=20)
         )
@@ -187,6 +186,24 @@ class RealSites:
         for site in self.by_name.values():
             assert await site.stop() == 0, site.log
 
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """All daemons run and are linked, until the end of the block."""
+        async with trio.open_nursery() as nursery:
+            for site in self.by_name.values():
+                nursery.start_soon(site.keep)
+            await self.linked()
+            yield
+            nursery.cancel_scope.cancel()
+
+
+class CutSites(RealSites):
+    """Sites whose links can be cut."""
+
+    def __init__(self, directory: Path, pairs: list[Pair], network: CutNetwork) -> None:
+        super().__init__(directory, pairs, network)
+        self.network = network
+
 
 @asynccontextmanager
 async def real_sites(
@@ -195,17 +212,13 @@ async def real_sites(
     *,
     namespaces: bool | None = None,
     environment: dict[str, dict[str, str]] | None = None,
-) -> AsyncIterator[RealSites]:
+) -> AsyncIterator[CutSites]:
     """Sites that run and are linked, until the end of the block. `environment`: of daemons, by site."""
     pairs = list(pairs)
     names = {name for pair in pairs for name in pair}
-    async with AsyncExitStack() as stack:
-        network = await stack.enter_async_context(cut_network(names, pairs, namespaces=namespaces))
-        sites = RealSites(directory, pairs, network)
-        nursery = await stack.enter_async_context(trio.open_nursery())
+    async with cut_network(names, pairs, namespaces=namespaces) as network:
+        sites = CutSites(directory, pairs, network)
         for site in sites.by_name.values():
             site.environment |= (environment or {}).get(site.name, {})
-            nursery.start_soon(site.keep)
-        await sites.linked()
-        yield sites
-        nursery.cancel_scope.cancel()
+        async with sites.running():
+            yield sites

@@ -19,7 +19,7 @@ import trio
 from daemon.control import Question, ask
 from daemon.routes import Route
 from tests.support.accounting import Account, account
-from tests.support.real_sites import RealSite, RealSites, real_sites
+from tests.support.real_sites import CutSites, RealSite, real_sites
 from tests.support.traffic import Publisher, Reader
 
 PAIRS: Final = [("alpha", "beta"), ("beta", "gamma"), ("alpha", "gamma"), ("gamma", "delta")]
@@ -33,7 +33,7 @@ class Trial:
         account: of all copies, once the trial is over.
     """
 
-    def __init__(self, sites: RealSites, pause_s: float) -> None:
+    def __init__(self, sites: CutSites, pause_s: float) -> None:
         self.sites = sites
         self.account = Account()
         self.weather = Publisher(sites["alpha"], "weather", "ALL", pause_s)
