@@ -24,6 +24,7 @@ from tomlkit.items import AoT
 
 from daemon import private_files
 from daemon.config import ConfigError, read_toml, typed
+from daemon.listen import split_address
 from routing.errors import Refusal
 from routing.names import check_pattern, is_server_name, is_system_topic, topic_matches
 
@@ -57,6 +58,8 @@ class Peer(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if not is_server_name(self.name):
             raise ValueError(f"{self.name!r} is not a server name (a lower-case host, optionally with :port)")
+        if self.address is not None and not _can_be_dialled(self.address):
+            raise ValueError(f"address: {self.address[:80]!r} has a host or a port that cannot be")
         for pattern in (*self.allow_in, *self.allow_out):
             try:
                 check_pattern(pattern)
@@ -70,6 +73,15 @@ class Peer(msgspec.Struct, frozen=True, kw_only=True):
     def may_go(self, topic: str) -> bool:
         """Whether a message with this topic is sent to the peer."""
         return is_system_topic(topic) or any(topic_matches(one, topic) for one in self.allow_out)
+
+
+def _can_be_dialled(address: str) -> bool:
+    """Whether who dials it can be told that nobody answers, rather than that there is no such address."""
+    try:
+        host, _ = split_address(address)
+        return host is not None and bool(host.encode("idna"))
+    except ValueError:  # also of a label that is empty or too long
+        return False
 
 
 class _File(msgspec.Struct, frozen=True):

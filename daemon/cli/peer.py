@@ -47,6 +47,8 @@ def add(
     config: ConfigOption = DEFAULT_CONFIG,
 ) -> None:
     """Link with a site. Pattern options can be given several times; without them every topic may cross."""
+    if name == read_settings(config).site.server_name:
+        raise Failure(f"{name} is this site itself; name another", USAGE)
     with _changed(config) as path:
         given = {
             "name": name,

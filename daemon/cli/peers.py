@@ -8,11 +8,14 @@ from rich.console import Console
 from rich.table import Table
 
 from daemon.cli.asking import value
+from daemon.cli.failure import USAGE, Failure
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, read_settings
 from daemon.cli.printable import printable
 from daemon.control import Question
 from daemon.link.port import LinkStatus
 from daemon.routes import Route
+from routing.errors import Refusal
+from routing.names import check_topic
 
 
 def peers(
@@ -48,6 +51,10 @@ def routes(
     as_json: JsonOption = False,
 ) -> None:
     """Show where a message would go from here, and with which Depth at least."""
+    try:
+        check_topic(name)  # as every name of a server is one, too
+    except Refusal as refusal:
+        raise Failure(refusal.text, USAGE) from None
     found = value(read_settings(config), Question(ask="routes", name=name), list[Route])
     if as_json:
         typer.echo(msgspec.json.encode(found))

@@ -62,6 +62,8 @@ def test_a_peer_is_added_with_its_rules_listed_and_removed() -> None:
     ("arguments", "said"),
     [
         (("Beta!",), "is not a server name"),
+        (("alpha",), "alpha is this site itself"),
+        (("beta", "beta.example:70000"), "address: 'beta.example:70000' has a host or a port"),
         (("beta", "nowhere"), "address: expected `host:port` or `[v6]:port`"),
         (("beta", "--depth-max", "2147483648"), "depth_max"),
         (("beta", "--allow-in", "a.#.b"), "is not a topic pattern"),
