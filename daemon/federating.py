@@ -17,18 +17,10 @@ from typing import Any, Final
 import msgspec
 import trio
 
+from daemon.arrivals import arrival_of, refused
 from daemon.bodies import Bodies, Stored
 from daemon.clock import Clock
-from daemon.controls import (
-    CHANGES_MAX,
-    EARLIER,
-    QUERY,
-    Interest,
-    ReceiptTold,
-    Removed,
-    queries_in,
-    transfer_flags,
-)
+from daemon.controls import CHANGES_MAX, Interest, NameClaimed, ReceiptTold, Removed, transfer_flags
 from daemon.enquiring import Enquiring
 from daemon.link.port import Arrived, ControlArrived, Links
 from daemon.link.refusals import Refusals
@@ -278,28 +270,13 @@ class Federating:
 
     def transfer_arrived(self, arrived: Arrived) -> None:
         """See `RouterPort`."""
-        transfer = arrived.transfer
         try:
-            queries, earlier = (queries_in(transfer.flags, kind) for kind in (QUERY, EARLIER))
+            arrival = arrival_of(arrived, arrived.session << _SESSION_BITS | arrived.transfer.number)
         except Refusal as refusal:
-            self.transfer_refused(arrived.peer, transfer, arrived.message, refusal.text)
-            if transfer.number and self.links is not None:
-                numbers = [transfer.number]
-                self.links.acknowledge(arrived.peer, arrived.session, numbers, "denied", refusal.text)
+            self.transfer_refused(arrived.peer, arrived.transfer, arrived.message, refusal.text)
+            if (number := arrived.transfer.number) and self.links is not None:
+                self.links.acknowledge(arrived.peer, arrived.session, [number], "denied", refusal.text)
             return
-        arrival = Arrival(
-            peer=arrived.peer,
-            number=arrived.session << _SESSION_BITS | transfer.number if transfer.number else 0,
-            topic=transfer.topic,
-            message=arrived.message,
-            mode=transfer.mode,
-            depth=transfer.depth,
-            hops=transfer.hops,
-            timeout_left_s=transfer.timeout_left_s,
-            query=queries[0] if queries else 0,
-            earlier=earlier,
-            attempt=transfer.attempt,
-        )
         if self._waiting_room.takes(arrival, self._clock.now()):
             shown = f"copies to {arrival.topic} from {arrival.peer} for now, which keeps them"
             self._refusals.log(arrival.topic, shown, "there is no room")
@@ -309,31 +286,7 @@ class Federating:
 
     def transfer_refused(self, peer: str, transfer: Transfer, message: Message | None, reason: str) -> None:
         """See `RouterPort`."""
-        smuid, account, size, priority = "", "", 0, 0
-        if message is not None:
-            smuid, account, size, priority = (
-                message.smuid,
-                message.account,
-                message.size_bytes,
-                message.priority,
-            )
-        self._router.state.out.append(
-            Refused(
-                "denied",
-                transfer.topic,
-                account,
-                reason,
-                size,
-                smuid,
-                peer,
-                transfer.depth,
-                transfer.hops,
-                transfer.attempt,
-                transfer.mode,
-                priority,
-                transfer.guarantee,
-            )
-        )
+        self._router.state.out.append(refused(peer, transfer, message, reason))
         self._wake()
 
     def control_arrived(self, arrived: ControlArrived) -> None:
@@ -362,6 +315,10 @@ class Federating:
             removed = msgspec.json.decode(payload, type=Removed)
             check_topic(removed.topic)
             self._federation.hear_removed(peer, removed.smuid, removed.topic, now)
+        elif kind == "claimed":
+            claimed = msgspec.json.decode(payload, type=NameClaimed)
+            reason = f"it claims the name of this site, {self._router.state.server}"
+            self._refusals.log(peer, f"{claimed.remote} at {peer}", reason)
         elif kind == "ask":
             self.enquiring.ask_arrived(peer, payload)
         elif kind == "answer":

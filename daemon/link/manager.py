@@ -13,8 +13,10 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+import msgspec
 import trio
 
+from daemon.controls import NameClaimed
 from daemon.link.connection import Connection
 from daemon.link.dialling import BackOff
 from daemon.link.exchange import Exchange
@@ -180,8 +182,10 @@ class LinkManager:
         if verdict == "name-claimed":
             assert current is not None
             current.probe_soon()
-            both = f"{current.secured.remote} and {connection.secured.remote}"
-            self._refuse(connection, f"two sites claim the name {peer.name}, at {both}")
+            claimed = msgspec.json.encode(NameClaimed(connection.secured.remote))
+            peer.exchange.put(Control(kind="claimed", payload=claimed), Lane.CONTROL)
+            other = f"the other one is at {current.secured.remote}"
+            self._refuse(connection, f"two sites claim the name {peer.name}; {other}")
         elif is_arbiter(self._own.server, peer.name):
             if verdict == "linked":
                 assert current is not None

@@ -1,9 +1,11 @@
 """What the broker releases for peers while links come and go."""
 
+import pytest
 import trio
 
 from daemon.bodies import Bodies, Stored
 from daemon.federating import Federating
+from daemon.link.port import ControlArrived
 from daemon.peers import Peer
 from routing.decisions import StoreMessage
 from routing.federation.interest import InterestChange
@@ -109,3 +111,14 @@ async def test_a_link_that_was_lost_and_found_meanwhile_begins_anew() -> None:
     alpha.carry_out(alpha.router.take())
     await trio.lowlevel.checkpoint()
     assert alpha.links.texts == ["first"]
+
+
+async def test_who_claims_the_name_of_this_site_elsewhere_is_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    alpha = Alpha()
+    for number, payload in enumerate([b'{"remote":"192.0.2.9:4711"}', b'{"remote":"x\\nroot: all is well"}']):
+        control = Control(kind="claimed", payload=payload, number=number)
+        alpha.federating.control_arrived(ControlArrived(peer="beta", session=1, control=control))
+    assert "refused 192.0.2.9:4711 at beta: it claims the name of this site, alpha" in caplog.text
+    assert "\nroot" not in caplog.text
