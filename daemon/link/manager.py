@@ -8,6 +8,7 @@ A connection that cannot become the link is told why, and both sites log it. Sou
 which of two connections is the link: `routing.link.agreement`.
 """
 
+import itertools
 import logging
 import random
 from collections.abc import Callable, Iterable, Mapping
@@ -78,6 +79,7 @@ class LinkManager:
         self._serving: dict[Connection, LinkPeer] = {}
         self._served = trio.Event()
         self._wanted = dict(peers)
+        self._sessions = itertools.count(1)
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Link with the peers until cancelled; started once peers can dial this site."""
@@ -321,7 +323,7 @@ class LinkManager:
         peer.link = connection
         peer.agreement = agree(self._own, hello)
         peer.since = trio.current_time()
-        restarted = peer.exchange.connected(hello, peer.agreement)
+        restarted = peer.exchange.connected(hello, peer.agreement, next(self._sessions))
         connection.establish(peer.exchange)
         how = "dialled" if connection.dialled else "accepted"
         if peer.site not in ("", hello.site):

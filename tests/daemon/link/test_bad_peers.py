@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 import trio
+from hpack import Encoder
 from hyperframe.frame import (
     ContinuationFrame,
     DataFrame,
@@ -248,6 +249,27 @@ async def test_numbers_that_a_peer_says_again_on_its_next_connection_are_handed_
         await alpha.broker.until(lambda: "down zeta" in alpha.log[-1])
 
 
+async def test_an_answer_that_is_late_is_none_to_a_peer_that_was_removed_and_added_meanwhile(
+    autojump_clock: MockClock, alpha: TestSite
+) -> None:
+    good, zeta = Peer(name="good"), Peer(name="zeta")
+    alpha.broker.answers = False
+    sessions = []
+    for count in (1, 2):
+        alpha.links.set_peers({"good": good})
+        alpha.links.set_peers({"good": good, "zeta": zeta})
+        async with puppet(alpha.network, "zeta", "alpha") as player:  # type: ignore[attr-defined] # set above
+            await player.greet()
+            await player.say_unit(sealed(1))
+            await alpha.broker.until(lambda: len(alpha.broker.copies) == count)  # noqa: B023 # awaited here
+            sessions.append(alpha.broker.copies[-1].session)
+            if count == 2:
+                alpha.links.acknowledge("zeta", sessions[0], [1], "accepted")
+                alpha.links.acknowledge("zeta", sessions[1], [1], "duplicate")
+                assert await answers(player, 1) == [("duplicate", 1, "")]
+    alpha.broker.answers = True
+
+
 # -- greeting ---------------------------------------------------------------------------------------
 
 
@@ -362,6 +384,10 @@ FLOODS = {
     ),
     "a fourth stream": (
         wire(HeadersFrame(7, bytes.fromhex("8387418b00"), flags=["END_HEADERS"])),
+        "not HTTP/2",
+    ),
+    "headers that grow when they are unpacked": (
+        wire(HeadersFrame(7, Encoder().encode([("x", "y" * 3_900)] * 500), flags=["END_HEADERS"])),
         "not HTTP/2",
     ),
     "data on no stream": (wire(DataFrame(99, b"x")), "not HTTP/2"),
