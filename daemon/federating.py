@@ -169,7 +169,7 @@ class Federating:
                 waiting.popleft()
                 entry = send.copy.entry
                 wire = _wire(found[entry.id]) or wires.get(entry.id)
-                if wire is not None and not entry.flags & (GONE | EXPIRED):
+                if wire is not None and not entry.flags & (GONE | EXPIRED) and _is_owed(send):
                     self._transfer(send, wire)
 
     def _acknowledge(self, d: Acknowledge) -> None:
@@ -364,3 +364,9 @@ class Federating:
 
 def _wire(stored: Stored | None) -> bytes | None:
     return stored.wire if stored is not None else None
+
+
+def _is_owed(send: Send) -> bool:
+    """Whether the peer is still to have it: its rules may have changed meanwhile."""
+    forward = send.copy.forwards.get(send.peer)
+    return forward is not None and forward.unacknowledged > 0

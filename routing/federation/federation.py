@@ -17,6 +17,7 @@ from routing.federation.copies import Answered, Arrival, Copy, Forward, PeerRule
 from routing.federation.custody import Custody
 from routing.federation.decisions import (
     Acknowledge,
+    StoreCopy,
     StoreInterest,
     StoreRemoval,
     TellInterest,
@@ -83,20 +84,46 @@ class Federation:
         for name in [name for name in self.forwarding.peers if name not in peers]:
             self.remove_peer(name, now)
         for name, rules in peers.items():
-            self.set_peer(name, rules)
-        waited_for = {name for copy in self.forwarding.copies.values() for name in copy.forwards}
-        for name in waited_for - peers.keys():
+            known = self.forwarding.peers.get(name)
+            if known is None or known.rules == rules:
+                self.set_peer(name, rules)
+            else:
+                known.rules = rules
+                self._apply_rules(known, now)
+        sent_to = {name for copy in self.forwarding.copies.values() for name in copy.forwards}
+        for name in sent_to - peers.keys():
             self._give_up(name, now)
 
-    def _give_up(self, name: str, now: float) -> None:
-        """Nothing that waits for a peer will ever be answered."""
+    def _apply_rules(self, peer: Peer, now: float) -> None:
+        """What waits for a peer and may not go there any more does not, what may go there now does.
+
+        A message of mode ONE that is being handed over may be the peer's already, so that goes on.
+        """
         for copy in list(self.forwarding.copies.values()):
-            if (forward := copy.forwards.get(name)) is not None and forward.unacknowledged:
-                forward.unacknowledged = 1
-                earlier = tuple(forward.earlier)
-                self.acknowledged(name, copy.entry.id, Answered("denied"), now)
-                for query in (*earlier, forward.query):
-                    self._receipts.heard(query, 0, 0, closed=True)
+            if copy.entry.flags & ONE or peer.may_go(copy.entry.topic.name):
+                continue
+            if (forward := copy.forwards.get(peer.name)) is not None and forward.unacknowledged:
+                self._forget_forward(copy, peer.name, now)
+        for topic in list(self.forwarding.by_topic):
+            self.forwarding.pull(peer, topic)
+            self.custody.pull(topic, now)
+
+    def _give_up(self, name: str, now: float) -> None:
+        """Who is no peer will answer nothing; should it become one again, it may have nothing."""
+        for copy in list(self.forwarding.copies.values()):
+            if name in copy.forwards:
+                self._forget_forward(copy, name, now)
+
+    def _forget_forward(self, copy: Copy, name: str, now: float) -> None:
+        forward = copy.forwards[name]
+        if forward.unacknowledged:
+            forward.unacknowledged = 1
+            earlier = tuple(forward.earlier)
+            self.acknowledged(name, copy.entry.id, Answered("denied"), now)
+            for query in (*earlier, forward.query):
+                self._receipts.heard(query, 0, 0, closed=True)
+        copy.forwards.pop(name, None)
+        self._state.out.append(StoreCopy(copy.entry.id))
 
     def link_up(self, name: str, now: float, *, restarted: bool = True) -> None:
         """A link works: repeat what is unanswered, tell what is wanted, and what was removed.
