@@ -30,7 +30,7 @@ from routing.decisions import Refused
 from routing.errors import Refusal
 from routing.federation.copies import Answered, Arrival, PeerRules
 from routing.federation.decisions import Acknowledge, Send, TellInterest, TellReceipt, TellRemoved
-from routing.federation.interest import InterestChange
+from routing.federation.interest import WANTS_MAX, InterestChange
 from routing.link.agreement import Agreement
 from routing.link.sender import Settled
 from routing.link.units import Control, Lane, Probe, Transfer
@@ -304,10 +304,12 @@ class Federating:
         if kind == "interest":
             interest = msgspec.json.decode(payload, type=Interest)
             changes = self._heard.setdefault(peer, [])
-            changes += interest.changes
+            changes += interest.changes[: WANTS_MAX + 1 - len(changes)]
             if not interest.more:
                 del self._heard[peer]
-                self._federation.hear_interest(peer, changes, now, whole=interest.whole)
+                if self._federation.hear_interest(peer, changes, now, whole=interest.whole):
+                    reason = f"it is too much (more than {WANTS_MAX}), or no name"
+                    self._refusals.log(peer, f"some of what {peer} wants", reason)
         elif kind == "receipt":
             told = msgspec.json.decode(payload, type=ReceiptTold)
             self._federation.hear_receipt(told.query, told.due, told.have, closed=told.closed)

@@ -9,7 +9,7 @@ outlook      where a message would go, asked without one
 enquiry      questions that travel over the links
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from routing.delivery import Deliveries
 from routing.federation.arriving import Arriving
@@ -185,11 +185,11 @@ class Federation:
         """A peer has the last answer to its question on disk."""
         self._receipts.answered(peer, query)
 
-    def hear_interest(self, name: str, changes: Iterable[InterestChange], now: float, *, whole: bool) -> None:
-        """What a peer wants."""
+    def hear_interest(self, name: str, told: Collection[InterestChange], now: float, *, whole: bool) -> int:
+        """What a peer wants. Returns how much of it is passed over, see `Interest.admitted`."""
         if name not in self.forwarding.peers:
-            return
-        changes = list(changes)
+            return 0
+        changes = self.interest.admitted(name, told, whole=whole)
         self._state.out.append(StoreInterest(name, changes, whole))
         nearer = self.interest.hear(name, changes, whole=whole)
         for way, (kind, wanted) in nearer:
@@ -200,6 +200,7 @@ class Federation:
                 self.custody.pull(wanted, now)
             else:
                 self.custody.reached(wanted, now)
+        return len(told) - len(changes)
 
     def hear_receipt(self, query: int, due: int, have: int, *, closed: bool) -> None:
         """How many have a message at a peer and beyond."""
