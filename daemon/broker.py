@@ -31,6 +31,7 @@ from daemon.hops.writer import HopLog
 from daemon.inventory import held_message, subscription_info
 from daemon.session import BrokerSession
 from daemon.settings import Limits, Settings
+from daemon.store.health import StoreHealth
 from daemon.store.store import WAL_CHECKPOINT_BYTES, Store
 from routing.errors import Refusal
 from routing.router import Router
@@ -72,7 +73,7 @@ class Broker:
         self.accounts = accounts
         self.clock = clock
         self.settings = settings
-        self.store_failed: str | None = None
+        self._store_health = StoreHealth()
         self._store = store
         self._hops = hops
         self._bodies = Bodies()
@@ -109,6 +110,11 @@ class Broker:
     def limits(self) -> Limits:
         """The bounds of front ends."""
         return self.settings.limits
+
+    @property
+    def store_failed(self) -> str | None:
+        """Why the last transaction failed; None where it did not."""
+        return self._store_health.failed
 
     @property
     def held(self) -> int:
@@ -273,9 +279,7 @@ class Broker:
             self._hops.settle(record)
             self._bodies.committed()
             self._maintenance_due = False
-            if self.store_failed is not None:
-                _log.warning("the store works again")
-                self.store_failed = None
+            self._store_health.works()
         else:
             self._hops.confirm()
         self._carrier.release(carried)
@@ -296,9 +300,7 @@ class Broker:
             self._wal_full.set()
 
     async def _failed(self, error: sqlite3.Error) -> None:
-        if self.store_failed is None:
-            _log.error("the store failed, publishers are refused until it works: %s", error)
-        self.store_failed = str(error)
+        self._store_health.fails(error)
         self._store.roll_back()
         self._hops.revert()
         refusal = Refusal(Refusal.STORE_FAILED, f"the site cannot store messages: {error}")

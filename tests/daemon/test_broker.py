@@ -1,6 +1,7 @@
 """One broker: what is told when, what a full disk and a restart leave, and what the hop log says of it."""
 
 import contextlib
+import logging
 import resource
 from collections import Counter
 from collections.abc import Iterator
@@ -157,6 +158,23 @@ async def test_after_only_publishers_were_refused_the_store_is_found_to_work_aga
                 await eva.publish("jobs", bytes(10_000), delivery="ONE")
             assert site.broker.store_failed
         await works_again(eva, mock_clock)
+
+
+async def test_a_store_that_fails_and_works_in_turns_is_said_to_once(
+    tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    async with running_site(tmp_path) as site:
+        eva = site.login("eva")
+        for _ in range(3):
+            with full_disk(site), pytest.raises(Refusal):
+                await eva.publish("jobs", bytes(10_000), delivery="ONE")
+            await works_again(eva, mock_clock)
+        [failed] = caplog.messages
+        assert failed.startswith("the store failed")
+        mock_clock.jump(60)
+        await eva.publish("jobs", delivery="ONE")
+        assert [message.partition(",")[0] for message in caplog.messages[1:]] == ["the store works again"]
 
 
 async def test_a_transaction_that_fails_takes_no_record_of_what_was_delivered_before_it(
