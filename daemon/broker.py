@@ -42,6 +42,9 @@ _log = logging.getLogger(__name__)
 RETRY_S: Final = 0.5
 """Between tries of a transaction that failed."""
 
+RECORD_S: Final = 0.5
+"""Until the store knows of records that no transaction carried: a kill takes those that it does not know."""
+
 WAL_RETRY_S: Final = 5.0
 """After the write-ahead log could not be emptied, because a backup reads from it."""
 
@@ -81,6 +84,8 @@ class Broker:
         self._work = trio.Event()
         self._alarm = trio.CancelScope()
         self._alarm_at = math.inf
+        self._record_at = math.inf
+        self._record_due = False
         self._wal_full = trio.Event()
         self._wal_checkpointed = False
         self._wal_rests_until = -math.inf
@@ -267,7 +272,7 @@ class Broker:
                 carried.batch.publications_until = self.clock.now() - self.settings.queues.dedupe_window_s
                 carried.batch.links.expire(self.clock.now(), self.router.state.removed.oldest_at)
             # after a failure, an empty transaction tells whether the store works again
-            stores = commits or bool(carried.batch) or self.store_failed is not None
+            stores = commits or bool(carried.batch) or self.store_failed is not None or self._record_due
             if stores:
                 record = self._hops.flush()
                 self._store.write(carried.batch, record, self.clock.mark())
@@ -280,8 +285,12 @@ class Broker:
             self._bodies.committed()
             self._maintenance_due = False
             self._store_health.works()
+            self._record_due, self._record_at = False, math.inf
         else:
             self._hops.confirm()
+            if self._record_at == math.inf:
+                self._record_at = trio.current_time() + RECORD_S
+                self._set_alarm()
         self._carrier.release(carried)
         self.federating.carried_out()
         self._idle = not self.router.state.out
@@ -319,10 +328,14 @@ class Broker:
             if self.router.wake_at <= self.clock.now():
                 self.router.tick(self.clock.now())
                 self.wake()
+            if self._record_at <= trio.current_time():
+                self._record_due, self._record_at = True, math.inf
+                self._work.set()
 
     def _set_alarm(self) -> None:
         self._alarm_at = self.router.wake_at
-        self._alarm.deadline = trio.current_time() + max(self._alarm_at - self.clock.now(), 0.0)
+        wakes_at = trio.current_time() + max(self._alarm_at - self.clock.now(), 0.0)
+        self._alarm.deadline = min(wakes_at, self._record_at)
 
     async def keep_house(self) -> None:
         """Each minute, reclaim what is no longer needed. Runs until cancelled."""

@@ -13,7 +13,7 @@ import trio.testing
 from trio.testing import MockClock
 
 from daemon import frontend
-from daemon.broker import RETRY_S
+from daemon.broker import RECORD_S, RETRY_S
 from daemon.session import EVENTS_BYTES, PENDING_BYTES_MAX
 from daemon.store.store import WAL_CHECKPOINT_BYTES
 from routing.errors import HeaderRefusal, Refusal
@@ -99,6 +99,24 @@ async def test_after_a_kill_the_hop_log_has_no_gap_and_ends_each_copy_once(
     published = {record.smuid for record in records if record.event == "published"}
     assert Counter(record.smuid for record in records if record.final) == dict.fromkeys(published, 1)
     assert len(published) == 15
+
+
+async def test_a_kill_takes_only_the_last_moment_of_what_was_recorded_of_unguaranteed_messages(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    (tmp_path / "before").mkdir()
+    async with running_site(tmp_path / "before") as site:
+        ada, eva = await site.login("ada").subscribe("news"), site.login("eva")
+        for text in (b"one", b"two"):
+            eva.session.publish("news", Message(guarantee=False, sections=(Section("text/plain", text),)))
+            await ada.delivered()
+        mock_clock.jump(RECORD_S)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        after = site.image(tmp_path / "after")
+    async with running_site(after) as site:
+        pass
+    events = [record.event for record in site.records()]
+    assert [events.count(event) for event in ("published", "delivered")] == [2, 2]
 
 
 async def test_a_clean_stop_and_start_keeps_everything(tmp_path: Path, mock_clock: MockClock) -> None:
