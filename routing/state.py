@@ -90,7 +90,6 @@ class SiteState:
         self.discarded: Callable[[Entry], None] = lambda entry: None
         self.topic_changed: Callable[[Topic], None] = lambda topic: None
         self.held = 0
-        self.dropped = 0
         self.counter = 0
         self.parked = 0
         self.query_counter = 0
