@@ -101,22 +101,25 @@ def load_peers(path: Path) -> dict[str, Peer]:
     return peers
 
 
-def add_peer(path: Path, peer: Peer) -> None:
-    """Write the peer into the file, made if it is not there.
+def add_peer(path: Path, peer: Peer, *, replace: bool = False) -> None:
+    """Write the peer into the file, made if it is not there; `replace`: in the place of what it was.
 
-    Raises ConfigError if it is already a peer, or if the file cannot be written.
+    Raises ConfigError if it is already a peer and not to be replaced, or if the file cannot be written.
     """
     with _edit(path) as document:
-        if peer.name in load_peers(path):
-            raise ConfigError(path, "peers", f"{peer.name} is already a peer; remove it first")
-        tables = document.setdefault("peers", tomlkit.aot())
-        table = tomlkit.table()
+        if peer.name not in load_peers(path):
+            table = tomlkit.table()
+            document.setdefault("peers", tomlkit.aot()).append(table)
+        elif replace:
+            table = _tables(document)[_index(document, peer.name)]
+        else:
+            raise ConfigError(path, "peers", f"{peer.name} is already a peer; --replace changes it")
         for name in peer.__struct_fields__:
             value = getattr(peer, name)
-            if value is None:
-                continue
-            table.add(name, list(value) if isinstance(value, tuple) else value)
-        tables.append(table)
+            if value is not None:
+                table[name] = list(value) if isinstance(value, tuple) else value
+            else:
+                table.pop(name, None)
 
 
 def remove_peer(path: Path, name: str) -> None:
@@ -127,12 +130,20 @@ def remove_peer(path: Path, name: str) -> None:
     with _edit(path) as document:
         if name not in load_peers(path):
             raise ConfigError(path, "peers", f"{name} is not a peer")
-        tables = document["peers"]
-        assert isinstance(tables, AoT)
-        index = next(number for number, table in enumerate(tables) if table["name"] == name)
-        del tables[index]
+        tables = _tables(document)
+        del tables[_index(document, name)]
         if not tables:
             del document["peers"]
+
+
+def _tables(document: tomlkit.TOMLDocument) -> AoT:
+    tables = document["peers"]
+    assert isinstance(tables, AoT)
+    return tables
+
+
+def _index(document: tomlkit.TOMLDocument, name: str) -> int:
+    return next(number for number, table in enumerate(_tables(document)) if table["name"] == name)
 
 
 @contextmanager
