@@ -26,7 +26,7 @@ from daemon import private_files
 from daemon.config import ConfigError, read_toml, typed
 from daemon.listen import split_address
 from routing.errors import Refusal
-from routing.names import check_pattern, is_server_name, is_system_topic, topic_matches
+from routing.names import check_pattern, is_server_name
 
 EVERYTHING: Final = ("#",)
 PEERS_MAX: Final = 1_000
@@ -65,14 +65,6 @@ class Peer(msgspec.Struct, frozen=True, kw_only=True):
                 check_pattern(pattern)
             except Refusal as refusal:
                 raise ValueError(refusal.text) from None
-
-    def may_come(self, topic: str) -> bool:
-        """Whether a message with this topic is taken from the peer."""
-        return is_system_topic(topic) or any(topic_matches(one, topic) for one in self.allow_in)
-
-    def may_go(self, topic: str) -> bool:
-        """Whether a message with this topic is sent to the peer."""
-        return is_system_topic(topic) or any(topic_matches(one, topic) for one in self.allow_out)
 
 
 def _can_be_dialled(address: str) -> bool:
