@@ -3,6 +3,7 @@
 import logging
 from collections.abc import AsyncIterator
 
+import msgspec
 import pytest
 import trio
 from hpack import Encoder
@@ -24,6 +25,7 @@ from trio.testing import MockClock
 from daemon.link.guard import PREFACE, FloodError, FrameGuard
 from daemon.peers import Peer
 from daemon.settings import LinkSettings
+from routing.frames import decode_message, encode_message
 from routing.link.codec import encode, encode_transfer
 from routing.link.units import Acknowledge, Control, Hello, Lane, Probe, Transfer, Welcome
 from tests.support.links import Network, Puppet, TestSite, copy, puppet, site
@@ -57,6 +59,12 @@ async def zeta(alpha: TestSite) -> AsyncIterator[Puppet]:
 
 def sealed(number: int, **fields: object) -> Transfer:
     return copy("zeta", "weather", number=number, **fields)
+
+
+def published_by(account: str) -> Transfer:
+    """A message of zeta's own that says so of its publisher."""
+    message = msgspec.structs.replace(decode_message(sealed(1).wire), account=account)
+    return sealed(1, wire=encode_message(message))
 
 
 async def answers(player: Puppet, count: int) -> list[tuple[str, int, str]]:
@@ -96,9 +104,11 @@ async def test_a_message_that_cannot_be_read_is_denied_and_the_next_one_taken(
         (sealed(1, hops=("other", "zeta")), "Smuid is of zeta, but Hops begins with other"),
         (sealed(1, hops=()), "Hops does not end with zeta"),
         (Transfer(topic="weather", wire=b"\r\n", number=1, hops=("zeta",)), "Smuid is missing"),
+        (published_by("boss:desk@alpha"), "Account is boss:desk@alpha, but Smuid is of zeta"),
+        (published_by(""), "Account is missing, but Smuid is of zeta"),
     ],
 )
-async def test_forged_hops_and_smuids_are_denied(
+async def test_forged_hops_smuids_and_accounts_are_denied(
     autojump_clock: MockClock,
     alpha: TestSite,
     zeta: Puppet,
