@@ -316,7 +316,9 @@ class Federating:
         elif kind == "removed":
             removed = msgspec.json.decode(payload, type=Removed)
             check_topic(removed.topic)
-            self._federation.hear_removed(peer, removed.smuid, removed.topic, now)
+            if not self._federation.hear_removed(peer, removed.smuid, removed.topic, now):
+                shown = f"the removal by {peer} of {removed.smuid} in {removed.topic}"
+                self._refusals.log(peer, shown, "the rules of the link forbid it, or it never was there")
         elif kind == "claimed":
             claimed = msgspec.json.decode(payload, type=NameClaimed)
             reason = f"it claims the name of this site, {self._router.state.server}"

@@ -27,7 +27,7 @@ from routing.federation.forwarding import Forwarding, Peer
 from routing.federation.interest import Interest, InterestChange
 from routing.message import DEPTH_UNLIMITED
 from routing.names import parse_address, parse_smuid
-from routing.queue import COUNTER_BITS, ONE, Entry
+from routing.queue import COUNTER_BITS, CROSSES, ONE, Entry
 from routing.receipts import Receipts
 from routing.state import SiteState
 from routing.subscription import Topic
@@ -219,12 +219,23 @@ class Federation:
         if (known := self.forwarding.peers.get(peer)) is not None:
             known.has_removals = max(known.has_removals, number)
 
-    def hear_removed(self, peer: str, smuid: str, topic: str, now: float) -> None:
-        """A message has been removed; told on to all others, once."""
-        if self.note_removed(smuid, topic, now, besides=peer):
-            entry = self._state.entries.get(self.entry_id(smuid) or 0)
-            if entry is not None and entry.smuid(self._state.server) == smuid:
-                self._deliveries.end(entry, self._deliveries.holders(entry), "removed", now)
+    def hear_removed(self, peer: str, smuid: str, topic: str, now: float) -> bool:
+        """A message has been removed; told on to all others, once.
+
+        False where that is not for the peer to say: the topic may not come from it, or the message is one of
+        another topic, or has never left this site.
+        """
+        known = self.forwarding.peers.get(peer)
+        if known is None or not known.may_come(topic):
+            return False
+        entry = self._state.entries.get(self.entry_id(smuid) or 0)
+        if entry is not None and entry.smuid(self._state.server) != smuid:
+            entry = None
+        if entry is not None and not (entry.topic.name == topic and entry.flags & CROSSES):
+            return False
+        if self.note_removed(smuid, topic, now, besides=peer) and entry is not None:
+            self._deliveries.end(entry, self._deliveries.holders(entry), "removed", now)
+        return True
 
     def note_removed(self, smuid: str, topic: str, now: float, besides: str = "") -> bool:
         """Remember a removal and tell the peers; False if it was known, or if there are no peers."""

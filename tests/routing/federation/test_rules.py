@@ -3,6 +3,7 @@
 import pytest
 
 from routing.federation.copies import PeerRules
+from routing.federation.decisions import TellRemoved
 from tests.support.sites import Federation
 
 CHAIN = {("a.x", "b.x"), ("b.x", "c.x"), ("c.x", "d.x")}
@@ -61,6 +62,34 @@ def test_a_reply_goes_to_its_server_whatever_the_rules() -> None:
     sites.publish("a.x", "reply", topic=reply_to)
     sites.settle()
     assert sites.delivered["d.x", "reply"] == 1
+
+
+def removed(sites: Federation, site: str, at: str, topic: str = "t") -> bool:
+    """Whether what one site says to be removed, the one message of another one, is gone there."""
+    router = sites.routers[at]
+    [entry] = router.state.entries.values()
+    told = TellRemoved(at, entry.smuid(at), topic)
+    sites._arrive(site, at, told)
+    sites.take(at)
+    return not router.state.entries
+
+
+@pytest.mark.parametrize(
+    ("rule", "depth", "topic", "gone"),
+    [
+        ({}, 1, "t", True),
+        ({"allow_in": ("other.#",)}, 1, "t", False),
+        ({"allow_in": ("other.#",)}, 1, "other.one", False),
+        ({}, 0, "t", False),
+    ],
+    ids=["it may", "its topic may not come", "it is of another topic", "it never left"],
+)
+def test_what_a_peer_may_not_send_it_may_not_remove(
+    rule: dict[str, object], depth: int, topic: str, *, gone: bool
+) -> None:
+    sites = chain(**rule)
+    sites.publish("b.x", depth=depth, timeout_s=float("inf"))
+    assert removed(sites, "a.x", "b.x", topic) is gone
 
 
 def rules(sites: Federation, site: str, **peers: PeerRules) -> None:
