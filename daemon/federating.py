@@ -204,10 +204,12 @@ class Federating:
     def _tell_removed(self, d: TellRemoved) -> None:
         self._tell(d.peer, "removed", Removed(d.smuid, d.topic), d.number)
 
-    def _tell(self, peer: str, kind: str, value: msgspec.Struct, reference: int | None = None) -> None:
-        if self.links is not None and peer in self._waiting:
-            payload = msgspec.json.encode(value)
-            self.links.send(peer, Control(kind=kind, payload=payload, reference=reference), Lane.CONTROL)
+    def _tell(self, peer: str, kind: str, value: msgspec.Struct, reference: int | None = None) -> bool:
+        if self.links is None or peer not in self._waiting:
+            return False
+        payload = msgspec.json.encode(value)
+        self.links.send(peer, Control(kind=kind, payload=payload, reference=reference), Lane.CONTROL)
+        return True
 
     def _why_down(self, peer: str) -> str:
         links = self.links.status() if self.links is not None else []
