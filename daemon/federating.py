@@ -314,7 +314,7 @@ class Federating:
                     self._refusals.log(peer, f"some of what {peer} wants", reason)
         elif kind == "receipt":
             told = msgspec.json.decode(payload, type=ReceiptTold)
-            self._federation.hear_receipt(told.query, told.due, told.have, closed=told.closed)
+            self._federation.hear_receipt(peer, told.query, told.due, told.have, closed=told.closed)
         elif kind == "removed":
             removed = msgspec.json.decode(payload, type=Removed)
             check_topic(removed.topic)

@@ -121,7 +121,7 @@ class Federation:
             earlier = tuple(forward.earlier)
             self.acknowledged(name, copy.entry.id, Answered("denied"), now)
             for query in (*earlier, forward.query):
-                self._receipts.heard(query, 0, 0, closed=True)
+                self._receipts.heard(name, query, 0, 0, closed=True)
         copy.forwards.pop(name, None)
         self._state.out.append(StoreCopy(copy.entry.id))
 
@@ -202,9 +202,9 @@ class Federation:
                 self.custody.reached(wanted, now)
         return len(told) - len(changes)
 
-    def hear_receipt(self, query: int, due: int, have: int, *, closed: bool) -> None:
+    def hear_receipt(self, peer: str, query: int, due: int, have: int, *, closed: bool) -> None:
         """How many have a message at a peer and beyond."""
-        self._receipts.heard(query, due, have, closed=closed)
+        self._receipts.heard(peer, query, due, have, closed=closed)
 
     def entry_id(self, smuid: str) -> int | None:
         """The number at this site of a message that is or was here; None if it never was."""
