@@ -31,6 +31,7 @@ from daemon.hops.writer import HopLog
 from daemon.inventory import held_message, subscription_info
 from daemon.session import BrokerSession
 from daemon.settings import Limits, Settings
+from daemon.store.health import StoreHealth
 from daemon.store.store import WAL_CHECKPOINT_BYTES, Store
 from routing.errors import Refusal
 from routing.router import Router
@@ -40,6 +41,9 @@ _log = logging.getLogger(__name__)
 
 RETRY_S: Final = 0.5
 """Between tries of a transaction that failed."""
+
+RECORD_S: Final = 0.5
+"""Until the store knows of records that no transaction carried: a kill takes those that it does not know."""
 
 WAL_RETRY_S: Final = 5.0
 """After the write-ahead log could not be emptied, because a backup reads from it."""
@@ -72,7 +76,7 @@ class Broker:
         self.accounts = accounts
         self.clock = clock
         self.settings = settings
-        self.store_failed: str | None = None
+        self._store_health = StoreHealth()
         self._store = store
         self._hops = hops
         self._bodies = Bodies()
@@ -80,6 +84,8 @@ class Broker:
         self._work = trio.Event()
         self._alarm = trio.CancelScope()
         self._alarm_at = math.inf
+        self._record_at = math.inf
+        self._record_due = False
         self._wal_full = trio.Event()
         self._wal_checkpointed = False
         self._wal_rests_until = -math.inf
@@ -109,6 +115,11 @@ class Broker:
     def limits(self) -> Limits:
         """The bounds of front ends."""
         return self.settings.limits
+
+    @property
+    def store_failed(self) -> str | None:
+        """Why the last transaction failed; None where it did not."""
+        return self._store_health.failed
 
     @property
     def held(self) -> int:
@@ -261,7 +272,7 @@ class Broker:
                 carried.batch.publications_until = self.clock.now() - self.settings.queues.dedupe_window_s
                 carried.batch.links.expire(self.clock.now(), self.router.state.removed.oldest_at)
             # after a failure, an empty transaction tells whether the store works again
-            stores = commits or bool(carried.batch) or self.store_failed is not None
+            stores = commits or bool(carried.batch) or self.store_failed is not None or self._record_due
             if stores:
                 record = self._hops.flush()
                 self._store.write(carried.batch, record, self.clock.mark())
@@ -273,11 +284,13 @@ class Broker:
             self._hops.settle(record)
             self._bodies.committed()
             self._maintenance_due = False
-            if self.store_failed is not None:
-                _log.warning("the store works again")
-                self.store_failed = None
+            self._store_health.works()
+            self._record_due, self._record_at = False, math.inf
         else:
             self._hops.confirm()
+            if self._record_at == math.inf:
+                self._record_at = trio.current_time() + RECORD_S
+                self._set_alarm()
         self._carrier.release(carried)
         self.federating.carried_out()
         self._idle = not self.router.state.out
@@ -296,9 +309,7 @@ class Broker:
             self._wal_full.set()
 
     async def _failed(self, error: sqlite3.Error) -> None:
-        if self.store_failed is None:
-            _log.error("the store failed, publishers are refused until it works: %s", error)
-        self.store_failed = str(error)
+        self._store_health.fails(error)
         self._store.roll_back()
         self._hops.revert()
         refusal = Refusal(Refusal.STORE_FAILED, f"the site cannot store messages: {error}")
@@ -317,10 +328,14 @@ class Broker:
             if self.router.wake_at <= self.clock.now():
                 self.router.tick(self.clock.now())
                 self.wake()
+            if self._record_at <= trio.current_time():
+                self._record_due, self._record_at = True, math.inf
+                self._work.set()
 
     def _set_alarm(self) -> None:
         self._alarm_at = self.router.wake_at
-        self._alarm.deadline = trio.current_time() + max(self._alarm_at - self.clock.now(), 0.0)
+        wakes_at = trio.current_time() + max(self._alarm_at - self.clock.now(), 0.0)
+        self._alarm.deadline = min(wakes_at, self._record_at)
 
     async def keep_house(self) -> None:
         """Each minute, reclaim what is no longer needed. Runs until cancelled."""

@@ -21,6 +21,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 import trio
 
+from daemon.listen import ListenError
 from routing.errors import Refusal
 from routing.federation.enquiry import LEFT_S_MAX
 from routing.message import DeliveryMode
@@ -74,7 +75,9 @@ async def serve_control(
     answer: Callable[[Question, Tell], Awaitable[None]],
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Answer questions until cancelled. The state directory must be locked. Raises OSError.
+    """Answer questions until cancelled. The state directory must be locked.
+
+    Raises ListenError before it has started.
 
     `answer` is cancelled once whoever asked has gone, or has waited long enough.
     """
@@ -88,12 +91,15 @@ async def serve_control(
                     await _answer(stream, question, answer)
 
     path = state_directory / SOCKET
-    path.unlink(missing_ok=True)
     with trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
-        with _short(state_directory) as short:
-            await listening.bind(short)
-        path.chmod(0o600)
-        listening.listen()
+        try:
+            path.unlink(missing_ok=True)
+            with _short(state_directory) as short:
+                await listening.bind(short)
+            path.chmod(0o600)
+            listening.listen()
+        except OSError as error:
+            raise ListenError(f"cannot listen for commands on {path}: {error.strerror}") from None
         try:
             async with trio.open_nursery() as nursery:
                 task_status.started()

@@ -1,6 +1,6 @@
 """What two routers tell each other beside messages: the payloads of controls, and the flags of a transfer."""
 
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -37,6 +37,15 @@ class Removed(msgspec.Struct, frozen=True):
 
     smuid: str
     topic: str
+
+
+class NameClaimed(msgspec.Struct, frozen=True):
+    """What a control `claimed` says: somebody else, at `remote`, has dialled under the listener's name.
+
+    The link that there is stays; the other one was refused.
+    """
+
+    remote: Annotated[str, msgspec.Meta(pattern=r"^[\x21-\x7e]{1,100}$")]
 
 
 def transfer_flags(query: int, earlier: tuple[int, ...]) -> tuple[str, ...]:

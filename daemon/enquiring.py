@@ -57,7 +57,7 @@ class Enquiring:
 
     Args:
         wake: tells the broker that there is something to be sent.
-        tell: sends a control to a peer: its name, the kind, the value.
+        tell: sends a control to a peer: its name, the kind, the value; False where it cannot now.
         why_down: why there is no link with a peer, in words.
         has_room: whether a message of so many bytes to a topic can be held now.
     """
@@ -67,7 +67,7 @@ class Enquiring:
         router: Router,
         clock: Clock,
         wake: Callable[[], None],
-        tell: Callable[[str, str, msgspec.Struct], None],
+        tell: Callable[[str, str, msgspec.Struct], bool],
         why_down: Callable[[str], str],
         has_room: Callable[[str, int], bool],
     ) -> None:
@@ -143,9 +143,16 @@ class Enquiring:
 
     def carried_out(self) -> None:
         """The broker has carried out what there was: questions and answers may leave."""
-        outgoing, self._outgoing = self._outgoing, []
-        for peer, word, value in outgoing:
-            self._tell(peer, word, value)
+        self._outgoing = [
+            (peer, word, value)
+            for peer, word, value in self._outgoing
+            if not self._tell(peer, word, value) and self._comes_up(peer)
+        ]
+
+    def _comes_up(self, peer: str) -> bool:
+        """Whether the router knows of a link over which nothing has been told yet."""
+        known = self._federation.forwarding.peers.get(peer)
+        return known is not None and known.up
 
     # -- what becomes of a question -----------------------------------------------------------------
 

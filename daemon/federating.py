@@ -17,18 +17,10 @@ from typing import Any, Final
 import msgspec
 import trio
 
+from daemon.arrivals import arrival_of, refused
 from daemon.bodies import Bodies, Stored
 from daemon.clock import Clock
-from daemon.controls import (
-    CHANGES_MAX,
-    EARLIER,
-    QUERY,
-    Interest,
-    ReceiptTold,
-    Removed,
-    queries_in,
-    transfer_flags,
-)
+from daemon.controls import CHANGES_MAX, Interest, NameClaimed, ReceiptTold, Removed, transfer_flags
 from daemon.enquiring import Enquiring
 from daemon.link.port import Arrived, ControlArrived, Links
 from daemon.link.refusals import Refusals
@@ -38,7 +30,7 @@ from routing.decisions import Refused
 from routing.errors import Refusal
 from routing.federation.copies import Answered, Arrival, PeerRules
 from routing.federation.decisions import Acknowledge, Send, TellInterest, TellReceipt, TellRemoved
-from routing.federation.interest import InterestChange
+from routing.federation.interest import WANTS_MAX, InterestChange
 from routing.link.agreement import Agreement
 from routing.link.sender import Settled
 from routing.link.units import Control, Lane, Probe, Transfer
@@ -177,7 +169,7 @@ class Federating:
                 waiting.popleft()
                 entry = send.copy.entry
                 wire = _wire(found[entry.id]) or wires.get(entry.id)
-                if wire is not None and not entry.flags & (GONE | EXPIRED):
+                if wire is not None and not entry.flags & (GONE | EXPIRED) and _is_owed(send):
                     self._transfer(send, wire)
 
     def _acknowledge(self, d: Acknowledge) -> None:
@@ -212,10 +204,12 @@ class Federating:
     def _tell_removed(self, d: TellRemoved) -> None:
         self._tell(d.peer, "removed", Removed(d.smuid, d.topic), d.number)
 
-    def _tell(self, peer: str, kind: str, value: msgspec.Struct, reference: int | None = None) -> None:
-        if self.links is not None and peer in self._waiting:
-            payload = msgspec.json.encode(value)
-            self.links.send(peer, Control(kind=kind, payload=payload, reference=reference), Lane.CONTROL)
+    def _tell(self, peer: str, kind: str, value: msgspec.Struct, reference: int | None = None) -> bool:
+        if self.links is None or peer not in self._waiting:
+            return False
+        payload = msgspec.json.encode(value)
+        self.links.send(peer, Control(kind=kind, payload=payload, reference=reference), Lane.CONTROL)
+        return True
 
     def _why_down(self, peer: str) -> str:
         links = self.links.status() if self.links is not None else []
@@ -278,28 +272,13 @@ class Federating:
 
     def transfer_arrived(self, arrived: Arrived) -> None:
         """See `RouterPort`."""
-        transfer = arrived.transfer
         try:
-            queries, earlier = (queries_in(transfer.flags, kind) for kind in (QUERY, EARLIER))
+            arrival = arrival_of(arrived, arrived.session << _SESSION_BITS | arrived.transfer.number)
         except Refusal as refusal:
-            self.transfer_refused(arrived.peer, transfer, arrived.message, refusal.text)
-            if transfer.number and self.links is not None:
-                numbers = [transfer.number]
-                self.links.acknowledge(arrived.peer, arrived.session, numbers, "denied", refusal.text)
+            self.transfer_refused(arrived.peer, arrived.transfer, arrived.message, refusal.text)
+            if (number := arrived.transfer.number) and self.links is not None:
+                self.links.acknowledge(arrived.peer, arrived.session, [number], "denied", refusal.text)
             return
-        arrival = Arrival(
-            peer=arrived.peer,
-            number=arrived.session << _SESSION_BITS | transfer.number if transfer.number else 0,
-            topic=transfer.topic,
-            message=arrived.message,
-            mode=transfer.mode,
-            depth=transfer.depth,
-            hops=transfer.hops,
-            timeout_left_s=transfer.timeout_left_s,
-            query=queries[0] if queries else 0,
-            earlier=earlier,
-            attempt=transfer.attempt,
-        )
         if self._waiting_room.takes(arrival, self._clock.now()):
             shown = f"copies to {arrival.topic} from {arrival.peer} for now, which keeps them"
             self._refusals.log(arrival.topic, shown, "there is no room")
@@ -309,31 +288,7 @@ class Federating:
 
     def transfer_refused(self, peer: str, transfer: Transfer, message: Message | None, reason: str) -> None:
         """See `RouterPort`."""
-        smuid, account, size, priority = "", "", 0, 0
-        if message is not None:
-            smuid, account, size, priority = (
-                message.smuid,
-                message.account,
-                message.size_bytes,
-                message.priority,
-            )
-        self._router.state.out.append(
-            Refused(
-                "denied",
-                transfer.topic,
-                account,
-                reason,
-                size,
-                smuid,
-                peer,
-                transfer.depth,
-                transfer.hops,
-                transfer.attempt,
-                transfer.mode,
-                priority,
-                transfer.guarantee,
-            )
-        )
+        self._router.state.out.append(refused(peer, transfer, message, reason))
         self._wake()
 
     def control_arrived(self, arrived: ControlArrived) -> None:
@@ -351,17 +306,25 @@ class Federating:
         if kind == "interest":
             interest = msgspec.json.decode(payload, type=Interest)
             changes = self._heard.setdefault(peer, [])
-            changes += interest.changes
+            changes += interest.changes[: WANTS_MAX + 1 - len(changes)]
             if not interest.more:
                 del self._heard[peer]
-                self._federation.hear_interest(peer, changes, now, whole=interest.whole)
+                if self._federation.hear_interest(peer, changes, now, whole=interest.whole):
+                    reason = f"it is too much (more than {WANTS_MAX}), or no name"
+                    self._refusals.log(peer, f"some of what {peer} wants", reason)
         elif kind == "receipt":
             told = msgspec.json.decode(payload, type=ReceiptTold)
-            self._federation.hear_receipt(told.query, told.due, told.have, closed=told.closed)
+            self._federation.hear_receipt(peer, told.query, told.due, told.have, closed=told.closed)
         elif kind == "removed":
             removed = msgspec.json.decode(payload, type=Removed)
             check_topic(removed.topic)
-            self._federation.hear_removed(peer, removed.smuid, removed.topic, now)
+            if not self._federation.hear_removed(peer, removed.smuid, removed.topic, now):
+                shown = f"the removal by {peer} of {removed.smuid} in {removed.topic}"
+                self._refusals.log(peer, shown, "the rules of the link forbid it, or it never was there")
+        elif kind == "claimed":
+            claimed = msgspec.json.decode(payload, type=NameClaimed)
+            reason = f"it claims the name of this site, {self._router.state.server}"
+            self._refusals.log(peer, f"{claimed.remote} at {peer}", reason)
         elif kind == "ask":
             self.enquiring.ask_arrived(peer, payload)
         elif kind == "answer":
@@ -407,3 +370,9 @@ class Federating:
 
 def _wire(stored: Stored | None) -> bytes | None:
     return stored.wire if stored is not None else None
+
+
+def _is_owed(send: Send) -> bool:
+    """Whether the peer is still to have it: its rules may have changed meanwhile."""
+    forward = send.copy.forwards.get(send.peer)
+    return forward is not None and forward.unacknowledged > 0

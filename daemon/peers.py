@@ -24,8 +24,9 @@ from tomlkit.items import AoT
 
 from daemon import private_files
 from daemon.config import ConfigError, read_toml, typed
+from daemon.listen import split_address
 from routing.errors import Refusal
-from routing.names import check_pattern, is_server_name, is_system_topic, topic_matches
+from routing.names import check_pattern, is_server_name
 
 EVERYTHING: Final = ("#",)
 PEERS_MAX: Final = 1_000
@@ -57,19 +58,22 @@ class Peer(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if not is_server_name(self.name):
             raise ValueError(f"{self.name!r} is not a server name (a lower-case host, optionally with :port)")
+        if self.address is not None and not _can_be_dialled(self.address):
+            raise ValueError(f"address: {self.address[:80]!r} has a host or a port that cannot be")
         for pattern in (*self.allow_in, *self.allow_out):
             try:
                 check_pattern(pattern)
             except Refusal as refusal:
                 raise ValueError(refusal.text) from None
 
-    def may_come(self, topic: str) -> bool:
-        """Whether a message with this topic is taken from the peer."""
-        return is_system_topic(topic) or any(topic_matches(one, topic) for one in self.allow_in)
 
-    def may_go(self, topic: str) -> bool:
-        """Whether a message with this topic is sent to the peer."""
-        return is_system_topic(topic) or any(topic_matches(one, topic) for one in self.allow_out)
+def _can_be_dialled(address: str) -> bool:
+    """Whether who dials it can be told that nobody answers, rather than that there is no such address."""
+    try:
+        host, _ = split_address(address)
+        return host is not None and bool(host.encode("idna"))
+    except ValueError:  # also of a label that is empty or too long
+        return False
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -89,22 +93,25 @@ def load_peers(path: Path) -> dict[str, Peer]:
     return peers
 
 
-def add_peer(path: Path, peer: Peer) -> None:
-    """Write the peer into the file, made if it is not there.
+def add_peer(path: Path, peer: Peer, *, replace: bool = False) -> None:
+    """Write the peer into the file, made if it is not there; `replace`: in the place of what it was.
 
-    Raises ConfigError if it is already a peer, or if the file cannot be written.
+    Raises ConfigError if it is already a peer and not to be replaced, or if the file cannot be written.
     """
     with _edit(path) as document:
-        if peer.name in load_peers(path):
-            raise ConfigError(path, "peers", f"{peer.name} is already a peer; remove it first")
-        tables = document.setdefault("peers", tomlkit.aot())
-        table = tomlkit.table()
+        if peer.name not in load_peers(path):
+            table = tomlkit.table()
+            document.setdefault("peers", tomlkit.aot()).append(table)
+        elif replace:
+            table = _tables(document)[_index(document, peer.name)]
+        else:
+            raise ConfigError(path, "peers", f"{peer.name} is already a peer; --replace changes it")
         for name in peer.__struct_fields__:
             value = getattr(peer, name)
-            if value is None:
-                continue
-            table.add(name, list(value) if isinstance(value, tuple) else value)
-        tables.append(table)
+            if value is not None:
+                table[name] = list(value) if isinstance(value, tuple) else value
+            else:
+                table.pop(name, None)
 
 
 def remove_peer(path: Path, name: str) -> None:
@@ -115,12 +122,20 @@ def remove_peer(path: Path, name: str) -> None:
     with _edit(path) as document:
         if name not in load_peers(path):
             raise ConfigError(path, "peers", f"{name} is not a peer")
-        tables = document["peers"]
-        assert isinstance(tables, AoT)
-        index = next(number for number, table in enumerate(tables) if table["name"] == name)
-        del tables[index]
+        tables = _tables(document)
+        del tables[_index(document, name)]
         if not tables:
             del document["peers"]
+
+
+def _tables(document: tomlkit.TOMLDocument) -> AoT:
+    tables = document["peers"]
+    assert isinstance(tables, AoT)
+    return tables
+
+
+def _index(document: tomlkit.TOMLDocument, name: str) -> int:
+    return next(number for number, table in enumerate(_tables(document)) if table["name"] == name)
 
 
 @contextmanager

@@ -20,8 +20,9 @@ from daemon.certificates.files import KEY_FILE
 from daemon.config import ConfigError
 from daemon.control import Question, Tell
 from daemon.link.manager import LinkManager
-from daemon.link.port import Identity
+from daemon.link.port import Identity, LinkStatus
 from daemon.link.tls import TlsTransport
+from daemon.owed import with_owed
 from daemon.peers import Peer, load_peers
 from daemon.private_files import write_new
 from daemon.routes import routes
@@ -131,7 +132,7 @@ class SiteLinks:
         ask = self._broker.federating.enquiring.ask
         match question.ask:
             case "peers":
-                await tell(self.manager.status() if self.manager is not None else [])
+                await tell(await self._status())
             case "routes":
                 await tell(routes(self._broker.router.federation, question.name))
             case "ping":
@@ -142,6 +143,12 @@ class SiteLinks:
                 await ask(trace, question.timeout_s, tell)
             case "why":
                 await ask(Why(str(parse_smuid(question.name))), question.timeout_s, tell)
+
+    async def _status(self) -> list[LinkStatus]:
+        if self.manager is None:
+            return []
+        copies = self._broker.router.federation.forwarding.copies
+        return await with_owed(self.manager.status, copies, self._broker.clock.wall_ms())
 
     async def drain(self) -> None:
         """Say goodbye to the peers; what has been sent to them by then is theirs."""

@@ -118,7 +118,6 @@ class Deliveries:
         state.unguaranteed_bytes += state.memory_bytes(entry)
         while state.unguaranteed_bytes > state.settings.unguaranteed_bytes_max:
             oldest = next(iter(state.unguaranteed.values()))
-            state.dropped += 1
             if oldest.flags & RECEIPT:
                 self._receipts.close(oldest)
             state.finish(oldest, "dropped", "unguaranteed, and memory for such messages is full")

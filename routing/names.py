@@ -136,10 +136,15 @@ def is_system_topic(topic: str) -> bool:
     return "@" in topic and _address(topic) is not None
 
 
+def is_topic(text: str) -> bool:
+    """Whether `check_topic` would take it."""
+    return _is_topic(text) is not None and _fits(text, TOPIC_BYTES_MAX)
+
+
 @lru_cache(maxsize=4096)
 def check_topic(text: str) -> str:
     """The topic's name, checked. Raises Refusal (bad-topic)."""
-    if _is_topic(text) is None or not _fits(text, TOPIC_BYTES_MAX):
+    if not is_topic(text):
         raise Refusal(Refusal.BAD_TOPIC, f"{text[:80]!r} is not {TOPIC_EXPECTED}")
     return text
 

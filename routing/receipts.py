@@ -156,18 +156,23 @@ class Receipts:
             receipt.due = receipt.open = 1
             receipt.children.pop(query, None)
             receipt.waiting.discard(query)
-            self._asked.pop(query, None)
+            self._settle(query)
             self._keep(receipt)
 
-    def heard(self, query: int, due: int, have: int, *, closed: bool) -> None:
+    def _settle(self, query: int) -> None:
+        """Nobody is to answer this question any more."""
+        self._asked.pop(query, None)
+        self._state.asked_of.pop(query, None)
+
+    def heard(self, peer: str, query: int, due: int, have: int, *, closed: bool) -> None:
         """A peer answers: how many have the message there and beyond. Its last word is kept."""
         receipt = self._asked.get(query)
-        if receipt is None:
+        if receipt is None or self._state.asked_of.get(query, peer) != peer:
             return
         receipt.children[query] = (due, have)
         if closed:
             receipt.waiting.discard(query)
-            del self._asked[query]
+            self._settle(query)
             self._keep(receipt)
         self._check(receipt)
 
@@ -180,7 +185,7 @@ class Receipts:
             self._ends = [end for end in self._ends if end[1] in self._owed]
             heapq.heapify(self._ends)
         for query in receipt.waiting:
-            del self._asked[query]
+            self._settle(query)
         self._engaged.discard((receipt.parent, receipt.query))
         entry.flags &= ~RECEIPT
         if entry.flags & GUARANTEED:
@@ -228,7 +233,7 @@ class Receipts:
         receipt = self._owed.pop(entry.id, None)
         if receipt is not None:
             for query in receipt.waiting:
-                del self._asked[query]
+                self._settle(query)
 
     def tick(self, now: float) -> None:
         """Tell what is known of messages that outlive the wait for their receipt."""

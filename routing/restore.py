@@ -227,6 +227,12 @@ class Restore:
         if subscription.order.next_release() is not None:
             self._state.ordering[subscription.id] = subscription
 
+    def _note_who_was_asked(self, receipt: Receipt) -> None:
+        copy = self._federation.forwarding.copies.get(receipt.entry.id)
+        for peer, forward in copy.forwards.items() if copy is not None else ():
+            asked = receipt.waiting.intersection((forward.query, *forward.earlier))
+            self._state.asked_of |= dict.fromkeys(asked, peer)
+
     def end(self) -> None:
         """All rows have been given: tell what receipts are known, end what the restart has made unneeded."""
         for stored in self._link_receipts.values():
@@ -238,6 +244,7 @@ class Restore:
             self._owed.append(_receipt(entry, stored, 0))
             self._state.forget_topic_if_unused(topic)
         for receipt in self._owed:
+            self._note_who_was_asked(receipt)
             self._receipts.owe(receipt, self._now)
         for entry in self._unneeded:
             if not entry.flags & GONE:

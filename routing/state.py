@@ -62,6 +62,8 @@ class SiteState:
         hand_over: gives a message of mode ONE that nobody here can take to another site, if one wants it.
         discarded, topic_changed: told of copies that are gone, and of subscriptions that come or go.
         removed: tombstones of messages.
+        asked_of: by question for a receipt that is not answered for good, the peer that is to answer it; not
+            known of a question of an earlier boot whose message has ended here.
         header_bytes: by id, of unguaranteed messages that have headers unknown to SMQP.
         locking: subscriptions with locks that can time out.
     """
@@ -90,10 +92,10 @@ class SiteState:
         self.discarded: Callable[[Entry], None] = lambda entry: None
         self.topic_changed: Callable[[Topic], None] = lambda topic: None
         self.held = 0
-        self.dropped = 0
         self.counter = 0
         self.parked = 0
         self.query_counter = 0
+        self.asked_of: dict[int, str] = {}
         self.subscription_counter = 0
 
     @property
@@ -106,10 +108,12 @@ class SiteState:
         self.counter += 1
         return self.last_id
 
-    def next_query(self) -> int:
-        """The number of the next question for a receipt."""
+    def next_query(self, peer: str) -> int:
+        """The number of the next question for a receipt, which this peer is to answer."""
         self.query_counter += 1
-        return self.boot << COUNTER_BITS | self.query_counter
+        query = self.boot << COUNTER_BITS | self.query_counter
+        self.asked_of[query] = peer
+        return query
 
     def next_subscription_id(self) -> int:
         """The id of the next subscription; those of an earlier boot may still be named by marks."""

@@ -42,7 +42,7 @@ from daemon.certificates.files import (
 )
 from daemon.certificates.identity import server_name_of
 from daemon.certificates.trust import Trust
-from daemon.cli.failure import Failure
+from daemon.cli.failure import USAGE, Failure
 from daemon.cli.options import JsonOption
 from routing.errors import Refusal
 
@@ -265,7 +265,9 @@ def _refusals() -> Iterator[None]:
     """What the operator can understand becomes a Failure."""
     try:
         yield
-    except (CertificateError, Refusal, OSError) as error:
+    except Refusal as refusal:  # of a name as it was given
+        raise Failure(refusal.text, USAGE) from None
+    except (CertificateError, OSError) as error:
         raise Failure(str(error)) from None
 
 

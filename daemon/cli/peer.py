@@ -44,9 +44,14 @@ def add(
     flood: Annotated[
         bool, typer.Option("--flood", help="Send it also what nobody there subscribes to.")
     ] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="It is a peer already: this is all that holds for it now.")
+    ] = False,
     config: ConfigOption = DEFAULT_CONFIG,
 ) -> None:
     """Link with a site. Pattern options can be given several times; without them every topic may cross."""
+    if name == read_settings(config).site.server_name:
+        raise Failure(f"{name} is this site itself; name another", USAGE)
     with _changed(config) as path:
         given = {
             "name": name,
@@ -63,8 +68,9 @@ def add(
             raise Failure(
                 f"not a peer: {error.key}{': ' if error.key else ''}{error.problem}", USAGE
             ) from None
-        add_peer(path, peer)
-    typer.echo(f"Added {name}.")
+        done = "Changed" if replace and name in load_peers(path) else "Added"
+        add_peer(path, peer, replace=replace)
+    typer.echo(f"{done} {name}.")
 
 
 @app.command()

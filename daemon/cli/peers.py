@@ -6,13 +6,18 @@ import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from daemon.cli.asking import value
+from daemon.cli.failure import USAGE, Failure
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, read_settings
 from daemon.cli.printable import printable
 from daemon.control import Question
+from daemon.hops.fate import duration
 from daemon.link.port import LinkStatus
 from daemon.routes import Route
+from routing.errors import Refusal
+from routing.names import check_topic
 
 
 def peers(
@@ -27,19 +32,26 @@ def peers(
     if as_json:
         typer.echo(msgspec.json.encode(found))
         return
-    table = Table("peer", "state", "for", "round trip", "waiting", "unanswered", "lag", "why down")
+    columns = ("peer", "state", "for", "round trip", "waiting", "unanswered", "lag")
+    table = Table(*columns, box=None, pad_edge=False)
+    table.columns[0].overflow = "fold"
+    for column in table.columns[1:]:
+        column.no_wrap = True
     for link in found:
         table.add_row(
             link.peer,
             link.state,
-            f"{link.since_s:.0f} s",
+            duration(round(link.since_s * 1e6)),
             "-" if link.round_trip_s is None else f"{link.round_trip_s * 1000:.1f} ms",
             str(link.waiting),
             str(link.in_flight),
-            "-" if link.lag_s is None else f"{link.lag_s:.1f} s",
-            printable(link.why_down),
+            "-" if link.lag_s is None else duration(round(link.lag_s * 1e6)),
         )
-    Console().print(table)
+    console = Console()
+    console.print(table)
+    for link in found:
+        if link.why_down:
+            console.print(Text(printable(f"{link.peer} is down: {link.why_down}")), soft_wrap=True)
 
 
 def routes(
@@ -48,6 +60,10 @@ def routes(
     as_json: JsonOption = False,
 ) -> None:
     """Show where a message would go from here, and with which Depth at least."""
+    try:
+        check_topic(name)  # as every name of a server is one, too
+    except Refusal as refusal:
+        raise Failure(refusal.text, USAGE) from None
     found = value(read_settings(config), Question(ask="routes", name=name), list[Route])
     if as_json:
         typer.echo(msgspec.json.encode(found))

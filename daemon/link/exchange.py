@@ -54,10 +54,10 @@ class Exchange:
         self._bad_units: Counter[str] = Counter()
         self._complained_at: dict[str, float] = {}
 
-    def connected(self, hello: Hello, agreement: Agreement) -> bool:
-        """A link is up. Returns whether the peer has restarted since the last one."""
+    def connected(self, hello: Hello, agreement: Agreement, session: int) -> bool:
+        """Link number `session` is up. Returns whether the peer has restarted since the last one."""
         self.sender.connected(agreement.window_units, agreement.window_bytes)
-        return self.receiver.connected(hello.site, hello.boot)
+        return self.receiver.connected(hello.site, hello.boot, session)
 
     def disconnected(self) -> None:
         """The link is down."""

@@ -8,13 +8,16 @@ A connection that cannot become the link is told why, and both sites log it. Sou
 which of two connections is the link: `routing.link.agreement`.
 """
 
+import itertools
 import logging
 import random
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+import msgspec
 import trio
 
+from daemon.controls import NameClaimed
 from daemon.link.connection import Connection
 from daemon.link.dialling import BackOff
 from daemon.link.exchange import Exchange
@@ -76,6 +79,7 @@ class LinkManager:
         self._serving: dict[Connection, LinkPeer] = {}
         self._served = trio.Event()
         self._wanted = dict(peers)
+        self._sessions = itertools.count(1)
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Link with the peers until cancelled; started once peers can dial this site."""
@@ -180,8 +184,10 @@ class LinkManager:
         if verdict == "name-claimed":
             assert current is not None
             current.probe_soon()
-            both = f"{current.secured.remote} and {connection.secured.remote}"
-            self._refuse(connection, f"two sites claim the name {peer.name}, at {both}")
+            claimed = msgspec.json.encode(NameClaimed(connection.secured.remote))
+            peer.exchange.put(Control(kind="claimed", payload=claimed), Lane.CONTROL)
+            other = f"the other one is at {current.secured.remote}"
+            self._refuse(connection, f"two sites claim the name {peer.name}; {other}")
         elif is_arbiter(self._own.server, peer.name):
             if verdict == "linked":
                 assert current is not None
@@ -317,7 +323,7 @@ class LinkManager:
         peer.link = connection
         peer.agreement = agree(self._own, hello)
         peer.since = trio.current_time()
-        restarted = peer.exchange.connected(hello, peer.agreement)
+        restarted = peer.exchange.connected(hello, peer.agreement, next(self._sessions))
         connection.establish(peer.exchange)
         how = "dialled" if connection.dialled else "accepted"
         if peer.site not in ("", hello.site):

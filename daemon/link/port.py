@@ -109,8 +109,10 @@ class LinkStatus(msgspec.Struct, frozen=True, kw_only=True):
         since_s: seconds in this state.
         remote: address of the other end; "" where none is known.
         round_trip_s: of the last probe; None where none has come back.
-        waiting: units not written; in_flight: written and not acknowledged.
-        lag_s: age of the oldest of them; None where there is none.
+        waiting: units not written (`daemon.owed` adds what waits on disk).
+        in_flight: units written and not acknowledged.
+        lag_s: age of the oldest of them (of what waits on disk, since it was published, by the clock of the
+            site where it was); None where there is none.
         why_down: why the last link, or the last attempt at one, ended; "" where none did.
     """
 

@@ -8,6 +8,7 @@ would be judged by the certificate of an earlier day.
 import contextlib
 import datetime
 import logging
+import os
 import socket
 import ssl
 from collections.abc import Callable, Iterable
@@ -250,4 +251,7 @@ def _tls_words(error: ssl.SSLError) -> str:
 
 
 def _os_words(error: OSError) -> str:
+    if isinstance(error.__cause__, ExceptionGroup):  # of trio.open_tcp_stream: each address that was tried
+        numbers = {each.errno for each in error.__cause__.exceptions if isinstance(each, OSError)}
+        return ", ".join(os.strerror(number) for number in sorted(filter(None, numbers))) or str(error)
     return error.strerror or str(error) or type(error).__name__

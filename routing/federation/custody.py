@@ -59,7 +59,7 @@ class Custody:
             self._state.discard(entry)
             return True
         copy.custody_to = peer.name
-        query = self._state.next_query() if entry.flags & RECEIPT else 0
+        query = self._state.next_query(peer.name) if entry.flags & RECEIPT else 0
         self._receipts.handing(entry, query)
         copy.forwards[peer.name] = Forward(depth, query, unacknowledged=1, attempts=1)
         self._state.out.append(StoreCopy(entry.id))

@@ -9,7 +9,7 @@ outlook      where a message would go, asked without one
 enquiry      questions that travel over the links
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from routing.delivery import Deliveries
 from routing.federation.arriving import Arriving
@@ -17,6 +17,7 @@ from routing.federation.copies import Answered, Arrival, Copy, Forward, PeerRule
 from routing.federation.custody import Custody
 from routing.federation.decisions import (
     Acknowledge,
+    StoreCopy,
     StoreInterest,
     StoreRemoval,
     TellInterest,
@@ -26,7 +27,7 @@ from routing.federation.forwarding import Forwarding, Peer
 from routing.federation.interest import Interest, InterestChange
 from routing.message import DEPTH_UNLIMITED
 from routing.names import parse_address, parse_smuid
-from routing.queue import COUNTER_BITS, ONE, Entry
+from routing.queue import COUNTER_BITS, CROSSES, ONE, Entry
 from routing.receipts import Receipts
 from routing.state import SiteState
 from routing.subscription import Topic
@@ -83,20 +84,46 @@ class Federation:
         for name in [name for name in self.forwarding.peers if name not in peers]:
             self.remove_peer(name, now)
         for name, rules in peers.items():
-            self.set_peer(name, rules)
-        waited_for = {name for copy in self.forwarding.copies.values() for name in copy.forwards}
-        for name in waited_for - peers.keys():
+            known = self.forwarding.peers.get(name)
+            if known is None or known.rules == rules:
+                self.set_peer(name, rules)
+            else:
+                known.rules = rules
+                self._apply_rules(known, now)
+        sent_to = {name for copy in self.forwarding.copies.values() for name in copy.forwards}
+        for name in sent_to - peers.keys():
             self._give_up(name, now)
 
-    def _give_up(self, name: str, now: float) -> None:
-        """Nothing that waits for a peer will ever be answered."""
+    def _apply_rules(self, peer: Peer, now: float) -> None:
+        """What waits for a peer and may not go there any more does not, what may go there now does.
+
+        A message of mode ONE that is being handed over may be the peer's already, so that goes on.
+        """
         for copy in list(self.forwarding.copies.values()):
-            if (forward := copy.forwards.get(name)) is not None and forward.unacknowledged:
-                forward.unacknowledged = 1
-                earlier = tuple(forward.earlier)
-                self.acknowledged(name, copy.entry.id, Answered("denied"), now)
-                for query in (*earlier, forward.query):
-                    self._receipts.heard(query, 0, 0, closed=True)
+            if copy.entry.flags & ONE or peer.may_go(copy.entry.topic.name):
+                continue
+            if (forward := copy.forwards.get(peer.name)) is not None and forward.unacknowledged:
+                self._forget_forward(copy, peer.name, now)
+        for topic in list(self.forwarding.by_topic):
+            self.forwarding.pull(peer, topic)
+            self.custody.pull(topic, now)
+
+    def _give_up(self, name: str, now: float) -> None:
+        """Who is no peer will answer nothing; should it become one again, it may have nothing."""
+        for copy in list(self.forwarding.copies.values()):
+            if name in copy.forwards:
+                self._forget_forward(copy, name, now)
+
+    def _forget_forward(self, copy: Copy, name: str, now: float) -> None:
+        forward = copy.forwards[name]
+        if forward.unacknowledged:
+            forward.unacknowledged = 1
+            earlier = tuple(forward.earlier)
+            self.acknowledged(name, copy.entry.id, Answered("denied"), now)
+            for query in (*earlier, forward.query):
+                self._receipts.heard(name, query, 0, 0, closed=True)
+        copy.forwards.pop(name, None)
+        self._state.out.append(StoreCopy(copy.entry.id))
 
     def link_up(self, name: str, now: float, *, restarted: bool = True) -> None:
         """A link works: repeat what is unanswered, tell what is wanted, and what was removed.
@@ -158,11 +185,11 @@ class Federation:
         """A peer has the last answer to its question on disk."""
         self._receipts.answered(peer, query)
 
-    def hear_interest(self, name: str, changes: Iterable[InterestChange], now: float, *, whole: bool) -> None:
-        """What a peer wants."""
+    def hear_interest(self, name: str, told: Collection[InterestChange], now: float, *, whole: bool) -> int:
+        """What a peer wants. Returns how much of it is passed over, see `Interest.admitted`."""
         if name not in self.forwarding.peers:
-            return
-        changes = list(changes)
+            return 0
+        changes = self.interest.admitted(name, told, whole=whole)
         self._state.out.append(StoreInterest(name, changes, whole))
         nearer = self.interest.hear(name, changes, whole=whole)
         for way, (kind, wanted) in nearer:
@@ -173,10 +200,11 @@ class Federation:
                 self.custody.pull(wanted, now)
             else:
                 self.custody.reached(wanted, now)
+        return len(told) - len(changes)
 
-    def hear_receipt(self, query: int, due: int, have: int, *, closed: bool) -> None:
+    def hear_receipt(self, peer: str, query: int, due: int, have: int, *, closed: bool) -> None:
         """How many have a message at a peer and beyond."""
-        self._receipts.heard(query, due, have, closed=closed)
+        self._receipts.heard(peer, query, due, have, closed=closed)
 
     def entry_id(self, smuid: str) -> int | None:
         """The number at this site of a message that is or was here; None if it never was."""
@@ -191,12 +219,23 @@ class Federation:
         if (known := self.forwarding.peers.get(peer)) is not None:
             known.has_removals = max(known.has_removals, number)
 
-    def hear_removed(self, peer: str, smuid: str, topic: str, now: float) -> None:
-        """A message has been removed; told on to all others, once."""
-        if self.note_removed(smuid, topic, now, besides=peer):
-            entry = self._state.entries.get(self.entry_id(smuid) or 0)
-            if entry is not None and entry.smuid(self._state.server) == smuid:
-                self._deliveries.end(entry, self._deliveries.holders(entry), "removed", now)
+    def hear_removed(self, peer: str, smuid: str, topic: str, now: float) -> bool:
+        """A message has been removed; told on to all others, once.
+
+        False where that is not for the peer to say: the topic may not come from it, or the message is one of
+        another topic, or has never left this site.
+        """
+        known = self.forwarding.peers.get(peer)
+        if known is None or not known.may_come(topic):
+            return False
+        entry = self._state.entries.get(self.entry_id(smuid) or 0)
+        if entry is not None and entry.smuid(self._state.server) != smuid:
+            entry = None
+        if entry is not None and not (entry.topic.name == topic and entry.flags & CROSSES):
+            return False
+        if self.note_removed(smuid, topic, now, besides=peer) and entry is not None:
+            self._deliveries.end(entry, self._deliveries.holders(entry), "removed", now)
+        return True
 
     def note_removed(self, smuid: str, topic: str, now: float, besides: str = "") -> bool:
         """Remember a removal and tell the peers; False if it was known, or if there are no peers."""

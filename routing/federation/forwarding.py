@@ -199,7 +199,7 @@ class Forwarding:
         elif forward.unacknowledged and forward.query:
             forward.earlier.append(forward.query)
         forward.depth = depth
-        forward.query = self._state.next_query() if counted else 0
+        forward.query = self._state.next_query(peer.name) if counted else 0
         self._transfer(copy, peer.name, forward)
         return forward
 

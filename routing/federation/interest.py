@@ -28,11 +28,16 @@ from typing import Final, Literal
 
 import msgspec
 
+from routing.names import is_server_name, is_topic
+
 DISTANCE_MAX: Final = 255
 """Links: above any real chain of sites."""
 
 DETOUR_LINKS: Final = 2
 """What a way may be longer than twice the way to the farthest site."""
+
+WANTS_MAX: Final = 500_000
+"""Of one peer: they take some hundred MB."""
 
 Kind = Literal["ALL", "ONE", "SERVER"]
 Want = tuple[Kind, str]
@@ -53,10 +58,12 @@ class InterestChange(msgspec.Struct, frozen=True):
 class Interest:
     """What this site and, by their own word, its peers want or can reach."""
 
-    def __init__(self, server: str, distance_max: int = DISTANCE_MAX) -> None:
+    def __init__(self, server: str, distance_max: int = DISTANCE_MAX, wants_max: int = WANTS_MAX) -> None:
         self._distance_max = distance_max
+        self._wants_max = wants_max
         self._own: set[Want] = {("SERVER", server)}
         self._heard: dict[Want, dict[str, int]] = {}
+        self._heard_from: Counter[str] = Counter()  # how many wants
         self._nearest: dict[Want, int] = {}  # links from here to each other site
         self._sites_at: Counter[int] = Counter()  # how many sites there are at each distance
         self._longest_to_site = self._longest = 0
@@ -113,6 +120,20 @@ class Interest:
         for want in [want for want, heard in self._heard.items() if peer in heard]:
             self._forget(want, peer)
         self._measure()
+
+    def admitted(self, peer: str, changes: Iterable[InterestChange], *, whole: bool) -> list[InterestChange]:
+        """What of a peer's changes is to be heard: the rest names nothing that can be, or is too much."""
+        room = self._wants_max - (0 if whole else self._heard_from[peer])
+        out = []
+        for change in changes:
+            if change.distance is not None and (
+                whole or peer not in self._heard.get((change.kind, change.name), {})
+            ):
+                if not (room > 0 and _can_be_wanted(change.kind, change.name)):
+                    continue
+                room -= 1
+            out.append(change)
+        return out
 
     def hear(
         self, peer: str, changes: Iterable[InterestChange], *, whole: bool = False
@@ -175,7 +196,9 @@ class Interest:
         return nearest + 1 if nearest + 1 < self._distance_max else None
 
     def _set(self, want: Want, peer: str, distance: int) -> None:
-        self._heard.setdefault(want, {})[peer] = distance
+        heard = self._heard.setdefault(want, {})
+        self._heard_from[peer] += peer not in heard
+        heard[peer] = distance
         self._mark(want)
         if want[0] == "SERVER":
             self._place(want)
@@ -183,6 +206,7 @@ class Interest:
     def _forget(self, want: Want, peer: str) -> None:
         heard = self._heard[want]
         del heard[peer]
+        self._heard_from[peer] -= 1
         if not heard:
             del self._heard[want]
         self._mark(want)
@@ -225,6 +249,10 @@ class Interest:
     def _mark(self, want: Want) -> None:
         for stale in self._stale.values():
             stale.add(want)
+
+
+def _can_be_wanted(kind: Kind, name: str) -> bool:
+    return is_server_name(name) if kind == "SERVER" else is_topic(name)
 
 
 def _is_nearer(distance: int | None, than: int | None) -> bool:

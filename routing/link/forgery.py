@@ -1,9 +1,9 @@
 """What a peer may not claim about a message that it sends on.
 
-A peer speaks for itself alone. Its certificate proves its name, so Hops must end with it; the first
-server in Hops is the one that gave the Smuid. Custody of a message of mode ONE may come to a site again,
-and then Hops names it again. More cannot be known from one copy: what a trusted peer says
-about servers behind it has to be believed, and that is why its certificate can be revoked.
+A peer speaks for itself alone. Its certificate proves its name, so Hops must end with it; the first server in
+Hops is the one that gave the Smuid, and wrote the Account of one of its own. Custody of a message of mode ONE
+may come to a site again, and then Hops names it again. More cannot be known from one copy: what a trusted
+peer says about servers behind it has to be believed, and that is why its certificate can be revoked.
 """
 
 from routing.errors import Refusal
@@ -25,4 +25,6 @@ def forged(peer: str, hops: tuple[str, ...], message: Message, mode: DeliveryMod
         return refusal.text
     if origin != hops[0]:
         return f"Smuid is of {origin}, but Hops begins with {hops[0]}"
+    if message.account.rpartition("@")[2] != origin:
+        return f"Account is {message.account or 'missing'}, but Smuid is of {origin}"
     return None

@@ -18,7 +18,7 @@ class LinkReceiver:
     """What one peer sends to this site.
 
     Attributes:
-        session: counts the links with the peer; numbers of different sessions are unrelated.
+        session: the link that there is or was last; numbers of different sessions are unrelated.
     """
 
     def __init__(self, units_max: int) -> None:
@@ -39,11 +39,15 @@ class LinkReceiver:
         """Whether `take_answers` would give any."""
         return bool(self._answers)
 
-    def connected(self, site: str, boot: int) -> bool:
-        """A link is up. Returns whether the peer has restarted, or is another installation."""
+    def connected(self, site: str, boot: int, session: int) -> bool:
+        """A link is up. Returns whether the peer has restarted, or is another installation.
+
+        `session` is given to no other link of this site, so that an answer which comes late is taken for none
+        of them, also where the peer was none for a while.
+        """
         restarted = self._peer != (site, boot)
         self._peer = (site, boot)
-        self.session += 1
+        self.session = session
         self._in_hand.clear()
         self._answers.clear()
         return restarted

@@ -1,6 +1,7 @@
 """One broker: what is told when, what a full disk and a restart leave, and what the hop log says of it."""
 
 import contextlib
+import logging
 import resource
 from collections import Counter
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import trio.testing
 from trio.testing import MockClock
 
 from daemon import frontend
-from daemon.broker import RETRY_S
+from daemon.broker import RECORD_S, RETRY_S
 from daemon.session import EVENTS_BYTES, PENDING_BYTES_MAX
 from daemon.store.store import WAL_CHECKPOINT_BYTES
 from routing.errors import HeaderRefusal, Refusal
@@ -100,6 +101,24 @@ async def test_after_a_kill_the_hop_log_has_no_gap_and_ends_each_copy_once(
     assert len(published) == 15
 
 
+async def test_a_kill_takes_only_the_last_moment_of_what_was_recorded_of_unguaranteed_messages(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    (tmp_path / "before").mkdir()
+    async with running_site(tmp_path / "before") as site:
+        ada, eva = await site.login("ada").subscribe("news"), site.login("eva")
+        for text in (b"one", b"two"):
+            eva.session.publish("news", Message(guarantee=False, sections=(Section("text/plain", text),)))
+            await ada.delivered()
+        mock_clock.jump(RECORD_S)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        after = site.image(tmp_path / "after")
+    async with running_site(after) as site:
+        pass
+    events = [record.event for record in site.records()]
+    assert [events.count(event) for event in ("published", "delivered")] == [2, 2]
+
+
 async def test_a_clean_stop_and_start_keeps_everything(tmp_path: Path, mock_clock: MockClock) -> None:
     async with running_site(tmp_path) as site:
         await (await site.login("ada").subscribe("news")).set_timeout("news", 500.0)
@@ -157,6 +176,23 @@ async def test_after_only_publishers_were_refused_the_store_is_found_to_work_aga
                 await eva.publish("jobs", bytes(10_000), delivery="ONE")
             assert site.broker.store_failed
         await works_again(eva, mock_clock)
+
+
+async def test_a_store_that_fails_and_works_in_turns_is_said_to_once(
+    tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    async with running_site(tmp_path) as site:
+        eva = site.login("eva")
+        for _ in range(3):
+            with full_disk(site), pytest.raises(Refusal):
+                await eva.publish("jobs", bytes(10_000), delivery="ONE")
+            await works_again(eva, mock_clock)
+        [failed] = caplog.messages
+        assert failed.startswith("the store failed")
+        mock_clock.jump(60)
+        await eva.publish("jobs", delivery="ONE")
+        assert [message.partition(",")[0] for message in caplog.messages[1:]] == ["the store works again"]
 
 
 async def test_a_transaction_that_fails_takes_no_record_of_what_was_delivered_before_it(

@@ -22,6 +22,7 @@ from daemon.control import (
     ask_all,
     serve_control,
 )
+from daemon.listen import ListenError
 from routing.errors import Refusal
 
 Answerer = Callable[[Question, Tell], Awaitable[None]]
@@ -51,6 +52,14 @@ async def connected(directory: Path) -> AsyncIterator[trio.SocketStream]:
     with trio.socket.socket(socket.AF_UNIX) as raw:
         await raw.connect(str(directory / SOCKET))
         yield trio.SocketStream(raw)
+
+
+async def test_a_place_that_is_taken_by_something_else_is_named(tmp_path: Path) -> None:
+    (tmp_path / SOCKET).mkdir()
+    named = rf"^cannot listen for commands on {tmp_path / SOCKET}: Is a directory$"
+    with pytest.RaisesGroup(pytest.RaisesExc(ListenError, match=named)):
+        async with control(tmp_path, echo):
+            pass
 
 
 async def test_a_question_is_answered_and_the_connection_ends(tmp_path: Path) -> None:

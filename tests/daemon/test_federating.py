@@ -1,11 +1,15 @@
 """What the broker releases for peers while links come and go."""
 
+import msgspec
+import pytest
 import trio
 
 from daemon.bodies import Bodies, Stored
 from daemon.federating import Federating
+from daemon.link.port import ControlArrived
 from daemon.peers import Peer
 from routing.decisions import StoreMessage
+from routing.federation.enquiry import Ask, Ping
 from routing.federation.interest import InterestChange
 from routing.link.agreement import Agreement
 from routing.link.units import Control, Lane, Transfer
@@ -24,6 +28,7 @@ class SentUnits:
 
     def __init__(self) -> None:
         self.texts: list[str] = []
+        self.told: list[str] = []
 
     def has_room(self, peer: str) -> bool:
         return True
@@ -34,7 +39,12 @@ class SentUnits:
     def send(self, peer: str, unit: Transfer | Control, lane: Lane) -> int:
         if isinstance(unit, Transfer):
             self.texts.append(unit.wire.decode().splitlines()[-1])
+        else:
+            self.told.append(unit.kind)
         return 0
+
+    def acknowledge(self, peer: str, *_: object) -> None:
+        self.told.append("acknowledgement")
 
 
 class Alpha:
@@ -109,3 +119,27 @@ async def test_a_link_that_was_lost_and_found_meanwhile_begins_anew() -> None:
     alpha.carry_out(alpha.router.take())
     await trio.lowlevel.checkpoint()
     assert alpha.links.texts == ["first"]
+
+
+async def test_a_question_that_comes_with_the_link_is_answered_once_the_link_has_begun() -> None:
+    alpha = Alpha()
+    alpha.link_up()
+    question = msgspec.json.encode(Ask("beta/1-1", Ping("alpha"), ("beta",), 5.0))
+    control = Control(kind="ask", payload=question, number=1)
+    alpha.federating.control_arrived(ControlArrived(peer="beta", session=1, control=control))
+    alpha.federating.carried_out()  # what was decided before the link came up
+    assert alpha.links.told == []
+    alpha.carry_out(alpha.router.take())
+    alpha.federating.carried_out()
+    assert alpha.links.told == ["interest", "acknowledgement", "answer"]
+
+
+async def test_who_claims_the_name_of_this_site_elsewhere_is_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    alpha = Alpha()
+    for number, payload in enumerate([b'{"remote":"192.0.2.9:4711"}', b'{"remote":"x\\nroot: all is well"}']):
+        control = Control(kind="claimed", payload=payload, number=number)
+        alpha.federating.control_arrived(ControlArrived(peer="beta", session=1, control=control))
+    assert "refused 192.0.2.9:4711 at beta: it claims the name of this site, alpha" in caplog.text
+    assert "\nroot" not in caplog.text

@@ -294,6 +294,23 @@ async def test_a_receipt_survives_a_restart_of_every_site(tmp_path: Path) -> Non
         assert await publisher.take() == "1/1"
 
 
+async def test_after_a_restart_only_the_peer_that_was_asked_answers_for_its_part_of_a_receipt(
+    tmp_path: Path,
+) -> None:
+    peers, rules = ["beta", "gamma"], {"beta": {"flood": True}}
+    async with federated_site(Network(), tmp_path, "alpha", peers, rules=rules) as alpha:
+        publisher = await alpha.client("publisher")
+        await publisher.publish("weather", "rain", depth=1, receipt="ALL")
+    async with federated_site(Network(), tmp_path, "alpha", peers, rules=rules) as alpha:
+        router = alpha.broker.router
+        [(question, asked)] = router.state.asked_of.items()
+        assert asked == "beta"
+        router.federation.hear_receipt("gamma", question, 9, 9, closed=True)
+        assert router.state.asked_of == {question: "beta"}
+        router.federation.hear_receipt("beta", question, 1, 1, closed=True)
+        assert router.state.asked_of == {}
+
+
 async def test_a_message_that_is_refused_leaves_no_receipt_that_peers_have_a_part_in(tmp_path: Path) -> None:
     async with sites(tmp_path, PAIR) as federation:
         alpha, beta = await federation.start("alpha", "beta")

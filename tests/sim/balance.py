@@ -118,14 +118,12 @@ def _judge_copies(ledger: Ledger, site: "Site", records: list[HopRecord], facts:
             for smuid in unguaranteed:
                 del open_copies[smuid]
             unguaranteed.clear()
+        # what was here had ended, and is held again until the peers have it
         widens_what_ended = record.event == "depth" and not open_copies[record.smuid]
         if record.event in ("published", "received") or widens_what_ended:
             open_copies[record.smuid] += 1
             if not record.guarantee:
                 unguaranteed.add(record.smuid)
-        elif record.event == "depth" and not open_copies[record.smuid]:
-            # what was here had ended, and is held again until the peers have it
-            open_copies[record.smuid] = 1
         if record.final:
             open_copies[record.smuid] -= 1
             unguaranteed.discard(record.smuid)

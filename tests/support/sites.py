@@ -1,5 +1,6 @@
 """Several routers joined by links on which all is delayed at random: a federation without a network."""
 
+import math
 import random
 from collections import Counter, deque
 from typing import Any
@@ -137,9 +138,11 @@ class Federation:
             earlier=send.earlier,
         )
 
-    def settle(self) -> None:
-        """Carry all that is under way: bulk in any order, control in order on each link."""
-        while True:
+    def settle(self, at_most: float = math.inf) -> None:
+        """Carry all that is under way, or so much of it: bulk in any order, control in order on each link."""
+        carried = 0
+        while carried < at_most:
+            carried += 1
             busy = [("bulk", pair) for pair, units in self.bulk.items() if units]
             busy += [("control", pair) for pair, units in self.control.items() if units]
             if not busy:
@@ -163,7 +166,7 @@ class Federation:
             case TellInterest(changes=changes, whole=whole):
                 federation.hear_interest(one, changes, self.now, whole=whole)
             case TellReceipt():
-                federation.hear_receipt(unit.query, unit.due, unit.have, closed=unit.closed)
+                federation.hear_receipt(one, unit.query, unit.due, unit.have, closed=unit.closed)
             case TellRemoved():
                 federation.hear_removed(one, unit.smuid, unit.topic, self.now)
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 from daemon.certificates.files import load_certificate, load_key
 from daemon.certificates.identity import server_name_of
 from daemon.cli.cert import app
-from daemon.cli.failure import Failure
+from daemon.cli.failure import USAGE, Failure
 
 
 @pytest.fixture(autouse=True)
@@ -120,4 +120,7 @@ def test_without_an_authority_nothing_is_issued() -> None:
 
 def test_a_bad_server_name_is_explained() -> None:
     done("ca")
-    assert "is not a server name" in refused("issue", "Alpha!")
+    failure = cert("issue", "Alpha!").exception
+    assert isinstance(failure, Failure)
+    assert failure.exit_code == USAGE
+    assert "is not a server name" in str(failure)

@@ -62,6 +62,8 @@ def test_a_peer_is_added_with_its_rules_listed_and_removed() -> None:
     ("arguments", "said"),
     [
         (("Beta!",), "is not a server name"),
+        (("alpha",), "alpha is this site itself"),
+        (("beta", "beta.example:70000"), "address: 'beta.example:70000' has a host or a port"),
         (("beta", "nowhere"), "address: expected `host:port` or `[v6]:port`"),
         (("beta", "--depth-max", "2147483648"), "depth_max"),
         (("beta", "--allow-in", "a.#.b"), "is not a topic pattern"),
@@ -79,4 +81,17 @@ def test_a_peer_is_not_added_twice() -> None:
     done("add", "beta")
     failure = peer("add", "beta").exception
     assert isinstance(failure, ConfigError)
-    assert "beta is already a peer" in str(failure)
+    assert "beta is already a peer; --replace changes it" in str(failure)
+
+
+def test_the_rules_of_a_peer_are_replaced_as_a_whole_and_where_they_stand() -> None:
+    done("add", "beta", "192.0.2.7:721", "--depth-max", "3")
+    done("add", "gamma")
+    path = Path("peers.toml")
+    path.write_text(path.read_text().replace("depth_max = 3", "depth_max = 3  # they asked for it"))
+    assert done("add", "beta", "--allow-in", "a.#", "--replace") == "Changed beta.\n"
+    assert "# they asked for it" in path.read_text()
+    assert load_peers(path)["beta"] == Peer(name="beta", allow_in=("a.#",))
+    assert list(load_peers(path)) == ["beta", "gamma"]
+    assert done("add", "delta", "--replace") == "Added delta.\n"
+    assert list(load_peers(path)) == ["beta", "gamma", "delta"]

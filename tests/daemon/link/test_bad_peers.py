@@ -3,8 +3,10 @@
 import logging
 from collections.abc import AsyncIterator
 
+import msgspec
 import pytest
 import trio
+from hpack import Encoder
 from hyperframe.frame import (
     ContinuationFrame,
     DataFrame,
@@ -23,6 +25,7 @@ from trio.testing import MockClock
 from daemon.link.guard import PREFACE, FloodError, FrameGuard
 from daemon.peers import Peer
 from daemon.settings import LinkSettings
+from routing.frames import decode_message, encode_message
 from routing.link.codec import encode, encode_transfer
 from routing.link.units import Acknowledge, Control, Hello, Lane, Probe, Transfer, Welcome
 from tests.support.links import Network, Puppet, TestSite, copy, puppet, site
@@ -56,6 +59,12 @@ async def zeta(alpha: TestSite) -> AsyncIterator[Puppet]:
 
 def sealed(number: int, **fields: object) -> Transfer:
     return copy("zeta", "weather", number=number, **fields)
+
+
+def published_by(account: str) -> Transfer:
+    """A message of zeta's own that says so of its publisher."""
+    message = msgspec.structs.replace(decode_message(sealed(1).wire), account=account)
+    return sealed(1, wire=encode_message(message))
 
 
 async def answers(player: Puppet, count: int) -> list[tuple[str, int, str]]:
@@ -95,9 +104,11 @@ async def test_a_message_that_cannot_be_read_is_denied_and_the_next_one_taken(
         (sealed(1, hops=("other", "zeta")), "Smuid is of zeta, but Hops begins with other"),
         (sealed(1, hops=()), "Hops does not end with zeta"),
         (Transfer(topic="weather", wire=b"\r\n", number=1, hops=("zeta",)), "Smuid is missing"),
+        (published_by("boss:desk@alpha"), "Account is boss:desk@alpha, but Smuid is of zeta"),
+        (published_by(""), "Account is missing, but Smuid is of zeta"),
     ],
 )
-async def test_forged_hops_and_smuids_are_denied(
+async def test_forged_hops_smuids_and_accounts_are_denied(
     autojump_clock: MockClock,
     alpha: TestSite,
     zeta: Puppet,
@@ -248,6 +259,27 @@ async def test_numbers_that_a_peer_says_again_on_its_next_connection_are_handed_
         await alpha.broker.until(lambda: "down zeta" in alpha.log[-1])
 
 
+async def test_an_answer_that_is_late_is_none_to_a_peer_that_was_removed_and_added_meanwhile(
+    autojump_clock: MockClock, alpha: TestSite
+) -> None:
+    good, zeta = Peer(name="good"), Peer(name="zeta")
+    alpha.broker.answers = False
+    sessions = []
+    for count in (1, 2):
+        alpha.links.set_peers({"good": good})
+        alpha.links.set_peers({"good": good, "zeta": zeta})
+        async with puppet(alpha.network, "zeta", "alpha") as player:  # type: ignore[attr-defined] # set above
+            await player.greet()
+            await player.say_unit(sealed(1))
+            await alpha.broker.until(lambda: len(alpha.broker.copies) == count)  # noqa: B023 # awaited here
+            sessions.append(alpha.broker.copies[-1].session)
+            if count == 2:
+                alpha.links.acknowledge("zeta", sessions[0], [1], "accepted")
+                alpha.links.acknowledge("zeta", sessions[1], [1], "duplicate")
+                assert await answers(player, 1) == [("duplicate", 1, "")]
+    alpha.broker.answers = True
+
+
 # -- greeting ---------------------------------------------------------------------------------------
 
 
@@ -362,6 +394,10 @@ FLOODS = {
     ),
     "a fourth stream": (
         wire(HeadersFrame(7, bytes.fromhex("8387418b00"), flags=["END_HEADERS"])),
+        "not HTTP/2",
+    ),
+    "headers that grow when they are unpacked": (
+        wire(HeadersFrame(7, Encoder().encode([("x", "y" * 3_900)] * 500), flags=["END_HEADERS"])),
         "not HTTP/2",
     ),
     "data on no stream": (wire(DataFrame(99, b"x")), "not HTTP/2"),

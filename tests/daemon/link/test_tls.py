@@ -263,6 +263,15 @@ async def test_a_certificate_that_expires_while_the_link_is_up_ends_it_and_a_ren
             await beta.base.linked(alpha.base)
 
 
+async def test_why_an_address_cannot_be_dialled_is_said(
+    federation: Federation, caplog: pytest.LogCaptureFixture
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+    async with tls_site("alpha", federation.issue("alpha"), Peer(name="beta", address=address)):
+        await logged(caplog, f"beta cannot be dialled at {address}: Connection refused")
+
+
 def test_a_key_that_others_can_read_is_refused(federation: Federation) -> None:
     keys = federation.issue("alpha")
     (keys / "site.key").chmod(0o644)

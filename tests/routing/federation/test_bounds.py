@@ -2,8 +2,11 @@
 
 import msgspec
 
+from routing.decisions import Record
 from routing.federation import forwarding
 from routing.federation.copies import Arrival, PeerRules, Seen
+from routing.federation.decisions import StoreInterest
+from routing.federation.interest import Interest, InterestChange
 from routing.message import Message
 from routing.names import make_smuid
 from routing.router import Router
@@ -35,7 +38,8 @@ def test_unknown_headers_of_copies_count_in_the_memory_of_unguaranteed_messages(
         )
         router.federation.arrive(arrival, 0.0)
     assert [entry.smuid("a") for entry in router.state.entries.values()] == [smuid(3)]
-    assert router.state.dropped == 2
+    dropped = [one for one in router.take() if isinstance(one, Record) and one.event == "dropped"]
+    assert [one.entry.smuid("a") for one in dropped] == [smuid(1), smuid(2)]
 
 
 def test_what_is_recalled_from_disk_takes_no_more_memory_than_what_has_just_come() -> None:
@@ -59,3 +63,32 @@ def test_receipts_that_are_told_leave_nothing_behind() -> None:
     receipts = federation.routers["a"]._receipts
     assert not receipts._owed
     assert len(receipts._ends) < 2_000
+
+
+def wants(*names: str, distance: int | None = 0) -> list[InterestChange]:
+    return [InterestChange("ALL", name, distance) for name in names]
+
+
+def test_a_peer_that_wants_too_much_is_heard_as_far_as_there_is_room() -> None:
+    interest = Interest("a", wants_max=2)
+    interest.hear("c", wants("x", "y", "z"))  # what another peer wants takes none of it
+
+    def told(changes: list[InterestChange], *, whole: bool = False) -> set[str]:
+        interest.hear("b", interest.admitted("b", changes, whole=whole), whole=whole)
+        return {name for name in "tuvwxyz" if "b" in interest._heard.get(("ALL", name), {})}
+
+    assert told(wants("x", "y", "z")) == {"x", "y"}
+    assert told(wants("x", distance=3)) == {"x", "y"}
+    assert told(wants("x", distance=None)) == {"y"}
+    assert told(wants("v", "w")) == {"y", "v"}
+    assert told(wants("t", "u", "v"), whole=True) == {"t", "u"}
+
+
+def test_what_no_topic_or_server_can_be_called_is_not_heard_nor_stored() -> None:
+    router = Router("a", 1, SETTINGS, lambda: 1_700_000_000_000)
+    router.federation.set_peer("b", PeerRules())
+    nothing = [*wants("", "a b", "x" * 256), InterestChange("SERVER", "B b", 0)]
+    good = [*wants("weather"), InterestChange("SERVER", "b", 0)]
+    assert router.federation.hear_interest("b", [*nothing, *good], 0.0, whole=True) == len(nothing)
+    [stored] = [one for one in router.take() if isinstance(one, StoreInterest)]
+    assert stored.changes == good

@@ -1,5 +1,7 @@
 """Depth: the servers that deliver are exactly those within it, each once, in any graph and order."""
 
+from collections import Counter
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,13 +19,29 @@ def graphs(draw, most=30):
 
 
 @settings(max_examples=150, deadline=None)
-@given(graphs(), st.integers(0, 2**32), st.integers(-1, 6), st.booleans(), st.data())
-def test_exactly_the_sites_within_depth_deliver_each_once(links, seed, depth, flood, data):
+@given(graphs(), st.integers(0, 2**32), st.integers(-1, 6), st.data())
+def test_without_pruning_exactly_the_sites_within_depth_take_it_each_once(links, seed, depth, data):
+    sites = Federation(links, seed, flood=True)
+    for name in sites.names:
+        sites.subscribe(name)
+    origin = data.draw(st.sampled_from(sites.names), label="origin")
+    sites.publish(origin, depth=depth)
+    sites.settle()
+    ball = sites.ball(origin, depth)
+    assert {site: n for (site, _), n in sites.delivered.items()} == dict.fromkeys(ball, 1)
+    taken = Counter(site for site, _ in sites.records_of("m", "received"))
+    assert taken == dict.fromkeys(ball - {origin}, 1)
+
+
+@settings(max_examples=150, deadline=None)
+@given(graphs(), st.integers(0, 2**32), st.integers(-1, 6), st.booleans(), st.integers(0, 300), st.data())
+def test_exactly_the_subscribers_within_depth_get_it_each_once(links, seed, depth, flood, heard, data):
+    """Also where little of who wants it has been heard when it is published: what is told later pulls it."""
     sites = Federation(links, seed, flood=flood)
     subscribed = data.draw(st.sets(st.sampled_from(sites.names)), label="subscribed")
     for name in sorted(subscribed):
         sites.subscribe(name)
-    sites.settle()
+    sites.settle(heard)
     origin = data.draw(st.sampled_from(sites.names), label="origin")
     sites.publish(origin, depth=depth, timeout_s=100.0)
     sites.settle()

@@ -81,4 +81,4 @@ SMUID = "alpha/0123456789ab-1-2"
 def test_a_forged_route_or_id_is_noticed(
     hops: tuple[str, ...], mode: DeliveryMode, smuid: str, said: str | None
 ) -> None:
-    assert forged("beta", hops, Message(smuid=smuid), mode) == said
+    assert forged("beta", hops, Message(smuid=smuid, account="ada:desk@alpha"), mode) == said

@@ -23,7 +23,7 @@ class Ends:
 
     def connect(self) -> None:
         self.sender.connected(*self.window)
-        self.receiver.connected("site", self.boot)
+        self.receiver.connected("site", self.boot, self.receiver.session + 1)
 
     def reconnect(self) -> list[Transfer]:
         dropped = self.sender.disconnected()
@@ -171,10 +171,10 @@ def test_a_number_that_a_peer_says_again_after_a_lost_connection_is_another_unit
     unit: Transfer | Control,
 ) -> None:
     receiver = LinkReceiver(units_max=10)
-    receiver.connected("site", 1)
+    receiver.connected("site", 1, 1)
     receiver.arrived(unit, 5)
     earlier = receiver.session
-    assert not receiver.connected("site", 1)
+    assert not receiver.connected("site", 1, 2)
     receiver.arrived(unit, 8)
     receiver.answer(earlier, [1], "accepted")
     assert receiver.take_answers(9) == []
@@ -185,7 +185,7 @@ def test_a_number_that_a_peer_says_again_after_a_lost_connection_is_another_unit
 
 def test_a_number_that_comes_again_before_it_is_acknowledged_is_refused() -> None:
     receiver = LinkReceiver(units_max=10)
-    receiver.connected("site", 1)
+    receiver.connected("site", 1, 1)
     receiver.arrived(Transfer(topic="weather", wire=b"", number=1), 5)
     with pytest.raises(UnitRefusal, match="the number 1 comes again before it is acknowledged"):
         receiver.arrived(Transfer(topic="weather", wire=b"", number=1), 6)
@@ -308,7 +308,7 @@ def test_a_wide_range_costs_no_more_than_what_is_in_flight_and_a_number_never_se
 
 def test_a_peer_that_overruns_the_window_is_refused() -> None:
     receiver = LinkReceiver(units_max=2)
-    receiver.connected("site", 1)
+    receiver.connected("site", 1, 1)
     for number in range(1, 5):
         receiver.arrived(Transfer(topic="a", wire=b"", number=number), 1)
     with pytest.raises(UnitRefusal, match="more units than the window allows"):
@@ -317,8 +317,8 @@ def test_a_peer_that_overruns_the_window_is_refused() -> None:
 
 def test_what_is_in_hand_from_a_lost_connection_takes_nothing_of_the_window() -> None:
     receiver = LinkReceiver(units_max=1)
-    for first in (1, 3, 5):
-        receiver.connected("site", 1)
+    for session, first in ((1, 1), (2, 3), (3, 5)):
+        receiver.connected("site", 1, session)
         for number in (first, first + 1):
             receiver.arrived(Transfer(topic="a", wire=b"", number=number), 1)
     with pytest.raises(UnitRefusal, match="more units than the window allows"):

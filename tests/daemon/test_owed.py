@@ -1,0 +1,46 @@
+"""What waits for a peer is shown wherever it waits: also on disk, for a link that is down."""
+
+from pathlib import Path
+
+import trio
+
+from daemon.link.port import LinkStatus
+from daemon.owed import with_owed
+from tests.support.federated import FederatedSite, federated_site
+from tests.support.links import Network
+
+FLOODED = {"beta": {"flood": True}}
+
+
+async def shown(site: FederatedSite) -> LinkStatus:
+    copies = site.broker.router.federation.forwarding.copies
+    [status] = await with_owed(site.links.status, copies, site.broker.clock.wall_ms())
+    return status
+
+
+async def test_what_waits_for_a_link_that_is_down_is_shown_until_the_peer_has_it(tmp_path: Path) -> None:
+    network = Network()
+    async with federated_site(network, tmp_path, "alpha", ["beta"], rules=FLOODED) as alpha:
+        publisher = await alpha.client("publisher")
+        for text in ("rain", "snow", "wind"):
+            await publisher.publish("weather", text, depth=1)
+        await publisher.publish("weather", "for nobody else", depth=0)
+        before = await shown(alpha)
+        assert (before.state == "up", before.waiting, before.in_flight) == (False, 3, 0)
+        assert before.lag_s is not None
+        async with federated_site(network, tmp_path, "beta", ["alpha"]):
+            await alpha.linked("beta")
+            await alpha.idle()
+            after = await shown(alpha)
+            assert (after.waiting, after.lag_s) == (0, None)
+
+
+async def test_what_waits_for_one_peer_is_not_shown_with_another(tmp_path: Path) -> None:
+    network = Network()
+    async with federated_site(network, tmp_path, "alpha", ["beta", "gamma"], rules=FLOODED) as alpha:
+        publisher = await alpha.client("publisher")
+        await publisher.publish("weather", "rain", depth=1)
+        copies = alpha.broker.router.federation.forwarding.copies
+        with trio.fail_after(5):
+            found = await with_owed(alpha.links.status, copies, alpha.broker.clock.wall_ms())
+        assert [(one.peer, one.waiting) for one in found] == [("beta", 1), ("gamma", 0)]
