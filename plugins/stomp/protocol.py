@@ -82,6 +82,11 @@ class Connection:
         self._farewell: str | None = None  # the receipt of DISCONNECT
         self._parting: Refusal | None = None
 
+    @property
+    def unanswered(self) -> int:
+        """Requests that the session has not answered yet: one may be read no further where these are many."""
+        return self._owed
+
     # -- what the transport calls -----------------------------------------------------------------
 
     def receive(self, data: bytes | bytearray) -> Connect | None:
