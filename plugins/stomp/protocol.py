@@ -34,6 +34,9 @@ class _Quiet:
 
 QUIET: Final = _Quiet()
 
+LOGIN_BODY_BYTES_MAX: Final = 4_096
+"""CONNECT has no body; whoever has not logged in is to cost little, and yet to hear what was wrong."""
+
 
 class Connection:
     """The server's side of one connection.
@@ -70,7 +73,7 @@ class Connection:
                 header_bytes_max=limits.frame_header_bytes_max,
                 header_line_bytes_max=settings.header_line_bytes_max,
                 headers_max=limits.frame_headers_max,
-                body_bytes_max=limits.message_bytes_max,
+                body_bytes_max=LOGIN_BODY_BYTES_MAX,
             )
         )
         self._transactions = Transactions(settings)
@@ -122,6 +125,7 @@ class Connection:
         """The login was right: CONNECTED."""
         self._session = session
         self.version = self._decoder.version = connect.version
+        self._decoder.body_bytes_max = self._limits.message_bytes_max
         least = self._settings.heart_beat_ms_min
         if connect.sends_every_ms:
             self.hears_every_s = max(connect.sends_every_ms, least) / 1000
@@ -227,7 +231,8 @@ class Connection:
             self._publish(topic, message, receipt)
         else:
             session = self._session
-            self._transactions.add(transaction, lambda: session.publish(topic, message), len(frame.body))
+            size = len(frame.body) + sum(len(name) + len(value) for name, value in headers.items())
+            self._transactions.add(transaction, lambda: session.publish(topic, message), size)
             self._receipt(receipt)
 
     def _publish(self, topic: str, message: Message, receipt: str | None) -> None:

@@ -176,8 +176,9 @@ class _Served:
                     connect = await self._log_in(connect, nursery)
                 await self._flush()
         if self._session is None:
-            connection.refuse(Refusal(Refusal.NOT_LOGGED_IN, "no CONNECT came in time"))
-            await self._flush()
+            if not connection.closing:
+                connection.refuse(Refusal(Refusal.NOT_LOGGED_IN, "no CONNECT came in time"))
+                await self._flush()
             return
         patience = None
         if connection.hears_every_s is not None:

@@ -84,6 +84,16 @@ async def test_a_client_that_does_not_log_in_is_told_and_dropped(connect, mock_c
     await client.refused(Refusal.NOT_LOGGED_IN)
 
 
+async def test_who_was_refused_a_login_hears_nothing_more(connect, mock_clock):
+    client = connect()
+    await client.raw(b"CONNECT\naccept-version:1.2\n")
+    await pass_time(mock_clock, 14)
+    await client.raw(b"login:ada\npasscode:x\nheart-beat:x\n\n\0")
+    await client.expect("ERROR", message=Refusal.BAD_HEADER)
+    await pass_time(mock_clock, 3)
+    await client.expect_end()
+
+
 async def test_a_client_that_does_not_read_is_dropped_and_costs_nobody_else_anything(connect, mock_clock):
     slow, quick = connect(pair=lockstep_stream_pair), connect()
     await slow.connect()
