@@ -14,6 +14,8 @@ AckMode = Literal["auto", "client", "client-individual"]
 
 _DURABLE_NAMES: Final = ("activemq.subscriptionName", "durable-subscription-name", "durable-subscriber-name")
 _PREFETCH: Final = ("prefetch-count", "activemq.prefetchSize")
+_REFUSED: Final = ("browser", "no-local", "activemq.noLocal", "activemq.exclusive")
+"""Whoever asks for these of ActiveMQ would lose messages, or get some twice, if they were passed over."""
 _ACCEPTS: Final[dict[str, Accepts]] = {"topic": "ALL", "queue": "ONE"}
 
 _is_name = re.compile(r"[^\x00-\x1f\x7f]{1,255}").fullmatch
@@ -101,6 +103,9 @@ def read_options(
     """
     if "selector" in headers:
         raise HeaderRefusal("selector", headers["selector"], "supported: all of a destination comes")
+    for header in _REFUSED:
+        if _boolean(headers, header):
+            raise HeaderRefusal(header, headers[header], "supported, only false")
     name = durable_name(headers, destination) or ""
     visibility = headers.get("visibility")
     return SubscribeOptions(
@@ -122,15 +127,15 @@ def durable_name(headers: dict[str, str], destination: Destination) -> str | Non
     """
     if destination.kind not in ("topic", "plain"):
         return None
-    name = next((headers[header] for header in _DURABLE_NAMES if header in headers), None)
+    header = next((header for header in _DURABLE_NAMES if header in headers), "id")
+    stated = _boolean(headers, "durable"), _boolean(headers, "persistent")
+    if header == "id" and not any(stated):
+        return None
+    name = headers.get(header)
     if name is None:
-        if not (_boolean(headers, "durable") or _boolean(headers, "persistent")):
-            return None
-        name = headers.get("id")
-        if name is None:
-            raise Refusal(Refusal.BAD_FRAME, "a durable subscription needs an id, which is its name")
+        raise Refusal(Refusal.BAD_FRAME, "a durable subscription needs an id, which is its name")
     if not _is_name(name):
-        raise HeaderRefusal("id", name, "a name of 1 to 255 characters for a durable subscription")
+        raise HeaderRefusal(header, name, "a name of 1 to 255 characters for a durable subscription")
     return name
 
 
@@ -145,11 +150,11 @@ def _boolean(headers: dict[str, str], name: str) -> bool:
 
 
 def _credit(headers: dict[str, str], default: int, limits: Limits) -> int:
-    for name in _PREFETCH:
-        value = headers.get(name)
-        if value is not None:
-            if not (value.isascii() and value.isdigit() and len(value) <= 10):
-                raise HeaderRefusal(name, value, "a number of messages")
-            # 0 is "no limit" to those who know these headers.
-            return min(int(value) or limits.credit_max, limits.credit_max)
-    return min(default, limits.credit_max)
+    stated = [(name, headers[name]) for name in _PREFETCH if name in headers]
+    for name, value in stated:
+        if not (value.isascii() and value.isdigit() and len(value) <= 10):
+            raise HeaderRefusal(name, value, "a number of messages")
+    if not stated:
+        return min(default, limits.credit_max)
+    # 0 is "no limit" to those who know these headers.
+    return min(int(stated[0][1]) or limits.credit_max, limits.credit_max)
