@@ -3,7 +3,7 @@
 How a delivery is named to the client, so that its ACK finds it:
 
     1.2         ack:SUBSCRIPTION-NUMBER                 ACK has it as id
-    1.0, 1.1    message-id:SMUID@SUBSCRIPTION-NUMBER    ACK has it as message-id, with subscription in 1.1
+    1.0, 1.1    message-id:SMUID@SUBSCRIPTION-NUMBER    ACK has it as message-id
 
 Both count from 1, for the connection: its subscriptions and its deliveries. An ACK of a delivery that is
 no longer held (it was acknowledged before, its subscription has ended, or it needs none) does nothing; one
@@ -252,9 +252,8 @@ class Consuming:
             text = f"{header} {value[:80]!r} is of no message that this connection was sent"
             raise Refusal(Refusal.NOT_FOUND, text)
         if self._version != "1.2":
+            # STOMP 1.1 wants the subscription, but the message-id names it already; some clients leave it out.
             stated = frame.headers.get("subscription")
-            if stated is None and self._version == "1.1":
-                required(frame, "subscription")
             holder = self._numbered.get(subscription)
             if stated is not None and holder is not None and holder.id != stated:
                 text = f"message {value[:80]!r} was not sent to subscription {stated[:80]!r}"
