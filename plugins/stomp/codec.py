@@ -39,6 +39,11 @@ _ESCAPED: Final[dict[Version, dict[int, str]]] = {
     "1.2": str.maketrans({"\n": "\\n", ":": "\\c", "\\": "\\\\", "\r": "\\r", "\0": "\ufffd"}),
 }
 _NEEDS_ESCAPE: Final = re.compile(r"[\n\r:\\\0]")
+_NUL: Final = 0  # bytes are searched for a number three times as fast as for a string of one
+_CR: Final = ord("\r")
+_SPACE: Final = ord(" ")
+_BACKSLASH: Final = ord("\\")
+_LINE_ENDS: Final = frozenset(b"\r\n")
 _RECEIPT: Final = re.compile(rb"[^\n\0]*\n(?:(?!\r?\n)[^\n\0]+\n)*?receipt:([^\r\n\0]*)")
 _ESCAPE: Final = re.compile(r"\\(?:.|$)", re.DOTALL)
 
@@ -210,7 +215,7 @@ class Decoder:
         """Command, headers, where from _at the body begins, and its length (-1: up to the first NUL)."""
         data, at = self._data, self._at
         size = len(data)
-        while at < size and data[at] in b"\r\n":
+        while at < size and data[at] in _LINE_ENDS:
             at += 1
         self._at = at
         if at == size:
@@ -218,20 +223,20 @@ class Decoder:
         end = data.find(b"\n\n", at)
         head = data[at:end] if end >= 0 else data[at:]
         offset = len(head) + 2
-        if end < 0 or b"\r" in head:
+        if end < 0 or _CR in head:
             first = head.find(b"\n\r\n")
             if first >= 0:
                 offset = first + 3
                 head = head[:first]
             elif end < 0:
-                if b"\0" in head:
+                if _NUL in head:
                     raise FramingLost("a frame ended before the empty line that ends its headers")
                 if len(head) > self._header_bytes_max:
                     raise self._head_too_large()
                 self._needle = True
                 return None
             head = head.removesuffix(b"\r").replace(b"\r\n", b"\n")
-        if b"\0" in head:
+        if _NUL in head:
             raise FramingLost("a frame ended before the empty line that ends its headers")
         if len(head) > self._header_bytes_max:
             raise self._head_too_large()
@@ -268,9 +273,9 @@ class Decoder:
                 headers[name] = value
         version = self.version
         if version == "1.0":
-            if b" " in head:
+            if _SPACE in head:
                 headers = {name: value.strip(" ") for name, value in headers.items()}
-        elif b"\\" in head and command not in NEVER_ESCAPED:
+        elif _BACKSLASH in head and command not in NEVER_ESCAPED:
             escaped, headers = headers, {}
             for name, value in escaped.items():
                 headers.setdefault(unescape(name, version), unescape(value, version))
