@@ -252,7 +252,7 @@ class Consuming:
             text = f"{header} {value[:80]!r} is of no message that this connection was sent"
             raise Refusal(Refusal.NOT_FOUND, text)
         if self._version != "1.2":
-            # STOMP 1.1 wants the subscription, but the message-id names it already; some clients leave it out.
+            # STOMP 1.1 wants the subscription too, which the message-id names already: it may be left out.
             stated = frame.headers.get("subscription")
             holder = self._numbered.get(subscription)
             if stated is not None and holder is not None and holder.id != stated:
@@ -260,22 +260,16 @@ class Consuming:
                 raise Refusal(Refusal.NOT_FOUND, text)
         return subscription, number
 
-    def settle(self, delivery: tuple[int, int], done: bool, request: Any, *, strict: bool) -> bool:
-        """Carry out an ACK (`done`) or NACK of what `find` has found.
+    def take(self, delivery: tuple[int, int], *, strict: bool) -> list[int]:
+        """What an ACK or NACK of what `find` has found ends: these deliveries are held no more.
 
-        Returns whether the session will answer `request`. With `strict` a lost lock raises Refusal.
+        None where it was not held any more. With `strict` a lost lock raises Refusal.
         """
         subscription = self._numbered.get(delivery[0])
         numbers = subscription.settled(delivery[1]) if subscription is not None else []
-        if not numbers:
-            if strict and delivery[1] in self._withdrawn:
-                raise Refusal(Refusal.LOCK_LOST, "the message has gone to another subscriber meanwhile")
-            return False
-        if done:
-            self._session.commit(numbers, request)
-        else:
-            self._session.give_back(numbers, "nack", request=request)
-        return True
+        if strict and not numbers and delivery[1] in self._withdrawn:
+            raise Refusal(Refusal.LOCK_LOST, "the message has gone to another subscriber meanwhile")
+        return numbers
 
 
 def required(frame: Frame, name: str) -> str:
