@@ -84,11 +84,9 @@ class Consuming:
             self._end(("id", destination.text), None)
         ack = read_ack_mode(headers)
         options = read_options(headers, ack, destination, self._settings, self._limits)
-        self._begin(key, Subscription(headers.get("id"), destination, topics, ack), options, request)
+        self._begin(Subscription(headers.get("id"), destination, topics, ack), options, request)
 
-    def _begin(
-        self, key: tuple[str, str], subscription: Subscription, options: SubscribeOptions, request: Any
-    ) -> None:
+    def _begin(self, subscription: Subscription, options: SubscribeOptions, request: Any) -> None:
         if len(self._subscriptions) >= self._limits.subscriptions_per_session_max:
             text = f"a connection has at most {self._limits.subscriptions_per_session_max} subscriptions"
             raise Refusal(Refusal.TOO_MANY, text)
@@ -100,7 +98,7 @@ class Consuming:
             if (topic, subscription.name) in self._delivering:
                 shown = subscription.name[:80]
                 raise Refusal(Refusal.BAD_FRAME, f"durable subscription {shown!r} to {topic} is in use here")
-        self._subscriptions[key] = self._numbered[self._made] = subscription
+        self._subscriptions[subscription.key] = self._numbered[self._made] = subscription
         *others, last = subscription.topics
         for topic in (*others, last):
             self._delivering[topic, subscription.name] = subscription
@@ -140,13 +138,13 @@ class Consuming:
         if not any(topic in subscription.topics for subscription in self._delivering.values()):
             subscription = Subscription(reply_to, destination, {topic: reply_to}, "auto")
             options = read_options({}, "auto", destination, self._settings, self._limits)
-            self._begin(("id", reply_to), subscription, options, None)
+            self._begin(subscription, options, None)
         return topic
 
     def unsubscribe(self, frame: Frame, request: Any) -> None:
         """UNSUBSCRIBE. A durable subscription only stops delivering unless the frame calls it durable too."""
         headers = frame.headers
-        key = self._key(frame)
+        key = ("id", headers["id"]) if "id" in headers else ("destination", headers.get("destination", ""))
         subscription = self._subscriptions.get(key)
         if subscription is not None:
             ends = not subscription.durable or durable_name(headers, subscription.destination) is not None
@@ -156,9 +154,14 @@ class Consuming:
             destination = parse_destination(headers["destination"])
             name = durable_name(headers, destination)
             if name is not None:
-                self._session.unsubscribe(destination.topic, name, request)
+                here = self._delivering.get((destination.topic, name))
+                if here is not None:
+                    self._end(here.key, request)
+                else:
+                    self._session.unsubscribe(destination.topic, name, request)
                 return
-        raise Refusal(Refusal.NOT_SUBSCRIBED, f"there is no subscription with {key[0]} {key[1][:80]!r}")
+        kind, value = self._key(frame)
+        raise Refusal(Refusal.NOT_SUBSCRIBED, f"there is no subscription with {kind} {value[:80]!r}")
 
     def _end(self, key: tuple[str, str], request: Any, *, detach: bool = False) -> None:
         subscription = self._subscriptions.pop(key, None)

@@ -48,6 +48,11 @@ class Subscription:
         self.held: dict[int, None] = {}
         self.prefixes: dict[tuple[str, str | None], bytes] = {}
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """What frames of this connection name it by."""
+        return ("id", self.id) if self.id is not None else ("destination", self.destination.text)
+
     def prefix(self, event: Delivered, version: Version) -> bytes:
         """The first lines of a MESSAGE, up to and with its destination."""
         delivery = event.stored.message.delivery if self.destination.kind == "plain" else None
