@@ -112,13 +112,12 @@ def read_options(
         if _boolean(headers, header):
             raise HeaderRefusal(header, headers[header], "supported, only false")
     name = durable_name(headers, destination) or ""
-    visibility = headers.get("visibility")
     return SubscribeOptions(
         credit=_credit(headers, settings.prefetch_auto if ack == "auto" else settings.prefetch, limits),
         accepts=_ACCEPTS.get(destination.kind, "BOTH"),
         durable=bool(name),
         ordered=_boolean(headers, "ordered"),
-        lock_s=settings.lock_s if visibility is None else read_seconds(visibility, "visibility"),
+        lock_s=_visibility(headers, settings.lock_s),
         name=name,
     )
 
@@ -152,6 +151,17 @@ def _boolean(headers: dict[str, str], name: str) -> bool:
     if value.upper() in BOOLEANS:
         return BOOLEANS[value.upper()]
     raise HeaderRefusal(name, value, "true or false")
+
+
+def _visibility(headers: dict[str, str], default: float) -> float:
+    value = headers.get("visibility")
+    if value is None:
+        return default
+    seconds = read_seconds(value, "visibility")
+    if not seconds:
+        # It would go from subscriber to subscriber until it is dead, before anyone could acknowledge it.
+        raise HeaderRefusal("visibility", value, "more than 0 seconds")
+    return seconds
 
 
 def _credit(headers: dict[str, str], default: int, limits: Limits) -> int:

@@ -65,6 +65,7 @@ async def test_a_client_id_is_a_channel_and_has_to_look_like_one(connect, client
         ("SUBSCRIBE", {"id": "1", "destination": "/queue/a", "ack": "maybe"}, Refusal.BAD_HEADER),
         ("SUBSCRIBE", {"id": "1", "destination": "/queue/a", "prefetch-count": "x"}, Refusal.BAD_HEADER),
         ("SUBSCRIBE", {"id": "1", "destination": "/queue/a", "visibility": "x"}, Refusal.BAD_HEADER),
+        ("SUBSCRIBE", {"id": "1", "destination": "/queue/a", "visibility": "0"}, Refusal.BAD_HEADER),
         ("SUBSCRIBE", {"id": "1", "destination": "/topic/a", "durable": "x"}, Refusal.BAD_HEADER),
         ("SUBSCRIBE", {"id": "1", "destination": "/topic/a", "selector": "a > 1"}, Refusal.BAD_HEADER),
         ("SUBSCRIBE", {"id": "1", "destination": "/queue/a", "browser": "true"}, Refusal.BAD_HEADER),
