@@ -221,13 +221,12 @@ class Consuming:
 
     def withdrawn(self, event: Withdrawn) -> None:
         """A delivery is no longer the client's; it has no way to hear of that before its ACK."""
-        for subscription in self._numbered.values():
-            if event.number in subscription.held:
-                del subscription.held[event.number]
-                self._withdrawn[event.number] = None
-                if len(self._withdrawn) > self._limits.credit_max:
-                    del self._withdrawn[next(iter(self._withdrawn))]
-                return
+        subscription = self._delivering.get((event.topic, event.subscription))
+        if subscription is not None and event.number in subscription.held:
+            del subscription.held[event.number]
+            self._withdrawn[event.number] = None
+            if len(self._withdrawn) > self._limits.credit_max:
+                del self._withdrawn[next(iter(self._withdrawn))]
 
     def detached(self, event: Detached) -> Refusal | None:
         """Why the connection has to end, where it had the subscription."""
