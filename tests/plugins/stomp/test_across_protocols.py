@@ -8,7 +8,7 @@ import trio.testing
 from plugins.smqp.client import session
 from plugins.smqp.server import serve_connection
 from plugins.stomp.codec import VERSIONS
-from routing.message import Section
+from routing.message import Message, Section
 from tests.support.site import PASSWORD
 
 EVERY_BYTE = bytes(range(256))
@@ -93,3 +93,27 @@ async def test_all_headers_and_every_byte_go_from_stomp_to_smqp_and_back(connect
         expected |= {"persistent": "true"}
         del expected["guarantee"]
     assert {name: message.headers.get(name) for name in expected} == expected
+
+
+async def test_who_speaks_smqp_answers_a_request_of_stomp(ada, bob):
+    await bob.subscribe("requests")
+    request = {"destination": "/queue/requests", "reply-to": "/temp-queue/answers", "correlation-id": "7"}
+    await ada.send("SEND", request, b"2+2")
+    with trio.fail_after(30):
+        asked = (await anext(bob)).message
+    assert asked.reply
+    answer_to = dict(asked.others)["reply-to"]
+    await bob.publish(answer_to, Message(sections=(Section("text/plain", b"4"),)))
+    answer = await ada.expect("MESSAGE", subscription="/temp-queue/answers")
+    assert answer.body == b"4"
+
+
+async def test_who_speaks_stomp_answers_a_request_of_smqp(ada, bob):
+    await ada.subscribe("/topic/requests")
+    await bob.subscribe(bob.topic)
+    await bob.publish("requests", Message(reply=True, sections=(Section("text/plain", b"2+2"),)))
+    asked = await ada.expect("MESSAGE", reply="YES")
+    await ada.ask("SEND", {"destination": asked.headers["reply-to"], "content-type": "text/plain"}, b"4")
+    with trio.fail_after(30):
+        answer = await anext(bob)
+    assert answer.message.sections == (Section("text/plain", b"4"),)
