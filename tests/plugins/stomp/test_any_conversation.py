@@ -5,7 +5,8 @@ import random
 import pytest
 
 from plugins.stomp.codec import VERSIONS, encode
-from tests.plugins.stomp.test_every_frame import Wire
+from plugins.stomp.settings import StompSettings
+from tests.support.stomp_wire import Wire
 
 CONVERSATIONS = 50
 SENSE = {
@@ -66,7 +67,7 @@ async def test_whatever_is_said_is_answered_or_ends_the_conversation(site, seed)
     ended = 0
     for _ in range(CONVERSATIONS):
         version = dice.choice(VERSIONS)
-        with Wire(site, version) as wire:
+        with Wire(site, version, StompSettings()) as wire:
             await wire.begin(needs_message=False)
             asked, given, answer = set(), [], None
             for _ in range(dice.randrange(1, 20)):

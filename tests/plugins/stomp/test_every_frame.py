@@ -9,13 +9,11 @@ import itertools
 import pytest
 import trio
 
-from daemon.frontend import Identity
-from plugins.stomp.codec import VERSIONS, Decoder, FrameLimits, encode, escape
-from plugins.stomp.protocol import Connection
+from plugins.stomp.codec import VERSIONS, encode, escape
 from plugins.stomp.settings import StompSettings
 from routing.errors import Refusal
+from tests.support.stomp_wire import Wire
 
-PATIENCE_S = 30
 LINE_BYTES_MAX = 300
 SETTINGS = StompSettings(header_line_bytes_max=LINE_BYTES_MAX)
 
@@ -126,7 +124,7 @@ def expected(version, command, header, fault):
         return LARGE
     if fault in ("none", "doubled"):
         return OK
-    outcome = FRAMES[command][header][1 + FAULTS.index(fault) - 1]
+    outcome = FRAMES[command][header][FAULTS.index(fault)]
     if command in ("ACK", "NACK") and header in ("id", "message-id", "subscription"):
         means_something = header == "id" if version == "1.2" else header != "id"
         return outcome if means_something else OK
@@ -164,77 +162,9 @@ def written(version, command, header, fault, headers):
     return frame, headers
 
 
-class Wire:
-    """A connection without a socket."""
-
-    numbers = itertools.count()
-
-    def __init__(self, site, version):
-        self.version = version
-        self.connection = Connection(
-            server_name=site.server_name,
-            server_ident=site.server_ident,
-            limits=site.limits,
-            settings=SETTINGS,
-            token=f"wire{next(self.numbers)}",
-            wall_ms=lambda: 1_795_000_000_000,
-        )
-        self._site = site
-        self._session = None
-        self._decoder = Decoder(FrameLimits())
-        self.held: dict[str, str] | None = None
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        if self._session is not None:
-            self._session.close()
-
-    def give(self, *pieces):
-        for piece in pieces:
-            connect = self.connection.receive(piece)
-            if connect is not None:
-                self._session = self._site.open_session(
-                    Identity("ada"), f"c{next(self.numbers)}", protocol="stomp", remote="test"
-                )
-                self.connection.accept(connect, self._session)
-                self._decoder.version = connect.version
-                assert self.connection.proceed() is None
-
-    async def frame(self):
-        """The next frame but for MESSAGE: what was given back comes again."""
-        with trio.fail_after(PATIENCE_S):
-            while True:
-                output, finished = self.connection.take_output()
-                self._decoder.feed(output)
-                self.connection.written(finished)
-                while (frame := self._decoder.next_frame()) is not None:
-                    if frame.command != "MESSAGE" or self.held is None:
-                        return frame
-                self.connection.handle(await self._session.events())
-
-    async def closes(self):
-        """Whether the server ends the connection, once it owes nothing more."""
-        while self.connection.unanswered:
-            self.connection.handle(await self._session.events())
-        return self.connection.closing
-
-    async def begin(self, needs_message):
-        """Log in, open the transaction t, and make a subscription 0 that holds a message if needed."""
-        self.give(encode("CONNECT", {"accept-version": self.version}))
-        self.give(encode("BEGIN", {"transaction": "t"}))
-        queue = f"/queue/held-{next(self.numbers)}"
-        self.give(encode("SUBSCRIBE", {"id": "0", "destination": queue, "ack": "client-individual"}))
-        assert (await self.frame()).command == "CONNECTED"
-        if needs_message:
-            self.give(encode("SEND", {"destination": queue, "persistent": "true"}))
-            self.held = (await self.frame()).headers
-
-
 async def check(site, version, command, header, fault, cut):
     outcome = expected(version, command, header, fault)
-    with Wire(site, version) as wire:
+    with Wire(site, version, SETTINGS) as wire:
         headers = {name: right for name, (right, *_) in FRAMES[command].items()}
         if command in ("CONNECT", "STOMP"):
             headers["accept-version"] = version
