@@ -3,7 +3,7 @@
 How a delivery is named to the client, so that its ACK finds it:
 
     1.2         ack:SUBSCRIPTION-NUMBER                 ACK has it as id
-    1.0, 1.1    message-id:SMUID@SUBSCRIPTION-NUMBER    ACK has it as message-id, with subscription in 1.1
+    1.0, 1.1    message-id:SMUID@SUBSCRIPTION-NUMBER    ACK has it as message-id
 
 Both count from 1, for the connection: its subscriptions and its deliveries. An ACK of a delivery that is
 no longer held (it was acknowledged before, its subscription has ended, or it needs none) does nothing; one
@@ -84,11 +84,9 @@ class Consuming:
             self._end(("id", destination.text), None)
         ack = read_ack_mode(headers)
         options = read_options(headers, ack, destination, self._settings, self._limits)
-        self._begin(key, Subscription(headers.get("id"), destination, topics, ack), options, request)
+        self._begin(Subscription(headers.get("id"), destination, topics, ack), options, request)
 
-    def _begin(
-        self, key: tuple[str, str], subscription: Subscription, options: SubscribeOptions, request: Any
-    ) -> None:
+    def _begin(self, subscription: Subscription, options: SubscribeOptions, request: Any) -> None:
         if len(self._subscriptions) >= self._limits.subscriptions_per_session_max:
             text = f"a connection has at most {self._limits.subscriptions_per_session_max} subscriptions"
             raise Refusal(Refusal.TOO_MANY, text)
@@ -100,7 +98,7 @@ class Consuming:
             if (topic, subscription.name) in self._delivering:
                 shown = subscription.name[:80]
                 raise Refusal(Refusal.BAD_FRAME, f"durable subscription {shown!r} to {topic} is in use here")
-        self._subscriptions[key] = self._numbered[self._made] = subscription
+        self._subscriptions[subscription.key] = self._numbered[self._made] = subscription
         *others, last = subscription.topics
         for topic in (*others, last):
             self._delivering[topic, subscription.name] = subscription
@@ -140,13 +138,13 @@ class Consuming:
         if not any(topic in subscription.topics for subscription in self._delivering.values()):
             subscription = Subscription(reply_to, destination, {topic: reply_to}, "auto")
             options = read_options({}, "auto", destination, self._settings, self._limits)
-            self._begin(("id", reply_to), subscription, options, None)
+            self._begin(subscription, options, None)
         return topic
 
     def unsubscribe(self, frame: Frame, request: Any) -> None:
         """UNSUBSCRIBE. A durable subscription only stops delivering unless the frame calls it durable too."""
         headers = frame.headers
-        key = self._key(frame)
+        key = ("id", headers["id"]) if "id" in headers else ("destination", headers.get("destination", ""))
         subscription = self._subscriptions.get(key)
         if subscription is not None:
             ends = not subscription.durable or durable_name(headers, subscription.destination) is not None
@@ -156,9 +154,14 @@ class Consuming:
             destination = parse_destination(headers["destination"])
             name = durable_name(headers, destination)
             if name is not None:
-                self._session.unsubscribe(destination.topic, name, request)
+                here = self._delivering.get((destination.topic, name))
+                if here is not None:
+                    self._end(here.key, request)
+                else:
+                    self._session.unsubscribe(destination.topic, name, request)
                 return
-        raise Refusal(Refusal.NOT_SUBSCRIBED, f"there is no subscription with {key[0]} {key[1][:80]!r}")
+        kind, value = self._key(frame)
+        raise Refusal(Refusal.NOT_SUBSCRIBED, f"there is no subscription with {kind} {value[:80]!r}")
 
     def _end(self, key: tuple[str, str], request: Any, *, detach: bool = False) -> None:
         subscription = self._subscriptions.pop(key, None)
@@ -218,13 +221,12 @@ class Consuming:
 
     def withdrawn(self, event: Withdrawn) -> None:
         """A delivery is no longer the client's; it has no way to hear of that before its ACK."""
-        for subscription in self._numbered.values():
-            if event.number in subscription.held:
-                del subscription.held[event.number]
-                self._withdrawn[event.number] = None
-                if len(self._withdrawn) > self._limits.credit_max:
-                    del self._withdrawn[next(iter(self._withdrawn))]
-                return
+        subscription = self._delivering.get((event.topic, event.subscription))
+        if subscription is not None and event.number in subscription.held:
+            del subscription.held[event.number]
+            self._withdrawn[event.number] = None
+            if len(self._withdrawn) > self._limits.credit_max:
+                del self._withdrawn[next(iter(self._withdrawn))]
 
     def detached(self, event: Detached) -> Refusal | None:
         """Why the connection has to end, where it had the subscription."""
@@ -252,31 +254,24 @@ class Consuming:
             text = f"{header} {value[:80]!r} is of no message that this connection was sent"
             raise Refusal(Refusal.NOT_FOUND, text)
         if self._version != "1.2":
+            # STOMP 1.1 wants the subscription too, which the message-id names already: it may be left out.
             stated = frame.headers.get("subscription")
-            if stated is None and self._version == "1.1":
-                required(frame, "subscription")
             holder = self._numbered.get(subscription)
             if stated is not None and holder is not None and holder.id != stated:
                 text = f"message {value[:80]!r} was not sent to subscription {stated[:80]!r}"
                 raise Refusal(Refusal.NOT_FOUND, text)
         return subscription, number
 
-    def settle(self, delivery: tuple[int, int], done: bool, request: Any, *, strict: bool) -> bool:
-        """Carry out an ACK (`done`) or NACK of what `find` has found.
+    def take(self, delivery: tuple[int, int], *, strict: bool) -> list[int]:
+        """What an ACK or NACK of what `find` has found ends: these deliveries are held no more.
 
-        Returns whether the session will answer `request`. With `strict` a lost lock raises Refusal.
+        None where it was not held any more. With `strict` a lost lock raises Refusal.
         """
         subscription = self._numbered.get(delivery[0])
         numbers = subscription.settled(delivery[1]) if subscription is not None else []
-        if not numbers:
-            if strict and delivery[1] in self._withdrawn:
-                raise Refusal(Refusal.LOCK_LOST, "the message has gone to another subscriber meanwhile")
-            return False
-        if done:
-            self._session.commit(numbers, request)
-        else:
-            self._session.give_back(numbers, "nack", request=request)
-        return True
+        if strict and not numbers and delivery[1] in self._withdrawn:
+            raise Refusal(Refusal.LOCK_LOST, "the message has gone to another subscriber meanwhile")
+        return numbers
 
 
 def required(frame: Frame, name: str) -> str:

@@ -101,8 +101,7 @@ def read_message(
         if not value.isprintable() and _breaks_a_line(value):
             raise HeaderRefusal(name, value, "one line without control characters")
     fields: dict[str, Any] = parse_headers(stated) if stated else {}
-    if "guarantee" not in fields:
-        fields["guarantee"] = _guarantee(headers, in_transaction)
+    fields.setdefault("guarantee", _guarantee(headers, in_transaction))
     if "expires" in headers or "expiration" in headers:
         _read_expiry(headers, fields, wall_ms)
     if destination.kind in ("topic", "queue"):
@@ -140,15 +139,13 @@ def _guarantee(headers: dict[str, str], in_transaction: bool) -> bool:
 
 
 def _read_expiry(headers: dict[str, str], fields: dict[str, Any], wall_ms: Callable[[], int]) -> None:
-    if "timeout_s" in fields:
-        return
-    expiration = headers.get("expiration")
-    if expiration is not None:
-        fields["timeout_s"] = _milliseconds("expiration", expiration) / 1000
-        return
-    expires = _milliseconds("expires", headers["expires"])
-    if expires:
-        fields["timeout_s"] = max(0, expires - wall_ms()) / 1000
+    """`timeout` comes before `expiration`, and that before `expires`; whatever is there has to be right."""
+    if "expiration" in headers:
+        fields.setdefault("timeout_s", _milliseconds("expiration", headers["expiration"]) / 1000)
+    if "expires" in headers:
+        expires = _milliseconds("expires", headers["expires"])
+        if expires:
+            fields.setdefault("timeout_s", max(0, expires - wall_ms()) / 1000)
 
 
 def _milliseconds(name: str, value: str) -> int:

@@ -6,11 +6,20 @@ from typing import Any, Final
 import trio
 
 from daemon.frontend import Site
+from plugins.stomp.codec import encode
 from plugins.stomp.server import StompServer
 from plugins.stomp.settings import StompSettings
+from routing.errors import Refusal
 
-FULL: Final = b"ERROR\nmessage:too many connections\n\n\0"
+_FULL: Final = b"there are as many connections as may be, in all or from this address; try again later\n"
+_OF_THE_BODY: Final = {"content-type": "text/plain;charset=utf-8", "content-length": str(len(_FULL))}
+FULL: Final = encode("ERROR", {"message": Refusal.TOO_MANY, **_OF_THE_BODY}, _FULL, version="1.0")
 """For a connection beyond the limits, before it has said which version it speaks."""
+FULL_HTTP: Final = (
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\n"
+    b"Content-Length: %d\r\nConnection: close\r\n\r\n%b" % (len(_FULL), _FULL)
+)
+"""The same for a WebSocket, before its handshake."""
 
 
 class StompPlugin:
@@ -31,7 +40,7 @@ class StompPlugin:
             for listen, handler, socket_name, tls, refusal in (
                 (settings.listen, server.serve_stream, "stomp", False, FULL),
                 (settings.listen_tls, server.serve_stream, "stomp-tls", True, b""),
-                (settings.listen_websocket, server.serve_websocket, "stomp-ws", False, b""),
+                (settings.listen_websocket, server.serve_websocket, "stomp-ws", False, FULL_HTTP),
                 (settings.listen_websocket_tls, server.serve_websocket, "stomp-wss", True, b""),
             ):
                 serve = partial(

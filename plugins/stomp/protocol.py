@@ -24,7 +24,7 @@ from plugins.stomp.destinations import parse_destination
 from plugins.stomp.headers import read_message
 from plugins.stomp.settings import StompSettings
 from plugins.stomp.transactions import Transactions
-from routing.errors import FramingLost, HeaderRefusal, Refusal
+from routing.errors import HeaderRefusal, Refusal
 from routing.message import Message
 
 
@@ -33,6 +33,9 @@ class _Quiet:
 
 
 QUIET: Final = _Quiet()
+
+LOGIN_BODY_BYTES_MAX: Final = 4_096
+"""CONNECT has no body; whoever has not logged in is to cost little, and yet to hear what was wrong."""
 
 
 class Connection:
@@ -70,7 +73,7 @@ class Connection:
                 header_bytes_max=limits.frame_header_bytes_max,
                 header_line_bytes_max=settings.header_line_bytes_max,
                 headers_max=limits.frame_headers_max,
-                body_bytes_max=limits.message_bytes_max,
+                body_bytes_max=LOGIN_BODY_BYTES_MAX,
             )
         )
         self._transactions = Transactions(settings)
@@ -78,9 +81,15 @@ class Connection:
         self._consuming: Consuming | None = None
         self._out: list[bytes] = []
         self._owed = 0  # answers that the session has yet to give
+        self._acknowledged: list[int] = []  # by ACKs that came one after the other, to be committed together
         self._leaving = False
         self._farewell: str | None = None  # the receipt of DISCONNECT
         self._parting: Refusal | None = None
+
+    @property
+    def unanswered(self) -> int:
+        """Requests that the session has not answered yet: one may be read no further where these are many."""
+        return self._owed
 
     # -- what the transport calls -----------------------------------------------------------------
 
@@ -93,16 +102,14 @@ class Connection:
 
     def proceed(self) -> Connect | None:
         """Carry out the frames that came and have not been carried out yet; see `receive`."""
-        decoder = self._decoder
         while not (self.closing or self._leaving):
+            frame = None
             try:
-                frame = decoder.next_frame()
-            except FramingLost as error:
-                self._fail(error, decoder.receipt)
-                return None
-            if frame is None:
-                return None
-            try:
+                frame = self._decoder.next_frame()
+                if self._acknowledged and (frame is None or frame.command != "ACK"):
+                    self._commit_acknowledged()
+                if frame is None:
+                    return None
                 if self._consuming is None:
                     return self._login(frame)
                 handle = _HANDLERS.get(frame.command)
@@ -110,13 +117,17 @@ class Connection:
                     raise _unexpected(frame)
                 handle(self, frame)
             except Refusal as refusal:
-                self._fail(refusal, frame.headers.get("receipt"), frame.command)
+                if frame is None:
+                    self._fail(refusal, self._decoder.receipt)
+                else:
+                    self._fail(refusal, frame.headers.get("receipt"), frame.command)
         return None
 
     def accept(self, connect: Connect, session: Session) -> None:
         """The login was right: CONNECTED."""
         self._session = session
         self.version = self._decoder.version = connect.version
+        self._decoder.body_bytes_max = self._limits.message_bytes_max
         least = self._settings.heart_beat_ms_min
         if connect.sends_every_ms:
             self.hears_every_s = max(connect.sends_every_ms, least) / 1000
@@ -222,7 +233,8 @@ class Connection:
             self._publish(topic, message, receipt)
         else:
             session = self._session
-            self._transactions.add(transaction, lambda: session.publish(topic, message), len(frame.body))
+            size = len(frame.body) + sum(len(name) + len(value) for name, value in headers.items())
+            self._transactions.add(transaction, lambda: session.publish(topic, message), size)
             self._receipt(receipt)
 
     def _publish(self, topic: str, message: Message, receipt: str | None) -> None:
@@ -264,15 +276,30 @@ class Connection:
         transaction = frame.headers.get("transaction")
         if transaction is not None:
             self._transactions.add(
-                transaction, lambda: void(consuming.settle(delivery, done, None, strict=True))
+                transaction, lambda: self._finish(consuming.take(delivery, strict=True), done, None)
             )
             self._receipt(receipt)
-        elif receipt is None:
-            consuming.settle(delivery, done, None, strict=False)
-        elif consuming.settle(delivery, done, receipt, strict=True):
-            self._owed += 1
-        else:
+            return
+        numbers = consuming.take(delivery, strict=receipt is not None)
+        if not numbers:
             self._receipt(receipt)
+        elif done and receipt is None:
+            self._acknowledged += numbers
+        else:
+            self._finish(numbers, done, receipt)
+            self._owed += receipt is not None
+
+    def _finish(self, numbers: list[int], done: bool, request: str | None) -> None:
+        if not numbers:
+            return
+        if done:
+            self._session.commit(numbers, request)
+        else:
+            self._session.give_back(numbers, "nack", request=request)
+
+    def _commit_acknowledged(self) -> None:
+        numbers, self._acknowledged = self._acknowledged, []
+        self._finish(numbers, True, None)
 
     def _begin(self, frame: Frame) -> None:
         self._transactions.begin(required(frame, "transaction"))
@@ -336,6 +363,9 @@ class Connection:
     def _fail(self, refusal: Refusal, receipt: str | None, command: str | None = None) -> None:
         """ERROR, after which the connection ends. Source: STOMP 1.2 "ERROR"."""
         self._transactions.abort_all()
+        if self._acknowledged:
+            with suppress(Refusal):
+                self._commit_acknowledged()
         body = (f"{command}: {refusal.text}\n" if command else f"{refusal.text}\n").encode(errors="replace")
         headers = {
             "message": refusal.code,
@@ -348,10 +378,6 @@ class Connection:
             headers["version"] = ",".join(VERSIONS)
         self._out.append(encode("ERROR", headers, body, version=self.version))
         self.closing = True
-
-
-def void(_: object) -> None:
-    """Make nothing of a value."""
 
 
 def _unexpected(frame: Frame) -> Refusal:

@@ -5,9 +5,9 @@
 
 Whichever task has something to send sends all there is, so that there is one send at a time and frames
 never mix; the other waits until it is done, which is how a client that does not read stops being read
-from. Heart-beats: the writer sends a line end where it had nothing else for the agreed interval, the
-reader gives a client up that was silent for its own interval and some grace. A connection without
-heart-beats may be silent for ever once it is logged in.
+from. Nor is a client read from to which too many answers are owed. Heart-beats: the writer sends a line end
+where nothing was sent for the agreed interval, the reader gives a client up that was silent for its own
+interval and some grace. A connection without heart-beats may be silent for ever once it is logged in.
 
 Where the server ends a connection, the last frame is sent, then its half of the stream is closed, and the
 reader throws away what still comes until the client has closed too, or for a moment: closing at once could
@@ -21,7 +21,7 @@ from typing import Final, Protocol
 
 import trio
 
-from daemon.frontend import Session, Site
+from daemon.frontend import Event, Session, Site
 from plugins.stomp.connect import Connect
 from plugins.stomp.protocol import Connection
 from plugins.stomp.settings import StompSettings
@@ -139,7 +139,9 @@ class _Served:
         self._remote = remote
         self._session: Session | None = None
         self._sending = False
+        self._sent_at = 0.0
         self._sent = trio.lowlevel.ParkingLot()
+        self._handled = trio.lowlevel.ParkingLot()
         self._reading = trio.CancelScope()
         self._said_goodbye = False
 
@@ -174,8 +176,9 @@ class _Served:
                     connect = await self._log_in(connect, nursery)
                 await self._flush()
         if self._session is None:
-            connection.refuse(Refusal(Refusal.NOT_LOGGED_IN, "no CONNECT came in time"))
-            await self._flush()
+            if not connection.closing:
+                connection.refuse(Refusal(Refusal.NOT_LOGGED_IN, "no CONNECT came in time"))
+                await self._flush()
             return
         patience = None
         if connection.hears_every_s is not None:
@@ -183,6 +186,15 @@ class _Served:
         while data := await self._receive(patience):
             connection.receive(data)
             await self._flush()
+            await self._let_answers_catch_up()
+
+    async def _let_answers_catch_up(self) -> None:
+        """Where as many answers are owed as may be, wait until half of them have been given."""
+        connection = self._connection
+        unanswered_max = self._site.limits.unanswered_per_session_max
+        if connection.unanswered >= unanswered_max:
+            while connection.unanswered > unanswered_max // 2 and not connection.closing:
+                await self._handled.park()
 
     async def _receive(self, patience: float | None) -> bytes | bytearray:
         if patience is None:
@@ -208,24 +220,26 @@ class _Served:
 
     async def _write(self, session: Session) -> None:
         connection = self._connection
-        beat = connection.sends_every_s
-        while True:
-            if beat is None:
-                events = await session.events()
-            else:
-                with trio.move_on_after(beat) as scope:
-                    events = await session.events()
-                if scope.cancelled_caught:
-                    await self._beat()
-                    continue
+        while not connection.closing:
+            events = await self._events(session)
             if connection.closing:
                 return
             if not events:
                 connection.refuse(Refusal(Refusal.NOT_AVAILABLE, "the session has ended"))
             connection.handle(events)
+            self._handled.unpark_all()
             await self._flush()
-            if connection.closing:
-                return
+
+    async def _events(self, session: Session) -> list[Event]:
+        """The next events; heart-beats while there are none, or none of which anything was sent."""
+        beat = self._connection.sends_every_s
+        if beat is None:
+            return await session.events()
+        while True:
+            if trio.current_time() >= self._sent_at + beat:
+                await self._beat()
+            with trio.move_on_at(self._sent_at + beat):
+                return await session.events()
 
     async def _flush(self) -> None:
         """Send what there is; on return all that was there at the call has been sent."""
@@ -250,17 +264,20 @@ class _Served:
             self._sent.unpark_all()
 
     async def _beat(self) -> None:
-        if not self._sending:
-            self._sending = True
-            try:
-                await self._send(b"\n")
-            finally:
-                self._sending = False
-                self._sent.unpark_all()
+        if self._sending:
+            await self._sent.park()  # what is being sent tells as much
+            return
+        self._sending = True
+        try:
+            await self._send(b"\n")
+        finally:
+            self._sending = False
+            self._sent.unpark_all()
 
     async def _send(self, data: bytes) -> None:
         with trio.fail_after(self._site.limits.send_timeout_s):
             await self._transport.send_all(data)
+        self._sent_at = trio.current_time()
 
 
 def _stopping(site: Site) -> Refusal:

@@ -70,6 +70,6 @@ class StompSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     prefetch_auto: Annotated[int, _count("The same in the ack mode auto.")] = 1_000
     transactions_max: Annotated[int, _count("Open transactions of one connection.", 0)] = 100
     transaction_frames_max: Annotated[int, _count("Frames in all its open transactions.", 0)] = 10_000
-    transaction_bytes_max: Annotated[int, _count("Bytes of the bodies in all its open transactions.", 0)] = (
-        67_108_864
-    )
+    transaction_bytes_max: Annotated[
+        int, _count("Bytes, of headers and bodies, of the messages in all its open transactions.", 0)
+    ] = 67_108_864

@@ -14,6 +14,8 @@ AckMode = Literal["auto", "client", "client-individual"]
 
 _DURABLE_NAMES: Final = ("activemq.subscriptionName", "durable-subscription-name", "durable-subscriber-name")
 _PREFETCH: Final = ("prefetch-count", "activemq.prefetchSize")
+_REFUSED: Final = ("browser", "no-local", "activemq.noLocal", "activemq.exclusive")
+"""Whoever asks for these of ActiveMQ would lose messages, or get some twice, if they were passed over."""
 _ACCEPTS: Final[dict[str, Accepts]] = {"topic": "ALL", "queue": "ONE"}
 
 _is_name = re.compile(r"[^\x00-\x1f\x7f]{1,255}").fullmatch
@@ -45,6 +47,11 @@ class Subscription:
         self.durable = False
         self.held: dict[int, None] = {}
         self.prefixes: dict[tuple[str, str | None], bytes] = {}
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What frames of this connection name it by."""
+        return ("id", self.id) if self.id is not None else ("destination", self.destination.text)
 
     def prefix(self, event: Delivered, version: Version) -> bytes:
         """The first lines of a MESSAGE, up to and with its destination."""
@@ -101,14 +108,16 @@ def read_options(
     """
     if "selector" in headers:
         raise HeaderRefusal("selector", headers["selector"], "supported: all of a destination comes")
+    for header in _REFUSED:
+        if _boolean(headers, header):
+            raise HeaderRefusal(header, headers[header], "supported, only false")
     name = durable_name(headers, destination) or ""
-    visibility = headers.get("visibility")
     return SubscribeOptions(
         credit=_credit(headers, settings.prefetch_auto if ack == "auto" else settings.prefetch, limits),
         accepts=_ACCEPTS.get(destination.kind, "BOTH"),
         durable=bool(name),
         ordered=_boolean(headers, "ordered"),
-        lock_s=settings.lock_s if visibility is None else read_seconds(visibility, "visibility"),
+        lock_s=_visibility(headers, settings.lock_s),
         name=name,
     )
 
@@ -122,15 +131,15 @@ def durable_name(headers: dict[str, str], destination: Destination) -> str | Non
     """
     if destination.kind not in ("topic", "plain"):
         return None
-    name = next((headers[header] for header in _DURABLE_NAMES if header in headers), None)
+    header = next((header for header in _DURABLE_NAMES if header in headers), "id")
+    stated = _boolean(headers, "durable"), _boolean(headers, "persistent")
+    if header == "id" and not any(stated):
+        return None
+    name = headers.get(header)
     if name is None:
-        if not (_boolean(headers, "durable") or _boolean(headers, "persistent")):
-            return None
-        name = headers.get("id")
-        if name is None:
-            raise Refusal(Refusal.BAD_FRAME, "a durable subscription needs an id, which is its name")
+        raise Refusal(Refusal.BAD_FRAME, "a durable subscription needs an id, which is its name")
     if not _is_name(name):
-        raise HeaderRefusal("id", name, "a name of 1 to 255 characters for a durable subscription")
+        raise HeaderRefusal(header, name, "a name of 1 to 255 characters for a durable subscription")
     return name
 
 
@@ -144,12 +153,23 @@ def _boolean(headers: dict[str, str], name: str) -> bool:
     raise HeaderRefusal(name, value, "true or false")
 
 
+def _visibility(headers: dict[str, str], default: float) -> float:
+    value = headers.get("visibility")
+    if value is None:
+        return default
+    seconds = read_seconds(value, "visibility")
+    if not seconds:
+        # It would go from subscriber to subscriber until it is dead, before anyone could acknowledge it.
+        raise HeaderRefusal("visibility", value, "more than 0 seconds")
+    return seconds
+
+
 def _credit(headers: dict[str, str], default: int, limits: Limits) -> int:
-    for name in _PREFETCH:
-        value = headers.get(name)
-        if value is not None:
-            if not (value.isascii() and value.isdigit() and len(value) <= 10):
-                raise HeaderRefusal(name, value, "a number of messages")
-            # 0 is "no limit" to those who know these headers.
-            return min(int(value) or limits.credit_max, limits.credit_max)
-    return min(default, limits.credit_max)
+    stated = [(name, headers[name]) for name in _PREFETCH if name in headers]
+    for name, value in stated:
+        if not (value.isascii() and value.isdigit() and len(value) <= 10):
+            raise HeaderRefusal(name, value, "a number of messages")
+    if not stated:
+        return min(default, limits.credit_max)
+    # 0 is "no limit" to those who know these headers.
+    return min(int(stated[0][1]) or limits.credit_max, limits.credit_max)

@@ -11,7 +11,7 @@ Step = Callable[[], None]
 
 
 class Transaction(msgspec.Struct):
-    """An open transaction: what its COMMIT will do, and the bytes of the bodies that wait for it."""
+    """An open transaction: what its COMMIT will do, and the bytes of the frames that wait for it."""
 
     steps: list[Step] = msgspec.field(default_factory=list)
     bytes: int = 0
@@ -36,10 +36,10 @@ class Transactions:
             )
         self._open[name] = Transaction()
 
-    def add(self, name: str, step: Step, body_bytes: int = 0) -> None:
+    def add(self, name: str, step: Step, frame_bytes: int = 0) -> None:
         """Let a step wait for COMMIT."""
         transaction = self._find(name)
-        frames, held = self._frames + 1, self._bytes + body_bytes
+        frames, held = self._frames + 1, self._bytes + frame_bytes
         if frames > self._settings.transaction_frames_max or held > self._settings.transaction_bytes_max:
             raise Refusal(
                 Refusal.TOO_LARGE,
@@ -48,7 +48,7 @@ class Transactions:
             )
         self._frames, self._bytes = frames, held
         transaction.steps.append(step)
-        transaction.bytes += body_bytes
+        transaction.bytes += frame_bytes
 
     def end(self, name: str) -> list[Step]:
         """Close one; its steps, in order, for COMMIT to carry out."""

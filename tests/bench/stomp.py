@@ -1,19 +1,30 @@
-"""What a STOMP frame costs without disk or network: one SEND read, one ACK read, one MESSAGE written.
+"""What STOMP costs without a network: frames by themselves, and a durable message through a whole site.
 
     python -m tests.bench.stomp
 
-Best of several runs, microseconds a frame, bodies of 1 KB, frames as a client library writes them.
+Frames: best of several runs, microseconds a frame, bodies of 1 KB, as a client library writes them. A durable
+message: SEND, store, MESSAGE, RECEIPT, ACK, and the hop log, a hundred at a time, in one process without
+sockets; CPU of all its threads, in a directory of TMPDIR.
 """
 
+import statistics
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
+
+import trio
 
 from daemon.bodies import Stored
-from plugins.stomp.codec import Decoder, FrameLimits
+from daemon.frontend import Delivered, Identity, Session
+from plugins.stomp.codec import Decoder, FrameLimits, encode
 from plugins.stomp.destinations import parse_destination
 from plugins.stomp.headers import read_message
 from plugins.stomp.messages import shared_part
+from plugins.stomp.protocol import Connection
+from plugins.stomp.settings import StompSettings
 from routing.message import Message, Section
+from tests.support.site import BrokerSite, running_site
 
 BODY = b"x" * 1024
 HEADERS = {"destination": "/queue/load", "content-length": "1024", "persistent": "true", "receipt": "m-12345"}
@@ -30,6 +41,8 @@ MESSAGE = Message(
 )
 FRAMES = 60
 ROUNDS = 500
+BATCH = 100
+BATCHES = 300
 
 
 def microseconds(work: Callable[[], object]) -> float:
@@ -54,8 +67,57 @@ def reading(frame: bytes) -> Callable[[], object]:
     return read
 
 
+def log_in(site: BrokerSite) -> tuple[Connection, Session]:
+    """A connection without a socket."""
+    connection = Connection(
+        server_name=site.server_name,
+        server_ident=site.server_ident,
+        limits=site.limits,
+        settings=StompSettings(),
+        token="bench",
+        wall_ms=lambda: 0,
+    )
+    session = site.open_session(Identity("ada"), "bench", protocol="stomp", remote="bench")
+    connect = connection.receive(encode("CONNECT", {"accept-version": "1.2"}))
+    assert connect is not None
+    connection.accept(connect, session)
+    return connection, session
+
+
+async def durable() -> list[float]:
+    """CPU microseconds a durable message, of each batch."""
+    found = []
+    with tempfile.TemporaryDirectory() as directory:
+        async with running_site(Path(directory)) as site:
+            publisher, published = log_in(site)
+            consumer, delivered = log_in(site)
+            options = {"id": "0", "destination": "/queue/load", "ack": "client-individual"}
+            consumer.receive(encode("SUBSCRIBE", {**options, "prefetch-count": str(2 * BATCH)}))
+            number = 0
+            for batch in range(1, BATCHES + 1):
+                began = time.process_time()
+                publisher.receive(SEND * BATCH)
+                while number < batch * BATCH:
+                    events = await delivered.events()
+                    consumer.handle(events)
+                    consumer.take_output()
+                    acks = []
+                    for event in events:
+                        if isinstance(event, Delivered):
+                            number += 1
+                            acks.append(b"ACK\nid:1-%d\n\n\0" % number)
+                    consumer.receive(b"".join(acks))
+                while publisher.unanswered:
+                    publisher.handle(await published.events())
+                    publisher.take_output()
+                found.append((time.process_time() - began) / BATCH * 1e6)
+            published.close()
+            delivered.close()
+    return found
+
+
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     destination = parse_destination("/queue/load")
     stored = Stored(message=MESSAGE)
     arguments = {"depth": 0, "in_transaction": False, "reply_address": None, "wall_ms": lambda: 0}
@@ -74,6 +136,9 @@ def main() -> None:
     }
     for what, work in rows.items():
         print(f"{what:45} {microseconds(work):6.2f} us")
+    found = trio.run(durable)
+    print(f"a durable message, best batch                 {min(found):6.1f} us")
+    print(f"a durable message, median                     {statistics.median(found):6.1f} us")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import pytest
 
+from plugins.stomp.codec import encode
 from routing.errors import Refusal
 
 SEND = {"destination": "/queue/work", "persistent": "true"}
@@ -134,6 +135,21 @@ async def test_a_second_ack_of_the_same_message_does_nothing(publisher, worker):
     await worker.ask("ACK", {"id": message.headers["ack"]})
     await worker.ask("ACK", {"id": message.headers["ack"]})
     await worker.ask("NACK", {"id": message.headers["ack"]})
+
+
+@pytest.mark.parametrize(
+    "then", [b"UNSUBSCRIBE\nid:0\n\n\0", b"DISCONNECT\n\n\0", b"HELLO\n\n\0", b"no frame\0", b"SEND\n"]
+)
+async def test_acks_that_came_with_something_else_count(publisher, worker, connect, then):
+    await worker.subscribe("/queue/work", ack="client-individual")
+    await work(publisher, 3)
+    *acknowledged, _ = await receive(worker, 3)
+    acks = [encode("ACK", {"id": message.headers["ack"]}) for message in acknowledged]
+    await worker.raw(b"".join((*acks, then)))
+    await worker.stream.send_eof()
+    while await worker.stream.receive_some(65_536):
+        pass
+    assert [body for body, _ in await left_over(connect)] == [b"2"]
 
 
 async def test_in_1_1_the_subscription_has_to_be_the_right_one(publisher, connect):

@@ -141,7 +141,7 @@ async def test_transactions_with_other_names_are_others(ada, reader):
 class TestBounds:
     @pytest.fixture
     def settings(self):
-        return StompSettings(transactions_max=1, transaction_frames_max=2, transaction_bytes_max=10)
+        return StompSettings(transactions_max=1, transaction_frames_max=2, transaction_bytes_max=200)
 
     async def test_too_many_transactions_are_refused(self, ada):
         await ada.ask("BEGIN", {"transaction": "t"})
@@ -157,5 +157,10 @@ class TestBounds:
 
     async def test_too_many_bytes_are_refused(self, ada):
         await ada.ask("BEGIN", {"transaction": "t"})
-        await ada.send("SEND", SEND, b"x" * 11)
+        await ada.send("SEND", SEND, b"x" * 200)
+        await ada.refused(Refusal.TOO_LARGE)
+
+    async def test_headers_count_too(self, ada):
+        await ada.ask("BEGIN", {"transaction": "t"})
+        await ada.send("SEND", {**SEND, "x-much": "x" * 200})
         await ada.refused(Refusal.TOO_LARGE)

@@ -1,3 +1,5 @@
+from contextlib import suppress
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -170,12 +172,37 @@ def test_after_an_error_nothing_more_is_read():
             decoder.next_frame()
 
 
-def test_an_error_in_a_frame_remembers_the_receipt_it_asked_for():
+@pytest.mark.parametrize("cut", [lambda data: [data], bytewise])
+@pytest.mark.parametrize(
+    ("rest", "receipt"),
+    [
+        (b"receipt:r1\ncontent-length:5000\n\n", "r1"),
+        (b"content-length:3\nreceipt:r1\n\nabcd\0", "r1"),
+        (b"receipt:r1\r\nno colon\r\n\r\n\0", "r1"),
+        (b"k:a\\tb\nreceipt:a\\cb\n\n\0", "a:b"),
+        (b"k:\xff\nreceipt:r1\n\n\0", "r1"),
+        (b"k:" + b"x" * 99 + b"\nreceipt:r1\n\n\0", "r1"),
+        (b"receipt:r1\n" + b"k:\n" * 6 + b"\n\0", "r1"),
+        (b"receipt:r1\n" + b"k:1234567890\n" * 16, "r1"),
+        (b"receipt:r1\n\0", "r1"),
+        (b"receipt:a\\t\n\n\0", "a\\t"),
+        (b"receipt:\nno colon\n\n\0", ""),
+        (b"no colon\n\nreceipt:r1\n\0", None),
+        (b"no colon\r\n\r\nreceipt:r1\n\0", None),
+        (b"x-receipt:r1\nno colon\n\n\0", None),
+    ],
+)
+def test_an_error_in_a_frame_remembers_the_receipt_it_asked_for(rest, receipt, cut):
     decoder = Decoder(LIMITS)
-    decoder.feed(b"SEND\nreceipt:r1\ncontent-length:5000\n\n")
+    decoder.feed(SEND)
+    decoder.next_frame()
+    for piece in cut(b"\nSEND\n" + rest):
+        decoder.feed(piece)
+        with suppress(FramingLost):
+            assert decoder.next_frame() is None
     with pytest.raises(FramingLost):
         decoder.next_frame()
-    assert decoder.receipt == "r1"
+    assert decoder.receipt == receipt
 
 
 def test_a_large_body_in_small_pieces_is_not_searched_again_and_again():

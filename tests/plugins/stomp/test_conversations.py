@@ -1,11 +1,8 @@
 """One site, clients over streams in memory: the protocol as a client sees it."""
 
-import msgspec
 import pytest
-import trio
 
-from daemon.frontend import Delivered, Identity, SubscribeOptions
-from routing.frames import decode_message
+from daemon.frontend import Identity
 from routing.message import Message, Section
 
 VERSIONS = ["1.0", "1.1", "1.2"]
@@ -223,45 +220,3 @@ async def test_several_sections_of_an_smqp_message_become_one_body(connect, ada,
     assert message.headers["content-type"].startswith('multipart/mixed; boundary="')
     assert b"Content-Type: image/png\r\nContent-ID: i\r\n\r\n\x89PNG\r\n" in message.body
     session.close()
-
-
-EVERYTHING = {
-    "priority": "5",
-    "name": "Storm",
-    "depth": "0",
-    "delivery": "ALL",
-    "sequence": "9",
-    "cmuid": "c-9",
-    "timeout": "3600",
-    "smqp-receipt": "NONE",
-    "guarantee": "YES",
-    "content-type": "application/x-bytes",
-    "content-encoding": "gzip",
-    "correlation-id": "7",
-    "Zebra": " striped ",
-    "line": "1\n2",
-}
-
-
-async def test_a_stomp_message_reaches_smqp_and_comes_back_whole(ada, site):
-    bob = site.open_session(Identity("bob"), "desk", protocol="smqp", remote="test")
-    bob.subscribe("there", SubscribeOptions(durable=False))
-    await ada.subscribe("/topic/back")
-    body = bytes(range(256))
-    await ada.ask("SEND", {"destination": "/topic/there", "content-length": "256", **EVERYTHING}, body)
-    with trio.fail_after(30):
-        delivered = []
-        while not delivered:
-            delivered = [event for event in await bob.events() if isinstance(event, Delivered)]
-    came = decode_message(delivered[0].stored.wire)
-    assert (came.name, came.priority, came.sequence, came.delivery) == ("Storm", 5, 9, "ALL")
-    assert came.sections == (Section("application/x-bytes", body, (("content-encoding", "gzip"),)),)
-    assert ("Zebra", " striped ") in came.others
-    bob.publish("back", msgspec.structs.replace(came, smuid="", account="", hops=()))
-    message = await ada.expect("MESSAGE", account="bob:desk@smqp.example")
-    assert message.body == body
-    unseen = {"depth", "timeout", "smqp-receipt", "guarantee"}  # defaults, and what is counted down
-    expected = {name: value for name, value in EVERYTHING.items() if name not in unseen}
-    assert {name: message.headers.get(name) for name in expected} == expected
-    assert 3_590 < float(message.headers["timeout"]) <= 3_600
-    bob.close()

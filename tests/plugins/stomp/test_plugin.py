@@ -8,8 +8,10 @@ import trio
 
 from daemon.listen import Listeners
 from daemon.self_signed import make_self_signed
+from daemon.settings import Limits
 from plugins.stomp.plugin import plugin
 from plugins.stomp.settings import StompSettings
+from routing.errors import Refusal
 from tests.plugins.stomp.test_websocket import CONNECT, Browser, TextMessage
 from tests.support.site import BrokerSite
 from tests.support.stomp import StompClient
@@ -123,3 +125,26 @@ async def test_when_the_site_drains_clients_are_told_and_listening_ends(running,
         await client.refused("not-available")
     with pytest.raises(OSError, match="all attempts to connect"):
         await trio.open_tcp_stream(*addresses["stomp"][0])
+
+
+class TestFull:
+    @pytest.fixture
+    def limits(self):
+        return Limits(connections_max=1)
+
+    async def test_one_connection_too_many_is_told_why_it_is_closed(self, running, addresses):
+        async with (
+            await trio.open_tcp_stream(*addresses["stomp"][0]),
+            await trio.open_tcp_stream(*addresses["stomp"][0]) as second,
+        ):
+            error = await StompClient(second).refused(Refusal.TOO_MANY)
+            assert b"as many connections as may be" in error.body
+
+    async def test_a_websocket_too_many_is_told_in_http(self, running, addresses):
+        async with (
+            await trio.open_tcp_stream(*addresses["stomp"][0]),
+            await trio.open_tcp_stream(*addresses["stomp-ws"][0]) as second,
+        ):
+            answer = b"".join([data async for data in second])
+            assert answer.startswith(b"HTTP/1.1 503 ")
+            assert b"as many connections as may be" in answer

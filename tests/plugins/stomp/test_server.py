@@ -4,6 +4,7 @@ import pytest
 import trio
 from trio.testing import lockstep_stream_pair, wait_all_tasks_blocked
 
+from daemon.frontend import Limits
 from routing.errors import Refusal
 
 
@@ -30,6 +31,20 @@ async def test_what_is_sent_anyway_is_a_heart_beat_too(connect, mock_clock):
         await client.send("SEND", {"destination": "/topic/a"})
         await client.expect("MESSAGE")
     assert client.heart_beats == 0
+
+
+async def test_what_is_answered_with_nothing_keeps_no_heart_beat_back(connect, mock_clock):
+    """A SEND without a receipt is answered by the broker, but not to the client."""
+    client, other = connect(), connect()
+    await client.connect(heart_beat="0,2000")
+    await other.connect()
+    for _ in range(8):
+        await client.send("SEND", {"destination": "/queue/a", "persistent": "true"})
+        await other.ask("SEND", {"destination": "/queue/a"})
+        await pass_time(mock_clock, 1.5)
+    await client.send("BEGIN", {"transaction": "t", "receipt": "r"})
+    await wait_all_tasks_blocked()
+    assert (await client.stream.receive_some(100)).startswith(b"\n\n\n\nRECEIPT")
 
 
 async def test_no_more_heart_beats_are_agreed_to_than_the_server_allows(connect, mock_clock):
@@ -69,6 +84,16 @@ async def test_a_client_that_does_not_log_in_is_told_and_dropped(connect, mock_c
     await client.refused(Refusal.NOT_LOGGED_IN)
 
 
+async def test_who_was_refused_a_login_hears_nothing_more(connect, mock_clock):
+    client = connect()
+    await client.raw(b"CONNECT\naccept-version:1.2\n")
+    await pass_time(mock_clock, 14)
+    await client.raw(b"login:ada\npasscode:x\nheart-beat:x\n\n\0")
+    await client.expect("ERROR", message=Refusal.BAD_HEADER)
+    await pass_time(mock_clock, 3)
+    await client.expect_end()
+
+
 async def test_a_client_that_does_not_read_is_dropped_and_costs_nobody_else_anything(connect, mock_clock):
     slow, quick = connect(pair=lockstep_stream_pair), connect()
     await slow.connect()
@@ -93,6 +118,52 @@ async def test_a_client_that_does_not_read_is_not_read_from(connect, mock_clock)
             nursery.start_soon(client.send, "ABORT", {"transaction": "t", "receipt": "2"})
             await pass_time(mock_clock, 1)
     assert scope.cancelled_caught
+
+
+class ReluctantSession:
+    """A session whose events wait until they may come."""
+
+    def __init__(self, session):
+        self.may_answer = trio.Event()
+        self._session = session
+
+    def __getattr__(self, name):
+        return getattr(self._session, name)
+
+    async def events(self):
+        await self.may_answer.wait()
+        return await self._session.events()
+
+
+class TestUnanswered:
+    @pytest.fixture
+    def limits(self):
+        return Limits(unanswered_per_session_max=2)
+
+    async def test_a_client_to_which_many_answers_are_owed_is_not_read_from(self, connect, site, mock_clock):
+        sessions = []
+
+        def open_session(identity, channel, **options):
+            session = site.broker.open_session(identity, channel, **options)
+            sessions.append(ReluctantSession(session))
+            return sessions[-1]
+
+        site.open_session = open_session
+        client, sent = connect(pair=lockstep_stream_pair), []
+        await client.connect()
+
+        async def send():
+            for number in range(6):
+                await client.send("SEND", {"destination": "/queue/a", "receipt": str(number)})
+                sent.append(number)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(send)
+            await pass_time(mock_clock, 1)
+            assert sent == [0, 1]
+            sessions[0].may_answer.set()
+            answers = [(await client.expect("RECEIPT")).headers["receipt-id"] for _ in range(6)]
+        assert answers == [str(number) for number in range(6)]
 
 
 async def test_after_the_last_frame_the_server_waits_for_the_client_to_close_but_not_for_ever(

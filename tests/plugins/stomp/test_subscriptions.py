@@ -4,6 +4,7 @@ import pytest
 
 from daemon.frontend import Identity
 from daemon.settings import Limits
+from plugins.stomp.codec import VERSIONS
 from plugins.stomp.settings import StompSettings
 from routing.errors import Refusal
 from routing.message import Message, Section
@@ -101,6 +102,25 @@ async def test_a_durable_subscription_of_an_earlier_connection_can_be_ended(agai
     await subscribe(second, {"durable": "true"})
     await ada.ask("SEND", PERSISTENT, b"heard")
     assert (await second.expect("MESSAGE")).body == b"heard"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("begun_here", [True, False])
+async def test_a_durable_subscription_can_be_ended_by_its_name_alone(connect, ada, version, begun_here):
+    """ActiveMQ's users need not say the id of the SUBSCRIBE, which their connection may never have sent."""
+    named = {"destination": "/topic/news", "activemq.subscriptionName": "mine"}
+    first, second = connect(version), connect(version)
+    for client in (first, second):
+        await client.connect(client_id="desk")
+    await first.ask("SUBSCRIBE", {"id": "7", **named})
+    if not begun_here:
+        await leave(first)
+    client = first if begun_here else second
+    await client.ask("UNSUBSCRIBE", named)
+    await ada.ask("SEND", PERSISTENT, b"missed")
+    await client.ask("SUBSCRIBE", {"id": "7", **named})
+    await ada.ask("SEND", PERSISTENT, b"heard")
+    assert (await client.expect("MESSAGE")).body == b"heard"
 
 
 async def test_a_connection_that_takes_over_a_durable_subscription_ends_the_other(again):
