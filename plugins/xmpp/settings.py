@@ -45,7 +45,11 @@ class XmppSettings(msgspec.Struct, frozen=True, kw_only=True):
     )
     tls: Annotated[bool, note("Whether the listener speaks TLS from the first byte.")] = False
     tls_authorities: Annotated[
-        Path | None, note("PEM file of the authorities that vouch for it; the system's where absent.")
+        Path | None,
+        note(
+            "PEM file of the authorities that vouch for it; the system's where absent.",
+            "keys/xmpp-authorities.pem",
+        ),
     ] = None
     accounts: Annotated[
         tuple[JidRule, ...], note("Tables [[plugins.xmpp.accounts]]; the first that fits decides.")
