@@ -13,6 +13,7 @@ How a delivery ends depends on how it was sent and on what the node is:
 """
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from xml.etree.ElementTree import Element, SubElement
@@ -145,6 +146,8 @@ class Client:
     async def _delivered(self, delivered: Delivered) -> None:
         service, number = self._service, delivered.number
         subscription = service.registry.find(self.jid, delivered.topic)
+        if subscription is not None and subscription.detaching:
+            return
         if subscription is None or subscription.name != delivered.subscription:
             if delivered.acknowledge:
                 self.session.give_back([number], "unsubscribed")
@@ -229,7 +232,9 @@ class Client:
 
     async def _received(self, held: Held, answer: Answer) -> None:
         """On disk: from now on nobody else gets it, so the client may begin."""
-        if answer.error is None and held.number in self.held:
+        if answer.error is not None:
+            self._let_go(held)
+        elif held.number in self.held:
             await self._deliver(held)
 
     # -- the end of a delivery --------------------------------------------------------------------
@@ -319,10 +324,10 @@ class Client:
         await self.notify(event)
 
     async def notify(self, event: Element) -> None:
-        """Send an `<event/>` that nobody answers."""
+        """Send an `<event/>` that nobody answers; it says no more when it comes twice."""
         stanza = notifications.message(self._service.name, self.jid, self._service.next_id("e"))
         stanza.append(event)
-        await self._service.component.send(stanza)
+        await self._service.component.send(stanza, again=True)
 
     # -- coming and going -------------------------------------------------------------------------
 
@@ -332,13 +337,31 @@ class Client:
         for subscription in self._service.registry.of(self.jid):
             if not subscription.attached:
                 continue
-            self.release(subscription)
             if subscription.outlives_absence and not subscription.leaving:
-                subscription.attached = False
-                self._call(self.session.detach, subscription.node, subscription.name)
+                self._stop(subscription)
             else:
+                self.release(subscription)
                 self._service.registry.remove(self.jid, subscription.node)
                 self._call(self.session.unsubscribe, subscription.node, subscription.name)
+
+    def away(self) -> None:
+        """Nobody can be reached: what is held goes on to others, or waits, and nothing more comes."""
+        self.finish()
+        for subscription in self._service.registry.of(self.jid):
+            if subscription.attached:
+                self._stop(subscription)
+
+    def _stop(self, subscription: NodeSubscription) -> None:
+        self.release(subscription)
+        subscription.attached = False
+
+        async def detached(_: Answer) -> None:
+            subscription.detaching -= 1
+            await trio.lowlevel.checkpoint()
+
+        with suppress(Refusal):  # the session has just ended, and with it what this was about
+            self.request(self.session.detach, subscription.node, subscription.name, done=detached)
+            subscription.detaching += 1
 
     def back(self) -> None:
         """The JID is there: what waits for it can be sent."""

@@ -81,6 +81,7 @@ class Component:
         handle: awaited for each stanza, one after the other; never while another call is running.
         too_much: awaited likewise for a stanza over the limits, of which there is no more than its addresses.
         up: called when a stream is established, before its first stanza.
+        down: called when that stream has ended.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class Component:
         handle: Callable[[Element], Awaitable[None]],
         too_much: Callable[[StanzaTooMuch], Awaitable[None]],
         up: Callable[[], None],
+        down: Callable[[], None],
         limits: ParserLimits,
         send_bytes_max: int,
     ) -> None:
@@ -101,6 +103,7 @@ class Component:
         self._handle = handle
         self._too_much = too_much
         self._up = up
+        self._down = down
         self._limits = limits
         self._send_bytes_max = send_bytes_max
         self._outbox = Outbox(self._mark)
@@ -135,6 +138,11 @@ class Component:
             await trio.lowlevel.checkpoint()
         self._outbox.put(Outgoing(data, settled, again))
         self._work.set()
+
+    def drop(self) -> None:
+        """There has been no stream for long; see `Outbox.drop`."""
+        self._outbox.drop()
+        self._wake_senders()
 
     async def flushed(self) -> None:
         """Wait until the server has read everything, but not longer than `CLOSE_S`."""
@@ -180,7 +188,10 @@ class Component:
                 raise StreamFailed("connection lost", f"no handshake within {CONNECT_S:g} s")
             self._accepted = True
             _log.info("connected to the XMPP server as %s", self.name)
-            await self._serve(transport, stream, stanzas)
+            try:
+                await self._serve(transport, stream, stanzas)
+            finally:
+                self._down()
         finally:
             self._outbox.broken()
             self._wake_senders()

@@ -47,6 +47,9 @@ QUESTION_S: Final = 5.0
 FINISH_S: Final = 0.2
 """For so long, what the server has read waits for a publication with which it can be committed."""
 
+AWAY_S: Final = 10.0
+"""A stream that has been down for so long takes its clients with it, until it is up again."""
+
 IDLE_S: Final = 300.0
 """After which the session of a JID that has nothing to do with us is closed."""
 
@@ -81,6 +84,8 @@ class Service:
         self._ids = 0
         self._run = f"{trio.current_time():.0f}"
         self._transfers_changed = trio.Event()
+        self._is_up = False
+        self._streams = 0
         self._finishing: list[Client] = []
         self._finished = trio.Event()
         for info in site.durable_subscriptions(NAME_PREFIX):
@@ -265,7 +270,8 @@ class Service:
     async def keep_transfers(self) -> None:
         """Send again what is not answered. Runs until cancelled."""
         while True:
-            next_at = self.transfers.next_at()
+            # without a stream nobody fails to answer
+            next_at = self.transfers.next_at() if self._is_up else None
             self._transfers_changed = trio.Event()
             with trio.move_on_at(float("inf") if next_at is None else next_at):
                 await self._transfers_changed.wait()
@@ -301,10 +307,25 @@ class Service:
 
     def up(self) -> None:
         """A stream has been established: who of our subscribers is there?"""
+        self._is_up = True
+        self._streams += 1
         self.transfers.restart(trio.current_time())
         self._transfers_changed.set()
         jids = list(self.registry.jids())
         self.start(partial(presence.ask_all, self, jids))
+
+    def down(self) -> None:
+        """The stream has ended."""
+        self._is_up = False
+        self.start(partial(self._stay_down, self._streams))
+
+    async def _stay_down(self, stream: int) -> None:
+        await trio.sleep(AWAY_S)
+        if stream == self._streams:
+            # else their items' locks would end time after time, until the items count as failed
+            for client in list(self.clients.values()):
+                client.away()
+            self.component.drop()
 
     async def log_misuse(self, jid: str, text: str) -> None:
         """Note what somebody should look into. Source: XEP-0337, urn:xmpp:qos Memory attacks."""

@@ -6,9 +6,12 @@ from xml.etree.ElementTree import Element
 import pytest
 import trio
 
+from daemon.frontend import Identity
+from daemon.settings import QueueSettings
 from plugins.xmpp.component import Component
 from plugins.xmpp.parser import ParserLimits
 from plugins.xmpp.stanzas import MESSAGE
+from routing.message import Message
 from tests.support.xmpp import COMPONENT_NAME, SECRET, XmppServer, xmpp_site
 from tests.support.xmpp_pubsub import NODE, PUBSUB, notified, subscribe
 
@@ -24,6 +27,7 @@ def component(server: XmppServer, secret: str = SECRET, handle=None) -> Componen
         handle=handle or ignore,
         too_much=ignore,
         up=lambda: None,
+        down=lambda: None,
         limits=ParserLimits(),
         send_bytes_max=2**20,
     )
@@ -126,6 +130,33 @@ async def test_items_on_their_way_when_the_stream_breaks_come_again(tmp_path):
         if "p" not in answered:
             await client.answer("p")
         assert next(stanza.iter(f"{{{PUBSUB}#event}}item")).get("id") == "i"
+
+
+async def test_items_wait_for_a_server_that_is_down_for_long(tmp_path, mock_clock):
+    mock_clock.rate = 1.0
+    # a lock ends by the machine's clock
+    queues = QueueSettings(lock_s=0.5, max_deliveries=2)
+    async with xmpp_site(tmp_path, queues=queues) as (server, _, site):
+        worker, reader = (server.client(f"worker@shakespeare.lit/{number}") for number in (1, 2))
+        session = site.open_session(Identity(account="ada"), "desk", protocol="test", remote="")
+        session.set_delivery("news", "ALL")
+        await worker.iq("set", subscribe(worker.jid, "5"))
+        await reader.iq("set", subscribe(reader.jid, None, "news"))
+        server.refuse = True
+        await server.cut()
+        for topic, mode in ((NODE, "ONE"), ("news", "ALL")):
+            session.publish(topic, Message(delivery=mode, others=(("Item-Id", "i"),)))
+        mock_clock.rate = 100.0
+        await trio.sleep(200)
+        mock_clock.rate = 1.0
+        server.refuse = False
+        mock_clock.jump(60)
+        for client in (worker, reader):
+            while (stanza := await client.receive()).tag != MESSAGE:
+                continue
+            assert next(stanza.iter(f"{{{PUBSUB}#event}}item")).get("id") == "i"
+        assert not [name for name in site.broker.router.state.topics if name.startswith("dead.")]
+        session.close()
 
 
 async def test_a_subscriber_that_left_while_the_stream_was_down_is_noticed(tmp_path):
