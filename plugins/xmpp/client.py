@@ -13,7 +13,6 @@ How a delivery ends depends on how it was sent and on what the node is:
 """
 
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from xml.etree.ElementTree import Element, SubElement
@@ -212,9 +211,9 @@ class Client:
         if read:
             self._call(self.session.commit, read)
 
-    def _call(self, call: Callable[..., None], *args: Any) -> None:
+    def _call(self, call: Callable[..., None], *args: Any, **options: Any) -> None:
         try:
-            call(*args)
+            call(*args, **options)
         except Refusal:
             # the session has just ended, and with it what this was about
             return
@@ -359,9 +358,11 @@ class Client:
             subscription.detaching -= 1
             await trio.lowlevel.checkpoint()
 
-        with suppress(Refusal):  # the session has just ended, and with it what this was about
+        subscription.detaching += 1
+        try:
             self.request(self.session.detach, subscription.node, subscription.name, done=detached)
-            subscription.detaching += 1
+        except Refusal:
+            subscription.detaching -= 1
 
     def back(self) -> None:
         """The JID is there: what waits for it can be sent."""
@@ -369,3 +370,10 @@ class Client:
             if not subscription.attached:
                 subscription.attached = True
                 self._call(self.session.subscribe, subscription.node, subscription.options)
+                if subscription.leaving:
+                    # answered after what it had received has come again: that is all that keeps it
+                    self._call(self.request, self.session.commit, [], done=partial(self._left, subscription))
+
+    async def _left(self, subscription: NodeSubscription, _: Answer) -> None:
+        self._leave_if_free(subscription)
+        await trio.lowlevel.checkpoint()

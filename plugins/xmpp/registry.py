@@ -73,9 +73,16 @@ def read_subscription(info: SubscriptionInfo) -> NodeSubscription | None:
     level, slash, jid = info.name.removeprefix(NAME_PREFIX).partition("/")
     for known in LEVELS:
         if level == known and slash and jid:
-            credit = max(info.credit, 1)
+            # without credit is one that was leaving
             return NodeSubscription(
-                info.topic, jid, info.accepts, credit, known, lock_s=info.lock_s, attached=False
+                info.topic,
+                jid,
+                info.accepts,
+                max(info.credit, 1),
+                known,
+                lock_s=info.lock_s,
+                attached=False,
+                leaving=not info.credit,
             )
     return None
 

@@ -85,7 +85,8 @@ class Service:
         self._run = f"{trio.current_time():.0f}"
         self._transfers_changed = trio.Event()
         self._is_up = False
-        self._streams = 0
+        self.streams = 0
+        """That have been established."""
         self._finishing: list[Client] = []
         self._finished = trio.Event()
         for info in site.durable_subscriptions(NAME_PREFIX):
@@ -308,20 +309,19 @@ class Service:
     def up(self) -> None:
         """A stream has been established: who of our subscribers is there?"""
         self._is_up = True
-        self._streams += 1
+        self.streams += 1
         self.transfers.restart(trio.current_time())
         self._transfers_changed.set()
-        jids = list(self.registry.jids())
-        self.start(partial(presence.ask_all, self, jids))
+        self.start(partial(presence.ask_all, self, self.streams))
 
     def down(self) -> None:
         """The stream has ended."""
         self._is_up = False
-        self.start(partial(self._stay_down, self._streams))
+        self.start(partial(self._stay_down, self.streams))
 
     async def _stay_down(self, stream: int) -> None:
         await trio.sleep(AWAY_S)
-        if stream == self._streams:
+        if stream == self.streams:
             # else their items' locks would end time after time, until the items count as failed
             for client in list(self.clients.values()):
                 client.away()

@@ -175,6 +175,27 @@ async def test_a_subscriber_that_left_while_the_stream_was_down_is_noticed(tmp_p
         assert (await notified(other)).get("id") == "i"
 
 
+async def test_a_subscriber_that_does_not_answer_at_first_is_asked_again(tmp_path, mock_clock):
+    async with xmpp_site(tmp_path) as (server, _, _):
+        mock_clock.rate = 1.0
+        reader = server.client("worker@shakespeare.lit/1")
+        await reader.iq("set", subscribe(reader.jid, "5"))
+    server = XmppServer()
+    reader = server.client(reader.jid)
+    reader.answers_questions, reader.patience_s = False, 100.0
+    async with xmpp_site(tmp_path, server) as (_, service, _):
+        mock_clock.rate = 100.0
+        question = await reader.receive()
+        while (again := await reader.receive()).get("id") == question.get("id"):
+            continue
+        mock_clock.rate = 1.0
+        assert not service.registry.of(reader.jid)[0].attached
+        await reader.send(f"<iq type='result' id='{again.get('id')}'/>")
+        with trio.fail_after(10):
+            while not service.registry.of(reader.jid)[0].attached:
+                await trio.sleep(0.01)
+
+
 @pytest.mark.parametrize(
     "attack",
     [
