@@ -74,7 +74,8 @@ class Client:
     def idle(self) -> bool:
         """Whether nothing would be lost with the session."""
         attached = any(each.attached for each in self._service.registry.of(self.jid))
-        return not (self.held or self._read or self.unanswered or self.tasks or attached)
+        assured = self._service.assured.holds(self.jid)
+        return not (self.held or self._read or self.unanswered or self.tasks or attached or assured)
 
     async def run(self) -> None:
         """Until the session ends."""

@@ -2,13 +2,12 @@
 
 from contextlib import suppress
 from functools import partial
-from itertools import takewhile
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from xml.etree.ElementTree import Element
 
 import msgspec
 
-from daemon.frontend import Answer, HeldMessage, TopicInfo
+from daemon.frontend import Answer, HeldMessage, Session, TopicInfo
 from plugins.xmpp import notifications
 from plugins.xmpp.client import Client, Done
 from plugins.xmpp.forms import PUBLISH_OPTIONS, boolean, submitted
@@ -69,11 +68,21 @@ def settle_mode(message: Message, topic: TopicInfo | None) -> Message:
     return msgspec.structs.replace(message, delivery="ONE")
 
 
-async def give(service: "Service", client: Client, publication: Publication, done: Done) -> None:
+async def give(
+    service: "Service",
+    client: Client,
+    publication: Publication,
+    done: Done,
+    *,
+    instead_of: tuple[str, str] | None = None,
+) -> None:
     """Give the broker a publication; `done` is awaited with its answer, at once if it is not guaranteed.
 
     A guaranteed message is the broker's when this returns; nothing is awaited until then. Raises Refusal:
     nothing was published, and `done` is not called.
+
+    Args:
+        instead_of: topic and Smuid of another message, which goes when this one comes, whatever happens.
     """
     node, item = publication.node, publication.item
     topic = client.session.topic(node)
@@ -81,10 +90,20 @@ async def give(service: "Service", client: Client, publication: Publication, don
     service.finish_now()
     if message.guarantee:
         published = partial(_published, service, client, publication, topic, done)
-        client.request(client.session.publish, node, message, done=published)
+        if instead_of is None:
+            client.request(client.session.publish, node, message, done=published)
+        else:
+            client.request(_exchange, client.session, node, message, *instead_of, done=published)
     else:
         client.session.publish(node, message)
         await done(Answer(request=None))
+
+
+def _exchange(session: Session, node: str, message: Message, topic: str, smuid: str, *, request: Any) -> None:
+    # in one transaction, also where the store fails: it is not refused then, but tried again
+    with session.transaction(request):
+        session.publish(node, message)
+    session.remove(topic, smuid)
 
 
 async def _published(
@@ -104,7 +123,7 @@ async def _published(
         and session.allows("subscribe", node)
     ):
         # a persistent item replaces the one that had its id. Source: XEP-0060 7.1.2
-        service.start(partial(_replace, service, client, node, item.id, answer.smuid))
+        service.start(partial(_replace, service, client, node, item.id))
     await done(answer)
 
 
@@ -131,12 +150,11 @@ def _publish_result(iq: Element, node: str, id: str) -> str:
     return result_text(iq, f"<pubsub xmlns='{PUBSUB}'>{publish}</pubsub>")
 
 
-async def _replace(service: "Service", client: Client, node: str, id: str, smuid: str) -> None:
+async def _replace(service: "Service", client: Client, node: str, id: str) -> None:
+    """The newest item of an id is the item."""
     with suppress(Refusal):  # the session has ended: the next one that is published replaces both
-        found = await service.index.find_all(client.session, node, id)
-        if any(held.smuid == smuid for held in found):
-            for held in takewhile(lambda held: held.smuid != smuid, found):
-                await client.ask(client.session.remove, node, held.smuid)
+        for held in (await service.index.find_all(client.session, node, id))[:-1]:
+            await client.ask(client.session.remove, node, held.smuid)
 
 
 def _check_options(options: Element, settings: NodeSettings) -> None:

@@ -20,6 +20,7 @@ from plugins.xmpp.client import Client
 from plugins.xmpp.component import Component, StanzaTooLargeError
 from plugins.xmpp.identities import AccountRules, bare_of, channel_of
 from plugins.xmpp.item_index import ItemIndex
+from plugins.xmpp.misuse import Misuse
 from plugins.xmpp.namespaces import EVENT_LOG, QOS
 from plugins.xmpp.parser import StanzaTooMuch
 from plugins.xmpp.queueing import Assignments
@@ -82,6 +83,7 @@ class Service:
         self._tasks = 0
         self._questions: dict[str, tuple[str, Callable[[Element], None]]] = {}
         self._ids = 0
+        self._misuse = Misuse()
         self._run = f"{trio.current_time():.0f}"
         self._transfers_changed = trio.Event()
         self._is_up = False
@@ -137,6 +139,7 @@ class Service:
         """Close sessions that nobody uses. Runs until cancelled."""
         while True:
             await trio.sleep(IDLE_S / 5)
+            self.assured.forget_old(trio.current_time())
             for client in list(self.clients.values()):
                 if client.idle and trio.current_time() - client.used_at > IDLE_S:
                     client.session.close()
@@ -329,7 +332,11 @@ class Service:
 
     async def log_misuse(self, jid: str, text: str) -> None:
         """Note what somebody should look into. Source: XEP-0337, urn:xmpp:qos Memory attacks."""
-        _log.warning("misuse of urn:xmpp:qos by %s: %s", jid[:200], text)
+        passed_over = self._misuse.noted(bare_of(jid), trio.current_time())
+        if passed_over is None:
+            return
+        more = f" ({passed_over} more since the last of these lines)" if passed_over else ""
+        _log.warning("misuse of urn:xmpp:qos by %s: %s%s", jid[:200], text, more)
         if not self.settings.event_log:
             return
         id = self.next_id("l")

@@ -66,7 +66,7 @@ class XmppSettings(msgspec.Struct, frozen=True, kw_only=True):
     answer_s: Annotated[
         float, seconds("In which a client should answer before it is asked again (urn:xmpp:qos).", 0.1)
     ] = 10.0
-    assured_messages_max: Annotated[int, count("Assured messages held for one sender.", 1)] = 100
+    assured_messages_max: Annotated[int, count("Assured messages held for one bare JID.", 1)] = 100
     assured_bytes_max: Annotated[int, count("Their bytes.", 1)] = 1_048_576
     assured_messages_total_max: Annotated[int, count("Assured messages held for all senders.", 1)] = 10_000
     assured_bytes_total_max: Annotated[int, count("Their bytes.", 1)] = 67_108_864

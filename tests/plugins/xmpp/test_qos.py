@@ -6,6 +6,7 @@ import trio
 from daemon.frontend import Delivered, Identity, SubscribeOptions
 from plugins.xmpp.namespaces import EVENT_LOG, QOS
 from routing.message import Message, Section
+from tests.support.full_disk import no_file_beyond
 from tests.support.xmpp import COMPONENT_NAME, XmppClient, XmppServer, xmpp_site
 from tests.support.xmpp_pubsub import NODE, PUBSUB, error_of, subscribe
 
@@ -113,6 +114,51 @@ async def test_what_was_received_outlives_the_daemon(tmp_path):
         assert site.broker.held == 1
 
 
+async def test_what_is_delivered_while_the_disk_is_full_is_published_once_it_is_not(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, site):
+        client = entrance(server)
+        await client.iq("set", assured("1"), to=COUNTER)
+        with no_file_beyond((tmp_path / "smqpd.db-wal").stat().st_size):
+            await client.send(f"<iq type='set' id='d' to='{COUNTER}'>{deliver('1')}</iq>")
+            with trio.fail_after(10):
+                while site.broker.store_failed is None:
+                    await trio.sleep(0.01)
+        assert (await client.answer("d")).get("type") == "result"
+    async with xmpp_site(tmp_path) as (server, _, site):
+        session = listener(site)
+        assert (await entrance(server).iq("set", deliver("1"), to=COUNTER)).get("type") == "result"
+        [delivered] = await deliveries(session, 1)
+        assert delivered.stored.message.sections[0].body == CAR.encode()
+        assert site.broker.held == 1
+
+
+async def test_what_is_never_asked_for_is_forgotten_after_a_week(tmp_path, mock_clock):
+    async with xmpp_site(tmp_path, assured_messages_max=1) as (server, service, _):
+        mock_clock.rate = 1.0
+        client, other = entrance(server), server.client("ada@shakespeare.lit/other")
+        await client.iq("set", assured("1"), to=COUNTER)
+        # what is held keeps its place, however long its sender is silent
+        mock_clock.jump(6 * 86_400)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        assert error_of(await other.iq("set", assured("2"), to=COUNTER)) == ("wait", "resource-constraint")
+        assert (await client.iq("set", assured("1"), to=COUNTER)).get("type") == "result"
+        mock_clock.jump(2 * 86_400)
+        with trio.fail_after(120):
+            while service.assured.find(client.jid, "1") is not None:
+                await trio.testing.wait_all_tasks_blocked(0.01)
+                mock_clock.jump(1)
+        assert (await other.iq("set", assured("2"), to=COUNTER)).get("type") == "result"
+
+
+async def test_many_resources_of_one_jid_are_one_source(tmp_path):
+    async with xmpp_site(tmp_path, assured_messages_max=2) as (server, _, _):
+        one, two, three = (server.client(f"ada@shakespeare.lit/{number}") for number in range(3))
+        for client in (one, two):
+            assert (await client.iq("set", assured("1"), to=COUNTER)).get("type") == "result"
+        answer = await three.iq("set", assured("1"), to=COUNTER)
+        assert error_of(answer) == ("wait", "resource-constraint")
+
+
 async def test_support_is_announced(tmp_path):
     async with xmpp_site(tmp_path) as (server, _, _):
         info = "http://jabber.org/protocol/disco#info"
@@ -129,6 +175,27 @@ async def test_the_untrusted_are_not_allowed_and_noted(tmp_path):
         log = (await admin.receive()).find(f"{{{EVENT_LOG}}}log")
         assert log.get("subject") == stranger.jid
         assert log.get("type") == "Warning"
+
+
+async def test_misuse_without_end_is_noted_once_a_minute(tmp_path, mock_clock, caplog):
+    async with xmpp_site(tmp_path, event_log="admin@shakespeare.lit/log") as (server, _, _):
+        mock_clock.rate = 1.0
+        admin = server.client("admin@shakespeare.lit/log")
+
+        async def misuse() -> None:
+            for resource in range(5):
+                stranger = server.client(f"mallory@elsewhere.example/{resource}")
+                assert error_of(await stranger.iq("set", assured("1"))) == ("cancel", "not-allowed")
+
+        await misuse()
+        mock_clock.jump(61)
+        await misuse()
+        logs = [(await admin.receive()).find(f"{{{EVENT_LOG}}}log") for _ in range(2)]
+        assert None not in logs
+        assert admin.quiet()
+    lines = [each.getMessage() for each in caplog.records if "misuse" in each.getMessage()]
+    assert len(lines) == 2
+    assert "4 more" in lines[1]
 
 
 @pytest.mark.parametrize(
