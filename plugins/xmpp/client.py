@@ -15,7 +15,7 @@ How a delivery ends depends on how it was sent and on what the node is:
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
-from xml.etree.ElementTree import Element, SubElement
+from xml.etree.ElementTree import Element
 
 import msgspec
 import trio
@@ -23,7 +23,6 @@ import trio
 from daemon.frontend import Answer, Delivered, Detached, Ending, Session, Withdrawn
 from plugins.xmpp import notifications
 from plugins.xmpp.component import StanzaTooLargeError
-from plugins.xmpp.namespaces import PUBSUB_EVENT
 from plugins.xmpp.payload import item_id
 from plugins.xmpp.queueing import Holding
 from plugins.xmpp.registry import NodeSubscription
@@ -318,16 +317,18 @@ class Client:
             subscription.attached = False
             return
         self._service.registry.remove(self.jid, detached.topic)
-        event = Element(f"{{{PUBSUB_EVENT}}}event")
-        attributes = {"node": detached.topic, "jid": self.jid, "subscription": "none"}
-        SubElement(event, f"{{{PUBSUB_EVENT}}}subscription", attributes)
-        await self.notify(event)
+        await self.notify(notifications.unsubscribed(detached.topic, self.jid))
+
+    async def end(self, subscription: NodeSubscription) -> None:
+        """Somebody else ends a subscription. Raises Refusal."""
+        self.release(subscription)
+        self._service.registry.remove(self.jid, subscription.node)
+        await self.ask(self.session.unsubscribe, subscription.node, subscription.name)
+        await self.notify(notifications.unsubscribed(subscription.node, self.jid))
 
     async def notify(self, event: Element) -> None:
-        """Send an `<event/>` that nobody answers; it says no more when it comes twice."""
-        stanza = notifications.message(self._service.name, self.jid, self._service.next_id("e"))
-        stanza.append(event)
-        await self._service.component.send(stanza, again=True)
+        """Send an `<event/>` that nobody answers."""
+        await self._service.notify(self.jid, event)
 
     # -- coming and going -------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from slixmpp.plugins.xep_0030.stanza.items import DiscoItems
 
 from plugins.xmpp.forms import META_DATA, result_form
 from plugins.xmpp.identities import local_of
-from plugins.xmpp.items import Page, page_end
+from plugins.xmpp.items import number_of
 from plugins.xmpp.namespaces import (
     DELAY,
     DISCO_INFO,
@@ -22,6 +22,7 @@ from plugins.xmpp.namespaces import (
     SMQP,
 )
 from plugins.xmpp.node_settings import NodeSettings
+from plugins.xmpp.paging import Page, page_end
 from plugins.xmpp.payload import item_id
 from plugins.xmpp.serializer import is_sendable
 from plugins.xmpp.stanzas import StanzaError, result
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from plugins.xmpp.service import Service
 
 PUBSUB_FEATURES: Final = (
+    "access-whitelist",
     "auto-create",
     "config-node",
     "create-and-configure",
@@ -38,10 +40,15 @@ PUBSUB_FEATURES: Final = (
     "delete-items",
     "delete-nodes",
     "item-ids",
+    "manage-subscriptions",
+    "member-affiliation",
     "meta-data",
+    "outcast-affiliation",
     "persistent-items",
     "publish",
+    "publish-only-affiliation",
     "publish-options",
+    "publisher-affiliation",
     "purge-nodes",
     "retract-items",
     "retrieve-affiliations",
@@ -107,12 +114,16 @@ async def things(service: "Service", iq: Element, query: Element) -> None:
         answer["node"] = node
         if client.session.topic(check_topic(node)) is None:
             raise StanzaError("item-not-found", "cancel", f"no node {node}")
-        held = [each for each in await client.session.browse(node, 0, page.max) if not each.locked]
-        for name in dict.fromkeys(item_id(each.stored.message) for each in held):
+        after = number_of(page.after)
+        found = await client.session.browse(node, after, page.max) if page.max else []
+        shown = (each for each in found if not each.locked)
+        for name in dict.fromkeys(item_id(each.stored.message) for each in shown):
             if is_sendable(name):
                 # slixmpp takes items of one node for one item
                 attributes = {"jid": service.name, "name": name}
                 answer.xml.append(Element(f"{{{DISCO_ITEMS}}}item", attributes))
+        if found:
+            answer.xml.append(page_end(str(found[0].message_id), str(found[-1].message_id)))
         await service.answer(result(iq, answer.xml))
         return
     topics = client.session.topics(page.after, page.max) if page.max else []
@@ -121,5 +132,6 @@ async def things(service: "Service", iq: Element, query: Element) -> None:
             answer.add_item(JID(service.name), node=topic.name)
     names = [topic.name for topic in topics]
     if names:
-        answer.xml.append(page_end(names[0], names[-1], service.site.topic_count))
+        # how many there are in all is not for those who may see some
+        answer.xml.append(page_end(names[0], names[-1]))
     await service.answer(result(iq, answer.xml))

@@ -10,10 +10,10 @@ import msgspec
 from daemon.frontend import Answer, HeldMessage, Session, TopicInfo
 from plugins.xmpp import notifications
 from plugins.xmpp.client import Client, Done
-from plugins.xmpp.forms import PUBLISH_OPTIONS, boolean, submitted
+from plugins.xmpp.forms import PUBLISH_OPTIONS, submitted
 from plugins.xmpp.identities import local_of
 from plugins.xmpp.namespaces import COMPONENT, PUBSUB, QUEUEING
-from plugins.xmpp.node_settings import NodeSettings
+from plugins.xmpp.node_settings import NodeSettings, same_value
 from plugins.xmpp.payload import Item, read_item, xml_section
 from plugins.xmpp.serializer import escape_attribute
 from plugins.xmpp.stanzas import StanzaError, failure, from_refusal, result, result_text
@@ -133,7 +133,12 @@ async def publish(service: "Service", client: Client, iq: Element, pubsub: Eleme
     node, item = publication.node, publication.item
     options = pubsub.find(_OPTIONS)
     if options is not None:
-        _check_options(options, NodeSettings.of(client.session.topic(node)))
+        values = submitted(options, PUBLISH_OPTIONS) or {}
+        topic = client.session.topic(node)
+        if topic is not None:
+            _check_options(values, NodeSettings.of(topic))
+        else:
+            _create_as(service, client, node, values)
 
     async def done(answer: Answer) -> None:
         if answer.error is not None:
@@ -157,17 +162,37 @@ async def _replace(service: "Service", client: Client, node: str, id: str) -> No
             await client.ask(client.session.remove, node, held.smuid)
 
 
-def _check_options(options: Element, settings: NodeSettings) -> None:
+def _precondition_not_met(text: str) -> StanzaError:
+    return StanzaError("conflict", "cancel", text, pubsub="precondition-not-met")
+
+
+def _check_options(values: dict[str, str], settings: NodeSettings) -> None:
     """Preconditions: what the publisher takes the node to be. Source: XEP-0060 7.1.5."""
-    values = submitted(options, PUBLISH_OPTIONS) or {}
     holds = settings.values()
     for field, value in values.items():
         if field not in holds:
-            raise StanzaError("conflict", "cancel", f"{field} is not known", pubsub="precondition-not-met")
-        wanted, actual = boolean(value), boolean(holds[field])
-        same = wanted is actual if wanted is not None else value == holds[field]
-        if not same:
-            raise StanzaError("conflict", "cancel", f"{field} is different", pubsub="precondition-not-met")
+            raise _precondition_not_met(f"{field[:100]} is not known")
+        if not same_value(value, holds[field]):
+            raise _precondition_not_met(f"{field} is different")
+
+
+def _create_as(service: "Service", client: Client, node: str, values: dict[str, str]) -> None:
+    """A node that is made by its first item is what the publisher takes it to be. Source: XEP-0060 7.1.5."""
+    session = client.session
+    try:
+        settings = NodeSettings().changed(values)
+    except StanzaError as error:
+        raise _precondition_not_met(error.text) from None
+    _check_options(values, settings)
+    if settings == NodeSettings():
+        return
+    if not session.allows("publish", node):
+        raise StanzaError("forbidden", "auth", f"{session.account} may not publish {node}")
+    if service.site.topic_count >= service.settings.nodes_max:
+        raise StanzaError("resource-constraint", "wait", "there are too many nodes")
+    # not waited for: the item goes with them
+    session.set_delivery(node, settings.mode)
+    session.set_timeout(node, settings.timeout_s)
 
 
 # -- messages -------------------------------------------------------------------------------------
@@ -320,6 +345,10 @@ async def _retract_others(service: "Service", client: Client, iq: Element, node:
     for held in found:
         await client.ask(client.session.remove, node, held.smuid)
     await service.answer(result(iq))
+    for subscription in service.registry.of_node(node):
+        if subscription.attached and not subscription.is_queue:
+            for id in ids:
+                await service.notify(subscription.jid, notifications.retracted(node, id))
 
 
 async def _fail(service: "Service", iq: Element, verdict: str) -> None:

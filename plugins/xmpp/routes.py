@@ -54,11 +54,11 @@ COLD: Final[dict[tuple[str, str], Handler]] = {
     ("set", _OWNER + "delete"): nodes.delete,
     ("set", _OWNER + "purge"): nodes.purge,
     ("get", _OWNER + "subscriptions"): nodes.owner_subscriptions,
+    ("set", _OWNER + "subscriptions"): nodes.manage_subscriptions,
     ("get", _OWNER + "affiliations"): nodes.owner_affiliations,
 }
 
 _UNSUPPORTED: Final = {
-    ("set", _OWNER + "subscriptions"): "manage-subscriptions",
     ("set", _OWNER + "affiliations"): "modify-affiliations",
 }
 

@@ -14,7 +14,7 @@ from xml.etree.ElementTree import Element, SubElement
 import trio
 
 from daemon.frontend import Identity, Site
-from plugins.xmpp import presence, routes
+from plugins.xmpp import notifications, presence, routes
 from plugins.xmpp.assured import Assured, AssuredLimits
 from plugins.xmpp.client import Client
 from plugins.xmpp.component import Component, StanzaTooLargeError
@@ -191,6 +191,12 @@ class Service:
 
     async def answer(self, stanza: Element | str) -> None:
         """Send the answer to a request."""
+        await self.component.send(stanza, again=True)
+
+    async def notify(self, jid: str, event: Element) -> None:
+        """Send an `<event/>` that nobody answers; it says no more when it comes twice."""
+        stanza = notifications.message(self.name, jid, self.next_id("e"))
+        stanza.append(event)
         await self.component.send(stanza, again=True)
 
     # -- stanzas ----------------------------------------------------------------------------------
