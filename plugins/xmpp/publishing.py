@@ -14,7 +14,7 @@ from plugins.xmpp.forms import PUBLISH_OPTIONS, submitted
 from plugins.xmpp.identities import local_of
 from plugins.xmpp.namespaces import COMPONENT, PUBSUB, QUEUEING
 from plugins.xmpp.node_settings import NodeSettings, same_value
-from plugins.xmpp.payload import Item, read_item, xml_section
+from plugins.xmpp.payload import Item, check_sections, read_item, xml_section
 from plugins.xmpp.serializer import escape_attribute
 from plugins.xmpp.stanzas import StanzaError, failure, from_refusal, result, result_text
 from routing.errors import Refusal
@@ -23,6 +23,9 @@ from routing.names import check_topic
 
 if TYPE_CHECKING:
     from plugins.xmpp.service import Service
+
+ITEMS_MAX: Final = 1_000
+"""That may be retracted or unlocked at a time; XEP-0060 has one."""
 
 _ITEM: Final = f"{{{PUBSUB}}}item"
 _PUBLISH: Final = f"{{{PUBSUB}}}publish"
@@ -45,14 +48,14 @@ def node_of(action: Element) -> str:
     return check_topic(node)
 
 
-def _read_publish(publish: Element) -> Publication:
+def _read_publish(service: "Service", publish: Element) -> Publication:
     node = node_of(publish)
     items = publish.findall(_ITEM)
     if len(items) != 1:
         if not items:
             raise StanzaError("bad-request", "modify", pubsub="item-required")
         raise StanzaError("not-allowed", "cancel", "one item at a time", pubsub="max-items-exceeded")
-    return Publication(node, read_item(items[0]))
+    return Publication(node, read_item(items[0], service.site.limits))
 
 
 def timeout_of(message: Message, topic: TopicInfo | None) -> float | None:
@@ -129,7 +132,7 @@ async def _published(
 
 async def publish(service: "Service", client: Client, iq: Element, pubsub: Element, action: Element) -> None:
     """`<publish/>`; answered once the item is on disk."""
-    publication = _read_publish(action)
+    publication = _read_publish(service, action)
     node, item = publication.node, publication.item
     options = pubsub.find(_OPTIONS)
     if options is not None:
@@ -208,7 +211,7 @@ def read_message(service: "Service", to: str, message: Element) -> Publication |
         action = pubsub.find(_PUBLISH)
         if action is None:
             raise StanzaError("bad-request", "modify")
-        return _read_publish(action)
+        return _read_publish(service, action)
     topic = local_of(to)
     if not topic:
         return None
@@ -223,6 +226,7 @@ def read_message(service: "Service", to: str, message: Element) -> Publication |
         sections.insert(0, Section("text/plain; charset=utf-8", body.encode()))
     if not sections:
         return None
+    check_sections(sections, service.site.limits)
     return Publication(check_topic(topic), Item("", Message(sections=tuple(sections))))
 
 
@@ -245,6 +249,8 @@ def _item_ids(action: Element) -> list[str]:
     ids = [child.get("id", "") for child in action if child.tag in (_ITEM, _QUEUE_ITEM)]
     if not ids or not all(ids):
         raise StanzaError("bad-request", "modify", pubsub="item-required")
+    if len(ids) > ITEMS_MAX:
+        raise StanzaError("not-allowed", "cancel", f"at most {ITEMS_MAX}", pubsub="max-items-exceeded")
     return ids
 
 

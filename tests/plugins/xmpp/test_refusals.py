@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.xmpp import xmpp_site
+from tests.support.xmpp import COMPONENT_NAME, xmpp_site
 from tests.support.xmpp_pubsub import (
     ADA,
     INFO,
@@ -129,3 +129,39 @@ async def test_affiliations_are_the_rights_of_the_account(tmp_path):
         for node, affiliation in (("eve.own", "publish-only"), ("orders", "outcast")):
             answer = await eve.iq("get", pubsub(f"<affiliations node='{node}'/>"))
             assert next(answer.iter(f"{{{PUBSUB}}}affiliation")).get("affiliation") == affiliation
+
+
+def headers_of(*lines: str) -> str:
+    text = "".join(f"<header name='X'>{line}</header>" for line in lines)
+    return f"<headers xmlns='{SMQP}'>{text}</headers>"
+
+
+@pytest.mark.parametrize(
+    ("content", "refused"),
+    [
+        ("<a xmlns='urn:a'/>" * 65, ("wait", "policy-violation")),
+        (headers_of(*["x"] * 200), ("wait", "policy-violation")),
+        (headers_of("x" * 65_536), ("modify", "not-acceptable")),
+        (
+            f"<section xmlns='{SMQP}' type='a/b'><header name='X'>{'x' * 65_536}</header></section>",
+            ("modify", "not-acceptable"),
+        ),
+    ],
+    ids=["sections", "headers", "a long header", "a long header of a section"],
+)
+async def test_what_no_other_front_end_could_read_is_refused(tmp_path, content, refused):
+    async with xmpp_site(tmp_path) as (server, _, site):
+        client = ada(server)
+        assert error_of(await put(client, "work", "i", content)) == refused
+        if SMQP not in content:
+            await client.send(f"<message id='m' to='work@{COMPONENT_NAME}'>{content}</message>")
+            assert error_of(await client.receive()) == refused
+        assert site.broker.held == 0
+
+
+async def test_a_request_names_a_bounded_number_of_items(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, _):
+        named = "".join(f"<item id='{number}'/>" for number in range(1_001))
+        answer = await ada(server).iq("set", pubsub(f"<retract node='work'>{named}</retract>"))
+        assert error_of(answer) == ("cancel", "not-allowed")
+        assert answer.find("c:error/pe:max-items-exceeded", NS) is not None
