@@ -45,8 +45,8 @@ async def create(service: "Service", client: Client, iq: Element, pubsub: Elemen
     topic = client.session.topic(node)
     if topic is not None and (topic.delivery is not None or topic.timeout_s is not None):
         raise StanzaError("conflict", "cancel", f"{node} is there already")
-    if service.site.topic_count >= service.settings.nodes_max:
-        raise StanzaError("resource-constraint", "wait", "there are too many nodes")
+    if topic is None:
+        service.check_room_for_node()
     settings = NodeSettings()
     configure_element = pubsub.find(f"{{{PUBSUB}}}configure")
     if configure_element is not None:

@@ -81,14 +81,16 @@ async def give(
 ) -> None:
     """Give the broker a publication; `done` is awaited with its answer, at once if it is not guaranteed.
 
-    A guaranteed message is the broker's when this returns; nothing is awaited until then. Raises Refusal:
-    nothing was published, and `done` is not called.
+    A guaranteed message is the broker's when this returns; nothing is awaited until then. Raises Refusal and
+    StanzaError: nothing was published, and `done` is not called.
 
     Args:
         instead_of: topic and Smuid of another message, which goes when this one comes, whatever happens.
     """
     node, item = publication.node, publication.item
     topic = client.session.topic(node)
+    if topic is None:
+        service.check_room_for_node()
     message = settle_mode(item.message, topic)
     service.finish_now()
     if message.guarantee:
@@ -191,8 +193,7 @@ def _create_as(service: "Service", client: Client, node: str, values: dict[str, 
         return
     if not session.allows("publish", node):
         raise StanzaError("forbidden", "auth", f"{session.account} may not publish {node}")
-    if service.site.topic_count >= service.settings.nodes_max:
-        raise StanzaError("resource-constraint", "wait", "there are too many nodes")
+    service.check_room_for_node()
     # not waited for: the item goes with them
     session.set_delivery(node, settings.mode)
     session.set_timeout(node, settings.timeout_s)

@@ -100,6 +100,11 @@ class Service:
         self._ids += 1
         return f"{kind}{self._run}-{self._ids}"
 
+    def check_room_for_node(self) -> None:
+        """Raises StanzaError where no node can be made that is not there."""
+        if self.site.topic_count >= self.settings.nodes_max:
+            raise StanzaError("resource-constraint", "wait", "there are too many nodes")
+
     # -- clients ----------------------------------------------------------------------------------
 
     def client(self, jid: str) -> Client:

@@ -56,7 +56,7 @@ class XmppSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = ()
     event_log: Annotated[str, note("JID that is told of misuse (XEP-0337); empty for none.")] = ""
     clients_max: Annotated[int, count("Full JIDs at a time.", 1)] = 10_000
-    nodes_max: Annotated[int, count("Nodes with a configuration of their own; above it none is made.", 1)] = (
+    nodes_max: Annotated[int, count("Topics of the site above which XMPP makes no further node.", 1)] = (
         100_000
     )
     receive_bytes_max: Annotated[int, count("One stanza from the server.", 10_000)] = 16_777_216

@@ -152,7 +152,10 @@ async def subscribe(
         raise StanzaError("bad-request", "modify", pubsub="invalid-jid")
     jid, written = _subscriber(iq, action, StanzaError("bad-request", "modify", pubsub="invalid-jid"))
     check_may_subscribe(client.session, node)
-    settings = NodeSettings.of(client.session.topic(node))
+    topic = client.session.topic(node)
+    if topic is None:
+        service.check_room_for_node()
+    settings = NodeSettings.of(topic)
     options_element = pubsub.find(f"{{{PUBSUB}}}options")
     if options_element is not None and any(
         options_element.get(name, action.get(name)) != action.get(name) for name in ("node", "jid")

@@ -14,6 +14,7 @@ from tests.support.xmpp_pubsub import (
     ada,
     create,
     error_of,
+    form,
     notified,
     pubsub,
     put,
@@ -200,7 +201,17 @@ async def test_a_million_of_anything_is_a_page(tmp_path):
         client = ada(server)
         for number in range(5):
             answer = await client.iq("set", pubsub(f"<create node='n{number}'/>"))
-        assert error_of(answer) == ("wait", "resource-constraint")
+        options = form("publish-options", **{f"{{{SMQP}}}queueing": "0"})
+        for request in (
+            "<create node='new'/>",
+            f"<subscribe node='new' jid='{client.jid}'/>",
+            "<publish node='new'><item/></publish>",
+            f"<publish node='new'><item/></publish><publish-options>{options}</publish-options>",
+        ):
+            answer = await client.iq("set", pubsub(request))
+            assert error_of(answer) == ("wait", "resource-constraint"), request
+        # those that are there are as they were
+        assert (await put(client, "n0", "i")).get("type") == "result"
         for most in ("1000000", "9" * 400):
             rsm = f"<set xmlns='http://jabber.org/protocol/rsm'><max>{most}</max></set>"
             answer = await client.iq("get", f"<query xmlns='{ITEMS}'>{rsm}</query>")

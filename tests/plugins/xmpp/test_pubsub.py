@@ -52,6 +52,30 @@ async def test_a_created_node_is_found_described_configured_and_deleted(tmp_path
         assert error_of(answer) == ("cancel", "item-not-found")
 
 
+async def test_what_another_front_end_sets_is_the_nodes_configuration(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, site):
+        client = ada(server)
+        session = site.open_session(Identity(account="ada"), "desk", protocol="smqp", remote="")
+
+        async def shown() -> list[str]:
+            await client.iq("get", "<ping xmlns='urn:xmpp:ping'/>")
+            answer = await client.iq("get", pubsub("<configure node='orders'/>", "#owner"))
+            form_shown = fields(next(answer.iter("{jabber:x:data}x")))
+            answer = await client.iq("get", f"<query xmlns='{INFO}' node='orders'/>")
+            meta_data = fields(answer.find(f"{{{INFO}}}query/x:x", NS))
+            names = (f"{{{SMQP}}}queueing", f"{{{SMQP}}}delivery", "pubsub#item_expire")
+            assert [meta_data[name] for name in names] == [form_shown[name] for name in names]
+            return [form_shown[name] for name in names]
+
+        session.set_delivery("orders", "ALL")
+        assert await shown() == ["0", "ALL", ""]
+        session.set_timeout("orders", 90.0)
+        assert await shown() == ["0", "ALL", "90"]
+        session.set_delivery("orders", None)
+        assert await shown() == ["1", "MESSAGE", "90"]
+        session.close()
+
+
 async def test_a_node_is_made_once(tmp_path):
     async with xmpp_site(tmp_path) as (server, _, _):
         client = ada(server)
