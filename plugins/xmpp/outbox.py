@@ -44,11 +44,13 @@ class Outbox:
         self.mark_out = False
         self.bytes = 0
         """Of all that is not known to have been read."""
+        self.unwritten_bytes = 0
 
     def put(self, stanza: Outgoing) -> None:
         """Add to the end."""
         self._waiting.append(stanza)
         self.bytes += len(stanza.data)
+        self.unwritten_bytes += len(stanza.data)
 
     @property
     def has_work(self) -> bool:
@@ -64,6 +66,7 @@ class Outbox:
             parts.append(stanza.data)
             size += len(stanza.data)
             self._written.append(stanza)
+        self.unwritten_bytes -= size
         if not self.mark_out and (self._written or force_mark):
             self.mark_out = True
             self._marks += 1
@@ -86,7 +89,9 @@ class Outbox:
         """There has been no stream for long: of what was not written, only what may come twice is kept."""
         dropped = [stanza for stanza in self._waiting if not stanza.again]
         self._waiting = deque(stanza for stanza in self._waiting if stanza.again)
-        self.bytes -= sum(len(stanza.data) for stanza in dropped)
+        size = sum(len(stanza.data) for stanza in dropped)
+        self.bytes -= size
+        self.unwritten_bytes -= size
         for stanza in dropped:
             if stanza.settled is not None:
                 stanza.settled(False)
@@ -99,7 +104,7 @@ class Outbox:
         self._written.clear()
         self._waiting.clear()
         self.mark_out = False
-        self.bytes = 0
+        self.bytes = self.unwritten_bytes = 0
         for stanza in kept:
             self.put(stanza)
         for settled in lost:

@@ -69,7 +69,7 @@ async def changed(service: "Service", stanza: Element) -> None:
         answer = {"from": service.name, "to": jid}
         if kind == "subscribe":
             answer["type"] = "subscribed"
-        await service.component.send(Element(PRESENCE, answer))
+        await service.component.send(Element(PRESENCE, answer), again=True)
     elif not kind and service.registry.of(jid):
         came_back(service, jid)
 

@@ -361,4 +361,4 @@ class Service:
         }
         log = SubElement(stanza, f"{{{EVENT_LOG}}}log", attributes)
         SubElement(log, f"{{{EVENT_LOG}}}message").text = text
-        await self.component.send(stanza)
+        await self.component.send(stanza, again=True)

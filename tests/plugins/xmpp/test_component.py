@@ -11,7 +11,7 @@ from daemon.settings import QueueSettings
 from plugins.xmpp.component import Component
 from plugins.xmpp.parser import ParserLimits
 from plugins.xmpp.stanzas import MESSAGE
-from routing.message import Message
+from routing.message import Message, Section
 from tests.support.xmpp import COMPONENT_NAME, SECRET, XmppServer, xmpp_site
 from tests.support.xmpp_pubsub import NODE, PUBSUB, notified, subscribe
 
@@ -105,6 +105,26 @@ async def test_a_server_that_does_not_read_makes_senders_wait(autojump_clock):
                 sent += 1
         assert 10 < sent < 100
         nursery.cancel_scope.cancel()
+
+
+async def test_requests_are_answered_while_much_is_on_its_way_to_others(tmp_path):
+    """More than may be unread: only who reads on sees what the server has read."""
+    async with xmpp_site(tmp_path) as (server, _, site):
+        session = site.open_session(Identity(account="ada"), "desk", protocol="test", remote="")
+        session.set_delivery("news", "ALL")
+        readers = [server.client(f"worker@shakespeare.lit/{number}") for number in range(40)]
+        for reader in readers:
+            await reader.iq("set", subscribe(reader.jid, None, "news"))
+        for _ in range(3):
+            session.publish("news", Message(sections=(Section("text/plain", bytes(100_000)),)))
+        for _ in range(100):
+            await readers[0].send("<iq type='get' id='p'><ping xmlns='urn:xmpp:ping'/></iq>")
+        for reader in readers:
+            for _ in range(3):
+                while (await reader.receive()).tag != MESSAGE:
+                    continue
+        assert server.connections == 1
+        session.close()
 
 
 async def test_items_on_their_way_when_the_stream_breaks_come_again(tmp_path):
