@@ -8,7 +8,7 @@ from slixmpp.plugins.xep_0030.stanza.info import DiscoInfo
 from slixmpp.plugins.xep_0030.stanza.items import DiscoItems
 
 from plugins.xmpp.forms import META_DATA, result_form
-from plugins.xmpp.identities import local_of
+from plugins.xmpp.identities import bare_of, channel_of, local_of
 from plugins.xmpp.items import number_of
 from plugins.xmpp.namespaces import (
     DELAY,
@@ -26,7 +26,7 @@ from plugins.xmpp.paging import Page, page_end
 from plugins.xmpp.payload import item_id
 from plugins.xmpp.serializer import is_sendable
 from plugins.xmpp.stanzas import StanzaError, result
-from routing.names import check_topic
+from routing.names import check_topic, make_address
 
 if TYPE_CHECKING:
     from plugins.xmpp.service import Service
@@ -82,6 +82,12 @@ async def info(service: "Service", iq: Element, query: Element) -> None:
         answer.add_identity("pubsub", "service", name=service.site.server_ident)
         for feature in FEATURES:
             answer.add_feature(feature)
+        jid = iq.get("from", "")
+        account = service.rules.account_of(bare_of(jid))
+        if account is not None:
+            # the node where its receipts arrive, and replies to what it publishes
+            address = make_address(account, channel_of(jid), service.site.server_name)
+            answer.xml.append(result_form(SMQP, {"account": address}))
         await service.answer(result(iq, answer.xml))
         return
     client = service.client(iq.get("from", ""))
