@@ -338,7 +338,10 @@ class Client:
         for subscription in self._service.registry.of(self.jid):
             if not subscription.attached:
                 continue
-            if subscription.outlives_absence and not subscription.leaving:
+            # what was received by urn:xmpp:qos is for nobody else, also when its subscriber was leaving
+            if subscription.level == "assured" or (
+                subscription.outlives_absence and not subscription.leaving
+            ):
                 self._stop(subscription)
             else:
                 self.release(subscription)

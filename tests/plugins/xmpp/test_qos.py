@@ -339,13 +339,18 @@ async def test_an_item_that_was_not_received_goes_to_another_after_a_restart(tmp
         assert item.get("id") == "i"
 
 
-async def test_an_item_received_by_who_is_gone_waits_for_it(tmp_path):
+@pytest.mark.parametrize("leaves", [False, True])
+async def test_an_item_received_by_who_is_gone_waits_for_it(tmp_path, leaves):
     async with xmpp_site(tmp_path) as (server, _, _):
         client, other = await counter(server), await counter(server, resource="2")
         await publish(server)
         iq, request = await next_request(client)
         await answer(client, iq)
         await next_request(client)
+        if leaves:
+            text = f"<unsubscribe node='{NODE}' jid='{client.jid}'/>"
+            left = await client.iq("set", f"<pubsub xmlns='{PUBSUB}'>{text}</pubsub>", id="leave")
+            assert left.get("type") == "result"
         await client.send("<presence type='unavailable'/>")
         await other.iq("get", "<ping xmlns='urn:xmpp:ping'/>")
         assert other.quiet()
