@@ -238,16 +238,21 @@ class Service:
         if asked is not None and asked[0] == jid:
             asked[1](iq)
             return
+        refused = iq.get("type") != "result"
+        gone = refused and presence.says_gone(iq)
+        if refused and not gone and self.transfers.phase(id, jid) == "deliver":
+            # it may have been worked on at an earlier asking: asked again, it goes to nobody else
+            return
         transfer = self.transfers.answered(id, jid)
         client = self.clients.get(jid)
         if transfer is None or client is None:
             return
-        if iq.get("type") == "result":
-            await client.transferred(transfer)
-        elif presence.says_gone(iq):
+        if gone:
             client.gone()
-        else:
+        elif refused:
             client.give_back(transfer.number, "the client refused it")
+        else:
+            await client.transferred(transfer)
 
     async def ask(self, jid: str, question: Element, within_s: float = QUESTION_S) -> Element | None:
         """An IQ of ours to a full JID; None where no answer comes in time."""

@@ -339,6 +339,27 @@ async def test_an_item_that_was_not_received_goes_to_another_after_a_restart(tmp
         assert item.get("id") == "i"
 
 
+async def test_an_error_to_deliver_gives_a_received_item_to_nobody_else(tmp_path):
+    """It may be the server's, and an earlier request may have been worked on."""
+    async with xmpp_site(tmp_path, answer_s=0.1) as (server, _, site):
+        client, other = await counter(server), await counter(server, resource="2")
+        await publish(server)
+        iq, _ = await next_request(client)
+        await answer(client, iq)
+        iq, first = await next_request(client)
+        error = (
+            "<error type='wait'><resource-constraint xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error>"
+        )
+        await client.send(f"<iq type='error' id='{iq.get('id')}'>{error}</iq>")
+        iq, again = await next_request(client)
+        assert (again.tag, again.get("msgId")) == (first.tag, first.get("msgId"))
+        await answer(client, iq)
+        text = f"<pubsub xmlns='{PUBSUB}'><retract node='{NODE}'><item id='i'/></retract></pubsub>"
+        assert (await client.iq("set", text)).get("type") == "result"
+        assert other.quiet()
+        assert site.broker.held == 0
+
+
 @pytest.mark.parametrize("leaves", [False, True])
 async def test_an_item_received_by_who_is_gone_waits_for_it(tmp_path, leaves):
     async with xmpp_site(tmp_path) as (server, _, _):
