@@ -80,6 +80,13 @@ def _publication(service: "Service", client: Client, to: str, message: Element) 
     return publication
 
 
+def _assured_publication(service: "Service", client: Client, to: str, message: Element) -> Publication:
+    publication = _publication(service, client, to, message)
+    if not publication.item.message.guarantee:
+        raise StanzaError("bad-request", "modify", "an assured message is guaranteed")
+    return publication
+
+
 async def _acknowledged(service: "Service", client: Client, iq: Element, child: Element) -> None:
     publication = _publication(service, client, iq.get("to", ""), _embedded(child))
 
@@ -153,7 +160,7 @@ async def _assured(service: "Service", client: Client, iq: Element, child: Eleme
             await service.answer(_received(iq, msg_id))
         return
     embedded, to = _embedded(child), iq.get("to", "")
-    _publication(service, client, to, embedded)
+    _assured_publication(service, client, to, embedded)
     body = serialize(embedded, "").encode()
     holding = Holding(embedded, to, len(body), trio.current_time() + HELD_S, waiting=[iq])
     try:
@@ -203,9 +210,7 @@ async def _deliver(service: "Service", client: Client, iq: Element, child: Eleme
     elif holding.state == "storing":
         raise StanzaError("unexpected-request", "wait", "it has not been answered yet")
     else:
-        publication = _publication(service, client, holding.to, holding.message)
-        if not publication.item.message.guarantee:
-            raise StanzaError("bad-request", "modify", "an assured message is guaranteed")
+        publication = _assured_publication(service, client, holding.to, holding.message)
         delivered = partial(_delivered, service, client, msg_id, holding)
         on_disk = (_topic(service, client), holding.smuid)
         await give(service, client, publication, delivered, instead_of=on_disk)

@@ -225,6 +225,15 @@ async def test_what_may_not_be_published_is_not_held_either(tmp_path):
         assert site.broker.held == 0
 
 
+async def test_what_is_not_guaranteed_is_not_assured(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, site):
+        header = "<headers xmlns='urn:smqp:xmpp:0'><header name='Guarantee'>NO</header></headers>"
+        publish = f"<publish node='counter'><item>{header}</item></publish>"
+        text = assured("1", f"<pubsub xmlns='{PUBSUB}'>{publish}</pubsub>")
+        assert error_of(await entrance(server).iq("set", text)) == ("modify", "bad-request")
+        assert site.broker.held == 0
+
+
 # -- from the service -----------------------------------------------------------------------------
 
 
