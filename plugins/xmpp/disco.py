@@ -7,6 +7,7 @@ from slixmpp.jid import JID
 from slixmpp.plugins.xep_0030.stanza.info import DiscoInfo
 from slixmpp.plugins.xep_0030.stanza.items import DiscoItems
 
+from plugins.xmpp.client import Client
 from plugins.xmpp.forms import META_DATA, result_form
 from plugins.xmpp.identities import bare_of, channel_of, local_of
 from plugins.xmpp.items import number_of
@@ -110,9 +111,8 @@ async def info(service: "Service", iq: Element, query: Element) -> None:
     await service.answer(result(iq, answer.xml))
 
 
-async def things(service: "Service", iq: Element, query: Element) -> None:
+async def things(service: "Service", client: Client, iq: Element, query: Element) -> None:
     """disco#items: the nodes that the asker has rights on, or the items of one node."""
-    client = service.client(iq.get("from", ""))
     answer = DiscoItems()
     node = query.get("node")
     page = Page.read(query)

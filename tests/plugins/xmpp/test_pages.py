@@ -6,7 +6,7 @@ import trio
 from daemon.frontend import Identity
 from plugins.xmpp.namespaces import RESULT_SET
 from routing.message import Message, Section
-from tests.support.xmpp import xmpp_site
+from tests.support.xmpp import COMPONENT_NAME, xmpp_site
 from tests.support.xmpp_pubsub import (
     ITEMS,
     PUBSUB,
@@ -194,6 +194,22 @@ async def test_what_is_listed_about_nodes_comes_by_pages(tmp_path):
                 rsm = f"<set xmlns='{RESULT_SET}'><after>{last}</after></set>"
             assert len(seen) == count, asked
         session.close()
+
+
+@pytest.mark.parametrize(
+    "request_", [f"<query xmlns='{ITEMS}'/>", f"<pubsub xmlns='{PUBSUB}'><affiliations/></pubsub>"]
+)
+async def test_one_client_has_few_requests_at_a_time(tmp_path, request_):
+    async with xmpp_site(tmp_path) as (server, _, _):
+        client = ada(server)
+        await create(client, "work")
+        addresses = f"from='{client.jid}' to='{COMPONENT_NAME}'"
+        text = "".join(f"<iq type='get' id='{n}' {addresses}>{request_}</iq>" for n in range(60))
+        await server.to_component(text)
+        answers = [await client.receive() for _ in range(60)]
+        refused = [error_of(answer) for answer in answers if answer.get("type") == "error"]
+        assert set(refused) == {("wait", "resource-constraint")}
+        assert len(refused) < 60
 
 
 async def test_a_million_of_anything_is_a_page(tmp_path):
