@@ -10,6 +10,7 @@ from routing.decisions import (
 )
 from routing.delivery import Deliveries
 from routing.errors import Refusal
+from routing.joining import Joinings
 from routing.leaving import Leavings
 from routing.names import make_address
 from routing.queue import COUNTER_BITS, ONE
@@ -27,6 +28,7 @@ class Subscribing:
     def __init__(self, state: SiteState, deliveries: Deliveries, receipts: Receipts) -> None:
         self._state = state
         self._deliveries = deliveries
+        self.joinings = Joinings(state, deliveries)
         self.leavings = Leavings(state, receipts)
 
     def subscribe(
@@ -63,10 +65,7 @@ class Subscribing:
         if options.durable:
             state.out.append(StoreSubscription(subscription))
         if subscription.accepts_all:
-            for entry in topic.kept:
-                if entry.deadline > now:
-                    entry.due += 1
-                    self._deliveries.offer(subscription, entry, now)
+            self.joinings.begin(subscription, now)
         return subscription
 
     def enter(self, subscription: Subscription) -> None:
