@@ -90,6 +90,15 @@ class Deliveries:
             self._enqueue(subscription, each, now)
         self._watch_order(subscription)
 
+    def offer_late(self, subscription: Subscription, entry: Entry, now: float) -> None:
+        """The same to one that is joining: what has come since may wait for it already."""
+        if subscription.order is not None:
+            self.offer(subscription, entry, now)
+        elif not entry.flags & (GONE | EXPIRED):
+            entry.compact(self._state.server)
+            subscription.queue.insert(entry)
+            self.count_waiting(entry)
+
     def _watch_order(self, subscription: Subscription) -> None:
         release_at = subscription.order.next_release() if subscription.order is not None else None
         if release_at is None:

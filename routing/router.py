@@ -236,8 +236,14 @@ class Router:
         self._deliveries.tick(now)
         self._receipts.tick(now)
         self._topics.emptyings.tick(now)
+        self._subscribing.joinings.tick(now)
+        self._subscribing.leavings.tick()
         self.state.wake_at = min(
-            self.state.next_wake(), self._receipts.next_wake(), self._topics.emptyings.next_wake(now)
+            self.state.next_wake(),
+            self._receipts.next_wake(),
+            self._topics.emptyings.next_wake(now),
+            self._subscribing.joinings.next_wake(now),
+            self._subscribing.leavings.next_wake(now),
         )
 
     def maintain(self, now: float) -> list[Subscription]:

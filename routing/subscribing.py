@@ -1,19 +1,19 @@
 """Subscriptions come, change, are attached to a session, detached, and end."""
 
-from collections.abc import Iterable
 from typing import Any, Final, Literal
 
 from routing.decisions import (
     Answer,
     Detach,
     DiscardSubscription,
-    Record,
     StoreSubscription,
 )
 from routing.delivery import Deliveries
 from routing.errors import Refusal
+from routing.joining import Joinings
+from routing.leaving import Leavings
 from routing.names import make_address
-from routing.queue import COUNTER_BITS, EXPIRED, GONE, ONE, RECEIPT, STATED, Entry
+from routing.queue import COUNTER_BITS, ONE
 from routing.receipts import Receipts
 from routing.state import SiteState
 from routing.subscription import Consumer, SubscribeOptions, Subscription
@@ -28,7 +28,8 @@ class Subscribing:
     def __init__(self, state: SiteState, deliveries: Deliveries, receipts: Receipts) -> None:
         self._state = state
         self._deliveries = deliveries
-        self._receipts = receipts
+        self.joinings = Joinings(state, deliveries)
+        self.leavings = Leavings(state, receipts)
 
     def subscribe(
         self, consumer: Consumer, topic_name: str, options: SubscribeOptions, request: Any, now: float
@@ -64,10 +65,7 @@ class Subscribing:
         if options.durable:
             state.out.append(StoreSubscription(subscription))
         if subscription.accepts_all:
-            for entry in topic.kept:
-                if entry.deadline > now:
-                    entry.due += 1
-                    self._deliveries.offer(subscription, entry, now)
+            self.joinings.begin(subscription, now)
         return subscription
 
     def enter(self, subscription: Subscription) -> None:
@@ -190,26 +188,9 @@ class Subscribing:
             if lock.subscription is subscription and not lock.entry.flags & ONE
         ]
         held_back = subscription.order.release_all() if subscription.order else []
-        waiting = (*parked, *held_back, *subscription.queue)
-        given_up = [lock.entry for lock in locks if not lock.entry.flags & ONE]
-        # what has expired is due only to those who have received it
-        given_up += [entry for entry in waiting if not entry.flags & EXPIRED]
-        self._give_up(given_up, subscription)
+        had = [lock.entry for lock in locks if not lock.entry.flags & ONE]
+        self.leavings.begin(subscription, had, (*parked, *held_back), now)
         state.forget_topic_if_unused(topic)
-
-    def _give_up(self, entries: Iterable[Entry], subscription: Subscription) -> None:
-        """A subscription that has ended no longer holds up messages of mode ALL."""
-        state = self._state
-        for entry in entries:
-            if entry.flags & GONE:
-                continue
-            entry.due -= 1
-            if entry.flags & RECEIPT:
-                self._receipts.progress(entry, subscription, has_it=False)
-            state.out.append(Record("returned", entry, subscription, reason="unsubscribed"))
-            if entry.due <= 0 and not entry.flags & STATED:
-                state.out.append(Record("expired", entry, final=True, reason="due to nobody any more"))
-                state.discard(entry)
 
 
 def _begins_anew(subscription: Subscription, options: SubscribeOptions) -> bool:

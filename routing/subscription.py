@@ -88,7 +88,7 @@ class Subscription:
         since: messages with a greater id are due to it (and older ones with a stated timeout).
         used_at: site time at which a session was last noted to consume from it.
         attempts: returns so far, by entry id, of messages of mode ALL.
-        credit_used: guaranteed messages in hand, received or not.
+        joining: what its topic keeps is still being offered to it; it gets nothing until that is done.
     """
 
     __slots__ = (
@@ -97,6 +97,7 @@ class Subscription:
         "attempts",
         "consumer",
         "id",
+        "joining",
         "locks",
         "offered",
         "options",
@@ -123,6 +124,7 @@ class Subscription:
         self.received: dict[int, Lock] = {}
         self.attempts: dict[int, int] = {}
         self.offered = False
+        self.joining = False
         self.order: SequenceOrder | None = None
         self.set(options)
 
@@ -147,6 +149,7 @@ class Subscription:
         return (
             consumer is not None
             and consumer.open
+            and not self.joining
             and len(self.locks) + len(self.received) < self.options.credit
         )
 

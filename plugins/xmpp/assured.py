@@ -6,7 +6,9 @@
 What is held is on disk, in a system topic that belongs to the sender alone, before `received` is
 answered: a sender that has had it will never send the message again.
 
-Limits are kept for each sender and for all. Source: urn:xmpp:qos, Assured service and Memory attacks.
+Limits are kept for each source, which is a bare JID, since anybody may have many resources, and for all.
+What is held counts until its time is over, whether or not its sender is there.
+Source: urn:xmpp:qos, Assured service and Memory attacks.
 """
 
 from typing import Final, Literal
@@ -14,13 +16,14 @@ from xml.etree.ElementTree import Element
 
 import msgspec
 
+from plugins.xmpp.identities import bare_of
 from plugins.xmpp.stanzas import StanzaError
 
 MSG_ID_CHARACTERS_MAX: Final = 1_000
 
 
 class AssuredLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much may be held, for one sender and for all."""
+    """How much may be held, for one source and for all."""
 
     messages_max: int
     bytes_max: int
@@ -33,6 +36,7 @@ class Holding(msgspec.Struct):
 
     Attributes:
         to: as the carrying IQ had it.
+        ends_at: when it is forgotten.
         smuid: of its copy on disk; "" until that is there.
         waiting: IQs to be answered once the present step is done.
     """
@@ -40,9 +44,23 @@ class Holding(msgspec.Struct):
     message: Element
     to: str
     size: int
+    ends_at: float
     state: Literal["storing", "held", "delivering"] = "storing"
     smuid: str = ""
     waiting: list[Element] = []
+
+
+class _Amount:
+    def __init__(self) -> None:
+        self.messages = 0
+        self.bytes = 0
+
+    def has_room(self, size: int, messages_max: int, bytes_max: int) -> bool:
+        return self.messages < messages_max and self.bytes + size <= bytes_max
+
+    def add(self, messages: int, size: int) -> None:
+        self.messages += messages
+        self.bytes += size
 
 
 class Assured:
@@ -51,8 +69,8 @@ class Assured:
     def __init__(self, limits: AssuredLimits) -> None:
         self._limits = limits
         self._senders: dict[str, dict[str, Holding]] = {}
-        self._messages = 0
-        self._bytes = 0
+        self._sources: dict[str, _Amount] = {}
+        self._all = _Amount()
 
     def find(self, jid: str, msg_id: str) -> Holding | None:
         """What is held under the id, if anything is."""
@@ -60,27 +78,41 @@ class Assured:
 
     def hold(self, jid: str, msg_id: str, holding: Holding) -> None:
         """Begin to hold. Raises StanzaError(resource-constraint); nothing is held then."""
-        limits = self._limits
-        held = self._senders.get(jid, {})
-        if len(held) >= limits.messages_max or (
-            sum(each.size for each in held.values()) + holding.size > limits.bytes_max
-        ):
+        limits, source = self._limits, self._sources.get(bare_of(jid)) or _Amount()
+        if not source.has_room(holding.size, limits.messages_max, limits.bytes_max):
             raise StanzaError("resource-constraint", "wait", "too much of yours waits for <deliver/>")
-        if self._messages >= limits.messages_total_max or self._bytes + holding.size > limits.bytes_total_max:
+        if not self._all.has_room(holding.size, limits.messages_total_max, limits.bytes_total_max):
             raise StanzaError("resource-constraint", "wait", "too much waits for <deliver/>")
+        self.remember(jid, msg_id, holding)
+
+    def remember(self, jid: str, msg_id: str, holding: Holding) -> None:
+        """Hold what is on disk already, whatever the limits are by now."""
         self._senders.setdefault(jid, {})[msg_id] = holding
-        self._messages += 1
-        self._bytes += holding.size
+        for amount in (self._sources.setdefault(bare_of(jid), _Amount()), self._all):
+            amount.add(1, holding.size)
+
+    def holds(self, jid: str) -> bool:
+        """Whether anything of the sender is held."""
+        return jid in self._senders
 
     def forget(self, jid: str, msg_id: str) -> None:
         """It has been published, or could not be stored."""
         held = self._senders.get(jid, {})
         holding = held.pop(msg_id, None)
         if holding is not None:
-            self._messages -= 1
-            self._bytes -= holding.size
+            source = self._sources[bare_of(jid)]
+            for amount in (source, self._all):
+                amount.add(-1, -holding.size)
+            if not source.messages:
+                del self._sources[bare_of(jid)]
         if not held:
             self._senders.pop(jid, None)
+
+    def forget_old(self, now: float) -> None:
+        """Those whose time is over, as it is on disk."""
+        for jid, held in list(self._senders.items()):
+            for msg_id in [msg_id for msg_id, holding in held.items() if holding.ends_at <= now]:
+                self.forget(jid, msg_id)
 
     def forget_sender(self, jid: str) -> None:
         """Its session ends; what is on disk is read again when it comes back."""

@@ -15,7 +15,7 @@ How a delivery ends depends on how it was sent and on what the node is:
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
-from xml.etree.ElementTree import Element, SubElement
+from xml.etree.ElementTree import Element
 
 import msgspec
 import trio
@@ -23,7 +23,6 @@ import trio
 from daemon.frontend import Answer, Delivered, Detached, Ending, Session, Withdrawn
 from plugins.xmpp import notifications
 from plugins.xmpp.component import StanzaTooLargeError
-from plugins.xmpp.namespaces import PUBSUB_EVENT
 from plugins.xmpp.payload import item_id
 from plugins.xmpp.queueing import Holding
 from plugins.xmpp.registry import NodeSubscription
@@ -74,7 +73,8 @@ class Client:
     def idle(self) -> bool:
         """Whether nothing would be lost with the session."""
         attached = any(each.attached for each in self._service.registry.of(self.jid))
-        return not (self.held or self._read or self.unanswered or self.tasks or attached)
+        assured = self._service.assured.holds(self.jid)
+        return not (self.held or self._read or self.unanswered or self.tasks or attached or assured)
 
     async def run(self) -> None:
         """Until the session ends."""
@@ -145,6 +145,8 @@ class Client:
     async def _delivered(self, delivered: Delivered) -> None:
         service, number = self._service, delivered.number
         subscription = service.registry.find(self.jid, delivered.topic)
+        if subscription is not None and subscription.detaching:
+            return
         if subscription is None or subscription.name != delivered.subscription:
             if delivered.acknowledge:
                 self.session.give_back([number], "unsubscribed")
@@ -209,9 +211,9 @@ class Client:
         if read:
             self._call(self.session.commit, read)
 
-    def _call(self, call: Callable[..., None], *args: Any) -> None:
+    def _call(self, call: Callable[..., None], *args: Any, **options: Any) -> None:
         try:
-            call(*args)
+            call(*args, **options)
         except Refusal:
             # the session has just ended, and with it what this was about
             return
@@ -229,7 +231,9 @@ class Client:
 
     async def _received(self, held: Held, answer: Answer) -> None:
         """On disk: from now on nobody else gets it, so the client may begin."""
-        if answer.error is None and held.number in self.held:
+        if answer.error is not None:
+            self._let_go(held)
+        elif held.number in self.held:
             await self._deliver(held)
 
     # -- the end of a delivery --------------------------------------------------------------------
@@ -313,16 +317,18 @@ class Client:
             subscription.attached = False
             return
         self._service.registry.remove(self.jid, detached.topic)
-        event = Element(f"{{{PUBSUB_EVENT}}}event")
-        attributes = {"node": detached.topic, "jid": self.jid, "subscription": "none"}
-        SubElement(event, f"{{{PUBSUB_EVENT}}}subscription", attributes)
-        await self.notify(event)
+        await self.notify(notifications.unsubscribed(detached.topic, self.jid))
+
+    async def end(self, subscription: NodeSubscription) -> None:
+        """Somebody else ends a subscription. Raises Refusal."""
+        self.release(subscription)
+        self._service.registry.remove(self.jid, subscription.node)
+        await self.ask(self.session.unsubscribe, subscription.node, subscription.name)
+        await self.notify(notifications.unsubscribed(subscription.node, self.jid))
 
     async def notify(self, event: Element) -> None:
         """Send an `<event/>` that nobody answers."""
-        stanza = notifications.message(self._service.name, self.jid, self._service.next_id("e"))
-        stanza.append(event)
-        await self._service.component.send(stanza)
+        await self._service.notify(self.jid, event)
 
     # -- coming and going -------------------------------------------------------------------------
 
@@ -332,13 +338,36 @@ class Client:
         for subscription in self._service.registry.of(self.jid):
             if not subscription.attached:
                 continue
-            self.release(subscription)
-            if subscription.outlives_absence and not subscription.leaving:
-                subscription.attached = False
-                self._call(self.session.detach, subscription.node, subscription.name)
+            # what was received by urn:xmpp:qos is for nobody else, also when its subscriber was leaving
+            if subscription.level == "assured" or (
+                subscription.outlives_absence and not subscription.leaving
+            ):
+                self._stop(subscription)
             else:
+                self.release(subscription)
                 self._service.registry.remove(self.jid, subscription.node)
                 self._call(self.session.unsubscribe, subscription.node, subscription.name)
+
+    def away(self) -> None:
+        """Nobody can be reached: what is held goes on to others, or waits, and nothing more comes."""
+        self.finish()
+        for subscription in self._service.registry.of(self.jid):
+            if subscription.attached:
+                self._stop(subscription)
+
+    def _stop(self, subscription: NodeSubscription) -> None:
+        self.release(subscription)
+        subscription.attached = False
+
+        async def detached(_: Answer) -> None:
+            subscription.detaching -= 1
+            await trio.lowlevel.checkpoint()
+
+        subscription.detaching += 1
+        try:
+            self.request(self.session.detach, subscription.node, subscription.name, done=detached)
+        except Refusal:
+            subscription.detaching -= 1
 
     def back(self) -> None:
         """The JID is there: what waits for it can be sent."""
@@ -346,3 +375,10 @@ class Client:
             if not subscription.attached:
                 subscription.attached = True
                 self._call(self.session.subscribe, subscription.node, subscription.options)
+                if subscription.leaving:
+                    # answered after what it had received has come again: that is all that keeps it
+                    self._call(self.request, self.session.commit, [], done=partial(self._left, subscription))
+
+    async def _left(self, subscription: NodeSubscription, _: Answer) -> None:
+        self._leave_if_free(subscription)
+        await trio.lowlevel.checkpoint()

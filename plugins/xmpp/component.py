@@ -1,7 +1,8 @@
 """The connection to the XMPP server, for as long as the site runs: connect, prove, serve, connect again.
 
     run             one stream after the other; waits between them, longer each time
-      _read         stanzas to the handler, which is awaited: what it cannot take, the server keeps
+      _read         stanzas to the handler, which is awaited and must not wait for room: what it cannot
+                    take, the server keeps
       _write        from the outbox; a server that does not read holds up whoever sends
       _keep_alive   a mark each `IDLE_S`; one that does not come back ends the stream
 
@@ -30,6 +31,9 @@ _log = logging.getLogger(__name__)
 
 UNREAD_BYTES_MAX: Final = 4 * 2**20
 """What may wait for the server before senders have to wait."""
+
+UNWRITTEN_BYTES_MAX: Final = 16 * 2**20
+"""What may wait to be written, answers and all, before no more is read."""
 
 SENT_AT_A_TIME: Final = 16
 """Stanzas that are made before other tasks have their turn."""
@@ -81,6 +85,7 @@ class Component:
         handle: awaited for each stanza, one after the other; never while another call is running.
         too_much: awaited likewise for a stanza over the limits, of which there is no more than its addresses.
         up: called when a stream is established, before its first stanza.
+        down: called when that stream has ended.
     """
 
     def __init__(
@@ -92,6 +97,7 @@ class Component:
         handle: Callable[[Element], Awaitable[None]],
         too_much: Callable[[StanzaTooMuch], Awaitable[None]],
         up: Callable[[], None],
+        down: Callable[[], None],
         limits: ParserLimits,
         send_bytes_max: int,
     ) -> None:
@@ -101,6 +107,7 @@ class Component:
         self._handle = handle
         self._too_much = too_much
         self._up = up
+        self._down = down
         self._limits = limits
         self._send_bytes_max = send_bytes_max
         self._outbox = Outbox(self._mark)
@@ -120,7 +127,8 @@ class Component:
     ) -> None:
         """Have a stanza sent, or one that is written already; waits while much is unread.
 
-        See `outbox.Outgoing` for the rest.
+        What goes `again` waits for nothing: it answers what was read, and only reading on shows what the
+        server has read. See `outbox.Outgoing` for the rest.
 
         Raises UnsendableError and StanzaTooLargeError, before anything has been taken. Where it is cancelled,
         nothing has been taken either.
@@ -128,13 +136,18 @@ class Component:
         data = (stanza if isinstance(stanza, str) else serialize(stanza, COMPONENT)).encode()
         if len(data) > self._send_bytes_max:
             raise StanzaTooLargeError(f"a stanza of {len(data)} bytes; at most {self._send_bytes_max} may be")
-        while self._outbox.bytes > UNREAD_BYTES_MAX:
+        while not again and self._outbox.bytes > UNREAD_BYTES_MAX:
             await self._room.wait()
         self._sent += 1
         if self._sent % SENT_AT_A_TIME == 0:
             await trio.lowlevel.checkpoint()
         self._outbox.put(Outgoing(data, settled, again))
         self._work.set()
+
+    def drop(self) -> None:
+        """There has been no stream for long; see `Outbox.drop`."""
+        self._outbox.drop()
+        self._wake_senders()
 
     async def flushed(self) -> None:
         """Wait until the server has read everything, but not longer than `CLOSE_S`."""
@@ -180,7 +193,10 @@ class Component:
                 raise StreamFailed("connection lost", f"no handshake within {CONNECT_S:g} s")
             self._accepted = True
             _log.info("connected to the XMPP server as %s", self.name)
-            await self._serve(transport, stream, stanzas)
+            try:
+                await self._serve(transport, stream, stanzas)
+            finally:
+                self._down()
         finally:
             self._outbox.broken()
             self._wake_senders()
@@ -221,6 +237,8 @@ class Component:
     ) -> None:
         while True:
             for stanza in stanzas:
+                while self._outbox.unwritten_bytes > UNWRITTEN_BYTES_MAX:
+                    await self._room.wait()
                 if isinstance(stanza, StanzaTooMuch):
                     await self._too_much(stanza)
                 elif stanza.get("from") == self.name and stanza.get("id", "").startswith(MARK_PREFIX):
@@ -241,6 +259,7 @@ class Component:
                 self._mark_wanted = False
                 if data:
                     await transport.send_all(data)
+                    self._wake_senders()
             self._work = trio.Event()
             await self._work.wait()
             # what others have to send at this moment goes with it: a write costs more than a stanza

@@ -7,9 +7,10 @@ from slixmpp.jid import JID
 from slixmpp.plugins.xep_0030.stanza.info import DiscoInfo
 from slixmpp.plugins.xep_0030.stanza.items import DiscoItems
 
+from plugins.xmpp.client import Client
 from plugins.xmpp.forms import META_DATA, result_form
-from plugins.xmpp.identities import local_of
-from plugins.xmpp.items import Page, page_end
+from plugins.xmpp.identities import bare_of, channel_of, local_of
+from plugins.xmpp.items import number_of
 from plugins.xmpp.namespaces import (
     DELAY,
     DISCO_INFO,
@@ -22,15 +23,17 @@ from plugins.xmpp.namespaces import (
     SMQP,
 )
 from plugins.xmpp.node_settings import NodeSettings
+from plugins.xmpp.paging import Page, page_end
 from plugins.xmpp.payload import item_id
 from plugins.xmpp.serializer import is_sendable
 from plugins.xmpp.stanzas import StanzaError, result
-from routing.names import check_topic
+from routing.names import check_topic, make_address
 
 if TYPE_CHECKING:
     from plugins.xmpp.service import Service
 
 PUBSUB_FEATURES: Final = (
+    "access-whitelist",
     "auto-create",
     "config-node",
     "create-and-configure",
@@ -38,10 +41,15 @@ PUBSUB_FEATURES: Final = (
     "delete-items",
     "delete-nodes",
     "item-ids",
+    "manage-subscriptions",
+    "member-affiliation",
     "meta-data",
+    "outcast-affiliation",
     "persistent-items",
     "publish",
+    "publish-only-affiliation",
     "publish-options",
+    "publisher-affiliation",
     "purge-nodes",
     "retract-items",
     "retrieve-affiliations",
@@ -75,6 +83,12 @@ async def info(service: "Service", iq: Element, query: Element) -> None:
         answer.add_identity("pubsub", "service", name=service.site.server_ident)
         for feature in FEATURES:
             answer.add_feature(feature)
+        jid = iq.get("from", "")
+        account = service.rules.account_of(bare_of(jid))
+        if account is not None:
+            # the node where its receipts arrive, and replies to what it publishes
+            address = make_address(account, channel_of(jid), service.site.server_name)
+            answer.xml.append(result_form(SMQP, {"account": address}))
         await service.answer(result(iq, answer.xml))
         return
     client = service.client(iq.get("from", ""))
@@ -97,9 +111,8 @@ async def info(service: "Service", iq: Element, query: Element) -> None:
     await service.answer(result(iq, answer.xml))
 
 
-async def things(service: "Service", iq: Element, query: Element) -> None:
+async def things(service: "Service", client: Client, iq: Element, query: Element) -> None:
     """disco#items: the nodes that the asker has rights on, or the items of one node."""
-    client = service.client(iq.get("from", ""))
     answer = DiscoItems()
     node = query.get("node")
     page = Page.read(query)
@@ -107,12 +120,16 @@ async def things(service: "Service", iq: Element, query: Element) -> None:
         answer["node"] = node
         if client.session.topic(check_topic(node)) is None:
             raise StanzaError("item-not-found", "cancel", f"no node {node}")
-        held = [each for each in await client.session.browse(node, 0, page.max) if not each.locked]
-        for name in dict.fromkeys(item_id(each.stored.message) for each in held):
+        after = number_of(page.after)
+        found = await client.session.browse(node, after, page.max) if page.max else []
+        shown = (each for each in found if not each.locked)
+        for name in dict.fromkeys(item_id(each.stored.message) for each in shown):
             if is_sendable(name):
                 # slixmpp takes items of one node for one item
                 attributes = {"jid": service.name, "name": name}
                 answer.xml.append(Element(f"{{{DISCO_ITEMS}}}item", attributes))
+        if found:
+            answer.xml.append(page_end(str(found[0].message_id), str(found[-1].message_id)))
         await service.answer(result(iq, answer.xml))
         return
     topics = client.session.topics(page.after, page.max) if page.max else []
@@ -121,5 +138,6 @@ async def things(service: "Service", iq: Element, query: Element) -> None:
             answer.add_item(JID(service.name), node=topic.name)
     names = [topic.name for topic in topics]
     if names:
-        answer.xml.append(page_end(names[0], names[-1], service.site.topic_count))
+        # how many there are in all is not for those who may see some
+        answer.xml.append(page_end(names[0], names[-1]))
     await service.answer(result(iq, answer.xml))

@@ -43,7 +43,9 @@ class AccountRules:
     """The rules, in order."""
 
     def __init__(self, rules: tuple[JidRule, ...]) -> None:
-        self._rules = [(re.compile(_expression(rule), re.IGNORECASE), rule.account) for rule in rules]
+        # ASCII: else an i also stands for a dotless one, which is a letter of somebody else's name
+        flags = re.IGNORECASE | re.ASCII
+        self._rules = [(re.compile(_expression(rule).lower(), flags), rule.account) for rule in rules]
         self.account_of = lru_cache(maxsize=16_384)(self._account_of)
 
     def _account_of(self, bare_jid: str) -> str | None:

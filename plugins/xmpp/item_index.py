@@ -1,4 +1,4 @@
-"""Where the items of nodes are, by their ids.
+"""Where the items of nodes are: by their ids, and from the end.
 
 The broker knows messages by numbers that rise in the order of arrival, and does not know item ids. So the
 first question about a node reads all that it holds, a page at a time, and each later one only what has come
@@ -11,6 +11,7 @@ its old number. An item that was not shown when its number was read over is not 
 of the node shows it.
 """
 
+from bisect import bisect_left
 from collections import OrderedDict
 from typing import Final
 
@@ -30,11 +31,13 @@ class _Node:
 
     Attributes:
         numbers: of the messages that have an id, oldest first.
+        order: all numbers, oldest first, and those of messages that have gone.
         read_to: the number of the newest message that has been read.
     """
 
     def __init__(self) -> None:
         self.numbers: dict[str, list[int]] = {}
+        self.order: list[int] = []
         self.size = 0
         self.read_to = 0
         self.reading = trio.Lock()
@@ -45,11 +48,26 @@ class _Node:
                 page = await session.browse(node, self.read_to, PAGE)
                 for held in page:
                     self.numbers.setdefault(item_id(held.stored.message), []).append(held.message_id)
+                    self.order.append(held.message_id)
                 if page:
                     self.size += len(page)
                     self.read_to = page[-1].message_id
                 if len(page) < PAGE:
                     return
+
+    async def last(self, session: Session, node: str, before: int | None, count: int) -> list[HeldMessage]:
+        await self.read_on(session, node)
+        looked_at = max(count, PAGE)
+        async with self.reading:
+            while True:
+                end = len(self.order) if before is None else bisect_left(self.order, before)
+                first = max(end - looked_at, 0)
+                after = self.order[first] - 1 if first else 0
+                found = await session.browse(node, after, looked_at + PAGE)
+                found = [held for held in found if before is None or held.message_id < before]
+                if len(found) >= count or not first:
+                    return found[-count:]
+                self.order[first:end] = [held.message_id for held in found if held.message_id <= self.read_to]
 
     def forget(self, id: str, number: int) -> None:
         numbers = self.numbers.get(id, [])
@@ -75,6 +93,10 @@ class ItemIndex:
         """All of this id, oldest first. Raises Refusal (forbidden)."""
         return await self._find(session, node, id, None)
 
+    async def last(self, session: Session, node: str, before: int | None, count: int) -> list[HeldMessage]:
+        """The last so many items, oldest first; those in front of a message, or at the end of the node."""
+        return await self._index(session, node).last(session, node, before, count)
+
     async def _find(self, session: Session, node: str, id: str, count: int | None) -> list[HeldMessage]:
         index = self._index(session, node)
         await index.read_on(session, node)
@@ -92,7 +114,8 @@ class ItemIndex:
     def _index(self, session: Session, node: str) -> _Node:
         topic = session.topic(node)
         index = self._nodes.get(node)
-        if index is None or index.size > 2 * (topic.messages if topic is not None else 0) + SLACK:
+        most = 2 * (topic.messages if topic is not None else 0) + SLACK
+        if index is None or max(index.size, len(index.order)) > most:
             index = self._nodes[node] = _Node()
         self._nodes.move_to_end(node)
         if len(self._nodes) > NODES_MAX:

@@ -5,103 +5,110 @@ are shown to their holder only: nobody else can do anything with them. Looking l
 """
 
 from typing import TYPE_CHECKING, Final
-from xml.etree.ElementTree import Element, SubElement
+from xml.etree.ElementTree import Element
 
-import msgspec
-
+from daemon.frontend import HeldMessage
 from plugins.xmpp.client import Client
-from plugins.xmpp.namespaces import PUBSUB, RESULT_SET
+from plugins.xmpp.namespaces import PUBSUB
+from plugins.xmpp.paging import Page, page_end, read_max
 from plugins.xmpp.payload import item_id, item_text
 from plugins.xmpp.publishing import node_of
 from plugins.xmpp.serializer import UnsendableError, escape_attribute, serialize
 from plugins.xmpp.stanzas import StanzaError, result_text, unsupported
+from plugins.xmpp.subscribing import check_may_subscribe
 
 if TYPE_CHECKING:
     from plugins.xmpp.service import Service
 
-PAGE_MAX: Final = 100
-"""Items of one answer, whatever is asked for."""
-
 SELECTED_MAX: Final = 20
 """Items that may be asked for by their ids at a time."""
 
-_SET: Final = f"{{{RESULT_SET}}}set"
-
-
-class Page(msgspec.Struct):
-    """What of a result set is asked for; `after` is "" for its beginning."""
-
-    max: int
-    after: str
-
-    @classmethod
-    def read(cls, parent: Element, max_items: str | None = None) -> "Page":
-        """Raises StanzaError."""
-        asked = parent.find(_SET)
-        most, after = max_items, ""
-        if asked is not None:
-            if asked.find(f"{{{RESULT_SET}}}before") is not None:
-                raise StanzaError("feature-not-implemented", "cancel", "only forwards")
-            most = asked.findtext(f"{{{RESULT_SET}}}max", most or "")
-            after = asked.findtext(f"{{{RESULT_SET}}}after") or ""
-        if not most:
-            return cls(PAGE_MAX, after)
-        if not (most.isascii() and most.isdecimal()):
-            raise StanzaError("bad-request", "modify", "not a number of items")
-        # a number of a million digits is a large number too
-        return cls(min(int(most[:10]), PAGE_MAX), after)
-
-
-def page_end(first: str, last: str, count: int) -> Element:
-    """What is told of the page that was given."""
-    end = Element(_SET)
-    if first:
-        SubElement(end, f"{{{RESULT_SET}}}first").text = first
-        SubElement(end, f"{{{RESULT_SET}}}last").text = last
-    SubElement(end, f"{{{RESULT_SET}}}count").text = str(count)
-    return end
+LOOKED_AT_MAX: Final = 1_000
+"""From the end of a node, for items that are not with somebody else."""
 
 
 async def items(service: "Service", client: Client, iq: Element, pubsub: Element, action: Element) -> None:
-    """`<items/>`: all, a page, or those that are named."""
+    """`<items/>`: all, the newest, a page, or those that are named."""
     node = node_of(action)
-    if not client.session.allows("subscribe", node):
-        raise StanzaError("forbidden", "auth", f"{client.session.account} may not subscribe {node}")
+    check_may_subscribe(client.session, node)
     topic = client.session.topic(node)
     if topic is None:
         raise StanzaError("item-not-found", "cancel", f"no node {node}")
-    listed: list[str] = []
     named = [child.get("id", "") for child in action.findall(f"{{{PUBSUB}}}item")]
     if named:
-        if len(named) > SELECTED_MAX:
-            raise unsupported("retrieve-items")
-        for id in named:
-            held = await service.index.find(client.session, node, id)
-            if held is not None and _visible(service, client, node, id, locked=held.locked):
-                listed.append(item_text(held.stored.message, PUBSUB, created=True))
-        await service.answer(_answer(iq, node, listed))
+        await service.answer(_answer(iq, node, await _named(service, client, node, named)))
         return
-    page = Page.read(pubsub, action.get("max_items"))
-    if page.after and not (page.after.isascii() and page.after.isdecimal() and len(page.after) < 20):
-        raise StanzaError("item-not-found", "cancel", "no such place in the node")
-    first, last = "", page.after
-    room = service.settings.send_bytes_max // 2
-    for held in await client.session.browse(node, int(page.after or 0), page.max) if page.max else ():
-        id = item_id(held.stored.message)
-        if _visible(service, client, node, id, locked=held.locked):
-            try:
-                item = item_text(held.stored.message, PUBSUB, created=True)
-                room -= len(item.encode())
-            except UnsendableError:
-                continue
-            if room < 0 and listed:
-                break
-            if room >= 0:
-                listed.append(item)
-        first = first or str(held.message_id)
-        last = str(held.message_id)
+    page = Page.read(pubsub, backwards=True)
+    if most := action.get("max_items"):
+        page.max = min(page.max, read_max(most))
+        if not page.after and page.before is None:
+            page.before = ""
+    if page.before is None:
+        found = await client.session.browse(node, number_of(page.after), page.max) if page.max else []
+        listed, shown = _fitting(service, client, node, found)
+    else:
+        before = number_of(page.before) if page.before else None
+        found = await _last(service, client, node, before, page.max) if page.max else []
+        listed, shown = _fitting(service, client, node, found[::-1])
+        listed.reverse()
+        shown.reverse()
+    first, last = (str(shown[0]), str(shown[-1])) if shown else ("", page.after)
     end = serialize(page_end(first, last, topic.messages), PUBSUB)
     await service.answer(_answer(iq, node, listed, end))
+
+
+def number_of(place: str) -> int:
+    """The message that a place in a result set is about; 0 for none. Raises StanzaError."""
+    if place and not (place.isascii() and place.isdecimal() and len(place) < 20):
+        raise StanzaError("item-not-found", "cancel", "no such place in the node")
+    return int(place or 0)
+
+
+async def _named(service: "Service", client: Client, node: str, ids: list[str]) -> list[str]:
+    if len(ids) > SELECTED_MAX:
+        raise unsupported("retrieve-items")
+    listed = []
+    for id in ids:
+        held = await service.index.find(client.session, node, id)
+        if held is not None and _visible(service, client, node, held):
+            listed.append(item_text(held.stored.message, PUBSUB, created=True))
+    return listed
+
+
+async def _last(
+    service: "Service", client: Client, node: str, before: int | None, count: int
+) -> list[HeldMessage]:
+    """The last so many that the client may see, oldest first; `before` a message, or the end of the node."""
+    window = count
+    while True:
+        found = await service.index.last(client.session, node, before, window)
+        visible = [held for held in found if _visible(service, client, node, held)]
+        if len(visible) >= count or len(found) < window or window >= LOOKED_AT_MAX:
+            return visible[-count:]
+        window *= 2
+
+
+def _fitting(
+    service: "Service", client: Client, node: str, found: list[HeldMessage]
+) -> tuple[list[str], list[int]]:
+    """Those that fit into an answer, from the first; and the numbers of what was looked at for them."""
+    listed: list[str] = []
+    shown: list[int] = []
+    most = room = service.settings.send_bytes_max // 2
+    for held in found:
+        if _visible(service, client, node, held):
+            try:
+                item = item_text(held.stored.message, PUBSUB, created=True)
+            except UnsendableError:
+                item = ""
+            size = len(item.encode())
+            if room < size <= most:
+                break
+            if item and size <= most:
+                listed.append(item)
+                room -= size
+        shown.append(held.message_id)
+    return listed, shown
 
 
 def _answer(iq: Element, node: str, items: list[str], end: str = "") -> str:
@@ -109,5 +116,7 @@ def _answer(iq: Element, node: str, items: list[str], end: str = "") -> str:
     return result_text(iq, f"<pubsub xmlns='{PUBSUB}'>{listed}{end}</pubsub>")
 
 
-def _visible(service: "Service", client: Client, node: str, id: str, *, locked: bool) -> bool:
-    return not locked or service.assignments.held_by(node, id, client.jid) is not None
+def _visible(service: "Service", client: Client, node: str, held: HeldMessage) -> bool:
+    if not held.locked:
+        return True
+    return service.assignments.held_by(node, item_id(held.stored.message), client.jid) is not None

@@ -34,7 +34,18 @@ _FIXED: Final = {
     "pubsub#deliver_payloads": "1",
     "pubsub#node_type": "leaf",
     "pubsub#max_items": "max",
+    "pubsub#notification_type": "normal",
+    "pubsub#notify_config": "0",
+    "pubsub#notify_delete": "1",
+    "pubsub#notify_retract": "1",
+    "pubsub#notify_sub": "0",
+    "pubsub#presence_based_delivery": "0",
+    "pubsub#purge_offline": "0",
+    "pubsub#send_last_published_item": "never",
 }
+"""What every node does; a form may say so too."""
+
+_EXACT_ERRORS: Final = {"pubsub#access_model": "unsupported-access-model"}
 
 Delivery = Literal["ONE", "ALL", "MESSAGE"]
 
@@ -84,8 +95,9 @@ class NodeSettings(msgspec.Struct, frozen=True):
         for field, value in values.items():
             if field not in holds:
                 raise StanzaError("not-acceptable", "modify", f"{field[:100]} is not a field of a node")
-            if field in _FIXED and not _same(value, _FIXED[field]):
-                raise StanzaError("not-acceptable", "modify", f"{field} can only be {_FIXED[field]}")
+            if field in _FIXED and not same_value(value, _FIXED[field]):
+                text, exact = f"{field} can only be {_FIXED[field]}", _EXACT_ERRORS.get(field, "")
+                raise StanzaError("not-acceptable", "modify", text, pubsub=exact)
         delivery = self._delivery(values)
         return NodeSettings(delivery, self._timeout_s(values, delivery))
 
@@ -131,6 +143,8 @@ class NodeSettings(msgspec.Struct, frozen=True):
             "pubsub#access_model": {"whitelist": "those with rights"},
             "pubsub#publish_model": {"publishers": "those with rights"},
             "pubsub#node_type": {"leaf": "leaf"},
+            "pubsub#notification_type": {"normal": "normal"},
+            "pubsub#send_last_published_item": {"never": "never"},
         }
         fields = []
         for var, value in holds.items():
@@ -148,8 +162,10 @@ def _boolean(field: str, value: str) -> bool:
     return read
 
 
-def _same(value: str, fixed: str) -> bool:
-    return value == fixed or (fixed == "1" and boolean(value) is True)
+def same_value(value: str, holds: str) -> bool:
+    """Whether a field of a form says what holds."""
+    wanted = boolean(value)
+    return value == holds if wanted is None else wanted is boolean(holds)
 
 
 def _seconds(value: str) -> float | None:

@@ -13,10 +13,11 @@ from plugins.xmpp.forms import NODE_CONFIG, submitted
 from plugins.xmpp.identities import bare_of
 from plugins.xmpp.namespaces import PUBSUB, PUBSUB_OWNER
 from plugins.xmpp.node_settings import NodeSettings
+from plugins.xmpp.paging import Page
 from plugins.xmpp.publishing import node_of
-from plugins.xmpp.registry import read_subscription
-from plugins.xmpp.stanzas import StanzaError, result, unsupported
-from plugins.xmpp.subscribing import affiliation_of
+from plugins.xmpp.registry import NodeSubscription, read_subscription
+from plugins.xmpp.stanzas import StanzaError, failure, result
+from plugins.xmpp.subscribing import affiliation_of, page_of
 
 if TYPE_CHECKING:
     from plugins.xmpp.service import Service
@@ -38,17 +39,19 @@ async def _apply(client: Client, node: str, old: NodeSettings | None, new: NodeS
 async def create(service: "Service", client: Client, iq: Element, pubsub: Element, action: Element) -> None:
     """`<create/>`, with or without `<configure/>`."""
     if not action.get("node"):
-        raise unsupported("instant-nodes")
+        raise StanzaError("not-acceptable", "modify", "a node has a name", pubsub="nodeid-required")
     node = node_of(action)
     _check_owner(client, node)
     topic = client.session.topic(node)
     if topic is not None and (topic.delivery is not None or topic.timeout_s is not None):
         raise StanzaError("conflict", "cancel", f"{node} is there already")
-    if service.site.topic_count >= service.settings.nodes_max:
-        raise StanzaError("resource-constraint", "wait", "there are too many nodes")
+    if topic is None:
+        service.check_room_for_node()
     settings = NodeSettings()
     configure_element = pubsub.find(f"{{{PUBSUB}}}configure")
     if configure_element is not None:
+        if configure_element.get("node", node) != node:
+            raise StanzaError("bad-request", "modify", "the configuration of another node")
         settings = settings.changed(submitted(configure_element, NODE_CONFIG) or {})
     await _apply(client, node, None, settings)
     answer = Element(f"{{{PUBSUB}}}pubsub")
@@ -106,7 +109,7 @@ async def delete(service: "Service", client: Client, iq: Element, pubsub: Elemen
     # a large node takes a while; its subscribers get nothing of it any more
     await client.ask(client.session.delete_topic, node)
     await service.answer(result(iq))
-    await _tell(service, [each.jid for each in told if each.attached], "delete", node)
+    await _tell(service, told, notifications.about_node("delete", node))
 
 
 async def purge(service: "Service", client: Client, iq: Element, pubsub: Element, action: Element) -> None:
@@ -114,33 +117,57 @@ async def purge(service: "Service", client: Client, iq: Element, pubsub: Element
     node, _ = _known(client, action)
     await client.ask(client.session.purge, node)
     await service.answer(result(iq))
-    told = [each.jid for each in service.registry.of_node(node) if each.attached]
-    await _tell(service, told, "purge", node)
+    await _tell(service, service.registry.of_node(node), notifications.about_node("purge", node))
 
 
-async def _tell(service: "Service", jids: list[str], what: str, node: str) -> None:
-    for jid in jids:
-        if (client := service.clients.get(jid)) is not None:
-            await client.notify(notifications.about_node(what, node))
+async def _tell(service: "Service", subscriptions: list[NodeSubscription], event: Element) -> None:
+    """Also those that are not there at the moment: their server may keep it for them."""
+    for subscription in subscriptions:
+        await service.notify(subscription.jid, event)
 
 
 async def owner_subscriptions(
     service: "Service", client: Client, iq: Element, pubsub: Element, action: Element
 ) -> None:
-    """Who subscribes to the node over XMPP."""
+    """Who subscribes to the node over XMPP, a page at a time."""
     node, _ = _known(client, action)
     answer = Element(f"{{{PUBSUB_OWNER}}}pubsub")
     listed = SubElement(answer, f"{{{PUBSUB_OWNER}}}subscriptions", {"node": node})
-    for info in client.session.subscriptions(node):
-        subscription = read_subscription(info)
-        if subscription is not None:
-            attributes = {
-                "jid": subscription.jid,
-                "subid": subscription.subid,
-                "subscription": "subscribed",
-            }
-            SubElement(listed, f"{{{PUBSUB_OWNER}}}subscription", attributes)
+    found = [read_subscription(info) for info in client.session.subscriptions(node)]
+    there = [each for each in found if each is not None and not each.leaving]
+    page, end = page_of(service, there, Page.read(pubsub))
+    for subscription in page:
+        attributes = {
+            "jid": subscription.jid,
+            "subid": subscription.subid,
+            "subscription": "subscribed",
+        }
+        SubElement(listed, f"{{{PUBSUB_OWNER}}}subscription", attributes)
+    answer.extend(end)
     await service.answer(result(iq, answer))
+
+
+async def manage_subscriptions(
+    service: "Service", client: Client, iq: Element, pubsub: Element, action: Element
+) -> None:
+    """An owner ends subscriptions; only their subscribers can begin them."""
+    node, _ = _known(client, action)
+    refused = []
+    for each in action.findall(f"{{{PUBSUB_OWNER}}}subscription"):
+        jid, wanted = each.get("jid", ""), each.get("subscription", "")
+        subscription = service.registry.find(jid, node)
+        state = "none" if subscription is None or subscription.leaving else "subscribed"
+        if subscription is not None and wanted == "none" and state == "subscribed":
+            await service.client(jid).end(subscription)
+        elif wanted not in ("", state):
+            attributes = {"jid": jid, "subscription": state}
+            refused.append(Element(f"{{{PUBSUB_OWNER}}}subscription", attributes))
+    if not refused:
+        await service.answer(result(iq))
+        return
+    answer = Element(f"{{{PUBSUB_OWNER}}}pubsub")
+    SubElement(answer, f"{{{PUBSUB_OWNER}}}subscriptions", {"node": node}).extend(refused)
+    await service.answer(failure(iq, StanzaError("not-acceptable", "modify", children=(answer,))))
 
 
 async def owner_affiliations(

@@ -75,6 +75,14 @@ def unlocked(node: str, item: str) -> Element:
     return event
 
 
+def unsubscribed(node: str, jid: str) -> Element:
+    """A subscription was ended by somebody else than its subscriber."""
+    event = Element(_EVENT)
+    attributes = {"node": node, "jid": jid, "subscription": "none"}
+    SubElement(event, f"{{{PUBSUB_EVENT}}}subscription", attributes)
+    return event
+
+
 def about_node(what: str, node: str) -> Element:
     """`purge`, `delete` or another event of the whole node."""
     event = Element(_EVENT)

@@ -3,9 +3,10 @@
 XEP-0114 acknowledges nothing. A server handles the stanzas of a stream in their order, though, so a ping
 that the component sends to itself proves, when it comes back, that everything before it has been routed.
 Each write ends with such a mark unless one is still on its way; until the mark is back, what was written
-counts as not delivered. When the stream breaks, answers to clients are sent again over the next one (a
-client ignores the answer to a question it no longer asks), and everything else is reported as lost to
-whoever sent it, who knows whether it may be repeated.
+counts as not delivered. When the stream breaks, what may come twice is sent again over the next one (a
+client ignores the answer to a question it no longer asks), and what else was written is reported as lost to
+whoever sent it, who knows whether it may be repeated. What was not written yet goes over the next stream,
+unless nobody has asked what becomes of it: that is made anew for each stream.
 """
 
 from collections import deque
@@ -43,11 +44,13 @@ class Outbox:
         self.mark_out = False
         self.bytes = 0
         """Of all that is not known to have been read."""
+        self.unwritten_bytes = 0
 
     def put(self, stanza: Outgoing) -> None:
         """Add to the end."""
         self._waiting.append(stanza)
         self.bytes += len(stanza.data)
+        self.unwritten_bytes += len(stanza.data)
 
     @property
     def has_work(self) -> bool:
@@ -63,6 +66,7 @@ class Outbox:
             parts.append(stanza.data)
             size += len(stanza.data)
             self._written.append(stanza)
+        self.unwritten_bytes -= size
         if not self.mark_out and (self._written or force_mark):
             self.mark_out = True
             self._marks += 1
@@ -81,18 +85,27 @@ class Outbox:
             if stanza.settled is not None:
                 stanza.settled(True)
 
+    def drop(self) -> None:
+        """There has been no stream for long: of what was not written, only what may come twice is kept."""
+        dropped = [stanza for stanza in self._waiting if not stanza.again]
+        self._waiting = deque(stanza for stanza in self._waiting if stanza.again)
+        size = sum(len(stanza.data) for stanza in dropped)
+        self.bytes -= size
+        self.unwritten_bytes -= size
+        for stanza in dropped:
+            if stanza.settled is not None:
+                stanza.settled(False)
+
     def broken(self) -> None:
-        """The stream is gone: keep the answers, report the rest as lost."""
-        everything = [*self._written, *self._waiting]
+        """The stream is gone: keep what goes over the next one, report what may have been lost."""
+        kept = [stanza for stanza in self._written if stanza.again]
+        kept += [stanza for stanza in self._waiting if stanza.again or stanza.settled is not None]
+        lost = [stanza.settled for stanza in self._written if not stanza.again and stanza.settled is not None]
         self._written.clear()
         self._waiting.clear()
         self.mark_out = False
-        self.bytes = 0
-        lost = []
-        for stanza in everything:
-            if stanza.again:
-                self.put(stanza)
-            elif stanza.settled is not None:
-                lost.append(stanza.settled)
+        self.bytes = self.unwritten_bytes = 0
+        for stanza in kept:
+            self.put(stanza)
         for settled in lost:
             settled(False)

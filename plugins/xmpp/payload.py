@@ -19,6 +19,7 @@ import binascii
 from typing import Final
 from xml.etree.ElementTree import Element
 
+from daemon.frontend import Limits
 from plugins.xmpp.namespaces import DELAY, SMQP
 from plugins.xmpp.parser import ParserLimits, StreamBroken, parse_fragment
 from plugins.xmpp.serializer import escape_attribute, escape_text, serialize
@@ -58,7 +59,7 @@ class Item:
         self.message = message
 
 
-def read_item(item: Element) -> Item:
+def read_item(item: Element, limits: Limits) -> Item:
     """An item to the message that it publishes; its id is "" where it has none. Raises Refusal."""
     headers: list[tuple[str, str]] = []
     sections: list[Section] = []
@@ -81,11 +82,29 @@ def read_item(item: Element) -> Item:
         if len(id) > ITEM_ID_CHARACTERS_MAX:
             raise HeaderRefusal(ITEM_ID, id, f"at most {ITEM_ID_CHARACTERS_MAX} characters")
         headers.append((ITEM_ID, id))
+    _check_head(headers, limits)
+    check_sections(sections, limits)
     for name, value in headers:
         if not is_header_name(name):
             raise HeaderRefusal(name, value, "named with 1 to 128 visible ASCII characters and no colon")
     check_writable(f"{name}: {value}" for name, value in headers)
     return Item(id, Message(sections=tuple(sections), **parse_headers(headers)))
+
+
+def check_sections(sections: list[Section], limits: Limits) -> None:
+    """The bounds that every front end keeps, lest another cannot read the message. Raises Refusal."""
+    if len(sections) > limits.sections_max:
+        raise Refusal(Refusal.TOO_MANY, f"more than {limits.sections_max} sections")
+    for section in sections:
+        _check_head([("Content-Type", section.content_type), *section.headers], limits)
+
+
+def _check_head(headers: list[tuple[str, str]], limits: Limits) -> None:
+    if len(headers) > limits.frame_headers_max:
+        raise Refusal(Refusal.TOO_MANY, f"more than {limits.frame_headers_max} header lines")
+    if sum(len(f"{name}: {value}\r\n".encode()) for name, value in headers) > limits.frame_header_bytes_max:
+        text = f"the header lines are longer than {limits.frame_header_bytes_max} bytes"
+        raise Refusal(Refusal.TOO_LARGE, text)
 
 
 def xml_section(element: Element) -> Section:

@@ -31,6 +31,8 @@ GONE_CONDITIONS: Final = frozenset(
     }
 )
 ASKED_AT_A_TIME: Final = 50
+ASKED_AGAIN_S: Final = (30.0, 300.0)
+"""Pauses after which those are asked again who have not answered: to them nothing is sent until then."""
 
 _FEATURE: Final = f"{{{DISCO_INFO}}}query/{{{DISCO_INFO}}}feature"
 
@@ -67,7 +69,7 @@ async def changed(service: "Service", stanza: Element) -> None:
         answer = {"from": service.name, "to": jid}
         if kind == "subscribe":
             answer["type"] = "subscribed"
-        await service.component.send(Element(PRESENCE, answer))
+        await service.component.send(Element(PRESENCE, answer), again=True)
     elif not kind and service.registry.of(jid):
         came_back(service, jid)
 
@@ -88,16 +90,31 @@ async def speaks_qos(service: "Service", jid: str) -> bool:
     return any(feature.get("var") == QOS for feature in answer.findall(_FEATURE))
 
 
-async def ask_all(service: "Service", jids: list[str]) -> None:
-    """Ask subscribers whether they are there: those who are go on, those who are not are gone."""
+async def ask_all(service: "Service", stream: int) -> None:
+    """Ask subscribers whether they are there: those who are go on, those who are not are gone.
+
+    `stream` is the number of the stream over which they are asked; the next one begins anew.
+    """
+    jids = list(service.registry.jids())
+    for pause_s in ASKED_AGAIN_S:
+        jids = await _ask(service, jids)
+        await trio.sleep(pause_s)
+        if stream != service.streams:
+            return
+    await _ask(service, jids)
+
+
+async def _ask(service: "Service", jids: list[str]) -> list[str]:
+    """Those who have not answered."""
     limiter = trio.CapacityLimiter(ASKED_AT_A_TIME)
+    silent = []
 
     async def ask(jid: str) -> None:
         async with limiter:
             answer = await service.ask(jid, Element(f"{{{DISCO_INFO}}}query"))
         if answer is None:
-            return
-        if answer.get("type") == "error" and says_gone(answer):
+            silent.append(jid)
+        elif answer.get("type") == "error" and says_gone(answer):
             _is_gone(service, jid)
         else:
             came_back(service, jid)
@@ -105,17 +122,16 @@ async def ask_all(service: "Service", jids: list[str]) -> None:
     async with trio.open_nursery() as nursery:
         for jid in jids:
             nursery.start_soon(ask, jid)
+    return silent
 
 
 def _is_gone(service: "Service", jid: str) -> None:
-    client = service.clients.get(jid)
-    if client is None:
-        if all(each.outlives_absence for each in service.registry.of(jid)):
-            return
-        try:
-            client = service.client(jid)
-        except (StanzaError, Refusal):
-            return
-        # only an attached subscription can be given up
-        client.back()
+    if all(each.outlives_absence and not each.attached for each in service.registry.of(jid)):
+        return
+    try:
+        client = service.client(jid)
+    except (StanzaError, Refusal):
+        return
+    # only an attached subscription can be given up
+    client.back()
     client.gone()

@@ -2,20 +2,19 @@
 
 from contextlib import suppress
 from functools import partial
-from itertools import takewhile
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from xml.etree.ElementTree import Element
 
 import msgspec
 
-from daemon.frontend import Answer, HeldMessage, TopicInfo
+from daemon.frontend import Answer, HeldMessage, Session, TopicInfo
 from plugins.xmpp import notifications
 from plugins.xmpp.client import Client, Done
-from plugins.xmpp.forms import PUBLISH_OPTIONS, boolean, submitted
+from plugins.xmpp.forms import PUBLISH_OPTIONS, submitted
 from plugins.xmpp.identities import local_of
 from plugins.xmpp.namespaces import COMPONENT, PUBSUB, QUEUEING
-from plugins.xmpp.node_settings import NodeSettings
-from plugins.xmpp.payload import Item, read_item, xml_section
+from plugins.xmpp.node_settings import NodeSettings, same_value
+from plugins.xmpp.payload import Item, check_sections, read_item, xml_section
 from plugins.xmpp.serializer import escape_attribute
 from plugins.xmpp.stanzas import StanzaError, failure, from_refusal, result, result_text
 from routing.errors import Refusal
@@ -24,6 +23,9 @@ from routing.names import check_topic
 
 if TYPE_CHECKING:
     from plugins.xmpp.service import Service
+
+ITEMS_MAX: Final = 1_000
+"""That may be retracted or unlocked at a time; XEP-0060 has one."""
 
 _ITEM: Final = f"{{{PUBSUB}}}item"
 _PUBLISH: Final = f"{{{PUBSUB}}}publish"
@@ -46,14 +48,14 @@ def node_of(action: Element) -> str:
     return check_topic(node)
 
 
-def _read_publish(publish: Element) -> Publication:
+def _read_publish(service: "Service", publish: Element) -> Publication:
     node = node_of(publish)
     items = publish.findall(_ITEM)
     if len(items) != 1:
         if not items:
             raise StanzaError("bad-request", "modify", pubsub="item-required")
         raise StanzaError("not-allowed", "cancel", "one item at a time", pubsub="max-items-exceeded")
-    return Publication(node, read_item(items[0]))
+    return Publication(node, read_item(items[0], service.site.limits))
 
 
 def timeout_of(message: Message, topic: TopicInfo | None) -> float | None:
@@ -69,22 +71,44 @@ def settle_mode(message: Message, topic: TopicInfo | None) -> Message:
     return msgspec.structs.replace(message, delivery="ONE")
 
 
-async def give(service: "Service", client: Client, publication: Publication, done: Done) -> None:
+async def give(
+    service: "Service",
+    client: Client,
+    publication: Publication,
+    done: Done,
+    *,
+    instead_of: tuple[str, str] | None = None,
+) -> None:
     """Give the broker a publication; `done` is awaited with its answer, at once if it is not guaranteed.
 
-    A guaranteed message is the broker's when this returns; nothing is awaited until then. Raises Refusal:
-    nothing was published, and `done` is not called.
+    A guaranteed message is the broker's when this returns; nothing is awaited until then. Raises Refusal and
+    StanzaError: nothing was published, and `done` is not called.
+
+    Args:
+        instead_of: topic and Smuid of another message, which goes when this one comes, whatever happens.
     """
     node, item = publication.node, publication.item
     topic = client.session.topic(node)
+    if topic is None:
+        service.check_room_for_node()
     message = settle_mode(item.message, topic)
     service.finish_now()
     if message.guarantee:
         published = partial(_published, service, client, publication, topic, done)
-        client.request(client.session.publish, node, message, done=published)
+        if instead_of is None:
+            client.request(client.session.publish, node, message, done=published)
+        else:
+            client.request(_exchange, client.session, node, message, *instead_of, done=published)
     else:
         client.session.publish(node, message)
         await done(Answer(request=None))
+
+
+def _exchange(session: Session, node: str, message: Message, topic: str, smuid: str, *, request: Any) -> None:
+    # in one transaction, also where the store fails: it is not refused then, but tried again
+    with session.transaction(request):
+        session.publish(node, message)
+    session.remove(topic, smuid)
 
 
 async def _published(
@@ -104,17 +128,22 @@ async def _published(
         and session.allows("subscribe", node)
     ):
         # a persistent item replaces the one that had its id. Source: XEP-0060 7.1.2
-        service.start(partial(_replace, service, client, node, item.id, answer.smuid))
+        service.start(partial(_replace, service, client, node, item.id))
     await done(answer)
 
 
 async def publish(service: "Service", client: Client, iq: Element, pubsub: Element, action: Element) -> None:
     """`<publish/>`; answered once the item is on disk."""
-    publication = _read_publish(action)
+    publication = _read_publish(service, action)
     node, item = publication.node, publication.item
     options = pubsub.find(_OPTIONS)
     if options is not None:
-        _check_options(options, NodeSettings.of(client.session.topic(node)))
+        values = submitted(options, PUBLISH_OPTIONS) or {}
+        topic = client.session.topic(node)
+        if topic is not None:
+            _check_options(values, NodeSettings.of(topic))
+        else:
+            _create_as(service, client, node, values)
 
     async def done(answer: Answer) -> None:
         if answer.error is not None:
@@ -131,25 +160,43 @@ def _publish_result(iq: Element, node: str, id: str) -> str:
     return result_text(iq, f"<pubsub xmlns='{PUBSUB}'>{publish}</pubsub>")
 
 
-async def _replace(service: "Service", client: Client, node: str, id: str, smuid: str) -> None:
+async def _replace(service: "Service", client: Client, node: str, id: str) -> None:
+    """The newest item of an id is the item."""
     with suppress(Refusal):  # the session has ended: the next one that is published replaces both
-        found = await service.index.find_all(client.session, node, id)
-        if any(held.smuid == smuid for held in found):
-            for held in takewhile(lambda held: held.smuid != smuid, found):
-                await client.ask(client.session.remove, node, held.smuid)
+        for held in (await service.index.find_all(client.session, node, id))[:-1]:
+            await client.ask(client.session.remove, node, held.smuid)
 
 
-def _check_options(options: Element, settings: NodeSettings) -> None:
+def _precondition_not_met(text: str) -> StanzaError:
+    return StanzaError("conflict", "cancel", text, pubsub="precondition-not-met")
+
+
+def _check_options(values: dict[str, str], settings: NodeSettings) -> None:
     """Preconditions: what the publisher takes the node to be. Source: XEP-0060 7.1.5."""
-    values = submitted(options, PUBLISH_OPTIONS) or {}
     holds = settings.values()
     for field, value in values.items():
         if field not in holds:
-            raise StanzaError("conflict", "cancel", f"{field} is not known", pubsub="precondition-not-met")
-        wanted, actual = boolean(value), boolean(holds[field])
-        same = wanted is actual if wanted is not None else value == holds[field]
-        if not same:
-            raise StanzaError("conflict", "cancel", f"{field} is different", pubsub="precondition-not-met")
+            raise _precondition_not_met(f"{field[:100]} is not known")
+        if not same_value(value, holds[field]):
+            raise _precondition_not_met(f"{field} is different")
+
+
+def _create_as(service: "Service", client: Client, node: str, values: dict[str, str]) -> None:
+    """A node that is made by its first item is what the publisher takes it to be. Source: XEP-0060 7.1.5."""
+    session = client.session
+    try:
+        settings = NodeSettings().changed(values)
+    except StanzaError as error:
+        raise _precondition_not_met(error.text) from None
+    _check_options(values, settings)
+    if settings == NodeSettings():
+        return
+    if not session.allows("publish", node):
+        raise StanzaError("forbidden", "auth", f"{session.account} may not publish {node}")
+    service.check_room_for_node()
+    # not waited for: the item goes with them
+    session.set_delivery(node, settings.mode)
+    session.set_timeout(node, settings.timeout_s)
 
 
 # -- messages -------------------------------------------------------------------------------------
@@ -165,7 +212,7 @@ def read_message(service: "Service", to: str, message: Element) -> Publication |
         action = pubsub.find(_PUBLISH)
         if action is None:
             raise StanzaError("bad-request", "modify")
-        return _read_publish(action)
+        return _read_publish(service, action)
     topic = local_of(to)
     if not topic:
         return None
@@ -180,6 +227,7 @@ def read_message(service: "Service", to: str, message: Element) -> Publication |
         sections.insert(0, Section("text/plain; charset=utf-8", body.encode()))
     if not sections:
         return None
+    check_sections(sections, service.site.limits)
     return Publication(check_topic(topic), Item("", Message(sections=tuple(sections))))
 
 
@@ -202,6 +250,8 @@ def _item_ids(action: Element) -> list[str]:
     ids = [child.get("id", "") for child in action if child.tag in (_ITEM, _QUEUE_ITEM)]
     if not ids or not all(ids):
         raise StanzaError("bad-request", "modify", pubsub="item-required")
+    if len(ids) > ITEMS_MAX:
+        raise StanzaError("not-allowed", "cancel", f"at most {ITEMS_MAX}", pubsub="max-items-exceeded")
     return ids
 
 
@@ -302,6 +352,10 @@ async def _retract_others(service: "Service", client: Client, iq: Element, node:
     for held in found:
         await client.ask(client.session.remove, node, held.smuid)
     await service.answer(result(iq))
+    for subscription in service.registry.of_node(node):
+        if subscription.attached and not subscription.is_queue:
+            for id in ids:
+                await service.notify(subscription.jid, notifications.retracted(node, id))
 
 
 async def _fail(service: "Service", iq: Element, verdict: str) -> None:

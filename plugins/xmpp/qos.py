@@ -4,13 +4,16 @@ What such a message publishes is what the same message would publish by itself (
 is made sure that it does so at least once, or exactly once. `to` and `from` of the embedded message are
 those of the IQ, whatever it says itself.
 
-An assured message waits for its `<deliver/>` in a system topic of the sender's account. That it is taken
-from there and that it is published is one transaction, so that no crash can come in between.
+An assured message waits for its `<deliver/>` in a system topic of the sender's account, at most `HELD_S`.
+That it is taken from there and that it is published is one transaction, so that neither a crash nor a full
+disk can come in between.
 """
 
 from functools import partial
 from typing import TYPE_CHECKING, Final
 from xml.etree.ElementTree import Element
+
+import trio
 
 from daemon.frontend import Answer
 from plugins.xmpp.assured import MSG_ID_CHARACTERS_MAX, Holding
@@ -31,6 +34,9 @@ if TYPE_CHECKING:
 _MSG_ID: Final = "Xmpp-Msgid"
 _TO: Final = "Xmpp-To"
 _PAGE: Final = 200
+
+HELD_S: Final = 7 * 86_400.0
+"""A sender that has not asked for `<deliver/>` until then will not: what it reserved is free again."""
 
 
 async def request(service: "Service", iq: Element, child: Element) -> None:
@@ -71,6 +77,13 @@ def _publication(service: "Service", client: Client, to: str, message: Element) 
     if not client.session.allows("publish", publication.node):
         text = f"{client.session.account} may not publish {publication.node}"
         raise StanzaError("forbidden", "auth", text)
+    return publication
+
+
+def _assured_publication(service: "Service", client: Client, to: str, message: Element) -> Publication:
+    publication = _publication(service, client, to, message)
+    if not publication.item.message.guarantee:
+        raise StanzaError("bad-request", "modify", "an assured message is guaranteed")
     return publication
 
 
@@ -117,11 +130,19 @@ async def _remember(service: "Service", client: Client) -> None:
             body = message.sections[0].body if message.sections else b""
             try:
                 element = parse_fragment(body, limits)
-                holding = Holding(element, headers.get(_TO, ""), len(body), "held", held.smuid)
-                service.assured.hold(client.jid, headers.get(_MSG_ID, ""), holding)
-            except (StreamBroken, StanzaError):
-                # not one of ours, or more than is allowed by now: it stays where it is until it expires
+            except StreamBroken:
+                # not one of ours
                 continue
+            ends_in_s = HELD_S if held.expires_in_s is None else held.expires_in_s
+            holding = Holding(
+                element,
+                headers.get(_TO, ""),
+                len(body),
+                trio.current_time() + ends_in_s,
+                "held",
+                held.smuid,
+            )
+            service.assured.remember(client.jid, headers.get(_MSG_ID, ""), holding)
         if len(page) < _PAGE:
             break
         after = page[-1].message_id
@@ -139,16 +160,16 @@ async def _assured(service: "Service", client: Client, iq: Element, child: Eleme
             await service.answer(_received(iq, msg_id))
         return
     embedded, to = _embedded(child), iq.get("to", "")
-    _publication(service, client, to, embedded)
+    _assured_publication(service, client, to, embedded)
     body = serialize(embedded, "").encode()
-    holding = Holding(embedded, to, len(body), waiting=[iq])
+    holding = Holding(embedded, to, len(body), trio.current_time() + HELD_S, waiting=[iq])
     try:
         service.assured.hold(jid, msg_id, holding)
     except StanzaError as error:
         await service.log_misuse(jid, error.text)
         raise
     headers = ((_MSG_ID, msg_id), (_TO, to))
-    message = Message(sections=(Section("application/xml", body),), others=headers)
+    message = Message(timeout_s=HELD_S, sections=(Section("application/xml", body),), others=headers)
     try:
         client.request(
             client.session.publish,
@@ -189,14 +210,11 @@ async def _deliver(service: "Service", client: Client, iq: Element, child: Eleme
     elif holding.state == "storing":
         raise StanzaError("unexpected-request", "wait", "it has not been answered yet")
     else:
-        publication = _publication(service, client, holding.to, holding.message)
-        if not publication.item.message.guarantee:
-            raise StanzaError("bad-request", "modify", "an assured message is guaranteed")
-        await give(service, client, publication, partial(_delivered, service, client, msg_id, holding))
-        # nothing was waited for in between: both are in one transaction
-        if holding.smuid:
-            client.session.remove(_topic(service, client), holding.smuid)
-        holding.smuid, holding.state = "", "delivering"
+        publication = _assured_publication(service, client, holding.to, holding.message)
+        delivered = partial(_delivered, service, client, msg_id, holding)
+        on_disk = (_topic(service, client), holding.smuid)
+        await give(service, client, publication, delivered, instead_of=on_disk)
+        holding.state = "delivering"
         holding.waiting.append(iq)
 
 
@@ -205,8 +223,7 @@ async def _delivered(
 ) -> None:
     waiting, holding.waiting = holding.waiting, []
     if answer.error is not None:
-        # the sender asks again; until then it is held in memory
-        holding.state = "held"
+        # the session has ended, and with it what was in memory; what is on disk says whether it was published
         for iq in waiting:
             await service.fail(iq, from_refusal(answer.error))
         return

@@ -24,6 +24,8 @@ class NodeSubscription(msgspec.Struct):
         credit: queue_requests.
         lock_s: until an item that is not answered goes to the next; None for the site's own.
         attached: False while the JID is not there, and nothing is sent to it.
+        detaching: how often the broker has been asked to detach it, and has not answered yet: what comes
+            until then has been taken back already.
         leaving: unsubscribed, but still with items locked; it gets no new ones.
     """
 
@@ -34,6 +36,7 @@ class NodeSubscription(msgspec.Struct):
     level: Level
     lock_s: float | None = None
     attached: bool = True
+    detaching: int = 0
     leaving: bool = False
 
     @property
@@ -70,9 +73,16 @@ def read_subscription(info: SubscriptionInfo) -> NodeSubscription | None:
     level, slash, jid = info.name.removeprefix(NAME_PREFIX).partition("/")
     for known in LEVELS:
         if level == known and slash and jid:
-            credit = max(info.credit, 1)
+            # without credit is one that was leaving
             return NodeSubscription(
-                info.topic, jid, info.accepts, credit, known, lock_s=info.lock_s, attached=False
+                info.topic,
+                jid,
+                info.accepts,
+                max(info.credit, 1),
+                known,
+                lock_s=info.lock_s,
+                attached=False,
+                leaving=not info.credit,
             )
     return None
 

@@ -54,11 +54,11 @@ COLD: Final[dict[tuple[str, str], Handler]] = {
     ("set", _OWNER + "delete"): nodes.delete,
     ("set", _OWNER + "purge"): nodes.purge,
     ("get", _OWNER + "subscriptions"): nodes.owner_subscriptions,
+    ("set", _OWNER + "subscriptions"): nodes.manage_subscriptions,
     ("get", _OWNER + "affiliations"): nodes.owner_affiliations,
 }
 
 _UNSUPPORTED: Final = {
-    ("set", _OWNER + "subscriptions"): "manage-subscriptions",
     ("set", _OWNER + "affiliations"): "modify-affiliations",
 }
 
@@ -72,8 +72,12 @@ async def request(service: "Service", iq: Element) -> None:
     if namespace in (DISCO_INFO, DISCO_ITEMS):
         if iq.get("type") != "get":
             raise StanzaError("bad-request", "modify")
-        handler = disco.info if namespace == DISCO_INFO else disco.things
-        service.start_request(None, iq, handler(service, iq, child))
+        if namespace == DISCO_INFO:
+            # anybody may ask
+            service.start_request(service.clients.get(iq.get("from", "")), iq, disco.info(service, iq, child))
+        else:
+            client = service.client(iq.get("from", ""))
+            service.start_request(client, iq, disco.things(service, client, iq, child))
     elif namespace == QOS:
         await qos.request(service, iq, child)
     elif namespace in (PUBSUB, PUBSUB_OWNER) and local_name(child.tag) == "pubsub":

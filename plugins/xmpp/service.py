@@ -14,12 +14,13 @@ from xml.etree.ElementTree import Element, SubElement
 import trio
 
 from daemon.frontend import Identity, Site
-from plugins.xmpp import presence, routes
+from plugins.xmpp import notifications, presence, routes
 from plugins.xmpp.assured import Assured, AssuredLimits
 from plugins.xmpp.client import Client
 from plugins.xmpp.component import Component, StanzaTooLargeError
 from plugins.xmpp.identities import AccountRules, bare_of, channel_of
 from plugins.xmpp.item_index import ItemIndex
+from plugins.xmpp.misuse import Misuse
 from plugins.xmpp.namespaces import EVENT_LOG, QOS
 from plugins.xmpp.parser import StanzaTooMuch
 from plugins.xmpp.queueing import Assignments
@@ -46,6 +47,9 @@ QUESTION_S: Final = 5.0
 
 FINISH_S: Final = 0.2
 """For so long, what the server has read waits for a publication with which it can be committed."""
+
+AWAY_S: Final = 10.0
+"""A stream that has been down for so long takes its clients with it, until it is up again."""
 
 IDLE_S: Final = 300.0
 """After which the session of a JID that has nothing to do with us is closed."""
@@ -79,8 +83,12 @@ class Service:
         self._tasks = 0
         self._questions: dict[str, tuple[str, Callable[[Element], None]]] = {}
         self._ids = 0
+        self._misuse = Misuse()
         self._run = f"{trio.current_time():.0f}"
         self._transfers_changed = trio.Event()
+        self._is_up = False
+        self.streams = 0
+        """That have been established."""
         self._finishing: list[Client] = []
         self._finished = trio.Event()
         for info in site.durable_subscriptions(NAME_PREFIX):
@@ -91,6 +99,11 @@ class Service:
         """An id for a stanza of ours; the prefix tells kinds apart in a log."""
         self._ids += 1
         return f"{kind}{self._run}-{self._ids}"
+
+    def check_room_for_node(self) -> None:
+        """Raises StanzaError where no node can be made that is not there."""
+        if self.site.topic_count >= self.settings.nodes_max:
+            raise StanzaError("resource-constraint", "wait", "there are too many nodes")
 
     # -- clients ----------------------------------------------------------------------------------
 
@@ -131,6 +144,7 @@ class Service:
         """Close sessions that nobody uses. Runs until cancelled."""
         while True:
             await trio.sleep(IDLE_S / 5)
+            self.assured.forget_old(trio.current_time())
             for client in list(self.clients.values()):
                 if client.idle and trio.current_time() - client.used_at > IDLE_S:
                     client.session.close()
@@ -184,6 +198,12 @@ class Service:
         """Send the answer to a request."""
         await self.component.send(stanza, again=True)
 
+    async def notify(self, jid: str, event: Element) -> None:
+        """Send an `<event/>` that nobody answers; it says no more when it comes twice."""
+        stanza = notifications.message(self.name, jid, self.next_id("e"))
+        stanza.append(event)
+        await self.component.send(stanza, again=True)
+
     # -- stanzas ----------------------------------------------------------------------------------
 
     async def handle(self, stanza: Element) -> None:
@@ -218,16 +238,21 @@ class Service:
         if asked is not None and asked[0] == jid:
             asked[1](iq)
             return
+        refused = iq.get("type") != "result"
+        gone = refused and presence.says_gone(iq)
+        if refused and not gone and self.transfers.phase(id, jid) == "deliver":
+            # it may have been worked on at an earlier asking: asked again, it goes to nobody else
+            return
         transfer = self.transfers.answered(id, jid)
         client = self.clients.get(jid)
         if transfer is None or client is None:
             return
-        if iq.get("type") == "result":
-            await client.transferred(transfer)
-        elif presence.says_gone(iq):
+        if gone:
             client.gone()
-        else:
+        elif refused:
             client.give_back(transfer.number, "the client refused it")
+        else:
+            await client.transferred(transfer)
 
     async def ask(self, jid: str, question: Element, within_s: float = QUESTION_S) -> Element | None:
         """An IQ of ours to a full JID; None where no answer comes in time."""
@@ -265,7 +290,8 @@ class Service:
     async def keep_transfers(self) -> None:
         """Send again what is not answered. Runs until cancelled."""
         while True:
-            next_at = self.transfers.next_at()
+            # without a stream nobody fails to answer
+            next_at = self.transfers.next_at() if self._is_up else None
             self._transfers_changed = trio.Event()
             with trio.move_on_at(float("inf") if next_at is None else next_at):
                 await self._transfers_changed.wait()
@@ -301,14 +327,32 @@ class Service:
 
     def up(self) -> None:
         """A stream has been established: who of our subscribers is there?"""
+        self._is_up = True
+        self.streams += 1
         self.transfers.restart(trio.current_time())
         self._transfers_changed.set()
-        jids = list(self.registry.jids())
-        self.start(partial(presence.ask_all, self, jids))
+        self.start(partial(presence.ask_all, self, self.streams))
+
+    def down(self) -> None:
+        """The stream has ended."""
+        self._is_up = False
+        self.start(partial(self._stay_down, self.streams))
+
+    async def _stay_down(self, stream: int) -> None:
+        await trio.sleep(AWAY_S)
+        if stream == self.streams:
+            # else their items' locks would end time after time, until the items count as failed
+            for client in list(self.clients.values()):
+                client.away()
+            self.component.drop()
 
     async def log_misuse(self, jid: str, text: str) -> None:
         """Note what somebody should look into. Source: XEP-0337, urn:xmpp:qos Memory attacks."""
-        _log.warning("misuse of urn:xmpp:qos by %s: %s", jid[:200], text)
+        passed_over = self._misuse.noted(bare_of(jid), trio.current_time())
+        if passed_over is None:
+            return
+        more = f" ({passed_over} more since the last of these lines)" if passed_over else ""
+        _log.warning("misuse of urn:xmpp:qos by %s: %s%s", jid[:200], text, more)
         if not self.settings.event_log:
             return
         id = self.next_id("l")
@@ -322,4 +366,4 @@ class Service:
         }
         log = SubElement(stanza, f"{{{EVENT_LOG}}}log", attributes)
         SubElement(log, f"{{{EVENT_LOG}}}message").text = text
-        await self.component.send(stanza)
+        await self.component.send(stanza, again=True)

@@ -50,6 +50,7 @@ async def serve(
             handle=service.handle,
             too_much=service.refuse,
             up=service.up,
+            down=service.down,
             limits=ParserLimits(stanza_bytes_max=settings.receive_bytes_max),
             send_bytes_max=settings.send_bytes_max,
         )

@@ -45,14 +45,18 @@ class XmppSettings(msgspec.Struct, frozen=True, kw_only=True):
     )
     tls: Annotated[bool, note("Whether the listener speaks TLS from the first byte.")] = False
     tls_authorities: Annotated[
-        Path | None, note("PEM file of the authorities that vouch for it; the system's where absent.")
+        Path | None,
+        note(
+            "PEM file of the authorities that vouch for it; the system's where absent.",
+            "keys/xmpp-authorities.pem",
+        ),
     ] = None
     accounts: Annotated[
         tuple[JidRule, ...], note("Tables [[plugins.xmpp.accounts]]; the first that fits decides.")
     ] = ()
     event_log: Annotated[str, note("JID that is told of misuse (XEP-0337); empty for none.")] = ""
     clients_max: Annotated[int, count("Full JIDs at a time.", 1)] = 10_000
-    nodes_max: Annotated[int, count("Nodes with a configuration of their own; above it none is made.", 1)] = (
+    nodes_max: Annotated[int, count("Topics of the site above which XMPP makes no further node.", 1)] = (
         100_000
     )
     receive_bytes_max: Annotated[int, count("One stanza from the server.", 10_000)] = 16_777_216
@@ -62,7 +66,7 @@ class XmppSettings(msgspec.Struct, frozen=True, kw_only=True):
     answer_s: Annotated[
         float, seconds("In which a client should answer before it is asked again (urn:xmpp:qos).", 0.1)
     ] = 10.0
-    assured_messages_max: Annotated[int, count("Assured messages held for one sender.", 1)] = 100
+    assured_messages_max: Annotated[int, count("Assured messages held for one bare JID.", 1)] = 100
     assured_bytes_max: Annotated[int, count("Their bytes.", 1)] = 1_048_576
     assured_messages_total_max: Annotated[int, count("Assured messages held for all senders.", 1)] = 10_000
     assured_bytes_total_max: Annotated[int, count("Their bytes.", 1)] = 67_108_864

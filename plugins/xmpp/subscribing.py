@@ -9,12 +9,14 @@ from slixmpp.jid import JID, InvalidJID
 from daemon.frontend import Accepts, Answer, Session
 from plugins.xmpp import presence
 from plugins.xmpp.client import Client
-from plugins.xmpp.forms import SUBSCRIBE_OPTIONS, Field, form, result_form, submitted
+from plugins.xmpp.forms import SUBSCRIBE_OPTIONS, Field, boolean, form, result_form, submitted
 from plugins.xmpp.identities import bare_of
 from plugins.xmpp.namespaces import PUBSUB, SMQP
 from plugins.xmpp.node_settings import NodeSettings
+from plugins.xmpp.paging import Page, page_end
 from plugins.xmpp.publishing import node_of
 from plugins.xmpp.registry import NodeSubscription
+from plugins.xmpp.serializer import is_sendable
 from plugins.xmpp.stanzas import StanzaError, from_refusal, result
 from plugins.xmpp.transfers import Level
 from routing.errors import Refusal
@@ -28,6 +30,9 @@ QOS_FIELD: Final = f"{{{SMQP}}}qos"
 ACCEPTS_FIELD: Final = f"{{{SMQP}}}accepts"
 LOCK_FIELD: Final = f"{{{SMQP}}}lock"
 
+ELEMENT_BYTES: Final = 250
+"""Of a `<subscription/>` besides its names."""
+
 PLAIN_CREDIT: Final = 100
 """For a node without queueing: what may be on its way to the server and back."""
 
@@ -37,6 +42,7 @@ _LEVELS: Final[dict[str, Level]] = {
     "acknowledged": "acknowledged",
     "assured": "assured",
 }
+_FIXED: Final = {"pubsub#deliver": True, "pubsub#digest": False, "pubsub#include_body": False}
 _ACCEPTS: Final[dict[str, Accepts]] = {"ONE": "ONE", "ALL": "ALL", "BOTH": "BOTH"}
 
 
@@ -79,8 +85,10 @@ class Options(msgspec.Struct):
                     raise invalid_options(f"{field} is seconds") from None
                 if not 0.1 <= options.lock_s <= 604_800:
                     raise invalid_options(f"{field} is 0.1 to 604800 seconds")
-            elif field not in ("pubsub#deliver", "pubsub#digest", "pubsub#include_body"):
+            elif field not in _FIXED:
                 raise invalid_options(f"{field[:100]} is not an option")
+            elif boolean(value) is not _FIXED[field]:
+                raise invalid_options(f"{field} can only be {int(_FIXED[field])}")
         return options
 
 
@@ -109,17 +117,30 @@ def _level_name(subscription: NodeSubscription) -> str:
     return "none" if subscription.level == "plain" else subscription.level
 
 
-def _subscriber(iq: Element, action: Element, *, asked: str | None = None) -> tuple[str, str]:
-    """The full JID that is meant, and the JID as it was written. A bare one is the sender's resource."""
+def _subscriber(iq: Element, action: Element, another: StanzaError) -> tuple[str, str]:
+    """The full JID that is meant, and the JID as it was written. A bare one is the sender's resource.
+
+    Raises `another` where it is not the sender's, and StanzaError where it is none.
+    """
     sender = iq.get("from", "")
-    written = asked or action.get("jid") or sender
+    written = action.get("jid", "")
     try:
         jid = JID(written)
     except InvalidJID:
         raise StanzaError("bad-request", "modify", pubsub="invalid-jid") from None
     if jid.bare != bare_of(sender):
-        raise StanzaError("bad-request", "modify", pubsub="invalid-jid")
+        raise another
     return (str(jid) if jid.resource else sender), written
+
+
+def check_may_subscribe(session: Session, node: str) -> None:
+    """Raises StanzaError: blocked (XEP-0060 6.1.3.8), or not on the node's whitelist (6.1.3.4)."""
+    if session.allows("subscribe", node):
+        return
+    text = f"{session.account} may not subscribe {node}"
+    if session.allows("publish", node):
+        raise StanzaError("not-allowed", "cancel", text, pubsub="closed-node")
+    raise StanzaError("forbidden", "auth", text)
 
 
 async def subscribe(
@@ -129,9 +150,18 @@ async def subscribe(
     node = node_of(action)
     if not action.get("jid"):
         raise StanzaError("bad-request", "modify", pubsub="invalid-jid")
-    jid, written = _subscriber(iq, action)
-    settings = NodeSettings.of(client.session.topic(node))
+    jid, written = _subscriber(iq, action, StanzaError("bad-request", "modify", pubsub="invalid-jid"))
+    check_may_subscribe(client.session, node)
+    topic = client.session.topic(node)
+    if topic is None:
+        service.check_room_for_node()
+    settings = NodeSettings.of(topic)
     options_element = pubsub.find(f"{{{PUBSUB}}}options")
+    if options_element is not None and any(
+        options_element.get(name, action.get(name)) != action.get(name) for name in ("node", "jid")
+    ):
+        # XEP-0254 has both attributes where XEP-0060 6.3.7 has none
+        raise StanzaError("bad-request", "modify", "options of another subscription")
     values = submitted(options_element, SUBSCRIBE_OPTIONS) if options_element is not None else None
     options = Options.read(values, service.site.limits.credit_max)
     accepts = options.accepts or ("ONE" if settings.is_queue else "ALL")
@@ -195,12 +225,19 @@ def _subscription(subscription: NodeSubscription, jid: str, state: str = "subscr
     return Element(f"{{{PUBSUB}}}subscription", attributes)
 
 
-def _find(service: "Service", iq: Element, action: Element) -> tuple[NodeSubscription, str]:
+def _find(
+    service: "Service", client: Client, iq: Element, action: Element, *, kind: str
+) -> tuple[NodeSubscription, str]:
+    """`kind`: of the error where there is no such subscription. Source: XEP-0060 6.2.3, 6.3.4."""
     node = node_of(action)
-    jid, written = _subscriber(iq, action)
+    if not action.get("jid"):
+        raise StanzaError("bad-request", "modify", pubsub="jid-required")
+    jid, written = _subscriber(iq, action, StanzaError("forbidden", "auth", "the JID is not yours"))
     subscription = service.registry.find(jid, node)
     if subscription is None or subscription.leaving:
-        raise StanzaError("unexpected-request", "cancel", pubsub="not-subscribed")
+        if client.session.topic(node) is None:
+            raise StanzaError("item-not-found", "cancel", f"no node {node}")
+        raise StanzaError("unexpected-request", kind, pubsub="not-subscribed")
     if action.get("subid", subscription.subid) != subscription.subid:
         raise StanzaError("not-acceptable", "modify", pubsub="invalid-subid")
     return subscription, written
@@ -210,7 +247,7 @@ async def unsubscribe(
     service: "Service", client: Client, iq: Element, pubsub: Element, action: Element
 ) -> None:
     """`<unsubscribe/>`; items that are still locked stay so until they are retracted or unlocked."""
-    subscription, written = _find(service, iq, action)
+    subscription, written = _find(service, client, iq, action, kind="cancel")
     target = service.client(subscription.jid)
     if target.holds(subscription):
         subscription.leaving = True
@@ -227,7 +264,7 @@ async def get_options(
     service: "Service", client: Client, iq: Element, pubsub: Element, action: Element
 ) -> None:
     """The form of a subscription's options."""
-    subscription, written = _find(service, iq, action)
+    subscription, written = _find(service, client, iq, action, kind="modify")
     answer = Element(f"{{{PUBSUB}}}pubsub")
     attributes = {"node": subscription.node, "jid": written, "subid": subscription.subid}
     options = SubElement(answer, f"{{{PUBSUB}}}options", attributes)
@@ -239,17 +276,22 @@ async def set_options(
     service: "Service", client: Client, iq: Element, pubsub: Element, action: Element
 ) -> None:
     """A filled-in form; what is not in it stays as it was."""
-    subscription, _ = _find(service, iq, action)
+    subscription, _ = _find(service, client, iq, action, kind="modify")
     options = Options.read(submitted(action, SUBSCRIBE_OPTIONS), service.site.limits.credit_max)
     changes_kind = (options.level or subscription.level, options.accepts or subscription.accepts)
     if changes_kind != (subscription.level, subscription.accepts):
         raise invalid_options("unsubscribe first to change how, or which, items are sent")
+    before = subscription.credit, subscription.lock_s
     if options.queue_requests is not None:
         subscription.credit = options.queue_requests
     if options.lock_s is not None:
         subscription.lock_s = options.lock_s
     target = service.client(subscription.jid)
-    await target.ask(target.session.subscribe, subscription.node, subscription.options)
+    try:
+        await target.ask(target.session.subscribe, subscription.node, subscription.options)
+    except Refusal:
+        subscription.credit, subscription.lock_s = before
+        raise
     await service.answer(result(iq))
 
 
@@ -268,14 +310,38 @@ async def default_options(
 async def subscriptions(
     service: "Service", client: Client, iq: Element, pubsub: Element, action: Element
 ) -> None:
-    """Those of all resources of the asker."""
+    """Those of all resources of the asker, a page at a time."""
     node = action.get("node")
     answer = Element(f"{{{PUBSUB}}}pubsub")
     listed = SubElement(answer, f"{{{PUBSUB}}}subscriptions", {"node": node} if node else {})
-    for subscription in service.registry.of_bare(bare_of(client.jid)):
-        if not subscription.leaving and node in (None, "", subscription.node):
-            listed.append(_subscription(subscription, subscription.jid))
+    found = [
+        each
+        for each in service.registry.of_bare(bare_of(client.jid))
+        if not each.leaving and node in (None, "", each.node)
+    ]
+    page, end = page_of(service, found, Page.read(pubsub))
+    listed.extend(_subscription(each, each.jid) for each in page)
+    answer.extend(end)
     await service.answer(result(iq, answer))
+
+
+def page_of(
+    service: "Service", subscriptions: list[NodeSubscription], page: Page
+) -> tuple[list[NodeSubscription], list[Element]]:
+    """What of a list fits into an answer, and what is told of the page where that is not all."""
+    ordered = sorted(subscriptions, key=lambda each: each.subid)
+    rest = [each for each in ordered if each.subid > page.after][: page.max]
+    room = service.settings.send_bytes_max // 2
+    out: list[NodeSubscription] = []
+    for each in rest:
+        room -= ELEMENT_BYTES + len(each.jid.encode()) + len(each.node.encode())
+        if room < 0:
+            break
+        out.append(each)
+    if len(out) == len(ordered):
+        return out, []
+    first, last = (out[0].subid, out[-1].subid) if out else ("", "")
+    return out, [page_end(first, last, len(ordered))]
 
 
 def affiliation_of(session: Session, node: str) -> str:
@@ -291,12 +357,16 @@ def affiliation_of(session: Session, node: str) -> str:
 async def affiliations(
     service: "Service", client: Client, iq: Element, pubsub: Element, action: Element
 ) -> None:
-    """The asker's own; they are the rights of its account."""
+    """The asker's own; they are the rights of its account. Of all nodes, a page at a time."""
     answer = Element(f"{{{PUBSUB}}}pubsub")
     node = action.get("node")
     listed = SubElement(answer, f"{{{PUBSUB}}}affiliations", {"node": node} if node else {})
-    nodes = [node_of(action)] if node else [topic.name for topic in client.session.topics()]
-    for each in nodes:
-        attributes = {"node": each, "affiliation": affiliation_of(client.session, each)}
-        SubElement(listed, f"{{{PUBSUB}}}affiliation", attributes)
+    page = Page.read(pubsub)
+    found = [topic.name for topic in client.session.topics(page.after, page.max)] if not node else []
+    for each in [node_of(action)] if node else found:
+        if is_sendable(each):
+            attributes = {"node": each, "affiliation": affiliation_of(client.session, each)}
+            SubElement(listed, f"{{{PUBSUB}}}affiliation", attributes)
+    if len(found) == page.max or page.after:
+        answer.append(page_end(found[0] if found else "", found[-1] if found else ""))
     await service.answer(result(iq, answer))

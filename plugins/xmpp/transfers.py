@@ -63,6 +63,11 @@ class Transfers:
         transfer.due_at = now + self._answer_s * min(2 ** (transfer.tries - 1), BACKOFF_MAX)
         heapq.heappush(self._due, (transfer.due_at, transfer.id))
 
+    def phase(self, id: str, jid: str) -> str | None:
+        """Which answer is awaited; None where none is, from this JID."""
+        transfer = self._open.get(id)
+        return None if transfer is None or transfer.jid != jid else transfer.phase
+
     def answered(self, id: str, jid: str) -> Transfer | None:
         """An answer has come; None where nobody waits for it, or where another JID answers."""
         transfer = self._open.get(id)

@@ -2,9 +2,7 @@
 
 import contextlib
 import logging
-import resource
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,17 +17,12 @@ from daemon.store.store import WAL_CHECKPOINT_BYTES
 from routing.errors import HeaderRefusal, Refusal
 from routing.message import Message, Section
 from tests.support.broker import Client, RunningSite, running_site
+from tests.support.full_disk import no_file_beyond
 
 
-@contextlib.contextmanager
-def full_disk(site: RunningSite) -> Iterator[None]:
+def full_disk(site: RunningSite) -> contextlib.AbstractContextManager[None]:
     """No file of this process can grow beyond what the write-ahead log has now."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (max(site.store.wal_bytes(), 1), hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    return no_file_beyond(site.store.wal_bytes())
 
 
 async def works_again(client: Client, clock: MockClock) -> None:

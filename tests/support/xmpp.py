@@ -44,6 +44,8 @@ class XmppClient(StanzaClient):
         self.jid = jid
         self.server = server
         self.features = features
+        self.answers_questions = True
+        """What disco#info asks it is answered for it."""
 
     async def send(self, text: str) -> None:
         stanza = parse_fragment(text.encode(), LIMITS)
@@ -144,7 +146,7 @@ class XmppServer:
             await self._send(stream, stanza)
         elif client is not None:
             query = stanza.find(f"{{{DISCO_INFO}}}query")
-            if query is not None and stanza.get("type") == "get":
+            if query is not None and stanza.get("type") == "get" and client.answers_questions:
                 features = "".join(f"<feature var='{feature}'/>" for feature in client.features)
                 await client.send(
                     f"<iq type='result' id='{stanza.get('id')}'>"

@@ -6,9 +6,12 @@ from xml.etree.ElementTree import Element
 import pytest
 import trio
 
+from daemon.frontend import Identity
+from daemon.settings import QueueSettings
 from plugins.xmpp.component import Component
 from plugins.xmpp.parser import ParserLimits
 from plugins.xmpp.stanzas import MESSAGE
+from routing.message import Message, Section
 from tests.support.xmpp import COMPONENT_NAME, SECRET, XmppServer, xmpp_site
 from tests.support.xmpp_pubsub import NODE, PUBSUB, notified, subscribe
 
@@ -24,6 +27,7 @@ def component(server: XmppServer, secret: str = SECRET, handle=None) -> Componen
         handle=handle or ignore,
         too_much=ignore,
         up=lambda: None,
+        down=lambda: None,
         limits=ParserLimits(),
         send_bytes_max=2**20,
     )
@@ -103,6 +107,24 @@ async def test_a_server_that_does_not_read_makes_senders_wait(autojump_clock):
         nursery.cancel_scope.cancel()
 
 
+async def test_requests_are_answered_while_much_is_on_its_way_to_others(tmp_path):
+    """More than may be unread: only who reads on sees what the server has read."""
+    async with xmpp_site(tmp_path) as (server, _, site):
+        session = site.open_session(Identity(account="ada"), "desk", protocol="test", remote="")
+        session.set_delivery("news", "ALL")
+        readers = [server.client(f"worker@shakespeare.lit/{number}") for number in range(40)]
+        for reader in readers:
+            await reader.iq("set", subscribe(reader.jid, None, "news"))
+        session.publish("news", Message(sections=(Section("text/plain", bytes(150_000)),)))
+        for _ in range(100):
+            await readers[0].send("<iq type='get' id='p'><ping xmlns='urn:xmpp:ping'/></iq>")
+        for reader in readers:
+            while (await reader.receive()).tag != MESSAGE:
+                continue
+        assert server.connections == 1
+        session.close()
+
+
 async def test_items_on_their_way_when_the_stream_breaks_come_again(tmp_path):
     async with xmpp_site(tmp_path) as (server, _, site):
         client = server.client("worker@shakespeare.lit/1")
@@ -128,6 +150,33 @@ async def test_items_on_their_way_when_the_stream_breaks_come_again(tmp_path):
         assert next(stanza.iter(f"{{{PUBSUB}#event}}item")).get("id") == "i"
 
 
+async def test_items_wait_for_a_server_that_is_down_for_long(tmp_path, mock_clock):
+    mock_clock.rate = 1.0
+    # a lock ends by the machine's clock
+    queues = QueueSettings(lock_s=0.5, max_deliveries=2)
+    async with xmpp_site(tmp_path, queues=queues) as (server, _, site):
+        worker, reader = (server.client(f"worker@shakespeare.lit/{number}") for number in (1, 2))
+        session = site.open_session(Identity(account="ada"), "desk", protocol="test", remote="")
+        session.set_delivery("news", "ALL")
+        await worker.iq("set", subscribe(worker.jid, "5"))
+        await reader.iq("set", subscribe(reader.jid, None, "news"))
+        server.refuse = True
+        await server.cut()
+        for topic, mode in ((NODE, "ONE"), ("news", "ALL")):
+            session.publish(topic, Message(delivery=mode, others=(("Item-Id", "i"),)))
+        mock_clock.rate = 100.0
+        await trio.sleep(200)
+        mock_clock.rate = 1.0
+        server.refuse = False
+        mock_clock.jump(60)
+        for client in (worker, reader):
+            while (stanza := await client.receive()).tag != MESSAGE:
+                continue
+            assert next(stanza.iter(f"{{{PUBSUB}#event}}item")).get("id") == "i"
+        assert not [name for name in site.broker.router.state.topics if name.startswith("dead.")]
+        session.close()
+
+
 async def test_a_subscriber_that_left_while_the_stream_was_down_is_noticed(tmp_path):
     async with xmpp_site(tmp_path) as (server, service, _):
         one = server.client("worker@shakespeare.lit/1")
@@ -142,6 +191,27 @@ async def test_a_subscriber_that_left_while_the_stream_was_down_is_noticed(tmp_p
         text = f"<publish node='{NODE}'><item id='i'/></publish>"
         await other.iq("set", f"<pubsub xmlns='{PUBSUB}'>{text}</pubsub>")
         assert (await notified(other)).get("id") == "i"
+
+
+async def test_a_subscriber_that_does_not_answer_at_first_is_asked_again(tmp_path, mock_clock):
+    async with xmpp_site(tmp_path) as (server, _, _):
+        mock_clock.rate = 1.0
+        reader = server.client("worker@shakespeare.lit/1")
+        await reader.iq("set", subscribe(reader.jid, "5"))
+    server = XmppServer()
+    reader = server.client(reader.jid)
+    reader.answers_questions, reader.patience_s = False, 100.0
+    async with xmpp_site(tmp_path, server) as (_, service, _):
+        mock_clock.rate = 100.0
+        question = await reader.receive()
+        while (again := await reader.receive()).get("id") == question.get("id"):
+            continue
+        mock_clock.rate = 1.0
+        assert not service.registry.of(reader.jid)[0].attached
+        await reader.send(f"<iq type='result' id='{again.get('id')}'/>")
+        with trio.fail_after(10):
+            while not service.registry.of(reader.jid)[0].attached:
+                await trio.sleep(0.01)
 
 
 @pytest.mark.parametrize(

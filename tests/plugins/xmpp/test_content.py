@@ -10,11 +10,13 @@ from plugins.xmpp.serializer import serialize
 from routing.message import Message, Section
 from tests.support.xmpp import xmpp_site
 from tests.support.xmpp_pubsub import (
+    INFO,
     NS,
     PUBSUB,
     SMQP,
     ada,
     error_of,
+    fields,
     notified,
     pubsub,
     put,
@@ -27,6 +29,32 @@ async def next_delivery(session) -> Delivered:
         for event in await session.events():
             if isinstance(event, Delivered):
                 return event
+
+
+async def test_receipts_come_to_the_node_that_the_service_names(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, _):
+        client, worker = ada(server), ada(server, "worker")
+        answer = await client.iq("get", f"<query xmlns='{INFO}'/>")
+        [told] = answer.findall(f"{{{INFO}}}query/x:x", NS)
+        own = fields(told)["account"]
+        await client.iq("set", subscribe(client.jid, "1", own))
+        await worker.iq("set", subscribe(worker.jid, "1", "work"))
+        asked = "<header name='Receipt'>ALL</header><header name='Cmuid'>c1</header>"
+        await put(client, "work", "i", f"<a xmlns='urn:a'/><headers xmlns='{SMQP}'>{asked}</headers>")
+        item = await notified(worker)
+        assert item.find(f"{{{SMQP}}}headers/{{{SMQP}}}header[@name='Account']").text == own
+        await worker.iq("set", pubsub("<retract node='work'><item id='i'/></retract>"))
+        receipt = await notified(client)
+        assert base64.b64decode(receipt.findtext(f"{{{SMQP}}}data")) == b"1/1"
+        headers = {each.get("name"): each.text for each in receipt.iter(f"{{{SMQP}}}header")}
+        assert (headers["Receipt-Topic"], headers["Receipt-Cmuid"]) == ("work", "c1")
+        # nobody else may read it, and who has no account has none
+        bob = server.client("worker@shakespeare.lit/x")
+        refused = await bob.iq("set", subscribe(bob.jid, "1", own))
+        assert error_of(refused) == ("cancel", "not-allowed")
+        stranger = server.client("mallory@elsewhere.example/x")
+        answer = await stranger.iq("get", f"<query xmlns='{INFO}'/>")
+        assert answer.find(f"{{{INFO}}}query/x:x", NS) is None
 
 
 async def test_headers_go_both_ways(tmp_path):

@@ -15,7 +15,7 @@ from tests.support.xmpp_pubsub import NODE, PUBSUB, error_of
 
 RULES = AccountRules(
     (
-        JidRule(jid="boss@work.example", account="operations"),
+        JidRule(jid="Admin@Work.example", account="operations"),
         JidRule(pattern="worker*@*.work.example", account="workers"),
         JidRule(domain="work.example", account="{local}"),
     )
@@ -25,8 +25,11 @@ RULES = AccountRules(
 @pytest.mark.parametrize(
     ("jid", "account"),
     [
-        ("boss@work.example", "operations"),
-        ("BOSS@work.example", "operations"),
+        ("admin@work.example", "operations"),
+        ("ADMIN@work.example", "operations"),
+        # other letters than those of the rule, to a person and to an XMPP server
+        ("adm\u0131n@work.example", None),
+        ("wor\u212aer7@eu.work.example", None),
         ("worker7@eu.work.example", "workers"),
         ("worker@x@eu.work.example", None),
         ("ada@work.example", "ada"),

@@ -6,6 +6,7 @@ import trio
 from daemon.frontend import Delivered, Identity, SubscribeOptions
 from plugins.xmpp.namespaces import EVENT_LOG, QOS
 from routing.message import Message, Section
+from tests.support.full_disk import no_file_beyond
 from tests.support.xmpp import COMPONENT_NAME, XmppClient, XmppServer, xmpp_site
 from tests.support.xmpp_pubsub import NODE, PUBSUB, error_of, subscribe
 
@@ -113,6 +114,51 @@ async def test_what_was_received_outlives_the_daemon(tmp_path):
         assert site.broker.held == 1
 
 
+async def test_what_is_delivered_while_the_disk_is_full_is_published_once_it_is_not(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, site):
+        client = entrance(server)
+        await client.iq("set", assured("1"), to=COUNTER)
+        with no_file_beyond((tmp_path / "smqpd.db-wal").stat().st_size):
+            await client.send(f"<iq type='set' id='d' to='{COUNTER}'>{deliver('1')}</iq>")
+            with trio.fail_after(10):
+                while site.broker.store_failed is None:
+                    await trio.sleep(0.01)
+        assert (await client.answer("d")).get("type") == "result"
+    async with xmpp_site(tmp_path) as (server, _, site):
+        session = listener(site)
+        assert (await entrance(server).iq("set", deliver("1"), to=COUNTER)).get("type") == "result"
+        [delivered] = await deliveries(session, 1)
+        assert delivered.stored.message.sections[0].body == CAR.encode()
+        assert site.broker.held == 1
+
+
+async def test_what_is_never_asked_for_is_forgotten_after_a_week(tmp_path, mock_clock):
+    async with xmpp_site(tmp_path, assured_messages_max=1) as (server, service, _):
+        mock_clock.rate = 1.0
+        client, other = entrance(server), server.client("ada@shakespeare.lit/other")
+        await client.iq("set", assured("1"), to=COUNTER)
+        # what is held keeps its place, however long its sender is silent
+        mock_clock.jump(6 * 86_400)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        assert error_of(await other.iq("set", assured("2"), to=COUNTER)) == ("wait", "resource-constraint")
+        assert (await client.iq("set", assured("1"), to=COUNTER)).get("type") == "result"
+        mock_clock.jump(2 * 86_400)
+        with trio.fail_after(120):
+            while service.assured.find(client.jid, "1") is not None:
+                await trio.testing.wait_all_tasks_blocked(0.01)
+                mock_clock.jump(1)
+        assert (await other.iq("set", assured("2"), to=COUNTER)).get("type") == "result"
+
+
+async def test_many_resources_of_one_jid_are_one_source(tmp_path):
+    async with xmpp_site(tmp_path, assured_messages_max=2) as (server, _, _):
+        one, two, three = (server.client(f"ada@shakespeare.lit/{number}") for number in range(3))
+        for client in (one, two):
+            assert (await client.iq("set", assured("1"), to=COUNTER)).get("type") == "result"
+        answer = await three.iq("set", assured("1"), to=COUNTER)
+        assert error_of(answer) == ("wait", "resource-constraint")
+
+
 async def test_support_is_announced(tmp_path):
     async with xmpp_site(tmp_path) as (server, _, _):
         info = "http://jabber.org/protocol/disco#info"
@@ -129,6 +175,27 @@ async def test_the_untrusted_are_not_allowed_and_noted(tmp_path):
         log = (await admin.receive()).find(f"{{{EVENT_LOG}}}log")
         assert log.get("subject") == stranger.jid
         assert log.get("type") == "Warning"
+
+
+async def test_misuse_without_end_is_noted_once_a_minute(tmp_path, mock_clock, caplog):
+    async with xmpp_site(tmp_path, event_log="admin@shakespeare.lit/log") as (server, _, _):
+        mock_clock.rate = 1.0
+        admin = server.client("admin@shakespeare.lit/log")
+
+        async def misuse() -> None:
+            for resource in range(5):
+                stranger = server.client(f"mallory@elsewhere.example/{resource}")
+                assert error_of(await stranger.iq("set", assured("1"))) == ("cancel", "not-allowed")
+
+        await misuse()
+        mock_clock.jump(61)
+        await misuse()
+        logs = [(await admin.receive()).find(f"{{{EVENT_LOG}}}log") for _ in range(2)]
+        assert None not in logs
+        assert admin.quiet()
+    lines = [each.getMessage() for each in caplog.records if "misuse" in each.getMessage()]
+    assert len(lines) == 2
+    assert "4 more" in lines[1]
 
 
 @pytest.mark.parametrize(
@@ -155,6 +222,15 @@ async def test_what_may_not_be_published_is_not_held_either(tmp_path):
     async with xmpp_site(tmp_path) as (server, _, site):
         eve = server.client("eve@shakespeare.lit/x")
         assert error_of(await eve.iq("set", assured("1"), to=COUNTER)) == ("auth", "forbidden")
+        assert site.broker.held == 0
+
+
+async def test_what_is_not_guaranteed_is_not_assured(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, site):
+        header = "<headers xmlns='urn:smqp:xmpp:0'><header name='Guarantee'>NO</header></headers>"
+        publish = f"<publish node='counter'><item>{header}</item></publish>"
+        text = assured("1", f"<pubsub xmlns='{PUBSUB}'>{publish}</pubsub>")
+        assert error_of(await entrance(server).iq("set", text)) == ("modify", "bad-request")
         assert site.broker.held == 0
 
 
@@ -272,13 +348,39 @@ async def test_an_item_that_was_not_received_goes_to_another_after_a_restart(tmp
         assert item.get("id") == "i"
 
 
-async def test_an_item_received_by_who_is_gone_waits_for_it(tmp_path):
+async def test_an_error_to_deliver_gives_a_received_item_to_nobody_else(tmp_path):
+    """It may be the server's, and an earlier request may have been worked on."""
+    async with xmpp_site(tmp_path, answer_s=0.1) as (server, _, site):
+        client, other = await counter(server), await counter(server, resource="2")
+        await publish(server)
+        iq, _ = await next_request(client)
+        await answer(client, iq)
+        iq, first = await next_request(client)
+        error = (
+            "<error type='wait'><resource-constraint xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error>"
+        )
+        await client.send(f"<iq type='error' id='{iq.get('id')}'>{error}</iq>")
+        iq, again = await next_request(client)
+        assert (again.tag, again.get("msgId")) == (first.tag, first.get("msgId"))
+        await answer(client, iq)
+        text = f"<pubsub xmlns='{PUBSUB}'><retract node='{NODE}'><item id='i'/></retract></pubsub>"
+        assert (await client.iq("set", text)).get("type") == "result"
+        assert other.quiet()
+        assert site.broker.held == 0
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+async def test_an_item_received_by_who_is_gone_waits_for_it(tmp_path, leaves):
     async with xmpp_site(tmp_path) as (server, _, _):
         client, other = await counter(server), await counter(server, resource="2")
         await publish(server)
         iq, request = await next_request(client)
         await answer(client, iq)
         await next_request(client)
+        if leaves:
+            text = f"<unsubscribe node='{NODE}' jid='{client.jid}'/>"
+            left = await client.iq("set", f"<pubsub xmlns='{PUBSUB}'>{text}</pubsub>", id="leave")
+            assert left.get("type") == "result"
         await client.send("<presence type='unavailable'/>")
         await other.iq("get", "<ping xmlns='urn:xmpp:ping'/>")
         assert other.quiet()

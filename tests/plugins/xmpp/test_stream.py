@@ -112,16 +112,26 @@ def test_what_was_written_counts_as_read_once_its_mark_is_back():
     assert sender.outbox.bytes == 0
 
 
-def test_of_a_broken_stream_answers_are_sent_again_and_the_rest_is_reported():
+def test_of_a_broken_stream_answers_are_sent_again_and_what_was_written_is_reported():
     sender = Sender()
     sender.put("answer", again=True)
     sender.put("item")
     sender.outbox.take()
     sender.put("late item")
     sender.outbox.broken()
-    assert sender.settled == [("item", False), ("late item", False)]
-    assert sender.outbox.take() == b"answer[mark-2]"
+    assert sender.settled == [("item", False)]
+    assert sender.outbox.take() == b"answerlate item[mark-2]"
     sender.outbox.marked("mark-1")
-    assert len(sender.settled) == 2
+    assert len(sender.settled) == 1
     sender.outbox.marked("mark-2")
-    assert sender.settled[2:] == [("answer", True)]
+    assert sender.settled[1:] == [("answer", True), ("late item", True)]
+
+
+def test_of_what_waits_for_a_stream_for_long_answers_are_kept_and_the_rest_is_reported():
+    sender = Sender()
+    sender.put("answer", again=True)
+    sender.put("item")
+    sender.outbox.drop()
+    assert sender.settled == [("item", False)]
+    assert sender.outbox.bytes == len("answer")
+    assert sender.outbox.take() == b"answer[mark-1]"

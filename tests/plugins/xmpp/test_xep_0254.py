@@ -4,8 +4,10 @@ The listings as they stand are in `test_listings.py`, through real servers.
 """
 
 import pytest
+import trio
 
 from daemon.settings import QueueSettings
+from plugins.xmpp.namespaces import QOS
 from tests.support.xmpp import COMPONENT_NAME, XmppClient, XmppServer, xmpp_site
 from tests.support.xmpp_pubsub import ITEM, NODE, NS, PUBSUB, error_of, notified, subscribe
 
@@ -248,6 +250,35 @@ async def test_who_unsubscribes_first_can_still_unlock(tmp_path):
         assert (await one.iq("set", unlock())).get("type") == "result"
         assert (await notified(other)).get("id") == ITEM
         assert service.registry.find(one.jid, NODE) is None
+
+
+@pytest.mark.parametrize("qos", [(), (QOS,)])
+async def test_who_has_unsubscribed_stays_so_through_a_restart(tmp_path, qos):
+    """With items in hand, of which one that speaks urn:xmpp:qos may have received some."""
+    leave = f"<pubsub xmlns='{PUBSUB}'><unsubscribe node='{NODE}'"
+    async with xmpp_site(tmp_path) as (server, _, _):
+        one = worker(server)
+        one.features = qos
+        await one.iq("set", subscribe(one.jid))
+        await published(server)
+        item = await one.receive()
+        if qos:
+            received = f"<received xmlns='{QOS}' msgId='{item[0].get('msgId')}'/>"
+            await one.send(f"<iq type='result' id='{item.get('id')}'>{received}</iq>")
+            await one.receive()
+        answer = await one.iq("set", f"{leave} jid='{one.jid}'/></pubsub>", id="leave")
+        assert answer.get("type") == "result"
+    server = XmppServer()
+    one = server.client(one.jid, features=qos)
+    async with xmpp_site(tmp_path, server) as (_, service, site):
+        if qos:
+            # what it had received is still its own
+            assert (await one.receive())[0].tag == f"{{{QOS}}}deliver"
+            assert (await one.iq("set", unlock())).get("type") == "result"
+        with trio.fail_after(10):
+            while service.registry.of(one.jid) or site.durable_subscriptions(""):
+                await one.iq("get", "<ping xmlns='urn:xmpp:ping'/>")
+        assert site.broker.held == 1
 
 
 async def test_an_item_that_is_not_answered_goes_to_the_next_after_a_time(tmp_path):

@@ -1,0 +1,81 @@
+"""What ended subscriptions no longer hold up, however much that is: in steps, as topics are emptied.
+
+Messages of mode ALL wait in a queue of each subscription, and end when they are due to nobody any more. A
+subscription is gone at once for everybody; what waited for it is counted down afterwards, `STEP_S` apart and
+no faster than the decisions are carried out. A crash in between loses nothing: to a subscription that the
+store does not know, nothing is due after the start.
+"""
+
+import math
+from collections import deque
+from collections.abc import Iterable
+
+import msgspec
+
+from routing.decisions import Record
+from routing.emptying import DECISIONS_MAX, ENDED_MAX, STEP_S
+from routing.queue import EXPIRED, GONE, RECEIPT, STATED, Entry
+from routing.receipts import Receipts
+from routing.state import SiteState
+from routing.subscription import Subscription
+
+
+class Leaving(msgspec.Struct):
+    """One subscription that has ended; what is left of `waiting` and of its queue is still to be given up."""
+
+    subscription: Subscription
+    waiting: deque[Entry]
+
+
+class Leavings:
+    """All that are not finished; one is worked on at a time."""
+
+    def __init__(self, state: SiteState, receipts: Receipts) -> None:
+        self._state = state
+        self._receipts = receipts
+        self._open: deque[Leaving] = deque()
+
+    def begin(
+        self, subscription: Subscription, had: Iterable[Entry], waiting: Iterable[Entry], now: float
+    ) -> None:
+        """Give up what the subscriber had in hand, and begin with what waited, there and in the queue."""
+        for entry in had:
+            if not entry.flags & GONE:
+                self._give_up(entry, subscription)
+        leaving = Leaving(subscription, deque(waiting))
+        if not self._step(leaving):
+            self._open.append(leaving)
+            self._state.wake_at = min(self._state.wake_at, now + STEP_S)
+
+    def tick(self) -> None:
+        """The next step."""
+        if self._open and len(self._state.out) < DECISIONS_MAX and self._step(self._open[0]):
+            self._open.popleft()
+
+    def next_wake(self, now: float) -> float:
+        """Site time of the next step; `inf` for none."""
+        return now + STEP_S if self._open else math.inf
+
+    def _step(self, leaving: Leaving) -> bool:
+        """Whether it was the last one."""
+        subscription = leaving.subscription
+        for _ in range(ENDED_MAX):
+            if leaving.waiting:
+                entry = leaving.waiting.popleft()
+            elif subscription.queue:
+                entry = subscription.queue.pop()
+            else:
+                return True
+            # what has expired is due only to those who have received it
+            if not entry.flags & (GONE | EXPIRED):
+                self._give_up(entry, subscription)
+        return not (leaving.waiting or subscription.queue)
+
+    def _give_up(self, entry: Entry, subscription: Subscription) -> None:
+        entry.due -= 1
+        if entry.flags & RECEIPT:
+            self._receipts.progress(entry, subscription, has_it=False)
+        self._state.out.append(Record("returned", entry, subscription, reason="unsubscribed"))
+        if entry.due <= 0 and not entry.flags & STATED:
+            self._state.out.append(Record("expired", entry, final=True, reason="due to nobody any more"))
+            self._state.discard(entry)

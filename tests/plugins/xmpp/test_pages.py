@@ -1,0 +1,236 @@
+"""What nodes hold, and what is listed of them: by pages, forwards and backwards, and by their ids."""
+
+import pytest
+import trio
+
+from daemon.frontend import Identity
+from plugins.xmpp.namespaces import RESULT_SET
+from routing.message import Message, Section
+from tests.support.xmpp import COMPONENT_NAME, xmpp_site
+from tests.support.xmpp_pubsub import (
+    ITEMS,
+    PUBSUB,
+    SMQP,
+    ada,
+    create,
+    error_of,
+    form,
+    notified,
+    pubsub,
+    put,
+    subscribe,
+)
+
+
+async def test_persistent_items_stay_are_listed_by_pages_and_are_replaced_by_id(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, site):
+        client = ada(server)
+        await create(client, "state", **{f"{{{SMQP}}}queueing": "0", "pubsub#persist_items": "1"})
+        for number in range(5):
+            await put(client, "state", f"item-{number}")
+        await put(client, "state", "item-0", "<b xmlns='urn:b'/>")
+        while site.broker.held > 5:
+            await client.iq("get", "<ping xmlns='urn:xmpp:ping'/>")
+        seen, after = [], ""
+        for _ in range(3):
+            rsm = f"<set xmlns='http://jabber.org/protocol/rsm'><max>2</max>{after}</set>"
+            answer = await client.iq("get", pubsub("<items node='state'/>" + rsm))
+            seen += [item.get("id") for item in answer.iter(f"{{{PUBSUB}}}item")]
+            last = next(answer.iter("{http://jabber.org/protocol/rsm}last"))
+            after = f"<after>{last.text}</after>"
+        assert seen == ["item-1", "item-2", "item-3", "item-4", "item-0"]
+        answer = await client.iq("get", pubsub("<items node='state'><item id='item-0'/></items>"))
+        [item] = answer.iter(f"{{{PUBSUB}}}item")
+        assert item[0].tag == "{urn:b}b"
+        # whoever comes later gets them all
+        late = ada(server, "late")
+        await late.iq("set", subscribe(late.jid, None, "state"))
+        assert {(await notified(late)).get("id") for _ in range(5)} == set(seen)
+        text = "<retract node='state'><item id='item-3'/></retract>"
+        assert (await client.iq("set", pubsub(text))).get("type") == "result"
+        answer = await client.iq("get", pubsub("<items node='state'/>"))
+        assert [item.get("id") for item in answer.iter(f"{{{PUBSUB}}}item")] == [
+            "item-1", "item-2", "item-4", "item-0",
+        ]  # fmt: skip
+
+
+async def test_an_item_is_found_and_replaced_among_thousands_whoever_published_them(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, site):
+        client = ada(server)
+        await create(client, "state", **{f"{{{SMQP}}}queueing": "0", "pubsub#persist_items": "1"})
+        session = site.open_session(Identity(account="ada"), "desk", protocol="test", remote="")
+        for number in range(3_000):
+            session.publish("state", Message(others=(("Item-Id", f"item-{number}"),)))
+        for item in ("item-2999", "item-0", "item-2999"):
+            await put(client, "state", item, "<b xmlns='urn:b'/>")
+        with trio.fail_after(60):
+            while site.broker.held > 3_000:
+                await client.iq("get", "<ping xmlns='urn:xmpp:ping'/>")
+        for item in ("item-0", "item-2999"):
+            answer = await client.iq("get", pubsub(f"<items node='state'><item id='{item}'/></items>"))
+            [found] = answer.iter(f"{{{PUBSUB}}}item")
+            assert found[0].tag == "{urn:b}b"
+        for item in ("item-0", "item-2999"):
+            text = f"<retract node='state'><item id='{item}'/></retract>"
+            assert (await client.iq("set", pubsub(text))).get("type") == "result"
+            assert error_of(await client.iq("set", pubsub(text))) == ("cancel", "item-not-found")
+        # what has gone does not stay in the index
+        await client.iq("set", pubsub("<purge node='state'/>", "#owner"))
+        await put(client, "state", "item-1")
+        answer = await client.iq("get", pubsub("<items node='state'><item id='item-1'/></items>"))
+        assert len(list(answer.iter(f"{{{PUBSUB}}}item"))) == 1
+        session.close()
+
+
+@pytest.mark.parametrize(("account", "visible"), [("ada", "n"), ("dan", ".open"), ("eve", "nothing")])
+async def test_nodes_are_listed_by_pages_to_whoever_may_see_them(tmp_path, account, visible):
+    async with xmpp_site(tmp_path) as (server, _, _):
+        nodes = [f"n{number}{'.open' if number % 4 == 0 else ''}" for number in range(30)]
+        for node in nodes:
+            await create(ada(server), node)
+        client = server.client(f"{account}@shakespeare.lit/x")
+        seen, after = [], ""
+        while True:
+            rsm = f"<set xmlns='http://jabber.org/protocol/rsm'><max>4</max>{after}</set>"
+            answer = await client.iq("get", f"<query xmlns='{ITEMS}'>{rsm}</query>")
+            page = [each.get("node") for each in answer.iter(f"{{{ITEMS}}}item")]
+            seen += page
+            if len(page) < 4:
+                break
+            after = f"<after>{page[-1]}</after>"
+        assert seen == sorted(node for node in nodes if visible in node)
+
+
+async def test_the_newest_items_are_found_and_paged_through_backwards(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, site):
+        client = ada(server)
+        await create(client, "state", **{f"{{{SMQP}}}queueing": "0", "pubsub#persist_items": "1"})
+        session = site.open_session(Identity(account="ada"), "desk", protocol="test", remote="")
+        for number in range(600):
+            session.publish("state", Message(others=(("Item-Id", f"item-{number}"),)))
+
+        async def listed(most: str, rsm: str = "") -> tuple[list[str], str]:
+            answer = await client.iq("get", pubsub(f"<items node='state'{most}/>{rsm}"))
+            ids = [item.get("id", "") for item in answer.iter(f"{{{PUBSUB}}}item")]
+            return ids, answer.findtext(f".//{{{RESULT_SET}}}first", "")
+
+        while (await listed(" max_items='2'"))[0] != ["item-598", "item-599"]:
+            await client.iq("get", "<ping xmlns='urn:xmpp:ping'/>")
+        seen: list[str] = []
+        before = ""
+        while True:
+            rsm = f"<set xmlns='{RESULT_SET}'><max>70</max><before>{before}</before></set>"
+            page, before = await listed("", rsm)
+            if not page:
+                break
+            seen = page + seen
+        assert seen == [f"item-{number}" for number in range(600)]
+        # what has gone from the end is not in the way of what is in front of it
+        await client.iq("set", pubsub("<purge node='state'/>", "#owner"))
+        for number in range(300):
+            session.publish("state", Message(others=(("Item-Id", f"new-{number}"),)))
+        await client.iq("get", pubsub("<items node='state'><item id='new-1'/></items>"))
+        for number in range(2, 300):
+            text = f"<retract node='state'><item id='new-{number}'/></retract>"
+            await client.send(f"<iq type='set' id='r{number}'>{pubsub(text)}</iq>")
+            await client.answer(f"r{number}")
+        assert (await listed(" max_items='2'"))[0] == ["new-0", "new-1"]
+        session.close()
+
+
+async def test_an_item_too_large_for_an_answer_hides_no_other(tmp_path):
+    async with xmpp_site(tmp_path, send_bytes_max=10_000) as (server, _, site):
+        client = ada(server)
+        session = site.open_session(Identity(account="ada"), "desk", protocol="test", remote="")
+        for number, size in enumerate((9_000, 10, 3_000, 3_000)):
+            body = Section("text/plain", bytes(size))
+            message = Message(delivery="ONE", sections=(body,), others=(("Item-Id", f"{number}"),))
+            session.publish("work", message, request=number)
+        answers = 0
+        while answers < 4:
+            answers += len(await session.events())
+        seen, after = [], ""
+        for _ in range(3):
+            rsm = f"<set xmlns='{RESULT_SET}'>{after}</set>"
+            answer = await client.iq("get", pubsub(f"<items node='work'/>{rsm}"))
+            seen += [item.get("id") for item in answer.iter(f"{{{PUBSUB}}}item")]
+            after = f"<after>{answer.findtext(f'.//{{{RESULT_SET}}}last')}</after>"
+        assert seen == ["1", "2", "3"]
+        session.close()
+
+
+async def test_what_is_listed_about_nodes_comes_by_pages(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, site):
+        client = ada(server)
+        session = site.open_session(Identity(account="ada"), "desk", protocol="test", remote="")
+        for number in range(250):
+            session.publish(f"n{number}", Message(delivery="ONE", others=(("Item-Id", "i"),)))
+            session.publish("one", Message(delivery="ONE", others=(("Item-Id", f"{number}"),)))
+        for number in range(120):
+            text = subscribe(client.jid, "1", f"n{number}")
+            assert (await client.iq("set", text)).get("type") == "result"
+            await notified(client)
+        owner = f"xmlns='{PUBSUB}#owner'"
+        for asked, found, count in (
+            (f"<pubsub xmlns='{PUBSUB}'><subscriptions/>{{}}</pubsub>", f"{{{PUBSUB}}}subscription", 120),
+            (f"<pubsub xmlns='{PUBSUB}'><affiliations/>{{}}</pubsub>", f"{{{PUBSUB}}}affiliation", 251),
+            (f"<query xmlns='{ITEMS}'>{{}}</query>", f"{{{ITEMS}}}item", 251),
+            (f"<query xmlns='{ITEMS}' node='one'>{{}}</query>", f"{{{ITEMS}}}item", 250),
+            (
+                f"<pubsub {owner}><subscriptions node='n1'/>{{}}</pubsub>",
+                f"{{{PUBSUB}#owner}}subscription",
+                1,
+            ),
+        ):
+            seen, rsm = set(), ""
+            while True:
+                answer = await client.iq("get", asked.format(rsm))
+                page = [tuple(sorted(each.attrib.items())) for each in answer.iter(found)]
+                assert len(page) <= 100
+                seen |= set(page)
+                last = answer.findtext(f".//{{{RESULT_SET}}}last")
+                if not page or last is None:
+                    break
+                rsm = f"<set xmlns='{RESULT_SET}'><after>{last}</after></set>"
+            assert len(seen) == count, asked
+        session.close()
+
+
+@pytest.mark.parametrize(
+    "request_", [f"<query xmlns='{ITEMS}'/>", f"<pubsub xmlns='{PUBSUB}'><affiliations/></pubsub>"]
+)
+async def test_one_client_has_few_requests_at_a_time(tmp_path, request_):
+    async with xmpp_site(tmp_path) as (server, _, _):
+        client = ada(server)
+        await create(client, "work")
+        addresses = f"from='{client.jid}' to='{COMPONENT_NAME}'"
+        text = "".join(f"<iq type='get' id='{n}' {addresses}>{request_}</iq>" for n in range(60))
+        await server.to_component(text)
+        answers = [await client.receive() for _ in range(60)]
+        refused = [error_of(answer) for answer in answers if answer.get("type") == "error"]
+        assert set(refused) == {("wait", "resource-constraint")}
+        assert len(refused) < 60
+
+
+async def test_a_million_of_anything_is_a_page(tmp_path):
+    async with xmpp_site(tmp_path, nodes_max=3) as (server, _, _):
+        client = ada(server)
+        for number in range(5):
+            answer = await client.iq("set", pubsub(f"<create node='n{number}'/>"))
+        options = form("publish-options", **{f"{{{SMQP}}}queueing": "0"})
+        for request in (
+            "<create node='new'/>",
+            f"<subscribe node='new' jid='{client.jid}'/>",
+            "<publish node='new'><item/></publish>",
+            f"<publish node='new'><item/></publish><publish-options>{options}</publish-options>",
+        ):
+            answer = await client.iq("set", pubsub(request))
+            assert error_of(answer) == ("wait", "resource-constraint"), request
+        # those that are there are as they were
+        assert (await put(client, "n0", "i")).get("type") == "result"
+        for most in ("1000000", "9" * 400):
+            rsm = f"<set xmlns='http://jabber.org/protocol/rsm'><max>{most}</max></set>"
+            answer = await client.iq("get", f"<query xmlns='{ITEMS}'>{rsm}</query>")
+            assert len(list(answer.iter(f"{{{ITEMS}}}item"))) == 3
+            answer = await client.iq("get", pubsub(f"<items node='n0' max_items='{most}'/>"))
+            assert answer.get("type") == "result"

@@ -1,0 +1,167 @@
+"""What XEP-0060 prescribes for requests that make no sense, and for those of who may not."""
+
+import pytest
+
+from tests.support.xmpp import COMPONENT_NAME, xmpp_site
+from tests.support.xmpp_pubsub import (
+    ADA,
+    INFO,
+    ITEMS,
+    NS,
+    PUBSUB,
+    SMQP,
+    ada,
+    create,
+    error_of,
+    form,
+    pubsub,
+    put,
+    subscribe,
+)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        (f"{{{SMQP}}}queueing", "perhaps"),
+        (f"{{{SMQP}}}delivery", "SOME"),
+        ("pubsub#item_expire", "soon"),
+        ("pubsub#access_model", "open"),
+        ("pubsub#colour", "blue"),
+    ],
+)
+async def test_a_configuration_that_cannot_be_is_not_acceptable(tmp_path, field, value):
+    async with xmpp_site(tmp_path) as (server, _, _):
+        configure = f"<configure>{form('node_config', **{field: value})}</configure>"
+        answer = await ada(server).iq("set", pubsub("<create node='n'/>" + configure))
+        assert error_of(answer) == ("modify", "not-acceptable")
+        exact = answer.find("c:error/pe:unsupported-access-model", NS)
+        assert (exact is not None) is ("access_model" in field)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("pubsub#deliver", "0"), ("pubsub#digest", "true"), ("pubsub#expire", "tomorrow")]
+)
+async def test_an_option_that_nobody_keeps_is_refused(tmp_path, field, value):
+    async with xmpp_site(tmp_path) as (server, _, _):
+        client = ada(server)
+        option = f"<field var='{field}'><value>{value}</value></field></x>"
+        answer = await client.iq("set", subscribe(client.jid).replace("</x>", option))
+        assert error_of(answer) == ("modify", "bad-request")
+        assert answer.find("c:error/pe:invalid-options", NS) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "condition", "exact"),
+    [
+        ("<subscribe node='work' jid='bob@shakespeare.lit'/>", "modify", "bad-request", "invalid-jid"),
+        ("<subscribe jid='ada@shakespeare.lit'/>", "modify", "bad-request", "nodeid-required"),
+        (f"<subscribe node='work' jid='{ADA}'/><options node='n'/>", "modify", "bad-request", None),
+        (f"<unsubscribe node='work' jid='{ADA}'/>", "cancel", "item-not-found", None),
+        (f"<unsubscribe node='there' jid='{ADA}'/>", "cancel", "unexpected-request", "not-subscribed"),
+        ("<unsubscribe node='there'/>", "modify", "bad-request", "jid-required"),
+        ("<unsubscribe node='there' jid='bob@shakespeare.lit'/>", "auth", "forbidden", None),
+        (f"<options node='there' jid='{ADA}'/>", "modify", "unexpected-request", "not-subscribed"),
+        ("<options node='there' jid='bob@shakespeare.lit'/>", "auth", "forbidden", None),
+        ("<publish node='work'/>", "modify", "bad-request", "item-required"),
+        ("<publish node='no/good'><item/></publish>", "modify", "not-acceptable", None),
+        ("<retract node='work'/>", "modify", "bad-request", "item-required"),
+        ("<create/>", "modify", "not-acceptable", "nodeid-required"),
+        ("<create node='n'/><configure node='m'/>", "modify", "bad-request", None),
+        ("<nonsense/>", "cancel", "feature-not-implemented", None),
+    ],
+)  # fmt: skip
+async def test_requests_that_make_no_sense_get_the_errors_of_xep_0060(tmp_path, text, kind, condition, exact):
+    async with xmpp_site(tmp_path) as (server, _, _):
+        await create(ada(server), "there")
+        answer = await ada(server).iq("set", pubsub(text))
+        assert error_of(answer) == (kind, condition)
+        assert exact is None or answer.find(f"c:error/pe:{exact}", NS) is not None
+
+
+async def test_a_jid_without_an_account_may_do_nothing(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, _):
+        stranger = server.client("mallory@elsewhere.example/x")
+        for text in (
+            "<publish node='n'><item/></publish>",
+            "<subscribe node='n' jid='mallory@elsewhere.example'/>",
+        ):
+            assert error_of(await stranger.iq("set", pubsub(text))) == ("auth", "forbidden")
+        assert error_of(await stranger.iq("get", f"<query xmlns='{ITEMS}'/>")) == ("auth", "forbidden")
+        assert (await stranger.iq("get", f"<query xmlns='{INFO}'/>")).get("type") == "result"
+
+
+async def test_every_operation_needs_its_right(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, _):
+        eve = server.client("eve@shakespeare.lit/x")
+        await create(ada(server), "orders")
+        assert (await put(eve, "eve.own", "i")).get("type") == "result"
+        refused = [
+            ("set", pubsub("<publish node='orders'><item/></publish>")),
+            ("set", subscribe("eve@shakespeare.lit", "1", "orders")),
+            ("get", pubsub("<items node='orders'/>")),
+            ("set", pubsub("<create node='eve.new'/>")),
+            ("get", pubsub("<configure node='orders'/>", "#owner")),
+            ("set", pubsub("<configure node='orders'/>", "#owner")),
+            ("set", pubsub("<delete node='orders'/>", "#owner")),
+            ("set", pubsub("<purge node='orders'/>", "#owner")),
+            ("get", pubsub("<subscriptions node='orders'/>", "#owner")),
+            ("set", pubsub("<subscriptions node='orders'/>", "#owner")),
+            ("set", pubsub("<retract node='orders'><item id='i'/></retract>")),
+        ]
+        for kind, text in refused:
+            assert error_of(await eve.iq(kind, text)) == ("auth", "forbidden"), text
+        # not blocked, but not on the whitelist
+        for kind, text in (
+            ("set", subscribe("eve@shakespeare.lit", "1", "eve.own")),
+            ("get", pubsub("<items node='eve.own'/>")),
+        ):
+            answer = await eve.iq(kind, text)
+            assert error_of(answer) == ("cancel", "not-allowed")
+            assert answer.find("c:error/pe:closed-node", NS) is not None
+        answer = await eve.iq("get", f"<query xmlns='{INFO}' node='orders'/>")
+        assert error_of(answer) == ("cancel", "item-not-found")
+
+
+async def test_affiliations_are_the_rights_of_the_account(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, _):
+        eve = server.client("eve@shakespeare.lit/x")
+        for node, affiliation in (("eve.own", "publish-only"), ("orders", "outcast")):
+            answer = await eve.iq("get", pubsub(f"<affiliations node='{node}'/>"))
+            assert next(answer.iter(f"{{{PUBSUB}}}affiliation")).get("affiliation") == affiliation
+
+
+def headers_of(*lines: str) -> str:
+    text = "".join(f"<header name='X'>{line}</header>" for line in lines)
+    return f"<headers xmlns='{SMQP}'>{text}</headers>"
+
+
+@pytest.mark.parametrize(
+    ("content", "refused"),
+    [
+        ("<a xmlns='urn:a'/>" * 65, ("wait", "policy-violation")),
+        (headers_of(*["x"] * 200), ("wait", "policy-violation")),
+        (headers_of("x" * 65_536), ("modify", "not-acceptable")),
+        (
+            f"<section xmlns='{SMQP}' type='a/b'><header name='X'>{'x' * 65_536}</header></section>",
+            ("modify", "not-acceptable"),
+        ),
+    ],
+    ids=["sections", "headers", "a long header", "a long header of a section"],
+)
+async def test_what_no_other_front_end_could_read_is_refused(tmp_path, content, refused):
+    async with xmpp_site(tmp_path) as (server, _, site):
+        client = ada(server)
+        assert error_of(await put(client, "work", "i", content)) == refused
+        if SMQP not in content:
+            await client.send(f"<message id='m' to='work@{COMPONENT_NAME}'>{content}</message>")
+            assert error_of(await client.receive()) == refused
+        assert site.broker.held == 0
+
+
+async def test_a_request_names_a_bounded_number_of_items(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, _):
+        named = "".join(f"<item id='{number}'/>" for number in range(1_001))
+        answer = await ada(server).iq("set", pubsub(f"<retract node='work'>{named}</retract>"))
+        assert error_of(answer) == ("cancel", "not-allowed")
+        assert answer.find("c:error/pe:max-items-exceeded", NS) is not None
