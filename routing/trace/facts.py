@@ -43,7 +43,7 @@ def facts(records: DataFrame, incomplete: Collection[str] = (), by: Sequence[str
     (HOP, COPY, DELIVERY), `a`, `b`, `attempt` and the slots `s0` ...; `hops`, `copies` and `deliveries` give
     them their names. Partitioned by Smuid.
     """
-    slim = records.where(f.col("event") != "heartbeat").select(
+    slim = records.where((f.col("event") != "heartbeat") & (f.col("smuid") != "")).select(
         *by, *_NEEDED, f.size(f.coalesce("hops", f.array().cast("array<string>"))).cast("long").alias("level")
     )
     if incomplete:
@@ -104,11 +104,12 @@ def copies(facts: DataFrame) -> DataFrame:
     begun_record, begun_last_record; ended int (`schema.ENDS`, null where no record is final), ended_us,
     ended_record, ended_last_record; due int or null; expires_us (null: none stated or unknown; -1: a state
     message); claimed_us, when it came by its own clock, as a peer's acknowledgement says (0: the peer gave no
-    time; null: no acknowledgement); receipt_x, receipt_y, receipt_us; widened bool, widened_record, the last
-    of them; depth int as published; priority; level; bytes; one, unguaranteed bool.
+    time; null: no acknowledgement); asked: ONE or ALL, the receipt that was asked for, null for none or
+    unknown; receipt_x, receipt_y, receipt_us; widened bool, widened_record, the last of them; depth int as published; priority; level; bytes; one, unguaranteed bool.
     """
     named = _named(facts, COPY, _COPY)
     receipt = f.col("receipt")
+    asked = f.when(f.col("traits") <= -8, "ALL").when(f.col("traits") <= -4, "ONE")
     return named.select(
         "smuid",
         f.col("a").alias("server"),
@@ -124,6 +125,7 @@ def copies(facts: DataFrame) -> DataFrame:
         (-f.col("due")).cast("int").alias("due"),
         "expires_us",
         "claimed_us",
+        asked.alias("asked"),
         f.expr(f"receipt div {RECEIPT_SHIFT}").alias("receipt_x"),
         (receipt % RECEIPT_SHIFT).alias("receipt_y"),
         "receipt_us",
@@ -168,7 +170,7 @@ def _named(facts: DataFrame, kind: int, layout: _Layout) -> DataFrame:
 
 def _traits() -> list[Column]:
     traits = -f.coalesce(f.col("traits"), f.lit(0))
-    return [(traits >= 2).alias("one"), (traits % 2 == 1).alias("unguaranteed")]
+    return [(traits % 4 >= 2).alias("one"), (traits % 2 == 1).alias("unguaranteed")]
 
 
 def _keys() -> Column:
@@ -201,22 +203,16 @@ def _keys() -> Column:
 
 
 def _passed(records: DataFrame, incomplete: Collection[str]) -> DataFrame:
-    """The hops into `incomplete` servers that later records' Hops prove, as records of event `passed`."""
+    """The hops into `incomplete` servers that later records' Hops prove, as records of event `passed`.
+
+    Without a peer where the server is the first of the Hops: it had the message, and nobody sent it.
+    """
     wanted = list(incomplete)
-    path = records.where(f.col("event").isin("received", "depth", "duplicate", "loop") & (f.size("hops") > 1))
-    steps = f.arrays_zip(
-        f.slice("hops", f.lit(1), f.size("hops") - 1),
-        f.slice("hops", f.lit(2), f.size("hops") - 1),
-    )
+    path = records.where(f.col("event").isin("received", "depth", "duplicate", "loop") & (f.size("hops") > 0))
+    before = f.concat(f.array(f.lit("")), f.slice("hops", f.lit(1), f.size("hops") - 1))
+    steps = f.arrays_zip(before.alias("f"), f.col("hops").alias("t"))
     found = path.select(
-        "smuid",
-        "topic",
-        "mode",
-        "guarantee",
-        "size",
-        f.posexplode(f.transform(steps, lambda s: f.struct(s["0"].alias("f"), s["1"].alias("t")))).alias(
-            "position", "step"
-        ),
+        "smuid", "topic", "mode", "guarantee", "size", f.posexplode(steps).alias("position", "step")
     ).where(f.col("step.t").isin(wanted) & f.col("step.f").isNotNull())
     zero = f.lit(0).cast("long")
     blanks = {
@@ -238,26 +234,28 @@ def _passed(records: DataFrame, incomplete: Collection[str]) -> DataFrame:
         "due": f.lit(None).cast("int"),
         "receipt": f.lit(""),
     }
-    level = (f.col("position") + 1).cast("long").alias("level")
+    level = f.col("position").cast("long").alias("level")
     return found.select(*(columns[name].alias(name) for name in _NEEDED), level)
 
 
 def _coded(slim: DataFrame) -> DataFrame:
     """The words of a record as numbers, before they are shuffled and looked at once for each slot.
 
-    outcome: null unless forwarded, `PASSED` where the peer did not say; traits: minus 2 for mode ONE, minus 1
-    for unguaranteed; receipt: X * RECEIPT_SHIFT + Y, null where it is none.
+    outcome: null unless forwarded, `PASSED` where the peer did not say; traits: minus 1 for unguaranteed,
+    minus 2 for mode ONE, minus 4 or 8 where a receipt ONE or ALL was asked for; receipt: X * RECEIPT_SHIFT + Y,
+    null where it is none.
     """
     parts = f.split("receipt", "/")
     x, y = f.get(parts, f.lit(0)).try_cast("int"), f.get(parts, f.lit(1)).try_cast("int")
     packed = f.when((x >= 0) & (y >= 0), x.cast("long") * RECEIPT_SHIFT + y)
     outcome = f.coalesce(_code(f.col("outcome"), OUTCOMES), f.lit(PASSED))
     one = f.when(f.col("mode") == "ONE", 2).otherwise(0)
+    asked = f.when(f.col("receipt") == "ONE", 4).when(f.col("receipt") == "ALL", 8).otherwise(0)
     new = {
         "event": _code(f.col("event"), _EVENT_CODES),
         "outcome": f.when(f.col("event") == "forwarded", outcome),
         "receipt": f.when(f.col("event") == "receipt", packed),
-        "traits": -(one + f.when(f.col("guarantee"), 0).otherwise(1)),
+        "traits": -(asked + one + f.when(f.col("guarantee"), 0).otherwise(1)),
     }
     return slim.withColumns(new).drop("mode", "guarantee")
 
@@ -345,7 +343,7 @@ _COPY: Final[_Layout] = {
     "receipt": lambda: f.col("receipt"),
     "receipt_us": lambda: _when(_is("receipt"), f.col("time_us")),
     "widened": lambda: _when(_is("depth"), -f.col("record")),
-    "level": lambda: _when(_is("received"), f.col("level")),
+    "level": lambda: f.when(_is("published"), 0).when(_is("received"), f.col("level")),
     "priority": lambda: -f.col("priority"),
     "depth": lambda: _when(_is("published"), f.col("depth")),
     "claimed_us": lambda: _when(~_own(), f.col("peer_received_us")),

@@ -22,6 +22,10 @@ def born_us(smuid: str = "smuid") -> Column:
     return f.conv(f.substring(uid, 1, 12), 16, 10).cast("long") * 1000
 
 
+def _origin() -> Column:
+    return f.substring_index("smuid", "/", 1)
+
+
 def day() -> Column:
     """UTC day of birth."""
     return f.timestamp_micros(f.expr(f"birth_us div {DAY_US} * {DAY_US}")).cast("date")
@@ -76,8 +80,9 @@ def routes(
     priority; reached: servers that have had it; hops: array of struct `from`, `to`, attempt, kind, level,
     sent_us, received_us, acked_us, delay_raw_us, sent_at_us, received_at_us, delay_us, sent_logged,
     received_logged; copies: array of struct server, state, level, begun_us, ended_us, ended, due, bytes,
-    widened; delivered, committed: subscriptions; last_delay_us: from the first sending to the last first
-    copy, by corrected clocks; receipt_x, receipt_y; state: complete where every copy's fate is known, else
+    widened, whole; delivered, committed: subscriptions; last_delay_us: from the first sending to the last first
+    copy, by corrected clocks; asked: ONE or ALL, the receipt that was asked for, null for none or unknown;
+    receipt_x, receipt_y; state: complete where every copy's fate is known, else
     partial; missing: the servers whose part is not known; truncated: there were more hops or copies
     than `most`, and state and counts are those of the ones kept.
     """
@@ -121,35 +126,55 @@ def routes(
         f.collect_list(f.when(state.isin("log missing", "unknown", "lost"), f.col("copy.server"))).alias(
             "unsure"
         ),
+        f.bool_or(f.col("copy.server") == _origin()).alias("origin_known"),
         (f.max("first_received_us") - f.min("first_sent_us")).alias("last_delay_us"),
         f.max("copy.bytes").alias("bytes"),
         *(f.max(name).alias(name) for name in _MESSAGE_FIELDS),
     )
-    return gathered.withColumn("birth_us", born_us()).select(
-        "smuid",
-        "birth_us",
-        day().alias("day"),
-        f.substring_index("smuid", "/", 1).alias("origin"),
-        "topic",
-        f.when(f.col("one"), "ONE").otherwise("ALL").alias("mode"),
-        (~f.coalesce("unguaranteed", f.lit(False))).alias("guarantee"),
-        "depth",
-        "bytes",
-        "priority",
-        "reached",
-        "hops" if crowded is None else f.slice("hops", 1, most).alias("hops"),
-        "copies",
-        "delivered",
-        "committed",
-        "last_delay_us",
-        "receipt_x",
-        "receipt_y",
-        f.when(f.size("unsure") == 0, "complete").otherwise("partial").alias("state"),
-        f.array_sort("unsure").alias("missing"),
-        "truncated",
+    # A log that lost all records of a message is missing even where no other log tells of its copy.
+    silent = f.when(f.coalesce("origin_known", f.lit(False)), f.array()).otherwise(f.array(_origin()))
+    unsure = f.concat("unsure", silent.cast("array<string>"))
+    return (
+        gathered.withColumn("birth_us", born_us())
+        .withColumn("unsure", unsure)
+        .select(
+            "smuid",
+            "birth_us",
+            day().alias("day"),
+            _origin().alias("origin"),
+            "topic",
+            f.when(f.col("one"), "ONE").otherwise("ALL").alias("mode"),
+            (~f.coalesce("unguaranteed", f.lit(False))).alias("guarantee"),
+            "depth",
+            "bytes",
+            "priority",
+            "reached",
+            "hops" if crowded is None else f.slice("hops", 1, most).alias("hops"),
+            "copies",
+            "delivered",
+            "committed",
+            "last_delay_us",
+            "asked",
+            "receipt_x",
+            "receipt_y",
+            f.when(f.size("unsure") == 0, "complete").otherwise("partial").alias("state"),
+            f.array_sort("unsure").alias("missing"),
+            "truncated",
+        )
     )
 
 
-_COPY_FIELDS = ("server", "state", "level", "begun_us", "ended_us", "ended", "due", "bytes", "widened")
-_MESSAGE_FIELDS = ("topic", "one", "unguaranteed", "depth", "priority", "receipt_x", "receipt_y")
+_COPY_FIELDS = (
+    "server",
+    "state",
+    "level",
+    "begun_us",
+    "ended_us",
+    "ended",
+    "due",
+    "bytes",
+    "widened",
+    "whole",
+)
+_MESSAGE_FIELDS = ("topic", "one", "unguaranteed", "depth", "priority", "asked", "receipt_x", "receipt_y")
 """Said of each copy, and the greatest is the message's."""
