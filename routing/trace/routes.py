@@ -45,7 +45,7 @@ def crowded(
     if incomplete:
         tells = tells + f.coalesce(f.size("hops"), f.lit(0))
     counted = records.groupBy("smuid").agg(f.sum(tells).alias("rows"))
-    many = counted.where((f.col("rows") > most) & (f.col("smuid") != "")).select("smuid").localCheckpoint()
+    many = counted.where((f.col("rows") > most) & (f.col("smuid") != "")).select("smuid").persist()
     if many.isEmpty():
         return None
     kind = f.col("kind")
@@ -54,7 +54,7 @@ def crowded(
         .groupBy("smuid")
         .agg(f.count_if(kind == HOP).alias("hop_rows"), f.count_if(kind == COPY).alias("copy_rows"))
         .where(f.greatest("hop_rows", "copy_rows") > most)
-        .localCheckpoint()
+        .persist()
     )
     return None if found.isEmpty() else found
 
