@@ -164,6 +164,7 @@ class Record(msgspec.Struct, gc=False):
 
     Attributes:
         due: on published and received, the subscriptions that a receipt counts; None on all others.
+        receipt: X/Y on the event receipt; on published, which was asked for, "" for none.
         answered: what a peer said, where the record is of that; else None.
     """
 

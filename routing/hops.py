@@ -41,7 +41,7 @@ class HopRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         record: gapless over all boots of a server, so that a missing record is noticed.
         time_us: UTC microseconds by the writer's clock.
         event: what happened; see `Event`.
-        smuid: "" on a heartbeat only.
+        smuid: "" on a heartbeat, and where a publication was refused (denied), which never had one.
         topic: "" on a heartbeat only.
         peer: the other server, on events of a link.
         account: `account:channel@host` of the publisher, on published and received.
@@ -56,7 +56,7 @@ class HopRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         guarantee: False for a copy that was never on disk (a new boot has none of them).
         final: True on the one record that ends the copy at this server.
         reason: why, in words for people, on returned, expired, dead, denied, dropped.
-        receipt: "X/Y" on the event receipt.
+        receipt: "X/Y" on the event receipt; on published, which receipt was asked for, ONE or ALL.
         outcome: on forwarded: what the peer said it did: accepted, depth (it was there before with less
             depth and goes on again), duplicate, loop or denied.
         sent_us: on forwarded: when this attempt was sent, by the writer's clock; `time_us` is when the

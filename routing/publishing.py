@@ -136,7 +136,9 @@ class Publishing:
             due = [s for s in topic.subscriptions.values() if s.accepts_all]
             entry.due = len(due)
         depth = self._federation.depth_of(entry, message.depth)
-        state.out.append(Record("published", entry, account=publisher, depth=depth, due=entry.due))
+        asked = "" if message.receipt == "NONE" else message.receipt
+        published = Record("published", entry, account=publisher, depth=depth, due=entry.due, receipt=asked)
+        state.out.append(published)
         state.hold(entry, now)
         count = entry.due
         stamped = msgspec.structs.replace(message, smuid=entry.smuid(state.server), account=publisher)

@@ -6,6 +6,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
+from routing.trace.balance import begun_twice, ended_twice
 from routing.trace.clockfit import FOREVER_US
 from routing.trace.routes import born_us, day
 
@@ -75,11 +76,11 @@ def anomalies(
                 smuid="smuid",
                 topic="topic",
                 detail=f.format_string(
-                    "%d/%d says %s (%d committed, %s due)",
+                    "%d/%d says %s (%d have it, %s due)",
                     "x",
                     "y",
                     "why",
-                    "committed",
+                    "had",
                     f.col("due").cast("string"),
                 ),
             ),
@@ -121,8 +122,6 @@ def _of_copies(copies: DataFrame) -> list[DataFrame]:
     late = (timeout > 0) & (f.col("held_until_us") > timeout + EXPIRED_MARGIN_US)
     old = timeout.isNull() & (f.col("held_until_us") > f.col("begun_us") + STUCK_US)
     stuck = copies.where(held & f.coalesce(late, old, f.lit(False)))
-    twice_begun = f.col("begun_record") != f.col("begun_last_record")
-    twice_ended = (f.col("ended_record") != f.col("ended_last_record")) & ~f.col("widened")
     return [
         _rows(
             copies.where(f.col("state") == "lost"),
@@ -139,12 +138,12 @@ def _of_copies(copies: DataFrame) -> list[DataFrame]:
             detail=f.when(timeout > 0, "held beyond its timeout").otherwise("held for more than a day"),
         ),
         _rows(
-            copies.where(f.coalesce(twice_begun | twice_ended, f.lit(False))),
+            copies.where(begun_twice() | ended_twice()),
             "begun or ended twice",
             **where,
             time_us="begun_us",
             detail=f.when(
-                twice_begun,
+                begun_twice(),
                 f.format_string("begun in records %d and %d", "begun_record", "begun_last_record"),
             ).otherwise(f.format_string("ended in records %d and %d", "ended_record", "ended_last_record")),
         ),

@@ -8,6 +8,7 @@ what began and ended between two of them, by record numbers, so that no clock ha
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
+from routing.trace.ends import came_home
 from routing.trace.routes import born_us, day
 from routing.trace.schema import ENDS
 
@@ -44,7 +45,7 @@ def balance(copies: DataFrame) -> DataFrame:
             *(count(state == word, word) for word in ("held", "gone", "lost")),
             count(state == "log missing", "log_missing"),
             count(state == "unknown", "unknown"),
-            count(_twice(), "twice"),
+            count(begun_twice() | ended_twice(), "twice"),
         )
     )
     open_ends = f.col("lost") + f.col("log_missing") + f.col("unknown") + f.col("twice")
@@ -61,16 +62,22 @@ def holdings(copies: DataFrame, coverage: DataFrame) -> DataFrame:
     beats = coverage.select("server", "base_record", "base_held", "beat_record", "held")
     kept = copies.where(~f.col("unguaranteed"))
 
-    def between(record: str) -> Column:
-        after = f.col(record) > f.col("base_record")
-        return f.count_if(f.coalesce(after & (f.col(record) <= f.col("beat_record")), f.lit(False)))
+    def between(first: str, last: str) -> Column:
+        """Records from after the one heartbeat to the other; of a copy that came home both count."""
+
+        def counts(record: str) -> Column:
+            after = f.col(record) > f.col("base_record")
+            return f.coalesce(after & (f.col(record) <= f.col("beat_record")), f.lit(False))
+
+        second = came_home() & (f.col(first) != f.col(last)) & counts(last)
+        return f.count_if(counts(first)) + f.count_if(second)
 
     counted = (
         kept.join(f.broadcast(beats), "server")
         .groupBy("server")
         .agg(
-            between("begun_record").alias("begun"),
-            between("ended_record").alias("ended"),
+            between("begun_record", "begun_last_record").alias("begun"),
+            between("ended_record", "ended_last_record").alias("ended"),
             f.count_if(f.coalesce(_held_again(), f.lit(False))).alias("again"),
         )
     )
@@ -93,6 +100,15 @@ def _held_again() -> Column:
     return came_again & (no_second_end | (f.col("ended_last_record") > f.col("beat_record")))
 
 
-def _twice() -> Column:
-    ends = (f.col("ended_record") != f.col("ended_last_record")) & ~f.col("widened")
-    return (f.col("begun_record") != f.col("begun_last_record")) | ends
+def begun_twice() -> Column:
+    """Two beginnings, and it was not handed on in between."""
+    return f.coalesce((f.col("begun_record") != f.col("begun_last_record")) & ~came_home(), f.lit(False))
+
+
+def ended_twice() -> Column:
+    """Two ends, and nothing that made it begin again in between."""
+    again = came_home() & f.col("begun_last_record").between(
+        f.col("ended_record"), f.col("ended_last_record")
+    )
+    twice = (f.col("ended_record") != f.col("ended_last_record")) & ~f.col("widened") & ~again
+    return f.coalesce(twice, f.lit(False))

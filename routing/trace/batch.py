@@ -66,16 +66,21 @@ def run(
         born = f.col("birth_us")
         records = records.where((born >= midnight) & (born < midnight + schema.DAY_US))
     progress("pairing hops, copies and deliveries")
+    crowded = routes.crowded(records, incomplete)
     paired = facts.facts(records, incomplete).persist(StorageLevel.DISK_ONLY)
-    raw_hops = facts.hops(paired).withColumn("birth_us", routes.born_us())
+    raw_hops = facts.hops(paired)
     progress("comparing clocks")
-    segments = clocks.segments_frame(session, clocks.measured(raw_hops))
-    tables.write(segments, out, "clocks")
-    progress("hops, links, routes")
-    hops = clocks.corrected(raw_hops, segments).persist(StorageLevel.DISK_ONLY)
-    _write_messages(hops, paired, covered, out)
-    hops.unpersist()
+    tables.write(clocks.segments_frame(session, clocks.measured(raw_hops)), out, "clocks")
+    segments = tables.read(session, out, "clocks")
+    progress("routes, hops, copies")
+    tables.write(routes.routes(paired, segments, covered, crowded), out, "routes")
+    hops = clocks.corrected(raw_hops, segments).withColumn("kind", links.kind_name())
+    _write_rows(hops.drop("arrival", "outcome"), out, "hops")
+    _write_rows(ends.states(facts.copies(paired), covered), out, "copies")
+    _write_rows(facts.deliveries(paired), out, "deliveries")
     paired.unpersist()
+    progress("links")
+    _write_links(session, covered, out, any_truncated=crowded is not None)
     progress("custody, receipts, balance, anomalies")
     _derive(session, covered, out)
     summary = summarize(session, out) | {"aside": aside}
@@ -109,19 +114,22 @@ def _ingest(
     return {"lines": total, "reasons": found, "servers": named}
 
 
-def _write_messages(hops: DataFrame, paired: DataFrame, covered: DataFrame, out: str) -> None:
-    copies = ends.states(facts.copies(paired), covered)
-    deliveries = facts.deliveries(paired)
-    dated = routes.day().alias("day")
+def _write_rows(rows: DataFrame, out: str, name: str) -> None:
+    tables.write(rows.withColumn("birth_us", routes.born_us()).withColumn("day", routes.day()), out, name)
+
+
+def _write_links(session: SparkSession, covered: DataFrame, out: str, *, any_truncated: bool) -> None:
+    """From the hops that the routes hold, and of those that do not hold all from the table of hops."""
+    made = tables.read(session, out, "routes")
+    hops = routes.hop_rows(made.where("not truncated"))
+    if any_truncated:
+        crowded = made.where("truncated").select("smuid")
+        others = tables.read(session, out, "hops").withColumn("repeated", f.lit(True))
+        others = others.join(f.broadcast(crowded), "smuid", "left_semi")
+        hops = hops.unionByName(others.select(*hops.columns))
     tables.write(links.links(hops, covered), out, "links")
     hourly = links.links(hops, covered, per_hour=True)
     tables.write(hourly.withColumn("day", f.col("hour").cast("date")), out, "link_hours")
-    many = routes.crowded(paired)
-    tables.write(routes.routes(hops, copies, deliveries, many), out, "routes")
-    named = hops.withColumn("kind", links.kind()).withColumn("kind", routes.kind_name())
-    tables.write(named.select("*", dated).drop("arrival", "outcome"), out, "hops")
-    for frame, name in ((copies, "copies"), (deliveries, "deliveries")):
-        tables.write(frame.withColumn("birth_us", routes.born_us()).select("*", dated), out, name)
 
 
 def _derive(session: SparkSession, covered: DataFrame, out: str) -> None:

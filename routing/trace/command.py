@@ -70,6 +70,14 @@ def _spark(master: str | None = None) -> Iterator["SparkSession"]:
         session.stop()
 
 
+@contextmanager
+def _writing(what: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        _fail(f"{what} cannot be written: {error.strerror or error}")
+
+
 def _console() -> Console:
     # A file or a pipe has no width: nothing is folded there.
     return Console(highlight=False, width=None if sys.stdout.isatty() else UNFOLDED_COLUMNS)
@@ -297,7 +305,8 @@ def report(
         from routing.trace import report as job
 
         written = job.page(session, out, day.date().isoformat() if day else None)
-    page.write_text(written, encoding="utf-8")
+    with _writing(page):
+        page.write_text(written, encoding="utf-8")
     _console().print(plain(f"wrote {page}"))
 
 
@@ -333,7 +342,8 @@ def package(
     """Write what spark-submit needs: the jobs as a zip, and the script that starts them."""
     from routing.trace import package as job
 
-    script, archive = job.build(directory)
+    with _writing(directory):
+        script, archive = job.build(directory)
     _console().print(plain(f"spark-submit --master URL --py-files {archive} {script} run LOGS --out DIR"))
 
 
@@ -368,7 +378,7 @@ def generate(
         faults=faults,
     )
     errors = Console(stderr=True, highlight=False)
-    with errors.status("starting") as status:
+    with _writing(out), errors.status("starting") as status:
         count = write(
             plan,
             out,

@@ -14,35 +14,43 @@ def custody(routes: DataFrame) -> DataFrame:
     who finished it, null where that is not known; custodians: how many hold or finished it at once, of which
     more than one is a broken promise; committed: subscriptions.
     """
-    handed = ENDS["forwarded"]
     copies = f.col("copies")
-    owners = f.filter(
-        copies,
-        lambda c: (c["state"] == "held") | ((c["state"] == "finished") & (c["ended"] != handed)),
-    )
     first = f.filter("hops", lambda h: h["kind"] == "accepted")
     senders = f.transform(first, lambda h: h["from"])
-    # Whoever has handed one copy to two peers has made two custodians, wherever they handed it since.
-    split = f.size(senders) - f.size(f.array_distinct(senders))
+    receivers = f.concat(f.array("origin"), f.transform(first, lambda h: h["to"]))
+    # Until the answer has come the sender of a copy holds it as well; it is its custodian no more.
+    holders = f.filter(
+        copies,
+        lambda c: (c["state"] == "held") & (_times(senders, c["server"]) < _times(receivers, c["server"])),
+    )
+    finishers = f.filter(copies, lambda c: (c["state"] == "finished") & (c["ended"] != ENDS["forwarded"]))
+    # A timeout or a removal may end the copies on both sides of a link that a handover is on.
+    takers = f.filter(finishers, lambda c: c["ended"].isin(ENDS["committed"], ENDS["delivered"]))
+    # Whoever has handed on more often than it was given the message has made two custodians of one.
+    surplus = f.transform(f.array_distinct(senders), lambda s: _times(senders, s) - _times(receivers, s))
+    split = f.aggregate(surplus, f.lit(0), lambda total, more: total + f.greatest(more, f.lit(0)))
     ordered = f.array_sort(
         f.transform(copies, lambda c: f.struct(c["level"].alias("level"), c["server"].alias("server")))
     )
     return (
         routes.where(f.col("mode") == "ONE")
-        .withColumn("owners", owners)
+        .withColumn("owners", f.concat(holders, takers))
+        .withColumn("last", f.concat(holders, finishers))
         .select(
             "smuid",
             "day",
             "topic",
             "origin",
             f.transform(ordered, lambda c: c["server"]).alias("path"),
-            f.when(f.size("owners") > 0, f.get("owners", f.lit(0))["state"])
+            f.when(f.size("last") > 0, f.get("last", f.lit(0))["state"])
             .when(_any("lost"), "lost")
             .when(_any("log missing") | _any("unknown"), "log missing")
             .otherwise("handed over")
             .alias("state"),
-            f.when(f.size("owners") == 1, f.get("owners", f.lit(0))["server"]).alias("custodian"),
-            f.greatest(f.size("owners"), f.least(f.lit(1), f.size("owners")) + split).alias("custodians"),
+            f.when(f.size("owners") == 1, f.get("owners", f.lit(0))["server"])
+            .when((f.size("owners") == 0) & (f.size("last") == 1), f.get("last", f.lit(0))["server"])
+            .alias("custodian"),
+            f.greatest(f.size("owners"), f.least(f.lit(1), f.size("last")) + split).alias("custodians"),
             "committed",
         )
     )
@@ -51,9 +59,15 @@ def custody(routes: DataFrame) -> DataFrame:
 def receipts(routes: DataFrame) -> DataFrame:
     """One row for each message whose receipt was sent.
 
-    smuid, day, topic, origin, mode; x, y as the receipt says; committed: subscriptions that the logs show;
-    due: what the servers counted when they routed it, null where one does not say; verdict: right, wrong, or
-    unknown where a log that counts is not whole; why: in words, where it is wrong.
+    smuid, day, topic, origin, mode; asked: ONE or ALL, null where that record is missing; x, y as the receipt
+    says; had: subscriptions that have it, as the logs show (committed, or handed over where there is no
+    guarantee); due: what the servers counted when they routed it, null where one does not say; verdict:
+    right, wrong, or unknown where a log that counts is not whole, or the receipt was sent before all servers
+    could have answered; why: in words, where it is wrong.
+
+    A receipt ONE counts whom it knows of when the first has the message. A receipt ALL that a timeout, a
+    removal or a death cut short counts fewer than were due. What a server did with a copy without a guarantee
+    may be missing in its log after a kill, so that nothing is wrong with a receipt that knows of more.
     """
     due = f.aggregate(
         f.filter("copies", lambda c: c["begun_us"].isNotNull()),
@@ -61,13 +75,16 @@ def receipts(routes: DataFrame) -> DataFrame:
         lambda total, c: total + c["due"],
     )
     one = f.col("mode") == "ONE"
+    awaited = (f.col("asked") == "ALL") & ~f.col("cut_short")
     why = (
         f.when(f.col("x") > f.col("y"), "more than were due")
         .when(one & (f.col("y") > 1), "more than one for a message of mode ONE")
-        .when(~f.col("known"), f.lit(None).cast("string"))
-        .when(f.col("x") > f.col("committed"), "more than the logs show")
-        .when(~one & (f.col("y") != f.col("due")), "not what the servers counted as due")
+        .when(~f.col("known") | ~f.col("guarantee"), f.lit(None).cast("string"))
+        .when(f.col("x") > f.col("had"), "more than the logs show")
+        .when(~one & (f.col("y") > f.col("due")), "more due than the servers counted")
+        .when(~one & awaited & (f.col("y") < f.col("due")), "fewer due than the servers counted")
     )
+    told_all = (f.col("x") <= f.col("had")) & (one | (f.col("y") == f.col("due")) | (f.col("asked") == "ONE"))
     return (
         routes.where(f.col("receipt_x").isNotNull())
         .select(
@@ -76,19 +93,36 @@ def receipts(routes: DataFrame) -> DataFrame:
             "topic",
             "origin",
             "mode",
+            "asked",
             f.col("receipt_x").alias("x"),
             f.col("receipt_y").alias("y"),
-            "committed",
+            f.when(f.col("guarantee"), f.col("committed")).otherwise(f.col("delivered")).alias("had"),
             due.alias("due"),
-            (f.col("state") == "complete").alias("known"),
+            ((f.col("state") == "complete") & f.forall("copies", lambda c: c["whole"])).alias("known"),
+            "guarantee",
+            f.exists("copies", _cuts_short).alias("cut_short"),
         )
         .withColumn("why", why)
         .withColumn(
             "verdict",
-            f.when(f.col("why").isNotNull(), "wrong").when(f.col("known"), "right").otherwise("unknown"),
+            f.when(f.col("why").isNotNull(), "wrong")
+            .when(f.col("known") & told_all, "right")
+            .otherwise("unknown"),
         )
-        .drop("known")
+        .drop("known", "cut_short", "guarantee")
     )
+
+
+def _cuts_short(copy: Column) -> Column:
+    """Whether this copy may have kept a receipt from counting all; one due to nobody expires at once."""
+    ended = copy["ended"]
+    timed_out = (ended == ENDS["expired"]) & ((copy["due"] > 0) | (copy["server"] == f.col("origin")))
+    gone = ended.isin(ENDS["removed"], ENDS["dead"])
+    return f.coalesce((copy["state"] == "held") | timed_out | gone, f.lit(False))
+
+
+def _times(names: Column, name: Column) -> Column:
+    return f.size(f.filter(names, lambda other: other == name))
 
 
 def _any(state: str) -> Column:

@@ -4,20 +4,36 @@ The order of the rules is the order of the evidence. A copy is *lost* only where
 it, and that server's log, whole where it counts, knows nothing of it.
 """
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 MARGIN_US = 2_000_000
 """How far inside of a log a time must lie to be sure that its record would be in it."""
 
 
-def states(copies: DataFrame, coverage: DataFrame) -> DataFrame:
-    """`copies` with `state`, and `held_until_us`, the end of the log in which a held copy has no end.
+def came_home() -> Column:
+    """A copy of mode ONE that was handed on, and handed back later: it has begun a second time, rightly."""
+    return f.coalesce(
+        f.col("one") & f.col("ended_record").between(f.col("begun_record"), f.col("begun_last_record")),
+        f.lit(False),
+    )
 
-    finished: its final record is there. held: begun, not ended, and the log is whole since. gone: the same,
-    of an unguaranteed copy, which may vanish with a restart. log missing: a record of it may be in a gap, in
-    an absent log, or in one that is not closed yet. lost: the server acknowledged it to a peer, its log
-    covers that time without a gap, and has no record of it. unknown: none of these can be told.
+
+def open_again() -> Column:
+    """It came home after its last end."""
+    return came_home() & (f.col("begun_last_record") > f.col("ended_last_record"))
+
+
+def states(copies: DataFrame, coverage: DataFrame) -> DataFrame:
+    """`copies` with `state`, `whole` and `held_until_us`, the end of the log in which a held copy has no end.
+
+    whole: no record of it can be missing, since its log has no gap from its beginning on.
+
+    finished: its final record is there, and it has not come home since. held: begun, not ended, and the log
+    is whole since. gone: the same, of an unguaranteed copy, which may vanish with a restart. log missing: a
+    record of it may be in a gap, in an absent log, or in one that is not closed yet. lost: the server
+    acknowledged it to a peer, its log covers that time without a gap, and has no record of it. unknown: none
+    of these can be told.
     """
     logs = f.broadcast(
         coverage.select(
@@ -40,8 +56,10 @@ def states(copies: DataFrame, coverage: DataFrame) -> DataFrame:
     )
     seen = f.coalesce(f.col("log"), f.lit("absent")) != "absent"
     state = (
-        f.when(f.col("ended").isNotNull(), "finished")
-        .when(f.col("begun").isNotNull() & (f.col("begun_record") < f.col("complete_from")), "log missing")
+        f.when(f.col("ended").isNotNull() & ~open_again(), "finished")
+        .when(
+            f.col("begun").isNotNull() & (f.col("begun_last_record") < f.col("complete_from")), "log missing"
+        )
         .when(f.col("begun").isNotNull() & f.col("unguaranteed"), "gone")
         .when(f.col("begun").isNotNull(), "held")
         .when(~seen, "log missing")
@@ -52,6 +70,10 @@ def states(copies: DataFrame, coverage: DataFrame) -> DataFrame:
         .when(f.col("went_back"), "unknown")
         .otherwise("lost")
     )
+    whole = f.coalesce(f.col("begun_record") >= f.col("complete_from"), f.lit(False))
     return copies.join(logs, "server", "left").select(
-        *copies.columns, state.alias("state"), f.col("last_us").alias("held_until_us")
+        *copies.columns,
+        state.alias("state"),
+        whole.alias("whole"),
+        f.col("last_us").alias("held_until_us"),
     )

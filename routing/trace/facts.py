@@ -23,8 +23,8 @@ DELIVERY: Final = 2
 
 BEGINS: Final = {"published": 1, "received": 2}
 
-RECEIPT_SHIFT: Final = 1 << 31
-"""A receipt X/Y travels as X times this plus Y."""
+RECEIPT_BITS: Final = 31
+"""A receipt X/Y travels as one number, Y in this many bits and X above them."""
 
 _Layout = dict[str, Callable[[], Column]]
 
@@ -40,10 +40,10 @@ def facts(records: DataFrame, incomplete: Collection[str] = (), by: Sequence[str
 
     `incomplete`: servers whose log has gaps or is absent; for these the Hops of other servers' records are
     read as well. `by`: columns to group by besides, such as a stream's window. Returns `by`, `smuid`, `kind`
-    (HOP, COPY, DELIVERY), `a`, `b`, `attempt` and the slots `s0` ...; `hops`, `copies` and `deliveries` give
+    (HOP, COPY, DELIVERY), `a`, `b`, `attempt` and the slots `s0` ...; `named` gives
     them their names. Partitioned by Smuid.
     """
-    slim = records.where(f.col("event") != "heartbeat").select(
+    slim = records.where((f.col("event") != "heartbeat") & (f.col("smuid") != "")).select(
         *by, *_NEEDED, f.size(f.coalesce("hops", f.array().cast("array<string>"))).cast("long").alias("level")
     )
     if incomplete:
@@ -68,6 +68,76 @@ def facts(records: DataFrame, incomplete: Collection[str] = (), by: Sequence[str
     ).agg(*slots)
 
 
+def named(facts: DataFrame, by: Sequence[str] = ()) -> DataFrame:
+    """The slots by their names, those of hops, copies and deliveries side by side; null in rows of others.
+
+    `by` as in `facts`; smuid, kind, and the columns of `hops`, `copies` and `deliveries`.
+    """
+    hop, copy, delivery = (f.col("kind") == kind for kind in (HOP, COPY, DELIVERY))
+    at = {
+        kind: {name: f.col(f"s{number}") for number, name in enumerate(layout)}
+        for kind, layout in ((HOP, _HOP), (COPY, _COPY), (DELIVERY, _DELIVERY))
+    }
+    traits = -f.coalesce(at[HOP]["traits"], f.lit(0))
+    outcome, arrival = at[HOP]["outcome"], at[HOP]["arrival"]
+    receipt = at[COPY]["receipt"]
+    of_hops = {
+        "from": f.col("a"),
+        "to": f.col("b"),
+        "attempt": f.col("attempt"),
+        "sent_us": at[HOP]["sent_us"],
+        "received_us": f.coalesce(at[HOP]["received_us"], at[HOP]["peer_received_us"]),
+        "answered_us": at[HOP]["peer_sent_us"],
+        "acked_us": at[HOP]["acked_us"],
+        "arrival": arrival.cast("int"),
+        "outcome": outcome.cast("int"),
+        "sent_logged": outcome.isNotNull(),
+        "received_logged": f.coalesce(arrival < PASSED, f.lit(False)),
+    }
+    of_copies = {
+        "topic": f.col("b"),
+        "begun": at[COPY]["begun"].cast("int"),
+        "begun_us": at[COPY]["begun_us"],
+        "begun_record": at[COPY]["begun_record"],
+        "begun_last_record": -at[COPY]["begun_last"],
+        "ended": at[COPY]["ended"].cast("int"),
+        "ended_us": at[COPY]["ended_us"],
+        "ended_record": at[COPY]["ended_record"],
+        "ended_last_record": -at[COPY]["ended_last"],
+        "due": (-at[COPY]["due"]).cast("int"),
+        "expires_us": at[COPY]["expires_us"],
+        "claimed_us": at[COPY]["claimed_us"],
+        "asked": f.when(traits >= 8, "ALL").when(traits >= 4, "ONE"),
+        "receipt_x": f.shiftright(receipt, RECEIPT_BITS),
+        "receipt_y": receipt % (1 << RECEIPT_BITS),
+        "receipt_us": at[COPY]["receipt_us"],
+        "widened": at[COPY]["widened"].isNotNull(),
+        "widened_record": -at[COPY]["widened"],
+        "depth": at[COPY]["depth"].cast("int"),
+        "priority": (-at[COPY]["priority"]).cast("int"),
+    }
+    of_deliveries = {
+        "subscription": f.col("b"),
+        "delivered_us": at[DELIVERY]["delivered_us"],
+        "committed_us": at[DELIVERY]["committed_us"],
+        "attempts": (-at[DELIVERY]["attempts"]).cast("int"),
+        "returned": at[DELIVERY]["returned"].isNotNull(),
+    }
+    return facts.select(
+        *by,
+        "smuid",
+        "kind",
+        f.when(copy | delivery, f.col("a")).alias("server"),
+        at[HOP]["level"].alias("level"),
+        (-at[HOP]["bytes"]).alias("bytes"),
+        (traits % 4 >= 2).alias("one"),
+        (traits % 2 == 1).alias("unguaranteed"),
+        *(f.when(hop, column).alias(name) for name, column in of_hops.items()),
+        *(f.when(copy, column).alias(name) for name, column in of_copies.items()),
+        *(f.when(delivery, column).alias(name) for name, column in of_deliveries.items()),
+    )
+
+
 def hops(facts: DataFrame) -> DataFrame:
     """One row for each hop and attempt that some log tells of.
 
@@ -77,23 +147,9 @@ def hops(facts: DataFrame) -> DataFrame:
     are silent); level long, hops from the origin; bytes long; one, unguaranteed bool; sent_logged,
     received_logged bool, which ends are in the logs.
     """
-    named = _named(facts, HOP, _HOP)
-    return named.select(
-        "smuid",
-        f.col("a").alias("from"),
-        f.col("b").alias("to"),
-        "attempt",
-        "sent_us",
-        f.coalesce("received_us", "peer_received_us").alias("received_us"),
-        f.col("peer_sent_us").alias("answered_us"),
-        "acked_us",
-        f.col("arrival").cast("int").alias("arrival"),
-        f.col("outcome").cast("int").alias("outcome"),
-        "level",
-        (-f.col("bytes")).alias("bytes"),
-        *_traits(),
-        f.col("outcome").isNotNull().alias("sent_logged"),
-        f.coalesce(f.col("arrival") < PASSED, f.lit(False)).alias("received_logged"),
+    return _of_kind(facts, HOP).select(
+        *("smuid", "from", "to", "attempt", "sent_us", "received_us", "answered_us", "acked_us"),
+        *("arrival", "outcome", "level", "bytes", "one", "unguaranteed", "sent_logged", "received_logged"),
     )
 
 
@@ -104,36 +160,15 @@ def copies(facts: DataFrame) -> DataFrame:
     begun_record, begun_last_record; ended int (`schema.ENDS`, null where no record is final), ended_us,
     ended_record, ended_last_record; due int or null; expires_us (null: none stated or unknown; -1: a state
     message); claimed_us, when it came by its own clock, as a peer's acknowledgement says (0: the peer gave no
-    time; null: no acknowledgement); receipt_x, receipt_y, receipt_us; widened bool, widened_record, the last
-    of them; depth int as published; priority; level; bytes; one, unguaranteed bool.
+    time; null: no acknowledgement); asked: ONE or ALL, the receipt that was asked for, null for none or
+    unknown; receipt_x, receipt_y, receipt_us; widened bool, widened_record, the last of them; depth int as
+    published; priority; level (0 at the origin); bytes; one, unguaranteed bool.
     """
-    named = _named(facts, COPY, _COPY)
-    receipt = f.col("receipt")
-    return named.select(
-        "smuid",
-        f.col("a").alias("server"),
-        f.col("b").alias("topic"),
-        f.col("begun").cast("int").alias("begun"),
-        "begun_us",
-        "begun_record",
-        (-f.col("begun_last")).alias("begun_last_record"),
-        f.col("ended").cast("int").alias("ended"),
-        "ended_us",
-        "ended_record",
-        (-f.col("ended_last")).alias("ended_last_record"),
-        (-f.col("due")).cast("int").alias("due"),
-        "expires_us",
-        "claimed_us",
-        f.expr(f"receipt div {RECEIPT_SHIFT}").alias("receipt_x"),
-        (receipt % RECEIPT_SHIFT).alias("receipt_y"),
-        "receipt_us",
-        f.col("widened").isNotNull().alias("widened"),
-        (-f.col("widened")).alias("widened_record"),
-        f.col("depth").cast("int").alias("depth"),
-        (-f.col("priority")).cast("int").alias("priority"),
-        "level",
-        (-f.col("bytes")).alias("bytes"),
-        *_traits(),
+    return _of_kind(facts, COPY).select(
+        *("smuid", "server", "topic", "begun", "begun_us", "begun_record", "begun_last_record"),
+        *("ended", "ended_us", "ended_record", "ended_last_record", "due", "expires_us", "claimed_us"),
+        *("asked", "receipt_x", "receipt_y", "receipt_us", "widened", "widened_record", "depth"),
+        *("priority", "level", "bytes", "one", "unguaranteed"),
     )
 
 
@@ -143,32 +178,14 @@ def deliveries(facts: DataFrame) -> DataFrame:
     smuid, server, subscription; delivered_us, committed_us (null: not yet, or that record is missing);
     attempts int; returned bool; one, unguaranteed bool.
     """
-    return _named(facts, DELIVERY, _DELIVERY).select(
-        "smuid",
-        f.col("a").alias("server"),
-        f.col("b").alias("subscription"),
-        "delivered_us",
-        "committed_us",
-        (-f.col("attempts")).cast("int").alias("attempts"),
-        f.col("returned").isNotNull().alias("returned"),
-        *_traits(),
+    return _of_kind(facts, DELIVERY).select(
+        *("smuid", "server", "subscription", "delivered_us", "committed_us", "attempts", "returned"),
+        *("one", "unguaranteed"),
     )
 
 
-def hop_columns() -> dict[str, Column]:
-    """The slots of a hop by name, for rows that have not gone through `hops`; bytes is negative there."""
-    named = {name: f.col(f"s{number}") for number, name in enumerate(_HOP)}
-    return named | {"received_us": f.coalesce(named["received_us"], named["peer_received_us"])}
-
-
-def _named(facts: DataFrame, kind: int, layout: _Layout) -> DataFrame:
-    names = [f.col(f"s{number}").alias(name) for number, name in enumerate(layout)]
-    return facts.where(f.col("kind") == kind).select("smuid", "a", "b", "attempt", *names)
-
-
-def _traits() -> list[Column]:
-    traits = -f.coalesce(f.col("traits"), f.lit(0))
-    return [(traits >= 2).alias("one"), (traits % 2 == 1).alias("unguaranteed")]
+def _of_kind(facts: DataFrame, kind: int) -> DataFrame:
+    return named(facts.where(f.col("kind") == kind))
 
 
 def _keys() -> Column:
@@ -201,22 +218,16 @@ def _keys() -> Column:
 
 
 def _passed(records: DataFrame, incomplete: Collection[str]) -> DataFrame:
-    """The hops into `incomplete` servers that later records' Hops prove, as records of event `passed`."""
+    """The hops into `incomplete` servers that later records' Hops prove, as records of event `passed`.
+
+    Without a peer where the server is the first of the Hops: it had the message, and nobody sent it.
+    """
     wanted = list(incomplete)
-    path = records.where(f.col("event").isin("received", "depth", "duplicate", "loop") & (f.size("hops") > 1))
-    steps = f.arrays_zip(
-        f.slice("hops", f.lit(1), f.size("hops") - 1),
-        f.slice("hops", f.lit(2), f.size("hops") - 1),
-    )
+    path = records.where(f.col("event").isin("received", "depth", "duplicate", "loop") & (f.size("hops") > 0))
+    before = f.concat(f.array(f.lit("")), f.slice("hops", f.lit(1), f.size("hops") - 1))
+    steps = f.arrays_zip(before.alias("f"), f.col("hops").alias("t"))
     found = path.select(
-        "smuid",
-        "topic",
-        "mode",
-        "guarantee",
-        "size",
-        f.posexplode(f.transform(steps, lambda s: f.struct(s["0"].alias("f"), s["1"].alias("t")))).alias(
-            "position", "step"
-        ),
+        "smuid", "topic", "mode", "guarantee", "size", f.posexplode(steps).alias("position", "step")
     ).where(f.col("step.t").isin(wanted) & f.col("step.f").isNotNull())
     zero = f.lit(0).cast("long")
     blanks = {
@@ -238,26 +249,28 @@ def _passed(records: DataFrame, incomplete: Collection[str]) -> DataFrame:
         "due": f.lit(None).cast("int"),
         "receipt": f.lit(""),
     }
-    level = (f.col("position") + 1).cast("long").alias("level")
+    level = f.col("position").cast("long").alias("level")
     return found.select(*(columns[name].alias(name) for name in _NEEDED), level)
 
 
 def _coded(slim: DataFrame) -> DataFrame:
     """The words of a record as numbers, before they are shuffled and looked at once for each slot.
 
-    outcome: null unless forwarded, `PASSED` where the peer did not say; traits: minus 2 for mode ONE, minus 1
-    for unguaranteed; receipt: X * RECEIPT_SHIFT + Y, null where it is none.
+    outcome: null unless forwarded, `PASSED` where the peer did not say; traits: minus 1 for unguaranteed,
+    minus 2 for mode ONE, minus 4 or 8 where a receipt ONE or ALL was asked for; receipt: X and Y in one
+    number, null where it is none.
     """
     parts = f.split("receipt", "/")
     x, y = f.get(parts, f.lit(0)).try_cast("int"), f.get(parts, f.lit(1)).try_cast("int")
-    packed = f.when((x >= 0) & (y >= 0), x.cast("long") * RECEIPT_SHIFT + y)
+    packed = f.when((x >= 0) & (y >= 0), f.shiftleft(x.cast("long"), RECEIPT_BITS) + y)
     outcome = f.coalesce(_code(f.col("outcome"), OUTCOMES), f.lit(PASSED))
     one = f.when(f.col("mode") == "ONE", 2).otherwise(0)
+    asked = f.when(f.col("receipt") == "ONE", 4).when(f.col("receipt") == "ALL", 8).otherwise(0)
     new = {
         "event": _code(f.col("event"), _EVENT_CODES),
         "outcome": f.when(f.col("event") == "forwarded", outcome),
         "receipt": f.when(f.col("event") == "receipt", packed),
-        "traits": -(one + f.when(f.col("guarantee"), 0).otherwise(1)),
+        "traits": -(asked + one + f.when(f.col("guarantee"), 0).otherwise(1)),
     }
     return slim.withColumns(new).drop("mode", "guarantee")
 
@@ -306,17 +319,20 @@ def _ended(value: Column) -> Column:
     return _when(f.col("final") & _own(), value)
 
 
-def _bytes() -> Column:
-    return -f.col("size")
-
-
 def _expires() -> Column:
     return _when(_is(*BEGINS) & (f.col("expires_us") != 0), f.col("expires_us"))
 
 
 _EVENT_CODES: Final = {word: code for code, word in enumerate((*EVENTS, "passed"), start=1)}
 
-_HOP: Final[_Layout] = {
+_SHARED: Final[_Layout] = {
+    "traits": lambda: f.col("traits"),
+    "bytes": lambda: -f.col("size"),
+    "level": lambda: f.when(_is("published"), 0).when(_is("received", "passed"), f.col("level")),
+}
+"""What all kinds have stands in the same slots of each."""
+
+_HOP: Final[_Layout] = _SHARED | {
     "received_us": lambda: _when(_is("received"), f.col("time_us")),
     "sent_us": lambda: _stamp("sent_us"),
     "acked_us": lambda: _when(_first_sent(), f.col("time_us")),
@@ -324,12 +340,9 @@ _HOP: Final[_Layout] = {
     "peer_sent_us": lambda: _stamp("peer_sent_us"),
     "arrival": _arrival,
     "outcome": lambda: f.col("outcome"),
-    "level": lambda: _when(_is("received", "passed"), f.col("level")),
-    "bytes": _bytes,
-    "traits": lambda: f.col("traits"),
 }
 
-_COPY: Final[_Layout] = {
+_COPY: Final[_Layout] = _SHARED | {
     "begun_us": lambda: _begun(f.col("time_us")),
     "begun_record": lambda: _begun(f.col("record")),
     "begun_last": lambda: _begun(-f.col("record")),
@@ -340,21 +353,17 @@ _COPY: Final[_Layout] = {
     "ended": lambda: _ended(_event_code(ENDS)),
     "due": lambda: _begun(-f.col("due")),
     "expires_us": _expires,
-    "bytes": _bytes,
-    "traits": lambda: f.col("traits"),
     "receipt": lambda: f.col("receipt"),
     "receipt_us": lambda: _when(_is("receipt"), f.col("time_us")),
     "widened": lambda: _when(_is("depth"), -f.col("record")),
-    "level": lambda: _when(_is("received"), f.col("level")),
     "priority": lambda: -f.col("priority"),
     "depth": lambda: _when(_is("published"), f.col("depth")),
     "claimed_us": lambda: _when(~_own(), f.col("peer_received_us")),
 }
 
-_DELIVERY: Final[_Layout] = {
+_DELIVERY: Final[_Layout] = _SHARED | {
     "delivered_us": lambda: _when(_is("delivered"), f.col("time_us")),
     "committed_us": lambda: _when(_is("committed"), f.col("time_us")),
     "attempts": lambda: -f.col("attempt"),
     "returned": lambda: _when(_is("returned"), f.lit(-1)),
-    "traits": lambda: f.col("traits"),
 }

@@ -77,7 +77,7 @@ def parsed(text: DataFrame) -> DataFrame:
 
 
 def checked(lines: DataFrame, now_us: int | None, future_us: int, servers: Iterable[str] = ()) -> DataFrame:
-    """`lines` with `birth_us` (of the Smuid; of the record for a heartbeat) and `problem`, null where sound.
+    """`lines` with `birth_us` and `problem`, null where sound.
 
     `now_us`: what counts as now, None for the clock as each batch begins; times more than `future_us` later
     are no times. `servers`: the names whose records are wanted; none given means all.
@@ -88,11 +88,16 @@ def checked(lines: DataFrame, now_us: int | None, future_us: int, servers: Itera
 
 
 def birth_us(record: Column) -> Column:
-    """When the message was born, UTC microseconds by its first server's clock: the Smuid begins with it."""
+    """When the message was born, UTC microseconds by its first server's clock: the Smuid begins with it.
+
+    What tells of no message (a heartbeat, or a publication that was refused) was born when it was written.
+    """
+    unnamed = f.coalesce(f.length(record["smuid"]), f.lit(0)) == 0
+    of_no_message = (record["event"] == "heartbeat") | ((record["event"] == "denied") & unnamed)
     uid = f.substring_index(record["smuid"], "/", -1)
     born = f.conv(f.substring(uid, 1, 12), 16, 10).cast("long") * 1000
     sound = record["smuid"].rlike(schema.SMUID_PATTERN)
-    return f.when(record["event"] == "heartbeat", record["time_us"]).when(sound, born)
+    return f.when(of_no_message, record["time_us"]).when(sound, born)
 
 
 def problem(latest: Column, servers: tuple[str, ...]) -> Column:

@@ -21,7 +21,8 @@ class Stop:
         state: of the copy there, as in `ends.states`; "" where no record speaks of a copy.
         arrival: the hop by which it came, None at the origin.
         sure: False where only the Hops of a later record tell how it came.
-        rejected: hops from here that made no copy: duplicates, loops, denials, or a copy of more depth.
+        rejected: hops from here that are no branch: duplicates, loops, denials, a copy of more depth, or
+            one of mode ONE that was handed back.
     """
 
     server: str
@@ -44,10 +45,7 @@ def tree(route: dict[str, Any]) -> tuple[list[Stop], list[dict[str, Any]]]:
     """
     copies = {copy["server"]: copy for copy in route["copies"]}
     stops: dict[str, Stop] = {name: Stop(name, copy) for name, copy in copies.items()}
-    arrivals: dict[str, dict[str, Any]] = {}
-    for hop in route["hops"]:
-        if hop["kind"] == "accepted":
-            arrivals.setdefault(hop["to"], hop)
+    arrivals = _arrivals(route)
     for server, found in _passed(route["hops"]).items():
         if server not in arrivals and len(found) == 1 and server != route["origin"]:
             arrivals[server] = found[0]
@@ -61,7 +59,7 @@ def tree(route: dict[str, Any]) -> tuple[list[Stop], list[dict[str, Any]]]:
         parent = stops.setdefault(stop.arrival["from"], Stop(stop.arrival["from"], {}))
         parent.onward.append(stop)
     for hop in route["hops"]:
-        if hop["kind"] not in ("accepted", "passed"):
+        if hop["kind"] != "passed" and arrivals.get(hop["to"]) is not hop:
             if hop["from"] in stops:
                 stops[hop["from"]].rejected.append(hop)
             else:
@@ -81,6 +79,15 @@ def _below(root: Stop) -> list[Stop]:
         stop = queue.pop()
         found.append(stop)
         queue += stop.onward
+    return found
+
+
+def _arrivals(route: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """By server the hop by which it had the message first; not the origin, to which it may be handed back."""
+    accepted = [hop for hop in route["hops"] if hop["kind"] == "accepted" and hop["to"] != route["origin"]]
+    found: dict[str, dict[str, Any]] = {}
+    for hop in sorted(accepted, key=lambda hop: (hop["level"] is None, hop["level"] or 0, hop["attempt"])):
+        found.setdefault(hop["to"], hop)
     return found
 
 
@@ -124,7 +131,7 @@ def otlp(route: dict[str, Any]) -> dict[str, Any]:
     def add(server: str, span: dict[str, Any]) -> None:
         spans.setdefault(server, []).append({"traceId": trace_id} | span)
 
-    parents = {hop["to"]: hop for hop in route["hops"] if hop["kind"] == "accepted"}
+    parents = _arrivals(route)
     for copy in route["copies"]:
         if copy["begun_us"] is None:
             continue

@@ -1,5 +1,7 @@
 """What each link did: messages, bytes, loss, retries, duplicates, delay."""
 
+from typing import Final
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
@@ -8,16 +10,22 @@ from routing.trace.schema import DAY_US, HOUR_US, KINDS, PASSED
 
 def kind() -> Column:
     """What became of the copy of a hop: the receiver's log first, else the acknowledgement, else `passed`."""
-    return kind_of(f.col("arrival"), f.col("outcome"))
-
-
-def kind_of(arrival: Column, outcome: Column) -> Column:
-    """`kind` of what the receiver's log and the acknowledgement say; either may be null."""
+    arrival, outcome = f.col("arrival"), f.col("outcome")
     return f.coalesce(f.when(arrival < PASSED, arrival), f.when(outcome < PASSED, outcome), f.lit(PASSED))
+
+
+def kind_name() -> Column:
+    """`kind` as the word in `schema.KINDS`."""
+    words, code = f.lit(KINDS[PASSED]), kind()
+    for number, word in KINDS.items():
+        words = f.when(code == number, word).otherwise(words)
+    return words
 
 
 def links(hops: DataFrame, coverage: DataFrame, per_hour: bool = False) -> DataFrame:
     """One row for each directed link and day of birth (`per_hour`: and hour of birth).
+
+    `hops` as from `routes.hop_rows`.
 
     `from`, `to`, day date (`per_hour`: hour timestamp instead); messages: first copies accepted; bytes of
     those; attempts: forwards sent, as far as one was acknowledged; lost: attempts that did not arrive, null
@@ -26,46 +34,40 @@ def links(hops: DataFrame, coverage: DataFrame, per_hour: bool = False) -> DataF
     delay_p90_us, delay_p99_us, delay_min_us (null where the clocks are not known), raw_p50_us; timed: hops
     whose delay is known; logs: both, from, to or none, which ends were read.
     """
-    period = (
-        f.timestamp_micros(f.expr(f"birth_us div {HOUR_US} * {HOUR_US}")).alias("hour")
-        if per_hour
-        else f.timestamp_micros(f.expr(f"birth_us div {DAY_US} * {DAY_US}")).cast("date").alias("day")
+    unit = HOUR_US if per_hour else DAY_US
+    name = "hour" if per_hour else "day"
+    period = f.timestamp_micros(f.expr(f"birth_us div {unit} * {unit}"))
+    link = ("from", "to", (period if per_hour else period.cast("date")).alias(name))
+    first = f.col("kind") == "accepted"
+    delay = f.when(first, f.col("delay_us"))
+    silent = f.col("received_logged") & ~f.col("sent_logged") & ~f.col("unguaranteed")
+    sent = hops.where("sent_logged")
+    # Only where a message was sent again does the number of attempts have to be found link by link.
+    again = (
+        sent.where("repeated")
+        .groupBy("smuid", *link)
+        .agg(f.max("attempt").alias("attempts"))
+        .groupBy("from", "to", name)
+        .agg(f.sum("attempts").alias("again"))
     )
-    what = kind()
-    timed = f.when(what == 1, f.col("delay_us"))
-    crossings = (
-        hops.withColumn("kind", what)
-        .groupBy("smuid", "birth_us", "from", "to")
-        .agg(
-            f.max(f.when(f.col("sent_logged"), f.col("attempt"))).alias("attempts"),
-            f.count_if(f.col("sent_logged")).alias("answers"),
-            f.count_if(f.col("received_logged") & ~f.col("sent_logged") & ~f.col("unguaranteed")).alias(
-                "unanswered"
-            ),
-            *(f.count_if(f.col("kind") == code).alias(word) for code, word in KINDS.items()),
-            f.max(f.when(f.col("kind") == 1, f.col("bytes"))).alias("bytes"),
-            f.min(timed).alias("delay_us"),
-            f.min(f.when(what == 1, f.col("delay_raw_us"))).alias("delay_raw_us"),
-        )
-    )
-    found = crossings.groupBy("from", "to", period).agg(
-        f.sum("accepted").alias("messages"),
-        f.coalesce(f.sum("bytes"), f.lit(0)).alias("bytes"),
-        f.coalesce(f.sum("attempts"), f.lit(0)).cast("long").alias("attempts"),
-        f.sum("answers").alias("answers"),
-        f.sum("unanswered").alias("unanswered"),
-        f.sum("duplicate").alias("duplicates"),
-        f.sum("loop").alias("loops"),
-        f.sum("depth").alias("widened"),
-        f.sum("denied").alias("denied"),
-        f.count("delay_us").alias("timed"),
-        f.min("delay_us").alias("delay_min_us"),
-        f.percentile_approx("delay_us", [0.5, 0.9, 0.99], 1000).alias("delays"),
-        f.percentile_approx("delay_raw_us", 0.5, 1000).alias("raw_p50_us"),
+    found = hops.groupBy(*link).agg(
+        f.count_if(first).alias("messages"),
+        f.coalesce(f.sum(f.when(first, f.col("bytes"))), f.lit(0)).alias("bytes"),
+        f.count_if(f.col("sent_logged") & ~f.col("repeated")).alias("once"),
+        f.count_if("sent_logged").alias("answers"),
+        f.count_if(silent).alias("unanswered"),
+        *(f.count_if(f.col("kind") == word).alias(column) for word, column in _OTHERS.items()),
+        f.count(delay).alias("timed"),
+        f.min(delay).alias("delay_min_us"),
+        f.percentile_approx(delay, [0.5, 0.9, 0.99], 1000).alias("delays"),
+        f.percentile_approx(f.when(first, f.col("delay_raw_us")), 0.5, 1000).alias("raw_p50_us"),
     )
     ends = coverage.select("server", "log")
+    attempts = f.col("once") + f.coalesce("again", f.lit(0))
     read = (
-        found.join(f.broadcast(ends.toDF("from", "from_log")), "from", "left")
+        found.join(again, ["from", "to", name], "left")
+        .withColumn("attempts", attempts)
+        .join(f.broadcast(ends.toDF("from", "from_log")), "from", "left")
         .join(f.broadcast(ends.toDF("to", "to_log")), "to", "left")
         .withColumn("from_log", f.coalesce("from_log", f.lit("absent")))
         .withColumn("to_log", f.coalesce("to_log", f.lit("absent")))
@@ -75,7 +77,7 @@ def links(hops: DataFrame, coverage: DataFrame, per_hour: bool = False) -> DataF
     return read.select(
         "from",
         "to",
-        "hour" if per_hour else "day",
+        name,
         "messages",
         "bytes",
         "attempts",
@@ -98,6 +100,9 @@ def links(hops: DataFrame, coverage: DataFrame, per_hour: bool = False) -> DataF
         .otherwise("none")
         .alias("logs"),
     )
+
+
+_OTHERS: Final = {"duplicate": "duplicates", "loop": "loops", "depth": "widened", "denied": "denied"}
 
 
 def compared(links: DataFrame, first: str, second: str) -> DataFrame:

@@ -137,7 +137,10 @@ function routes() {
     const box = make("details");
     box.append(make("summary", `${route.smuid} · ${route.topic} · ${count(route.reached)} servers · ${ms(route.last_delay_us)} · ${route.state}`));
     const arrivals = new Map(), below = new Map();
-    for (const hop of route.hops) if (hop.kind === "accepted" && !arrivals.has(hop.to)) arrivals.set(hop.to, hop);
+    // A message of mode ONE may be handed back: a server hangs where it had the message first.
+    const accepted = route.hops.filter((hop) => hop.kind === "accepted" && hop.to !== route.origin);
+    accepted.sort((a, b) => (a.level ?? Infinity) - (b.level ?? Infinity) || a.attempt - b.attempt);
+    for (const hop of accepted) if (!arrivals.has(hop.to)) arrivals.set(hop.to, hop);
     for (const [, hop] of arrivals) below.set(hop.from, [...(below.get(hop.from) || []), hop]);
     const states = new Map(route.copies.map((copy) => [copy.server, copy.state]));
     const seen = new Set();

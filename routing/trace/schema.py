@@ -61,17 +61,17 @@ KINDS: Final = {1: "accepted", 2: "depth", 3: "duplicate", 4: "loop", 5: "denied
 
 ENDS: Final = {
     "committed": 1,
-    "forwarded": 2,
-    "expired": 3,
-    "removed": 4,
-    "dead": 5,
-    "denied": 6,
-    "dropped": 7,
-    "returned": 8,
-    "delivered": 9,
-    "receipt": 10,
+    "expired": 2,
+    "removed": 3,
+    "dead": 4,
+    "denied": 5,
+    "dropped": 6,
+    "returned": 7,
+    "delivered": 8,
+    "receipt": 9,
+    "forwarded": 10,
 }
-"""The event whose record carried `final`."""
+"""The event whose record carried `final`; of a copy that was handed on and came back, what followed."""
 
 RECORD: Final = t.StructType(
     [

@@ -90,7 +90,7 @@ def _stop(stop: Stop) -> str:
 
 
 def _rejected(hop: dict[str, Any]) -> str:
-    meaning = {"depth": "again, with more depth"}.get(hop["kind"], hop["kind"])
+    meaning = {"depth": "again, with more depth", "accepted": "handed back"}.get(hop["kind"], hop["kind"])
     return f"-> {hop['to']} {meaning}"
 
 

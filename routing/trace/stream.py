@@ -55,23 +55,23 @@ def route_rows(paired: DataFrame) -> DataFrame:
     window_start timestamp, smuid, topic, servers long, commits long, hops: array of struct `from`, `to`,
     attempt, kind int (`schema.KINDS`), sent_us, received_us.
     """
-    kind, hop = f.col("kind"), f.col("kind") == facts.HOP
-    named = facts.hop_columns()
-    fields = ("sent_us", "received_us")
+    kind = f.col("kind")
     shown = f.struct(
-        f.col("a").alias("from"),
-        f.col("b").alias("to"),
+        "from",
+        "to",
         "attempt",
-        links.kind_of(named["arrival"], named["outcome"]).cast("int").alias("kind"),
-        *(named[name].alias(name) for name in fields),
+        links.kind().cast("int").alias("kind"),
+        "sent_us",
+        "received_us",
     )
     return (
-        paired.groupBy("window", "smuid")
+        facts.named(paired, ("window",))
+        .groupBy("window", "smuid")
         .agg(
-            f.max(f.when(kind == facts.COPY, f.col("b"))).alias("topic"),
+            f.max("topic").alias("topic"),
             f.count_if(kind == facts.COPY).alias("servers"),
-            f.count_if((kind == facts.DELIVERY) & f.col("s1").isNotNull()).alias("commits"),
-            f.collect_list(f.when(hop, shown)).alias("hops"),
+            f.count("committed_us").alias("commits"),
+            f.collect_list(f.when(kind == facts.HOP, shown)).alias("hops"),
         )
         .select(f.col("window.start").alias("window_start"), "smuid", "topic", "servers", "commits", "hops")
     )
@@ -81,17 +81,16 @@ def link_rows(paired: DataFrame) -> DataFrame:
     """One row for each link and window: window_start, `from`, `to`, messages, duplicates, loops, bytes,
     raw_p50_us, raw_min_us.
     """
-    named = facts.hop_columns()
-    kind = links.kind_of(named["arrival"], named["outcome"])
-    delay = f.when(kind == 1, named["received_us"] - named["sent_us"])
+    kind = links.kind()
+    delay = f.when(kind == 1, f.col("received_us") - f.col("sent_us"))
     return (
-        paired.where(f.col("kind") == facts.HOP)
-        .groupBy("window", f.col("a").alias("from"), f.col("b").alias("to"))
+        facts.named(paired.where(f.col("kind") == facts.HOP), ("window",))
+        .groupBy("window", "from", "to")
         .agg(
             f.count_if(kind == 1).alias("messages"),
             f.count_if(kind == 3).alias("duplicates"),
             f.count_if(kind == 4).alias("loops"),
-            f.coalesce(f.sum(f.when(kind == 1, -named["bytes"])), f.lit(0)).alias("bytes"),
+            f.coalesce(f.sum(f.when(kind == 1, f.col("bytes"))), f.lit(0)).alias("bytes"),
             f.percentile_approx(delay, 0.5, 1000).alias("raw_p50_us"),
             f.min(delay).alias("raw_min_us"),
         )

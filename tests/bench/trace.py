@@ -6,13 +6,15 @@
 The work: from compacted Parquet, pair the records of each hop, copy and delivery, write one row for each
 message with its hops and servers nested, and one for each link. Every engine runs in a process of its own,
 over five million events at least: CPU for each event is that of the last run, since a JVM goes on compiling
-for a minute. CPU seconds are of the whole process; compare those and not the time, on a machine that has
-other work. The comparison needs `pip install 'smqpd[bench]'`.
+for a minute, and first_cpu_s that of the first. Shuffle bytes are those that Spark's status store counts, and
+its heap is what a machine of 8 GB gives. CPU seconds are of the whole process; compare those and not the
+time, on a machine that has other work. The comparison needs `pip install 'smqpd[bench]'`.
 """
 
 import argparse
 import json
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -29,6 +31,11 @@ EVENTS_PER_MESSAGE = 40
 
 EVENTS_AT_LEAST = 5_000_000
 
+GENERATED_MAX = 10_000_000
+"""Larger logs are copies of so many events under other Smuids, which is quicker than to generate them."""
+
+BYTES_A_LINE = 280
+
 HEAP_BYTES = 4 << 30
 """What `open_session` takes on a machine of 8 GB."""
 
@@ -42,9 +49,7 @@ def peak_mb(pid: int | str = "self") -> int:
 
 
 def spark_engine(records: str, out: str) -> dict[str, Any]:
-    from pyspark import StorageLevel
-
-    from routing.trace import clocks, coverage, ends, facts, links, routes
+    from routing.trace import clocks, coverage, facts, links, routes
     from routing.trace.session import open_session, partitions_for
 
     size = sum(path.stat().st_size for path in Path(records).rglob("*.parquet"))
@@ -56,15 +61,14 @@ def spark_engine(records: str, out: str) -> dict[str, Any]:
     words = coverage.words(read)
     covered = coverage.coverage(read, words, coverage.gaps(words)).localCheckpoint()
 
+    unknown = clocks.segments_frame(session, [])
+
     def work() -> None:
-        paired = facts.facts(read).persist(StorageLevel.DISK_ONLY)
-        hops = facts.hops(paired).withColumn("birth_us", routes.born_us())
-        timed = clocks.corrected(hops, clocks.segments_frame(session, []))
-        copies = ends.states(facts.copies(paired), covered)
-        links.links(timed, covered).write.mode("overwrite").parquet(f"{out}/links")
-        found = routes.routes(timed, copies, facts.deliveries(paired), routes.crowded(paired))
+        crowded = routes.crowded(read)
+        found = routes.routes(facts.facts(read), unknown, covered, crowded)
         found.write.mode("overwrite").parquet(f"{out}/routes")
-        paired.unpersist(blocking=True)
+        hops = routes.hop_rows(session.read.parquet(f"{out}/routes"))
+        links.links(hops, covered).write.mode("overwrite").parquet(f"{out}/links")
 
     def shuffled() -> int:
         store = session.sparkContext._jsc.sc().statusStore()
@@ -259,24 +263,35 @@ def crowded(hops: int) -> dict[str, Any]:
 
 def prepare(events: int, directory: Path) -> tuple[str, int]:
     """Synthetic logs of this size as compacted records; made once and kept."""
-    from routing.trace import compaction
-    from routing.trace.session import open_session
-    from routing.trace.synthetic.plan import Plan
-    from routing.trace.synthetic.write import generate
+    from pyspark.sql import functions as f
 
-    records = directory / f"records-{events}"
+    from routing.trace import compaction
+    from routing.trace.session import open_session, partitions_for
+
+    records, base = directory / f"records-{events}", min(events, GENERATED_MAX)
+    logs = directory / f"logs-{base}"
+    session = open_session(heap_bytes=HEAP_BYTES, partitions=partitions_for(events * BYTES_A_LINE))
+    if not (directory / f"records-{base}").exists():
+        _generate(base, logs)
+        compaction.compact(session, [str(logs)], str(directory / f"records-{base}"))
+        shutil.rmtree(logs)
     if not records.exists():
-        plan = Plan(
-            sites=50, messages=events // EVENTS_PER_MESSAGE, absent=3, unguaranteed=0, duration_s=86_400
-        )
-        generate(plan, directory / f"logs-{events}", truth=False)
-        session = open_session()
-        compaction.compact(session, [str(directory / f"logs-{events}")], str(records))
-    else:
-        session = open_session()
+        for copy in range(-(-events // base)):
+            made = session.read.parquet(str(directory / f"records-{base}"))
+            other = f.regexp_replace("smuid", "-([0-9a-f]+)-", f"-$1{copy:x}-")
+            made.withColumn("smuid", other).write.mode("append").partitionBy("hour").parquet(str(records))
     count = session.read.parquet(str(records)).count()
     session.stop()
     return str(records), count
+
+
+def _generate(events: int, logs: Path) -> None:
+    from routing.trace.synthetic.plan import Plan
+    from routing.trace.synthetic.write import generate
+
+    messages = events // EVENTS_PER_MESSAGE
+    plan = Plan(sites=50, messages=messages, absent=3, unguaranteed=0, duration_s=86_400)
+    generate(plan, logs, truth=False)
 
 
 def main() -> None:

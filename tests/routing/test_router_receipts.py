@@ -218,3 +218,11 @@ def test_a_restart_that_ends_the_last_who_could_have_it_tells_so(site: Site, eva
     site.restart()
     eva = site.login("eva").subscribe(eva.address)
     assert eva.receipts() == ["1/2"]
+
+
+@pytest.mark.parametrize(("asked", "said"), [("NONE", ""), ("ONE", "ONE"), ("ALL", "ALL")])
+def test_the_hop_log_says_which_receipt_was_asked_for(site: Site, eva: Client, asked: Any, said: str) -> None:
+    eva.publish("news", "hello", receipt=asked)
+    assert [told.receipt for told in site.told if told.event == "published" and told.topic == "news"] == [
+        said
+    ]

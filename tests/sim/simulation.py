@@ -1,6 +1,7 @@
 """Runs one seed."""
 
 import hashlib
+import shutil
 import tempfile
 import time
 from pathlib import Path
@@ -9,6 +10,7 @@ import msgspec
 import trio
 
 from tests.sim import virtual
+from tests.sim.ledger import Ledger
 from tests.sim.scenario import SITES_MAX, Scenario, draw
 from tests.sim.site import clean
 from tests.sim.world import World
@@ -19,6 +21,8 @@ class Outcome(msgspec.Struct):
 
     Attributes:
         trace: what happened, one line each.
+        committed: by the Smuid of each guaranteed message, the subscriptions (`channel@site`) whose COMMIT
+            was answered.
         digest: of the trace and of all hop logs: equal for runs that were the same.
         virtual_s: how long it took, by virtual time.
         cpu_s: and by the processor's.
@@ -27,13 +31,17 @@ class Outcome(msgspec.Struct):
     scenario: Scenario
     violations: list[str]
     trace: list[str]
+    committed: dict[str, set[str]]
     digest: str
     virtual_s: float
     cpu_s: float
 
 
-def simulate(seed: int, *, sites_max: int = SITES_MAX) -> Outcome:
-    """Run a seed to its end; `sites_max` makes it another, smaller one."""
+def simulate(seed: int, *, sites_max: int = SITES_MAX, keep: Path | None = None) -> Outcome:
+    """Run a seed to its end; `sites_max` makes it another, smaller one.
+
+    `keep`: where the hop logs go, a directory for each site; the sites are stopped in order for that.
+    """
     scenario = draw(seed, sites_max=sites_max)
     began = time.process_time()
     directory = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
@@ -44,11 +52,11 @@ def simulate(seed: int, *, sites_max: int = SITES_MAX) -> Outcome:
         nonlocal virtual_s
         worlds.append(World(scenario, directory))
         try:
-            await worlds[0].run()
+            await worlds[0].run(stops=keep is not None)
         finally:
             virtual_s = trio.current_time()
 
-    violations, trace = [], []
+    violations, trace, committed = [], [], {}
     try:
         virtual.run(seed, main)
     except virtual.Livelock as error:
@@ -57,9 +65,22 @@ def simulate(seed: int, *, sites_max: int = SITES_MAX) -> Outcome:
         if worlds:
             violations = worlds[0].ledger.violations + violations
             trace = worlds[0].ledger.trace
+            committed = _committed(worlds[0].ledger)
         digest = _digest(trace, directory)
+        if keep is not None:
+            for site in scenario.sites:
+                shutil.copytree(directory / site / "hops", keep / site)
         clean(directory)
-    return Outcome(scenario, violations, trace, digest, virtual_s, time.process_time() - began)
+    return Outcome(scenario, violations, trace, committed, digest, virtual_s, time.process_time() - began)
+
+
+def _committed(ledger: Ledger) -> dict[str, set[str]]:
+    return {
+        smuid: {reader for reader, hold in ledger.of_message[key].items() if hold.state == "committed"}
+        for key, told in ledger.told.items()
+        for smuid in told.smuids
+        if ledger.publications[key].guarantee
+    }
 
 
 def _digest(trace: list[str], directory: Path) -> str:

@@ -37,17 +37,13 @@ def crowded_records(spark: Any, hops: int) -> Any:
 
 def nested_sizes(records: Any, most: int) -> dict[str, tuple[int, bool]]:
     """By Smuid: hops in its route, and whether it says that there were more."""
-    from pyspark import StorageLevel
-
-    from routing.trace import clocks, ends, facts, routes
+    from routing.trace import clocks, facts, routes
     from routing.trace.coverage import coverage, gaps, words
 
     seen = words(records)
-    paired = facts.facts(records).persist(StorageLevel.DISK_ONLY)
-    copies = ends.states(facts.copies(paired), coverage(records, seen, gaps(seen)))
-    hops = clocks.corrected(facts.hops(paired), clocks.segments_frame(records.sparkSession, []))
-    crowded = routes.crowded(paired, most)
-    found = routes.routes(hops, copies, facts.deliveries(paired), crowded, most)
+    covered = coverage(records, seen, gaps(seen))
+    unknown = clocks.segments_frame(records.sparkSession, [])
+    crowded = routes.crowded(records, most=most)
+    found = routes.routes(facts.facts(records), unknown, covered, crowded, most)
     rows = found.selectExpr("smuid", "size(hops) as kept", "truncated").collect()
-    paired.unpersist()
     return {row.smuid: (row.kept, row.truncated) for row in rows}

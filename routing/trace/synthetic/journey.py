@@ -80,7 +80,8 @@ class Journey:
         truth, origin = self.truth, self.truth.origin
         depth = UNLIMITED if truth.depth < 0 else truth.depth
         self.seen[origin] = depth
-        self.begin(self.birth_us, origin, "published", depth=truth.depth)
+        asked = "ALL" if self.wants_receipt else ""
+        self.begin(self.birth_us, origin, "published", depth=truth.depth, receipt=asked)
         self.settle(self.birth_us, origin, depth, ())
         while self.agenda:
             now, _, what, arguments = heappop(self.agenda)

@@ -82,6 +82,15 @@ def test_tables_that_are_not_there_are_an_error_in_one_line(run: Any, tmp_path: 
     assert done.stderr == f"smqpd: {tmp_path} has no table links: run smqpd trace run first\n"
 
 
+def test_what_cannot_be_written_is_an_error_in_one_line(run: Any, tmp_path: Path) -> None:
+    taken = tmp_path / "taken"
+    taken.write_text("")
+    for command in (("generate", "--out", taken), ("package", taken)):
+        done = run(*command)
+        assert done.exit_code == 1
+        assert done.stderr.splitlines()[-1].startswith(f"smqpd: {taken} cannot be written: ")
+
+
 def test_generate_run_and_report(run: Any, tmp_path: Path) -> None:
     made = run("generate", "--out", tmp_path / "logs", "--sites", 4, "--messages", 30, "--compress")
     assert made.exit_code == 0
@@ -92,6 +101,12 @@ def test_generate_run_and_report(run: Any, tmp_path: Path) -> None:
     page = tmp_path / "trace.html"
     assert run("report", "--out", tmp_path / "tables", "--page", page).exit_code == 0
     assert page.read_text().startswith("<!doctype html>")
+    nowhere = tmp_path / "nowhere" / "trace.html"
+    failed = run("report", "--out", tmp_path / "tables", "--page", nowhere)
+    assert (failed.exit_code, failed.stderr) == (
+        1,
+        f"smqpd: {nowhere} cannot be written: No such file or directory\n",
+    )
 
 
 def test_without_pyspark_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,6 +93,13 @@ def test_what_is_no_record_is_set_aside_and_harms_no_other(checked: Any, content
     assert found == [None, reason, None]
 
 
+@pytest.mark.parametrize("changes", [{"smuid": ""}, {"smuid": None}])
+def test_a_publication_that_was_refused_is_a_record_although_it_has_no_smuid(
+    checked: Any, changes: dict[str, Any]
+) -> None:
+    assert reasons(checked(line(event="denied", reason="queue-full", **changes))) == [None]
+
+
 def test_a_torn_last_line_is_set_aside(checked: Any) -> None:
     assert reasons(checked(line() + line(record=2)[:-20])) == [None, "not a record"]
 

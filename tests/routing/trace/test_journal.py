@@ -92,6 +92,29 @@ def test_logs_that_contradict_each_other_in_a_ring_end() -> None:
     assert "a" in {root.server for root in roots}
 
 
+def test_a_message_that_was_handed_back_is_shown_as_the_tree_of_first_arrivals() -> None:
+    hops = [
+        hop("c", "a", level=3),
+        hop("b", "c", level=2),
+        hop("c", "b", level=3),
+        hop("a", "b", level=1),
+    ]
+    found = route(hops, [copy("a"), copy("b"), copy("c")])
+    (root,), loose = tree(found)
+    assert [stop.server for stop in root.onward] == ["b"]
+    assert [stop.server for stop in root.onward[0].onward] == ["c"]
+    assert {h["to"] for h in root.onward[0].onward[0].rejected} == {"a", "b"}
+    assert loose == []
+    assert "-> a handed back" in printed(found)
+    spans = [
+        span
+        for resource in otlp(found)["resourceSpans"]
+        for scope in resource["scopeSpans"]
+        for span in scope["spans"]
+    ]
+    assert [span["name"] for span in spans if span["parentSpanId"] == ""] == ["plant.state at a"]
+
+
 def test_an_unknown_delay_is_printed_as_unknown() -> None:
     text = printed(route([hop("a", "b", delay_us=None)], [copy("a"), copy("b")], missing=["b"]))
     assert "b after unknown" in text

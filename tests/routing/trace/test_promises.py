@@ -1,0 +1,301 @@
+"""What the jobs make of single copies: handed back, widened, removed on the way, with and without their logs.
+
+All messages stand in one set of logs, which goes through the jobs once.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import pytest
+
+from routing.hops import HopRecord
+
+READER = "reader:main"
+
+
+@dataclass
+class Logs:
+    """The hop logs of a few servers, written record by record."""
+
+    records: list[HopRecord] = field(default_factory=list)
+    last: Counter[str] = field(default_factory=Counter)
+
+    def write(self, server: str, event: str, smuid: str = "", **fields: Any) -> None:
+        self.last[server] += 1
+        record = HopRecord(
+            version=1,
+            server=server,
+            boot=1,
+            record=self.last[server],
+            time_us=1_763_719_200_000_000 + 1_000_000 * len(self.records),
+            event=event,  # type: ignore[arg-type] # the names of events
+            smuid=smuid,
+            topic="t" if smuid else "",
+            **fields,
+        )
+        self.records.append(record)
+
+    def lose(self, server: str) -> None:
+        """The next record of this server is missing."""
+        self.last[server] += 1
+
+    def hand_over(self, smuid: str, sender: str, receiver: str, *hops: str, **fields: Any) -> None:
+        """A copy of mode ONE goes from one server to another, which answers."""
+        self.write(receiver, "received", smuid, peer=sender, mode="ONE", attempt=1, due=1, hops=hops)
+        answer = {"outcome": "accepted", "sent_us": 1, "peer_received_us": 2, "peer_sent_us": 3}
+        self.write(sender, "forwarded", smuid, peer=receiver, mode="ONE", attempt=1, **answer, **fields)
+
+    def read_by_all(self, smuid: str, readers: int, **published: Any) -> None:
+        """Published at a, and committed there by so many subscriptions."""
+        self.write("a", "published", smuid, due=readers, **published)
+        for number in range(readers):
+            reader = {"subscription": f"{READER}{number}@a", "attempt": 1}
+            self.write("a", "delivered", smuid, **reader)
+            self.write("a", "committed", smuid, final=number == readers - 1, **reader)
+
+
+def smuid(name: str, origin: str = "a") -> str:
+    return f"{origin}/019aa5d72900-1-{list(SCENARIOS).index(name) + 1:x}"
+
+
+def handed_back(logs: Logs, name: str) -> None:
+    logs.write("a", "published", name, mode="ONE", depth=-1, due=1)
+    logs.hand_over(name, "a", "b", "a", final=True)
+    logs.hand_over(name, "b", "a", "a", "b", final=True)
+
+
+def handed_back_and_read(logs: Logs, name: str) -> None:
+    handed_back(logs, name)
+    logs.write("a", "committed", name, mode="ONE", subscription=f"{READER}@a", final=True)
+
+
+def handed_back_and_on(logs: Logs, name: str) -> None:
+    handed_back(logs, name)
+    logs.hand_over(name, "a", "c", "a", "b", "a", final=True)
+    logs.write("c", "committed", name, mode="ONE", subscription=f"{READER}@c", final=True)
+
+
+def unanswered(logs: Logs, name: str) -> None:
+    logs.write("a", "published", name, mode="ONE", depth=-1, due=1)
+    logs.write("b", "received", name, peer="a", mode="ONE", attempt=1, due=1, hops=("a",))
+    logs.write("b", "committed", name, mode="ONE", subscription=f"{READER}@b", final=True)
+
+
+def removed_on_the_way(logs: Logs, name: str) -> None:
+    logs.write("a", "published", name, mode="ONE", depth=-1, due=1)
+    logs.write("b", "received", name, peer="a", mode="ONE", attempt=1, due=1, hops=("a",))
+    logs.write("a", "removed", name, mode="ONE", final=True)
+    logs.write("b", "removed", name, mode="ONE", final=True)
+
+
+def held_by_two(logs: Logs, name: str) -> None:
+    logs.write("a", "published", name, mode="ONE", depth=-1, due=1)
+    logs.hand_over(name, "a", "b", "a")
+    logs.hand_over(name, "a", "c", "a", final=True)
+
+
+def receipt_one_counts_few(logs: Logs, name: str) -> None:
+    logs.read_by_all(name, 3, receipt="ONE")
+    logs.write("a", "receipt", name, receipt="1/1")
+
+
+def receipt_all_counts_few(logs: Logs, name: str) -> None:
+    logs.read_by_all(name, 3, receipt="ALL")
+    logs.write("a", "receipt", name, receipt="1/1")
+
+
+def receipt_of_unknown_kind(logs: Logs, name: str) -> None:
+    logs.read_by_all(name, 3)
+    logs.write("a", "receipt", name, receipt="1/1")
+
+
+def receipt_after_a_removal(logs: Logs, name: str) -> None:
+    logs.write("a", "published", name, due=1, receipt="ALL")
+    logs.write("a", "removed", name, final=True)
+    logs.write("a", "receipt", name, receipt="0/0")
+
+
+def receipt_without_guarantee(logs: Logs, name: str) -> None:
+    logs.write("a", "published", name, due=1, receipt="ALL", guarantee=False)
+    logs.write("a", "delivered", name, subscription=f"{READER}@a", guarantee=False, final=True)
+    logs.write("a", "receipt", name, receipt="1/1", guarantee=False)
+
+
+def receipt_of_what_was_never_read(logs: Logs, name: str) -> None:
+    logs.write("a", "published", name, due=1, receipt="ALL")
+    logs.write("a", "receipt", name, receipt="1/1")
+
+
+def commit_in_a_gap(logs: Logs, name: str) -> None:
+    logs.write("torn", "published", name, due=2, receipt="ALL")
+    logs.lose("torn")
+    logs.write("torn", "committed", name, subscription=f"{READER}1@torn", final=True)
+    logs.write("torn", "receipt", name, receipt="2/2")
+
+
+def origin_in_a_gap(logs: Logs, name: str) -> None:
+    logs.lose("torn")
+    logs.write("b", "received", name, peer="torn", attempt=1, due=1, hops=("torn",))
+    logs.write("b", "committed", name, subscription=f"{READER}@b", final=True)
+
+
+def widened_after_its_end(logs: Logs, name: str) -> None:
+    logs.write("wide", "received", name, peer="a", attempt=1, depth=1, due=1, hops=("a", "b"))
+    logs.write("wide", "committed", name, subscription=f"{READER}@wide", final=True)
+    logs.write("wide", "depth", name, peer="a", attempt=2, depth=2, hops=("a",))
+
+
+SCENARIOS: dict[str, Callable[[Logs, str], None]] = {
+    "handed back": handed_back,
+    "handed back and read": handed_back_and_read,
+    "handed back and on": handed_back_and_on,
+    "unanswered": unanswered,
+    "removed on the way": removed_on_the_way,
+    "held by two": held_by_two,
+    "receipt ONE counts few": receipt_one_counts_few,
+    "receipt ALL counts few": receipt_all_counts_few,
+    "receipt of unknown kind": receipt_of_unknown_kind,
+    "receipt after a removal": receipt_after_a_removal,
+    "receipt without guarantee": receipt_without_guarantee,
+    "receipt of what was never read": receipt_of_what_was_never_read,
+    "commit in a gap": commit_in_a_gap,
+    "origin in a gap": origin_in_a_gap,
+}
+FROM_TORN = {"commit in a gap", "origin in a gap"}
+
+
+def written() -> list[HopRecord]:
+    """All scenarios, one after the other."""
+    logs = Logs()
+    for server in ("a", "b", "c", "torn"):
+        logs.write(server, "heartbeat")
+    for name, happens in SCENARIOS.items():
+        happens(logs, smuid(name, "torn" if name in FROM_TORN else "a"))
+    held = {"a": 3, "b": 1, "c": 1}
+    for server in ("a", "b", "c", "torn"):
+        logs.write(server, "heartbeat", held=held.get(server, 0))
+    return logs.records
+
+
+@dataclass
+class Found:
+    routes: dict[str, Any]
+    custody: dict[str, Any]
+    receipts: dict[str, Any]
+    twice: set[str]
+    held: set[tuple[str, str]]
+    holdings: dict[str, str]
+    missing: int
+
+
+def frame(spark: Any, records: list[HopRecord]) -> Any:
+    from routing.trace.schema import RECORD
+
+    rows = [msgspec.to_builtins([getattr(record, name) for name in RECORD.names]) for record in records]
+    return spark.createDataFrame(rows, RECORD).localCheckpoint()
+
+
+def found(spark: Any, records: list[HopRecord]) -> Found:
+    from pyspark.sql import functions as f
+
+    from routing.trace import balance, clocks, coverage, custody, ends, facts, routes
+
+    read = frame(spark, records)
+    words = coverage.words(read)
+    covered = coverage.coverage(read, words, coverage.gaps(words)).localCheckpoint()
+    incomplete = [row.server for row in covered.where("log in ('gaps', 'absent')").collect()]
+    paired = facts.facts(read, incomplete).localCheckpoint()
+    made = routes.routes(paired, clocks.segments_frame(spark, []), covered).localCheckpoint()
+    copies = ends.states(facts.copies(paired), covered).localCheckpoint()
+
+    def by_smuid(frame: Any) -> dict[str, Any]:
+        return {row.smuid: row.asDict(recursive=True) for row in frame.collect()}
+
+    return Found(
+        routes=by_smuid(made),
+        custody=by_smuid(custody.custody(made)),
+        receipts=by_smuid(custody.receipts(made)),
+        twice={row.smuid for row in copies.where(balance.begun_twice() | balance.ended_twice()).collect()},
+        held={(row.server, row.smuid) for row in copies.where("state = 'held'").collect()},
+        holdings={row.server: row.verdict for row in balance.holdings(copies, covered).collect()},
+        missing=balance.balance(copies).agg(f.sum("begin_missing")).first()[0],
+    )
+
+
+@pytest.fixture(scope="module")
+def jobs(spark: Any) -> Found:
+    return found(spark, written())
+
+
+def test_a_copy_that_was_handed_back_is_held_once_more(jobs: Found) -> None:
+    name = smuid("handed back")
+    assert ("a", name) in jobs.held
+    custody = jobs.custody[name]
+    assert (custody["state"], custody["custodian"], custody["custodians"]) == ("held", "a", 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "custodian"), [("handed back and read", "a"), ("handed back and on", "c"), ("unanswered", "b")]
+)
+def test_who_has_finished_a_message_is_its_only_custodian(jobs: Found, name: str, custodian: str) -> None:
+    custody = jobs.custody[smuid(name)]
+    assert (custody["custodian"], custody["custodians"]) == (custodian, 1)
+
+
+def test_a_removal_that_meets_a_handover_makes_no_second_custodian(jobs: Found) -> None:
+    assert jobs.custody[smuid("removed on the way")]["custodians"] <= 1
+
+
+def test_a_copy_that_was_handed_to_two_has_two_custodians(jobs: Found) -> None:
+    assert jobs.custody[smuid("held by two")]["custodians"] == 2
+
+
+def test_none_of_these_copies_began_or_ended_twice_and_the_servers_agree(jobs: Found) -> None:
+    assert jobs.twice == set()
+    assert {server: jobs.holdings[server] for server in ("a", "b", "c")} == dict.fromkeys("abc", "agrees")
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict"),
+    [
+        ("receipt ONE counts few", "right"),
+        ("receipt ALL counts few", "wrong"),
+        ("receipt of unknown kind", "unknown"),
+        ("receipt after a removal", "unknown"),
+        ("receipt without guarantee", "right"),
+        ("receipt of what was never read", "wrong"),
+    ],
+)
+def test_a_receipt_is_held_to_what_it_was_asked_for(jobs: Found, name: str, verdict: str) -> None:
+    assert jobs.receipts[smuid(name)]["verdict"] == verdict
+
+
+def test_a_receipt_that_knows_of_a_commit_in_a_gap_is_not_wrong(jobs: Found) -> None:
+    assert jobs.receipts[smuid("commit in a gap", "torn")]["verdict"] == "unknown"
+
+
+def test_an_origin_whose_log_lost_all_of_a_message_is_missing_in_its_route(jobs: Found) -> None:
+    route = jobs.routes[smuid("origin in a gap", "torn")]
+    assert (route["state"], route["missing"]) == ("partial", ["torn"])
+    assert jobs.missing == 1
+
+
+@pytest.mark.parametrize(("states", "verdict"), [(0, "agrees"), (1, "agrees"), (2, "differs")])
+def test_a_copy_widened_after_its_end_may_be_held_once_more_and_no_oftener(
+    spark: Any, states: int, verdict: str
+) -> None:
+    from routing.trace import balance, coverage, ends, facts
+
+    logs = Logs()
+    logs.write("wide", "heartbeat")
+    widened_after_its_end(logs, "a/019aa5d72900-1-ff")
+    logs.write("wide", "heartbeat", held=states)
+    read = frame(spark, logs.records)
+    words = coverage.words(read)
+    covered = coverage.coverage(read, words, coverage.gaps(words)).localCheckpoint()
+    copies = ends.states(facts.copies(facts.facts(read)), covered)
+    rows = balance.holdings(copies, covered).where("server = 'wide'").collect()
+    assert [row.verdict for row in rows] == [verdict]
