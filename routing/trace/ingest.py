@@ -164,10 +164,14 @@ def records(lines: DataFrame) -> DataFrame:
 
 
 def aside(lines: DataFrame) -> DataFrame:
-    """The lines that are no records: `schema.ASIDE`."""
+    """The lines that are no records: `schema.ASIDE`.
+
+    Bytes that are no UTF-8 are replaced in `line`: what reads Parquet may refuse a whole file for them.
+    """
+    line = f.make_valid_utf8(f.coalesce(f.col("value"), f.lit("")))
     return lines.where(f.col("problem").isNotNull()).select(
         "file",
         f.col("problem").alias("reason"),
         f.substring(f.coalesce(f.col("record.server"), f.lit("")), 1, schema.NAME_CHARS_MAX).alias("server"),
-        f.substring(f.coalesce(f.col("value"), f.lit("")), 1, SHOWN_CHARS).alias("line"),
+        f.substring(line, 1, SHOWN_CHARS).alias("line"),
     )

@@ -125,6 +125,14 @@ def test_records_of_other_servers_can_be_set_aside(spark: Any, tmp_path: Path) -
     assert [(row.reason, row.server) for row in aside] == [("other server", "else.example")]
 
 
+def test_bytes_that_are_no_utf8_reach_no_table(checked: Any) -> None:
+    from routing.trace import ingest
+
+    lines = checked(line(topic="t?t").replace(b"t?t", b"t\xfft") + b"rub\xffbish\n")
+    assert ingest.records(lines).selectExpr("is_valid_utf8(topic)").collect() == [(True,)]
+    assert [row.line for row in ingest.aside(lines).collect()] == ["rub\ufffdbish"]
+
+
 def test_a_compaction_reads_as_its_logs(spark: Any, tmp_path: Path) -> None:
     from routing.trace import compaction, ingest
 
