@@ -95,7 +95,7 @@ def _more(record: HopRecord) -> str:
     if record.attempt > 1:
         parts.append(f"attempt {record.attempt}")
     if record.receipt:
-        parts.append(f"receipt {record.receipt}")
+        parts.append(f"{'asks for ' if record.event == 'published' else ''}receipt {record.receipt}")
     if record.event in ("published", "received"):
         parts += [
             f"{record.size} bytes",

@@ -152,7 +152,9 @@ def _of_copies(copies: DataFrame) -> list[DataFrame]:
 
 def _of_routes(routes: DataFrame) -> list[DataFrame]:
     where = {"day": "day", "smuid": "smuid", "topic": "topic"}
-    loops = f.filter("hops", lambda h: h["kind"] == "loop")
+    # A copy that waits to be sent takes on the Hops of a deeper one that comes, and may meet one of them.
+    overtaken = f.transform(f.filter("copies", lambda c: c["widened"]), lambda c: c["server"])
+    loops = f.filter("hops", lambda h: (h["kind"] == "loop") & ~f.array_contains(overtaken, h["from"]))
     looped = routes.withColumn("loops", loops).where(f.size("loops") > 0)
     deep = f.filter("copies", lambda c: c["level"] > f.col("depth"))
     over = routes.where(f.col("depth") >= 0).withColumn("deep", deep).where(f.size("deep") > 0)
