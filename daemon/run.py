@@ -103,7 +103,10 @@ async def _run(
 
 
 def _spare_the_collector() -> None:
-    """What is there by now stays for good: modules, 30 ms at each full collection, and what waits on disk."""
+    """Look no more for cycles in what is there by now: modules, for 30 ms each time, and what waits on disk.
+
+    What of it is done with goes all the same, by its reference count.
+    """
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS_MAX)
 

@@ -22,6 +22,9 @@ SMQPD: Final = str(Path(sys.executable).with_name("smqpd"))
 PATIENCE_S: Final = 600
 """Until it is given up: a machine that has other work to do may take long."""
 
+LOOK_EVERY_S: Final = 0.05
+"""At what other processes bring about, and tell nobody of."""
+
 COLUMNS: Final = 110
 QUIET_S: Final = 2
 JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1"
@@ -55,7 +58,7 @@ def until(true: Callable[[], bool], what: str) -> None:
     while not true():
         if time.monotonic() > deadline:
             raise BrokenPromise(what)
-        time.sleep(0.05)
+        time.sleep(LOOK_EVERY_S)
 
 
 def free_port() -> int:

@@ -30,24 +30,19 @@ class Facts(msgspec.Struct):
         incomplete: sites whose log has lost something, so that not finding a record there proves nothing.
     """
 
-    committed: dict[str, list[str]]
-    dead: dict[str, set[str]]
-    ended: dict[str, Counter[str]]
-    ended_at: dict[tuple[str, str], Counter[str]]
-    held: dict[str, Counter[str]]
-    incomplete: set[str]
+    committed: dict[str, list[str]] = msgspec.field(default_factory=lambda: defaultdict(list))
+    dead: dict[str, set[str]] = msgspec.field(default_factory=lambda: defaultdict(set))
+    ended: dict[str, Counter[str]] = msgspec.field(default_factory=lambda: defaultdict(Counter))
+    ended_at: dict[tuple[str, str], Counter[str]] = msgspec.field(
+        default_factory=lambda: defaultdict(Counter)
+    )
+    held: dict[str, Counter[str]] = msgspec.field(default_factory=lambda: defaultdict(Counter))
+    incomplete: set[str] = msgspec.field(default_factory=set)
 
 
 def judge(ledger: Ledger, sites: dict[str, "Site"]) -> Facts:
     """Judge the logs as they are now, while all sites run and nothing is under way."""
-    facts = Facts(
-        defaultdict(list),
-        defaultdict(set),
-        defaultdict(Counter),
-        defaultdict(Counter),
-        defaultdict(Counter),
-        set(),
-    )
+    facts = Facts()
     crossings: Counter[tuple[str, str, str]] = Counter()
     arrivals: Counter[tuple[str, str, str]] = Counter()
     for name, site in sites.items():

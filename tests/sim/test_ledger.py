@@ -1,7 +1,5 @@
 """The judge itself: what of mode ONE may come to another, and when; and what it knows without a log."""
 
-from collections import Counter, defaultdict
-
 import pytest
 
 from tests.sim.balance import Facts
@@ -63,14 +61,7 @@ def test_only_where_a_log_has_lost_something_the_last_return_tells_that_a_messag
 ) -> None:
     reader = next(one for one in SCENARIO.readers if one.topic == MESSAGE.topic)
     incomplete = set() if log_is_whole else {reader.site}
-    facts = Facts(
-        defaultdict(list),
-        defaultdict(set),
-        defaultdict(Counter),
-        defaultdict(Counter),
-        defaultdict(Counter),
-        incomplete,
-    )
+    facts = Facts(incomplete=incomplete)
     ledger = Ledger(SCENARIO, lambda: 0.0)
     for _ in range(deliveries):
         _deliver(ledger, reader)
