@@ -11,11 +11,9 @@ import trio
 
 from daemon.config import ConfigError
 from daemon.frontend import Site
-from plugins.xmpp.settings import XmppSettings
+from plugins.xmpp.settings import TABLE, XmppSettings
 
 SECRET_BYTES_MAX: Final = 1_024
-TABLE: Final = Path("[plugins.xmpp]")
-"""Named where a problem is in the configuration itself, whose file a front end does not know."""
 
 
 def read_secret(path: Path) -> str:

@@ -14,20 +14,10 @@ from xml.etree.ElementTree import Element, SubElement
 import trio
 
 from daemon.frontend import Identity, Site
-from plugins.xmpp import notifications, presence, routes
-from plugins.xmpp.assured import Assured, AssuredLimits
-from plugins.xmpp.client import Client
-from plugins.xmpp.component import Component, StanzaTooLargeError
-from plugins.xmpp.identities import AccountRules, bare_of, channel_of
-from plugins.xmpp.item_index import ItemIndex
-from plugins.xmpp.misuse import Misuse
-from plugins.xmpp.namespaces import EVENT_LOG, QOS
-from plugins.xmpp.parser import StanzaTooMuch
-from plugins.xmpp.queueing import Assignments
-from plugins.xmpp.registry import NAME_PREFIX, Registry, read_subscription
-from plugins.xmpp.serializer import UnsendableError
-from plugins.xmpp.settings import XmppSettings
-from plugins.xmpp.stanzas import (
+from plugins.xmpp.delivery import presence
+from plugins.xmpp.delivery.client import Client
+from plugins.xmpp.forms import notifications
+from plugins.xmpp.forms.stanzas import (
     IQ,
     MESSAGE,
     PRESENCE,
@@ -35,7 +25,19 @@ from plugins.xmpp.stanzas import (
     failure,
     from_refusal,
 )
-from plugins.xmpp.transfers import Transfer, Transfers
+from plugins.xmpp.known.assured import Assured, AssuredLimits
+from plugins.xmpp.known.identities import AccountRules, bare_of, channel_of
+from plugins.xmpp.known.item_index import ItemIndex
+from plugins.xmpp.known.misuse import Misuse
+from plugins.xmpp.known.queueing import Assignments
+from plugins.xmpp.known.registry import NAME_PREFIX, Registry, read_subscription
+from plugins.xmpp.known.transfers import Transfer, Transfers
+from plugins.xmpp.requests import routes
+from plugins.xmpp.settings import XmppSettings
+from plugins.xmpp.wire.component import Component, StanzaTooLargeError
+from plugins.xmpp.wire.namespaces import EVENT_LOG, QOS
+from plugins.xmpp.wire.parser import StanzaTooMuch
+from plugins.xmpp.wire.serializer import UnsendableError
 from routing.errors import Refusal
 
 _log = logging.getLogger(__name__)

@@ -13,11 +13,10 @@ import trio
 
 from daemon.config import ConfigError
 from daemon.frontend import Site
-from plugins.xmpp.component import Component, Connect, tcp_connector
-from plugins.xmpp.parser import ParserLimits
-from plugins.xmpp.plugin import TABLE
 from plugins.xmpp.service import Service
-from plugins.xmpp.settings import XmppSettings
+from plugins.xmpp.settings import TABLE, XmppSettings
+from plugins.xmpp.wire.component import Component, Connect, tcp_connector
+from plugins.xmpp.wire.parser import ParserLimits
 
 
 def connector(settings: XmppSettings) -> Connect:

@@ -1,11 +1,14 @@
 """The table [plugins.xmpp] of the configuration."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 
 from daemon.settings import count, note, seconds, text
+
+TABLE: Final = Path("[plugins.xmpp]")
+"""Named where a problem is in the configuration itself, whose file a front end does not know."""
 
 
 class JidRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import trio
 
-from plugins.xmpp.namespaces import PUBSUB
+from plugins.xmpp.wire.namespaces import PUBSUB
 from tests.bench.daemon import TICK_S
 from tests.support.process import daemon
 from tests.support.xmpp_real import make, python_path

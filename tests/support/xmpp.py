@@ -13,11 +13,11 @@ from xml.etree.ElementTree import Element
 import trio
 import trio.testing
 
-from plugins.xmpp.namespaces import COMPONENT, DISCO_INFO
-from plugins.xmpp.parser import ParserLimits, StreamEnd, StreamParser, parse_fragment
-from plugins.xmpp.serializer import serialize
 from plugins.xmpp.serving import serve
 from plugins.xmpp.settings import JidRule, XmppSettings
+from plugins.xmpp.wire.namespaces import COMPONENT, DISCO_INFO
+from plugins.xmpp.wire.parser import ParserLimits, StreamEnd, StreamParser, parse_fragment
+from plugins.xmpp.wire.serializer import serialize
 from tests.support.site import running_site
 from tests.support.xmpp_client import StanzaClient
 

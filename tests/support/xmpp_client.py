@@ -5,7 +5,7 @@ from xml.etree.ElementTree import Element
 
 import trio
 
-from plugins.xmpp.namespaces import COMPONENT
+from plugins.xmpp.wire.namespaces import COMPONENT
 
 
 class StanzaClient:

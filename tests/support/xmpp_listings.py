@@ -7,8 +7,8 @@ foresee is not compared: the ids of messages, and what a `subid` is.
 
 from xml.etree.ElementTree import Element
 
-from plugins.xmpp.namespaces import COMPONENT
-from plugins.xmpp.parser import ParserLimits, parse_fragment
+from plugins.xmpp.wire.namespaces import COMPONENT
+from plugins.xmpp.wire.parser import ParserLimits, parse_fragment
 from tests.support.xmpp_servers import COMPONENT_NAME
 
 NAMES = {

@@ -10,9 +10,9 @@ from daemon.accounts_file import Account, edit
 from daemon.discovery import Installed
 from daemon.passwords import hash_password
 from daemon.site_directory import make_site
-from plugins.xmpp.component import tcp_connector
 from plugins.xmpp.serving import serve
 from plugins.xmpp.settings import JidRule, XmppSettings
+from plugins.xmpp.wire.component import tcp_connector
 from routing.rights import EVERYTHING
 from tests.support.process import ROOT
 from tests.support.site import running_site

@@ -15,8 +15,8 @@ from xml.etree.ElementTree import Element
 import trio
 
 from daemon.self_signed import make_self_signed
-from plugins.xmpp.namespaces import COMPONENT, DISCO_INFO
-from plugins.xmpp.parser import ParserLimits, StreamEnd, StreamHeader, StreamParser, parse_fragment
+from plugins.xmpp.wire.namespaces import COMPONENT, DISCO_INFO
+from plugins.xmpp.wire.parser import ParserLimits, StreamEnd, StreamHeader, StreamParser, parse_fragment
 from tests.support.ports import free_ports
 from tests.support.xmpp_client import StanzaClient
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import trio
 
-from plugins.xmpp.namespaces import PUBSUB, QOS
+from plugins.xmpp.wire.namespaces import PUBSUB, QOS
 from tests.support.xmpp_pubsub import error_of, subscribe
 from tests.support.xmpp_servers import COMPONENT_NAME, RealClient
 

@@ -8,9 +8,9 @@ import trio
 
 from daemon.frontend import Identity
 from daemon.settings import QueueSettings
-from plugins.xmpp.component import Component
-from plugins.xmpp.parser import ParserLimits
-from plugins.xmpp.stanzas import MESSAGE
+from plugins.xmpp.forms.stanzas import MESSAGE
+from plugins.xmpp.wire.component import Component
+from plugins.xmpp.wire.parser import ParserLimits
 from routing.message import Message, Section
 from tests.support.xmpp import COMPONENT_NAME, SECRET, XmppServer, xmpp_site
 from tests.support.xmpp_pubsub import NODE, PUBSUB, notified, subscribe

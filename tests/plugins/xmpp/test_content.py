@@ -6,7 +6,7 @@ import pytest
 
 from daemon.frontend import Delivered, Identity, SubscribeOptions
 from daemon.settings import QueueSettings
-from plugins.xmpp.serializer import serialize
+from plugins.xmpp.wire.serializer import serialize
 from routing.message import Message, Section
 from tests.support.xmpp import xmpp_site
 from tests.support.xmpp_pubsub import (

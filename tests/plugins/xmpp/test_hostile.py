@@ -6,8 +6,8 @@ import pytest
 import trio
 
 from daemon.frontend import Delivered, Identity, SubscribeOptions
-from plugins.xmpp.namespaces import PUBSUB
-from plugins.xmpp.serializer import is_sendable
+from plugins.xmpp.wire.namespaces import PUBSUB
+from plugins.xmpp.wire.serializer import is_sendable
 from routing.message import Message, Section
 from tests.support.xmpp_pubsub import ITEMS, SMQP, error_of, notified, subscribe
 from tests.support.xmpp_real import ready, site_at

@@ -11,7 +11,7 @@ import trio
 
 from daemon.discovery import Installed
 from daemon.site_directory import make_site
-from plugins.xmpp.namespaces import PUBSUB, QOS
+from plugins.xmpp.wire.namespaces import PUBSUB, QOS
 from tests.support.process import ROOT, daemon
 from tests.support.xmpp_real import make, python_path
 from tests.support.xmpp_servers import COMPONENT_NAME, RealClient, RealServer

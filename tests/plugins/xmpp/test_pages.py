@@ -4,7 +4,7 @@ import pytest
 import trio
 
 from daemon.frontend import Identity
-from plugins.xmpp.namespaces import RESULT_SET
+from plugins.xmpp.wire.namespaces import RESULT_SET
 from routing.message import Message, Section
 from tests.support.xmpp import COMPONENT_NAME, xmpp_site
 from tests.support.xmpp_pubsub import (

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugins.xmpp.parser import (
+from plugins.xmpp.wire.parser import (
     OPEN_ELEMENTS_MAX,
     ParserLimits,
     StanzaTooMuch,
@@ -14,7 +14,7 @@ from plugins.xmpp.parser import (
     StreamParser,
     parse_fragment,
 )
-from plugins.xmpp.serializer import UnsendableError, escape_text, is_sendable, serialize
+from plugins.xmpp.wire.serializer import UnsendableError, escape_text, is_sendable, serialize
 
 HEADER = (
     b"<stream:stream xmlns='jabber:component:accept' xmlns:stream='http://etherx.jabber.org/streams' id='3'>"

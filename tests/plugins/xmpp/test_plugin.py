@@ -5,7 +5,7 @@ import pytest
 import trio
 
 from daemon.config import ConfigError
-from plugins.xmpp.identities import AccountRules, channel_of
+from plugins.xmpp.known.identities import AccountRules, channel_of
 from plugins.xmpp.plugin import plugin, read_secret
 from plugins.xmpp.settings import JidRule, XmppSettings
 from routing.names import channel_name

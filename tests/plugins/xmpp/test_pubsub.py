@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from daemon.frontend import Identity
-from plugins.xmpp.namespaces import QOS
+from plugins.xmpp.wire.namespaces import QOS
 from routing.message import Message
 from tests.support.xmpp import XmppClient, XmppServer, xmpp_site
 from tests.support.xmpp_pubsub import (

@@ -4,7 +4,7 @@ import pytest
 import trio
 
 from daemon.frontend import Delivered, Identity, SubscribeOptions
-from plugins.xmpp.namespaces import EVENT_LOG, QOS
+from plugins.xmpp.wire.namespaces import EVENT_LOG, QOS
 from routing.message import Message, Section
 from tests.support.full_disk import no_file_beyond
 from tests.support.xmpp import COMPONENT_NAME, XmppClient, XmppServer, xmpp_site

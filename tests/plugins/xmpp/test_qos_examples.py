@@ -7,8 +7,8 @@ and `>` in the middle of a tag.
 """
 
 from daemon.frontend import Delivered, Identity, SubscribeOptions
-from plugins.xmpp.namespaces import EVENT_LOG, QOS
 from plugins.xmpp.settings import JidRule
+from plugins.xmpp.wire.namespaces import EVENT_LOG, QOS
 from routing.message import Message, Section
 from tests.support.xmpp_listings import here, missing, parsed
 from tests.support.xmpp_pubsub import PUBSUB, error_of

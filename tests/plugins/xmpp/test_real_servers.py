@@ -3,10 +3,10 @@
 import trio
 
 from daemon.frontend import Delivered, Identity, SubscribeOptions
-from plugins.xmpp.component import tcp_connector
-from plugins.xmpp.namespaces import PUBSUB, QOS
 from plugins.xmpp.serving import serve
 from plugins.xmpp.settings import XmppSettings
+from plugins.xmpp.wire.component import tcp_connector
+from plugins.xmpp.wire.namespaces import PUBSUB, QOS
 from routing.message import Message
 from tests.support.site import running_site
 from tests.support.xmpp_pubsub import NODE, notified, subscribe

@@ -4,9 +4,9 @@ import hashlib
 
 import pytest
 
-from plugins.xmpp.outbox import Outbox, Outgoing
-from plugins.xmpp.parser import ParserLimits
-from plugins.xmpp.stream import ComponentStream, NotAuthorized, StreamFailed
+from plugins.xmpp.wire.outbox import Outbox, Outgoing
+from plugins.xmpp.wire.parser import ParserLimits
+from plugins.xmpp.wire.stream import ComponentStream, NotAuthorized, StreamFailed
 
 SERVER = (
     b"<stream:stream xmlns='jabber:component:accept' xmlns:stream='http://etherx.jabber.org/streams' id='17'>"

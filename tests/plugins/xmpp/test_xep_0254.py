@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from daemon.settings import QueueSettings
-from plugins.xmpp.namespaces import QOS
+from plugins.xmpp.wire.namespaces import QOS
 from tests.support.xmpp import COMPONENT_NAME, XmppClient, XmppServer, xmpp_site
 from tests.support.xmpp_pubsub import ITEM, NODE, NS, PUBSUB, error_of, notified, subscribe
 

@@ -7,8 +7,8 @@ more exact one of XEP-0060, which is named here as `pubsub`.
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement
 
-from plugins.xmpp.namespaces import COMPONENT, PUBSUB_ERRORS, STANZA_ERRORS
-from plugins.xmpp.serializer import escape_attribute, is_sendable
+from plugins.xmpp.wire.namespaces import COMPONENT, PUBSUB_ERRORS, STANZA_ERRORS
+from plugins.xmpp.wire.serializer import escape_attribute, is_sendable
 from routing.errors import Refusal
 
 IQ: Final = f"{{{COMPONENT}}}iq"

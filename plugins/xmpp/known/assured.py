@@ -16,8 +16,8 @@ from xml.etree.ElementTree import Element
 
 import msgspec
 
-from plugins.xmpp.identities import bare_of
-from plugins.xmpp.stanzas import StanzaError
+from plugins.xmpp.forms.stanzas import StanzaError
+from plugins.xmpp.known.identities import bare_of
 
 MSG_ID_CHARACTERS_MAX: Final = 1_000
 

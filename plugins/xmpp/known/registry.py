@@ -11,8 +11,8 @@ from typing import Final
 import msgspec
 
 from daemon.frontend import Accepts, SubscribeOptions, SubscriptionInfo
-from plugins.xmpp.identities import bare_of
-from plugins.xmpp.transfers import LEVELS, Level
+from plugins.xmpp.known.identities import bare_of
+from plugins.xmpp.known.transfers import LEVELS, Level
 
 NAME_PREFIX: Final = "xmpp/"
 

@@ -7,8 +7,8 @@ from xml.etree.ElementTree import Element
 from slixmpp.plugins.xep_0004.stanza import FieldOption, Form, FormField
 from slixmpp.xmlstream import register_stanza_plugin
 
-from plugins.xmpp.namespaces import DATA_FORM
-from plugins.xmpp.stanzas import StanzaError
+from plugins.xmpp.forms.stanzas import StanzaError
+from plugins.xmpp.wire.namespaces import DATA_FORM
 
 register_stanza_plugin(FormField, FieldOption, iterable=True)
 register_stanza_plugin(Form, FormField, iterable=True)

@@ -10,7 +10,7 @@ import re
 from typing import Final
 from xml.etree.ElementTree import Element
 
-from plugins.xmpp.namespaces import XML
+from plugins.xmpp.wire.namespaces import XML
 
 _FORBIDDEN_CHARACTERS: Final = "\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff"
 _FORBIDDEN: Final = re.compile(f"[{_FORBIDDEN_CHARACTERS}]").search

@@ -5,8 +5,8 @@ from xml.etree.ElementTree import Element, SubElement
 
 import msgspec
 
-from plugins.xmpp.namespaces import RESULT_SET
-from plugins.xmpp.stanzas import StanzaError
+from plugins.xmpp.forms.stanzas import StanzaError
+from plugins.xmpp.wire.namespaces import RESULT_SET
 
 PAGE_MAX: Final = 100
 """Of one answer, whatever is asked for."""

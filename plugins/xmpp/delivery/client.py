@@ -21,13 +21,13 @@ import msgspec
 import trio
 
 from daemon.frontend import Answer, Delivered, Detached, Ending, Session, Withdrawn
-from plugins.xmpp import notifications
-from plugins.xmpp.component import StanzaTooLargeError
-from plugins.xmpp.payload import item_id
-from plugins.xmpp.queueing import Holding
-from plugins.xmpp.registry import NodeSubscription
-from plugins.xmpp.serializer import UnsendableError
-from plugins.xmpp.transfers import Transfer, carrier, deliver
+from plugins.xmpp.forms import notifications
+from plugins.xmpp.forms.payload import item_id
+from plugins.xmpp.known.queueing import Holding
+from plugins.xmpp.known.registry import NodeSubscription
+from plugins.xmpp.known.transfers import Transfer, carrier, deliver
+from plugins.xmpp.wire.component import StanzaTooLargeError
+from plugins.xmpp.wire.serializer import UnsendableError
 from routing.errors import Refusal
 
 if TYPE_CHECKING:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Final
 from xml.etree.ElementTree import Element
 
 from daemon.frontend import HeldMessage
-from plugins.xmpp.client import Client
-from plugins.xmpp.namespaces import PUBSUB
-from plugins.xmpp.paging import Page, page_end, read_max
-from plugins.xmpp.payload import item_id, item_text
-from plugins.xmpp.publishing import node_of
-from plugins.xmpp.serializer import UnsendableError, escape_attribute, serialize
-from plugins.xmpp.stanzas import StanzaError, result_text, unsupported
-from plugins.xmpp.subscribing import check_may_subscribe
+from plugins.xmpp.delivery.client import Client
+from plugins.xmpp.forms.paging import Page, page_end, read_max
+from plugins.xmpp.forms.payload import item_id, item_text
+from plugins.xmpp.forms.stanzas import StanzaError, result_text, unsupported
+from plugins.xmpp.requests.publishing import node_of
+from plugins.xmpp.requests.subscribing import check_may_subscribe
+from plugins.xmpp.wire.namespaces import PUBSUB
+from plugins.xmpp.wire.serializer import UnsendableError, escape_attribute, serialize
 
 if TYPE_CHECKING:
     from plugins.xmpp.service import Service

@@ -20,9 +20,9 @@ from typing import Final
 from xml.etree.ElementTree import Element
 
 from daemon.frontend import Limits
-from plugins.xmpp.namespaces import DELAY, SMQP
-from plugins.xmpp.parser import ParserLimits, StreamBroken, parse_fragment
-from plugins.xmpp.serializer import escape_attribute, escape_text, serialize
+from plugins.xmpp.wire.namespaces import DELAY, SMQP
+from plugins.xmpp.wire.parser import ParserLimits, StreamBroken, parse_fragment
+from plugins.xmpp.wire.serializer import escape_attribute, escape_text, serialize
 from routing.errors import HeaderRefusal, Refusal
 from routing.headers import check_writable, is_header_name, parse_headers, write_headers
 from routing.message import Message, Section

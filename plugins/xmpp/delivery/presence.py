@@ -12,9 +12,9 @@ from xml.etree.ElementTree import Element
 
 import trio
 
-from plugins.xmpp.namespaces import DISCO_INFO, QOS
-from plugins.xmpp.notifications import delivery_number
-from plugins.xmpp.stanzas import PRESENCE, StanzaError, condition_of
+from plugins.xmpp.forms.notifications import delivery_number
+from plugins.xmpp.forms.stanzas import PRESENCE, StanzaError, condition_of
+from plugins.xmpp.wire.namespaces import DISCO_INFO, QOS
 from routing.errors import Refusal
 
 if TYPE_CHECKING:

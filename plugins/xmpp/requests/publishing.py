@@ -8,15 +8,15 @@ from xml.etree.ElementTree import Element
 import msgspec
 
 from daemon.frontend import Answer, HeldMessage, Session, TopicInfo
-from plugins.xmpp import notifications
-from plugins.xmpp.client import Client, Done
-from plugins.xmpp.forms import PUBLISH_OPTIONS, submitted
-from plugins.xmpp.identities import local_of
-from plugins.xmpp.namespaces import COMPONENT, PUBSUB, QUEUEING
-from plugins.xmpp.node_settings import NodeSettings, same_value
-from plugins.xmpp.payload import Item, check_sections, read_item, xml_section
-from plugins.xmpp.serializer import escape_attribute
-from plugins.xmpp.stanzas import StanzaError, failure, from_refusal, result, result_text
+from plugins.xmpp.delivery.client import Client, Done
+from plugins.xmpp.forms import notifications
+from plugins.xmpp.forms.data_forms import PUBLISH_OPTIONS, submitted
+from plugins.xmpp.forms.node_settings import NodeSettings, same_value
+from plugins.xmpp.forms.payload import Item, check_sections, read_item, xml_section
+from plugins.xmpp.forms.stanzas import StanzaError, failure, from_refusal, result, result_text
+from plugins.xmpp.known.identities import local_of
+from plugins.xmpp.wire.namespaces import COMPONENT, PUBSUB, QUEUEING
+from plugins.xmpp.wire.serializer import escape_attribute
 from routing.errors import Refusal
 from routing.message import INFINITE, Message, Section
 from routing.names import check_topic

@@ -7,18 +7,18 @@ import msgspec
 from slixmpp.jid import JID, InvalidJID
 
 from daemon.frontend import Accepts, Answer, Session
-from plugins.xmpp import presence
-from plugins.xmpp.client import Client
-from plugins.xmpp.forms import SUBSCRIBE_OPTIONS, Field, boolean, form, result_form, submitted
-from plugins.xmpp.identities import bare_of
-from plugins.xmpp.namespaces import PUBSUB, SMQP
-from plugins.xmpp.node_settings import NodeSettings
-from plugins.xmpp.paging import Page, page_end
-from plugins.xmpp.publishing import node_of
-from plugins.xmpp.registry import NodeSubscription
-from plugins.xmpp.serializer import is_sendable
-from plugins.xmpp.stanzas import StanzaError, from_refusal, result
-from plugins.xmpp.transfers import Level
+from plugins.xmpp.delivery import presence
+from plugins.xmpp.delivery.client import Client
+from plugins.xmpp.forms.data_forms import SUBSCRIBE_OPTIONS, Field, boolean, form, result_form, submitted
+from plugins.xmpp.forms.node_settings import NodeSettings
+from plugins.xmpp.forms.paging import Page, page_end
+from plugins.xmpp.forms.stanzas import StanzaError, from_refusal, result
+from plugins.xmpp.known.identities import bare_of
+from plugins.xmpp.known.registry import NodeSubscription
+from plugins.xmpp.known.transfers import Level
+from plugins.xmpp.requests.publishing import node_of
+from plugins.xmpp.wire.namespaces import PUBSUB, SMQP
+from plugins.xmpp.wire.serializer import is_sendable
 from routing.errors import Refusal
 from routing.headers import read_seconds, write_seconds
 

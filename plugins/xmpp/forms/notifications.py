@@ -6,10 +6,10 @@ from xml.etree.ElementTree import Element, SubElement
 import msgspec
 
 from daemon.frontend import Delivered
-from plugins.xmpp.namespaces import PUBSUB_EVENT, QUEUEING
-from plugins.xmpp.payload import delay_text, item_text
-from plugins.xmpp.serializer import escape_attribute
-from plugins.xmpp.stanzas import MESSAGE, address_text
+from plugins.xmpp.forms.payload import delay_text, item_text
+from plugins.xmpp.forms.stanzas import MESSAGE, address_text
+from plugins.xmpp.wire.namespaces import PUBSUB_EVENT, QUEUEING
+from plugins.xmpp.wire.serializer import escape_attribute
 
 _EVENT: Final = f"{{{PUBSUB_EVENT}}}event"
 _ITEMS: Final = f"{{{PUBSUB_EVENT}}}items"

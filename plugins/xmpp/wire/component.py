@@ -21,11 +21,11 @@ from xml.etree.ElementTree import Element
 
 import trio
 
-from plugins.xmpp.namespaces import COMPONENT, PING
-from plugins.xmpp.outbox import MARK_PREFIX, Outbox, Outgoing
-from plugins.xmpp.parser import ParserLimits, StanzaTooMuch
-from plugins.xmpp.serializer import escape_attribute, serialize
-from plugins.xmpp.stream import ComponentStream, NotAuthorized, StreamFailed
+from plugins.xmpp.wire.namespaces import COMPONENT, PING
+from plugins.xmpp.wire.outbox import MARK_PREFIX, Outbox, Outgoing
+from plugins.xmpp.wire.parser import ParserLimits, StanzaTooMuch
+from plugins.xmpp.wire.serializer import escape_attribute, serialize
+from plugins.xmpp.wire.stream import ComponentStream, NotAuthorized, StreamFailed
 
 _log = logging.getLogger(__name__)
 

@@ -15,9 +15,9 @@ from xml.etree.ElementTree import Element
 import msgspec
 
 from daemon.frontend import TopicInfo
-from plugins.xmpp.forms import NODE_CONFIG, Field, boolean, form
-from plugins.xmpp.namespaces import SMQP
-from plugins.xmpp.stanzas import StanzaError
+from plugins.xmpp.forms.data_forms import NODE_CONFIG, Field, boolean, form
+from plugins.xmpp.forms.stanzas import StanzaError
+from plugins.xmpp.wire.namespaces import SMQP
 from routing.errors import Refusal
 from routing.headers import read_seconds, write_seconds
 from routing.message import INFINITE, DeliveryMode

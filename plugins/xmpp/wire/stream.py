@@ -13,8 +13,8 @@ import hashlib
 from typing import Final, Literal
 from xml.etree.ElementTree import Element
 
-from plugins.xmpp.namespaces import COMPONENT, STREAM, STREAM_ERRORS, local_name
-from plugins.xmpp.parser import (
+from plugins.xmpp.wire.namespaces import COMPONENT, STREAM, STREAM_ERRORS, local_name
+from plugins.xmpp.wire.parser import (
     ParserLimits,
     StanzaTooMuch,
     StreamBroken,
@@ -22,7 +22,7 @@ from plugins.xmpp.parser import (
     StreamHeader,
     StreamParser,
 )
-from plugins.xmpp.serializer import escape_attribute
+from plugins.xmpp.wire.serializer import escape_attribute
 
 CLOSE: Final = b"</stream:stream>"
 

@@ -7,17 +7,17 @@ without any come and go with what is published to them.
 from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element, SubElement
 
-from plugins.xmpp import notifications
-from plugins.xmpp.client import Client
-from plugins.xmpp.forms import NODE_CONFIG, submitted
-from plugins.xmpp.identities import bare_of
-from plugins.xmpp.namespaces import PUBSUB, PUBSUB_OWNER
-from plugins.xmpp.node_settings import NodeSettings
-from plugins.xmpp.paging import Page
-from plugins.xmpp.publishing import node_of
-from plugins.xmpp.registry import NodeSubscription, read_subscription
-from plugins.xmpp.stanzas import StanzaError, failure, result
-from plugins.xmpp.subscribing import affiliation_of, page_of
+from plugins.xmpp.delivery.client import Client
+from plugins.xmpp.forms import notifications
+from plugins.xmpp.forms.data_forms import NODE_CONFIG, submitted
+from plugins.xmpp.forms.node_settings import NodeSettings
+from plugins.xmpp.forms.paging import Page
+from plugins.xmpp.forms.stanzas import StanzaError, failure, result
+from plugins.xmpp.known.identities import bare_of
+from plugins.xmpp.known.registry import NodeSubscription, read_subscription
+from plugins.xmpp.requests.publishing import node_of
+from plugins.xmpp.requests.subscribing import affiliation_of, page_of
+from plugins.xmpp.wire.namespaces import PUBSUB, PUBSUB_OWNER
 
 if TYPE_CHECKING:
     from plugins.xmpp.service import Service

@@ -16,14 +16,14 @@ from xml.etree.ElementTree import Element
 import trio
 
 from daemon.frontend import Answer
-from plugins.xmpp.assured import MSG_ID_CHARACTERS_MAX, Holding
-from plugins.xmpp.client import Client
-from plugins.xmpp.identities import bare_of, channel_of
-from plugins.xmpp.namespaces import CLIENT, COMPONENT, QOS
-from plugins.xmpp.parser import ParserLimits, StreamBroken, parse_fragment
-from plugins.xmpp.publishing import Publication, give, read_message
-from plugins.xmpp.serializer import serialize
-from plugins.xmpp.stanzas import StanzaError, from_refusal, result
+from plugins.xmpp.delivery.client import Client
+from plugins.xmpp.forms.stanzas import StanzaError, from_refusal, result
+from plugins.xmpp.known.assured import MSG_ID_CHARACTERS_MAX, Holding
+from plugins.xmpp.known.identities import bare_of, channel_of
+from plugins.xmpp.requests.publishing import Publication, give, read_message
+from plugins.xmpp.wire.namespaces import CLIENT, COMPONENT, QOS
+from plugins.xmpp.wire.parser import ParserLimits, StreamBroken, parse_fragment
+from plugins.xmpp.wire.serializer import serialize
 from routing.errors import Refusal
 from routing.message import Message, Section
 from routing.names import make_address

@@ -7,11 +7,15 @@ from slixmpp.jid import JID
 from slixmpp.plugins.xep_0030.stanza.info import DiscoInfo
 from slixmpp.plugins.xep_0030.stanza.items import DiscoItems
 
-from plugins.xmpp.client import Client
-from plugins.xmpp.forms import META_DATA, result_form
-from plugins.xmpp.identities import bare_of, channel_of, local_of
-from plugins.xmpp.items import number_of
-from plugins.xmpp.namespaces import (
+from plugins.xmpp.delivery.client import Client
+from plugins.xmpp.forms.data_forms import META_DATA, result_form
+from plugins.xmpp.forms.node_settings import NodeSettings
+from plugins.xmpp.forms.paging import Page, page_end
+from plugins.xmpp.forms.payload import item_id
+from plugins.xmpp.forms.stanzas import StanzaError, result
+from plugins.xmpp.known.identities import bare_of, channel_of, local_of
+from plugins.xmpp.requests.items import number_of
+from plugins.xmpp.wire.namespaces import (
     DELAY,
     DISCO_INFO,
     DISCO_ITEMS,
@@ -22,11 +26,7 @@ from plugins.xmpp.namespaces import (
     RESULT_SET,
     SMQP,
 )
-from plugins.xmpp.node_settings import NodeSettings
-from plugins.xmpp.paging import Page, page_end
-from plugins.xmpp.payload import item_id
-from plugins.xmpp.serializer import is_sendable
-from plugins.xmpp.stanzas import StanzaError, result
+from plugins.xmpp.wire.serializer import is_sendable
 from routing.names import check_topic, make_address
 
 if TYPE_CHECKING:

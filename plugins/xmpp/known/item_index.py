@@ -18,7 +18,7 @@ from typing import Final
 import trio
 
 from daemon.frontend import HeldMessage, Session
-from plugins.xmpp.payload import item_id
+from plugins.xmpp.forms.payload import item_id
 
 NODES_MAX: Final = 1_000
 PAGE: Final = 200

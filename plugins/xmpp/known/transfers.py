@@ -13,9 +13,9 @@ from typing import Final, Literal
 
 import msgspec
 
-from plugins.xmpp.namespaces import CLIENT, QOS
-from plugins.xmpp.serializer import escape_attribute
-from plugins.xmpp.stanzas import address_text
+from plugins.xmpp.forms.stanzas import address_text
+from plugins.xmpp.wire.namespaces import CLIENT, QOS
+from plugins.xmpp.wire.serializer import escape_attribute
 
 TRIES: Final = 6
 BACKOFF_MAX: Final = 16

@@ -4,10 +4,11 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 from xml.etree.ElementTree import Element
 
-from plugins.xmpp import disco, items, nodes, publishing, qos, subscribing
-from plugins.xmpp.client import Client
-from plugins.xmpp.identities import bare_of, local_of
-from plugins.xmpp.namespaces import (
+from plugins.xmpp.delivery.client import Client
+from plugins.xmpp.forms.stanzas import StanzaError, result, unsupported
+from plugins.xmpp.known.identities import bare_of, local_of
+from plugins.xmpp.requests import disco, items, nodes, publishing, qos, subscribing
+from plugins.xmpp.wire.namespaces import (
     DISCO_INFO,
     DISCO_ITEMS,
     PING,
@@ -18,7 +19,6 @@ from plugins.xmpp.namespaces import (
     local_name,
     namespace_of,
 )
-from plugins.xmpp.stanzas import StanzaError, result, unsupported
 
 if TYPE_CHECKING:
     from plugins.xmpp.service import Service

@@ -1,0 +1,1 @@
+"""What goes to subscribers: the work of each JID, and whether it is there."""
