@@ -126,6 +126,10 @@ class Service:
         client.used_at = trio.current_time()
         return client
 
+    def find_client(self, jid: str) -> Client | None:
+        """The client of a full JID, where it is logged in."""
+        return self.clients.get(jid)
+
     def forget_client(self, client: Client) -> None:
         """Its session has ended."""
         if self.clients.get(client.jid) is client:
@@ -157,8 +161,9 @@ class Service:
         """Run something of our own beside everything else."""
         self._nursery.start_soon(task)
 
-    def start_request(self, client: Client | None, stanza: Element, task: Awaitable[object]) -> None:
-        """Run a client's request as a task; what it raises is answered. Raises StanzaError if it has many."""
+    def start_request(self, jid: str, stanza: Element, task: Awaitable[object]) -> None:
+        """Run a JID's request as a task; what it raises is answered. Raises StanzaError if it has many."""
+        client = self.clients.get(jid)
         if self._tasks >= TASKS_MAX or (client is not None and client.tasks >= CLIENT_TASKS_MAX):
             if hasattr(task, "close"):
                 task.close()
@@ -223,7 +228,7 @@ class Service:
         kind = stanza.get("type", "")
         if stanza.tag == IQ:
             if kind in ("get", "set"):
-                await routes.request(self, stanza)
+                await routes.question(self, stanza)
             elif kind in ("result", "error"):
                 await self._response(stanza)
         elif stanza.tag == MESSAGE:

@@ -14,29 +14,53 @@ How a delivery ends depends on how it was sent and on what the node is:
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 from xml.etree.ElementTree import Element
 
 import msgspec
 import trio
 
-from daemon.frontend import Answer, Delivered, Detached, Ending, Session, Withdrawn
+from daemon.frontend import Answer, Delivered, Detached, Ending, Session, Site, Withdrawn
 from plugins.xmpp.forms import notifications
 from plugins.xmpp.forms.payload import item_id
-from plugins.xmpp.known.queueing import Holding
-from plugins.xmpp.known.registry import NodeSubscription
-from plugins.xmpp.known.transfers import Transfer, carrier, deliver
-from plugins.xmpp.wire.component import StanzaTooLargeError
+from plugins.xmpp.known.assured import Assured
+from plugins.xmpp.known.queueing import Assignments, Holding
+from plugins.xmpp.known.registry import NodeSubscription, Registry
+from plugins.xmpp.known.transfers import Transfer, Transfers, carrier, deliver
+from plugins.xmpp.wire.component import Component, StanzaTooLargeError
 from plugins.xmpp.wire.serializer import UnsendableError
 from routing.errors import Refusal
-
-if TYPE_CHECKING:
-    from plugins.xmpp.service import Service
 
 Done = Callable[[Answer], Awaitable[None]]
 
 FINISHED_MAX: Final = 32
 """What the server has read is finished so many at a time, or after a moment."""
+
+
+class Hub(Protocol):
+    """What all clients share; see `service.Service`."""
+
+    name: str
+    site: Site
+    registry: Registry
+    assignments: Assignments
+    transfers: Transfers
+    assured: Assured
+
+    @property
+    def component(self) -> Component: ...
+
+    def next_id(self, kind: str) -> str: ...
+
+    async def notify(self, jid: str, event: Element) -> None: ...
+
+    async def begin_transfer(self, transfer: Transfer) -> None: ...
+
+    def finish_soon(self, client: "Client") -> None: ...
+
+    def forget_client(self, client: "Client") -> None: ...
+
+    def start(self, task: Callable[[], Awaitable[object]]) -> None: ...
 
 
 class Held(msgspec.Struct):
@@ -55,7 +79,7 @@ class Held(msgspec.Struct):
 class Client:
     """See the module."""
 
-    def __init__(self, service: "Service", jid: str, session: Session) -> None:
+    def __init__(self, service: Hub, jid: str, session: Session) -> None:
         self.jid = jid
         self.session = session
         self.held: dict[int, Held] = {}
@@ -247,27 +271,21 @@ class Client:
             change = service.assignments.finished if finished else service.assignments.unlocked
             change(held.subscription.node, held.item, Holding(self.jid, held.number))
 
-    def retract(self, numbers: list[int], done: Done) -> None:
-        """The client is done with items of a queue. Raises Refusal."""
-        self.request(self.session.commit, numbers, done=partial(self._finished, numbers, done))
-
-    async def _finished(self, numbers: list[int], done: Done, answer: Answer) -> None:
-        for number in numbers:
-            if (held := self.held.get(number)) is not None:
-                self._let_go(held, finished=answer.error is None)
-                self._leave_if_free(held.subscription)
-        await done(answer)
-
-    def unlock(self, numbers: list[int], done: Done) -> None:
-        """The client cannot work on items. Raises Refusal."""
+    def settle(self, numbers: list[int], done: Done, *, finished: bool) -> None:
+        """The client is done with items of a queue, or cannot work on them. Raises Refusal."""
         held = [self.held[number] for number in numbers]
-        self.request(self.session.give_back, numbers, "unlocked", done=partial(self._unlocked, held, done))
+        settled = partial(self._items_settled, held, done, finished)
+        if finished:
+            self.request(self.session.commit, numbers, done=settled)
+            return
+        self.request(self.session.give_back, numbers, "unlocked", done=settled)
         for each in held:
             # at once: the next delivery of it may come before the answer
             self._let_go(each)
 
-    async def _unlocked(self, held: list[Held], done: Done, answer: Answer) -> None:
+    async def _items_settled(self, held: list[Held], done: Done, finished: bool, answer: Answer) -> None:
         for each in held:
+            self._let_go(each, finished=finished and answer.error is None)
             self._leave_if_free(each.subscription)
         await done(answer)
 
@@ -278,13 +296,20 @@ class Client:
             self._call(self.session.give_back, [number], reason)
 
     def _leave_if_free(self, subscription: NodeSubscription) -> None:
-        if subscription.leaving and not self.holds(subscription):
+        current = self._service.registry.find(self.jid, subscription.node)
+        if subscription.leaving and current is subscription and not self.holds(subscription):
             self._service.registry.remove(self.jid, subscription.node)
             self._call(self.session.unsubscribe, subscription.node, subscription.name)
 
     def holds(self, subscription: NodeSubscription) -> bool:
         """Whether any item of the subscription is with the client."""
         return any(held.subscription is subscription for held in self.held.values())
+
+    def replace(self, previous: NodeSubscription | None, subscription: NodeSubscription) -> None:
+        """What is held by an earlier subscription to the node is held by the one that follows it."""
+        for held in self.held.values():
+            if held.subscription is previous:
+                held.subscription = subscription
 
     def release(self, subscription: NodeSubscription) -> None:
         """What the subscription had is its own no longer; the broker knows already, or is about to."""

@@ -7,18 +7,39 @@ subscriber is asked (XEP-0030, which also tells whether it speaks urn:xmpp:qos).
 """
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 from xml.etree.ElementTree import Element
 
 import trio
 
+from plugins.xmpp.delivery.client import Client
 from plugins.xmpp.forms.notifications import delivery_number
 from plugins.xmpp.forms.stanzas import PRESENCE, StanzaError, condition_of
+from plugins.xmpp.known.registry import Registry
+from plugins.xmpp.wire.component import Component
 from plugins.xmpp.wire.namespaces import DISCO_INFO, QOS
 from routing.errors import Refusal
 
-if TYPE_CHECKING:
-    from plugins.xmpp.service import Service
+
+class Asks(Protocol):
+    """Whoever can ask a JID by IQ; None where no answer comes in time."""
+
+    async def ask(self, jid: str, question: Element) -> Element | None: ...
+
+
+class Hub(Asks, Protocol):
+    """Who is asked, and how what is found out is used; see `service.Service`."""
+
+    name: str
+    registry: Registry
+    clients: dict[str, Client]
+    streams: int
+
+    @property
+    def component(self) -> Component: ...
+
+    def client(self, jid: str) -> Client: ...
+
 
 GONE_CONDITIONS: Final = frozenset(
     {
@@ -47,7 +68,7 @@ def says_gone(stanza: Element) -> bool:
     return condition_of(stanza)[0] in GONE_CONDITIONS
 
 
-def bounced(service: "Service", stanza: Element) -> None:
+def bounced(service: Hub, stanza: Element) -> None:
     """A notification has come back."""
     client = service.clients.get(stanza.get("from", ""))
     if client is None:
@@ -59,7 +80,7 @@ def bounced(service: "Service", stanza: Element) -> None:
         client.give_back(number, "the notification was refused: " + (condition_of(stanza)[0] or "no reason"))
 
 
-async def changed(service: "Service", stanza: Element) -> None:
+async def changed(service: Hub, stanza: Element) -> None:
     """A presence stanza."""
     jid, kind = stanza.get("from", ""), stanza.get("type", "")
     if kind in ("unavailable", "error"):
@@ -74,7 +95,7 @@ async def changed(service: "Service", stanza: Element) -> None:
         came_back(service, jid)
 
 
-def came_back(service: "Service", jid: str) -> None:
+def came_back(service: Hub, jid: str) -> None:
     """A subscriber is there (again). What keeps it out keeps it out: nobody waits for an answer."""
     try:
         service.client(jid).back()
@@ -82,7 +103,7 @@ def came_back(service: "Service", jid: str) -> None:
         return
 
 
-async def speaks_qos(service: "Service", jid: str) -> bool:
+async def speaks_qos(service: Asks, jid: str) -> bool:
     """Whether a full JID announces urn:xmpp:qos."""
     answer = await service.ask(jid, Element(f"{{{DISCO_INFO}}}query"))
     if answer is None or answer.get("type") != "result":
@@ -90,7 +111,7 @@ async def speaks_qos(service: "Service", jid: str) -> bool:
     return any(feature.get("var") == QOS for feature in answer.findall(_FEATURE))
 
 
-async def ask_all(service: "Service", stream: int) -> None:
+async def ask_all(service: Hub, stream: int) -> None:
     """Ask subscribers whether they are there: those who are go on, those who are not are gone.
 
     `stream` is the number of the stream over which they are asked; the next one begins anew.
@@ -104,7 +125,7 @@ async def ask_all(service: "Service", stream: int) -> None:
     await _ask(service, jids)
 
 
-async def _ask(service: "Service", jids: list[str]) -> list[str]:
+async def _ask(service: Hub, jids: list[str]) -> list[str]:
     """Those who have not answered."""
     limiter = trio.CapacityLimiter(ASKED_AT_A_TIME)
     silent = []
@@ -125,7 +146,7 @@ async def _ask(service: "Service", jids: list[str]) -> list[str]:
     return silent
 
 
-def _is_gone(service: "Service", jid: str) -> None:
+def _is_gone(service: Hub, jid: str) -> None:
     if all(each.outlives_absence and not each.attached for each in service.registry.of(jid)):
         return
     try:

@@ -1,13 +1,12 @@
 """What the service is, which nodes there are, and what is known of one. Source: XEP-0030, XEP-0060 5."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from xml.etree.ElementTree import Element
 
 from slixmpp.jid import JID
 from slixmpp.plugins.xep_0030.stanza.info import DiscoInfo
 from slixmpp.plugins.xep_0030.stanza.items import DiscoItems
 
-from plugins.xmpp.delivery.client import Client
 from plugins.xmpp.forms.data_forms import META_DATA, result_form
 from plugins.xmpp.forms.node_settings import NodeSettings
 from plugins.xmpp.forms.paging import Page, page_end
@@ -15,6 +14,7 @@ from plugins.xmpp.forms.payload import item_id
 from plugins.xmpp.forms.stanzas import StanzaError, result
 from plugins.xmpp.known.identities import bare_of, channel_of, local_of
 from plugins.xmpp.requests.items import number_of
+from plugins.xmpp.requests.request import Request, Service
 from plugins.xmpp.wire.namespaces import (
     DELAY,
     DISCO_INFO,
@@ -28,9 +28,6 @@ from plugins.xmpp.wire.namespaces import (
 )
 from plugins.xmpp.wire.serializer import is_sendable
 from routing.names import check_topic, make_address
-
-if TYPE_CHECKING:
-    from plugins.xmpp.service import Service
 
 PUBSUB_FEATURES: Final = (
     "access-whitelist",
@@ -75,7 +72,7 @@ FEATURES: Final = (
 )
 
 
-async def info(service: "Service", iq: Element, query: Element) -> None:
+async def info(service: Service, iq: Element, query: Element) -> None:
     """disco#info of the service, or of a node."""
     node = query.get("node") or local_of(iq.get("to", ""))
     answer = DiscoInfo()
@@ -111,33 +108,33 @@ async def info(service: "Service", iq: Element, query: Element) -> None:
     await service.answer(result(iq, answer.xml))
 
 
-async def things(service: "Service", client: Client, iq: Element, query: Element) -> None:
+async def things(request: Request) -> None:
     """disco#items: the nodes that the asker has rights on, or the items of one node."""
     answer = DiscoItems()
-    node = query.get("node")
-    page = Page.read(query)
+    node = request.action.get("node")
+    page = Page.read(request.action)
     if node:
         answer["node"] = node
-        if client.session.topic(check_topic(node)) is None:
+        if request.client.session.topic(check_topic(node)) is None:
             raise StanzaError("item-not-found", "cancel", f"no node {node}")
         after = number_of(page.after)
-        found = await client.session.browse(node, after, page.max) if page.max else []
+        found = await request.client.session.browse(node, after, page.max) if page.max else []
         shown = (each for each in found if not each.locked)
         for name in dict.fromkeys(item_id(each.stored.message) for each in shown):
             if is_sendable(name):
                 # slixmpp takes items of one node for one item
-                attributes = {"jid": service.name, "name": name}
+                attributes = {"jid": request.service.name, "name": name}
                 answer.xml.append(Element(f"{{{DISCO_ITEMS}}}item", attributes))
         if found:
             answer.xml.append(page_end(str(found[0].message_id), str(found[-1].message_id)))
-        await service.answer(result(iq, answer.xml))
+        await request.answer(answer.xml)
         return
-    topics = client.session.topics(page.after, page.max) if page.max else []
+    topics = request.client.session.topics(page.after, page.max) if page.max else []
     for topic in topics:
         if is_sendable(topic.name):
-            answer.add_item(JID(service.name), node=topic.name)
+            answer.add_item(JID(request.service.name), node=topic.name)
     names = [topic.name for topic in topics]
     if names:
         # how many there are in all is not for those who may see some
         answer.xml.append(page_end(names[0], names[-1]))
-    await service.answer(result(iq, answer.xml))
+    await request.answer(answer.xml)

@@ -4,21 +4,17 @@ Shown are items that wait for a subscriber and items that are kept for later one
 are shown to their holder only: nobody else can do anything with them. Looking locks nothing.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from xml.etree.ElementTree import Element
 
 from daemon.frontend import HeldMessage
-from plugins.xmpp.delivery.client import Client
 from plugins.xmpp.forms.paging import Page, page_end, read_max
 from plugins.xmpp.forms.payload import item_id, item_text
 from plugins.xmpp.forms.stanzas import StanzaError, result_text, unsupported
-from plugins.xmpp.requests.publishing import node_of
+from plugins.xmpp.requests.request import Request
 from plugins.xmpp.requests.subscribing import check_may_subscribe
 from plugins.xmpp.wire.namespaces import PUBSUB
 from plugins.xmpp.wire.serializer import UnsendableError, escape_attribute, serialize
-
-if TYPE_CHECKING:
-    from plugins.xmpp.service import Service
 
 SELECTED_MAX: Final = 20
 """Items that may be asked for by their ids at a time."""
@@ -27,34 +23,34 @@ LOOKED_AT_MAX: Final = 1_000
 """From the end of a node, for items that are not with somebody else."""
 
 
-async def items(service: "Service", client: Client, iq: Element, pubsub: Element, action: Element) -> None:
+async def items(request: Request) -> None:
     """`<items/>`: all, the newest, a page, or those that are named."""
-    node = node_of(action)
-    check_may_subscribe(client.session, node)
-    topic = client.session.topic(node)
+    node = request.node
+    check_may_subscribe(request.client.session, node)
+    topic = request.client.session.topic(node)
     if topic is None:
         raise StanzaError("item-not-found", "cancel", f"no node {node}")
-    named = [child.get("id", "") for child in action.findall(f"{{{PUBSUB}}}item")]
+    named = [child.get("id", "") for child in request.action.findall(f"{{{PUBSUB}}}item")]
     if named:
-        await service.answer(_answer(iq, node, await _named(service, client, node, named)))
+        await request.service.answer(_answer(request.iq, node, await _named(request, node, named)))
         return
-    page = Page.read(pubsub, backwards=True)
-    if most := action.get("max_items"):
+    page = Page.read(request.parent, backwards=True)
+    if most := request.action.get("max_items"):
         page.max = min(page.max, read_max(most))
         if not page.after and page.before is None:
             page.before = ""
     if page.before is None:
-        found = await client.session.browse(node, number_of(page.after), page.max) if page.max else []
-        listed, shown = _fitting(service, client, node, found)
+        found = await request.client.session.browse(node, number_of(page.after), page.max) if page.max else []
+        listed, shown = _fitting(request, node, found)
     else:
         before = number_of(page.before) if page.before else None
-        found = await _last(service, client, node, before, page.max) if page.max else []
-        listed, shown = _fitting(service, client, node, found[::-1])
+        found = await _last(request, node, before, page.max) if page.max else []
+        listed, shown = _fitting(request, node, found[::-1])
         listed.reverse()
         shown.reverse()
     first, last = (str(shown[0]), str(shown[-1])) if shown else ("", page.after)
     end = serialize(page_end(first, last, topic.messages), PUBSUB)
-    await service.answer(_answer(iq, node, listed, end))
+    await request.service.answer(_answer(request.iq, node, listed, end))
 
 
 def number_of(place: str) -> int:
@@ -64,39 +60,35 @@ def number_of(place: str) -> int:
     return int(place or 0)
 
 
-async def _named(service: "Service", client: Client, node: str, ids: list[str]) -> list[str]:
+async def _named(request: Request, node: str, ids: list[str]) -> list[str]:
     if len(ids) > SELECTED_MAX:
         raise unsupported("retrieve-items")
     listed = []
     for id in ids:
-        held = await service.index.find(client.session, node, id)
-        if held is not None and _visible(service, client, node, held):
+        held = await request.service.index.find(request.client.session, node, id)
+        if held is not None and _visible(request, node, held):
             listed.append(item_text(held.stored.message, PUBSUB, created=True))
     return listed
 
 
-async def _last(
-    service: "Service", client: Client, node: str, before: int | None, count: int
-) -> list[HeldMessage]:
+async def _last(request: Request, node: str, before: int | None, count: int) -> list[HeldMessage]:
     """The last so many that the client may see, oldest first; `before` a message, or the end of the node."""
     window = count
     while True:
-        found = await service.index.last(client.session, node, before, window)
-        visible = [held for held in found if _visible(service, client, node, held)]
+        found = await request.service.index.last(request.client.session, node, before, window)
+        visible = [held for held in found if _visible(request, node, held)]
         if len(visible) >= count or len(found) < window or window >= LOOKED_AT_MAX:
             return visible[-count:]
         window *= 2
 
 
-def _fitting(
-    service: "Service", client: Client, node: str, found: list[HeldMessage]
-) -> tuple[list[str], list[int]]:
+def _fitting(request: Request, node: str, found: list[HeldMessage]) -> tuple[list[str], list[int]]:
     """Those that fit into an answer, from the first; and the numbers of what was looked at for them."""
     listed: list[str] = []
     shown: list[int] = []
-    most = room = service.settings.send_bytes_max // 2
+    most = room = request.service.settings.send_bytes_max // 2
     for held in found:
-        if _visible(service, client, node, held):
+        if _visible(request, node, held):
             try:
                 item = item_text(held.stored.message, PUBSUB, created=True)
             except UnsendableError:
@@ -116,7 +108,8 @@ def _answer(iq: Element, node: str, items: list[str], end: str = "") -> str:
     return result_text(iq, f"<pubsub xmlns='{PUBSUB}'>{listed}{end}</pubsub>")
 
 
-def _visible(service: "Service", client: Client, node: str, held: HeldMessage) -> bool:
+def _visible(request: Request, node: str, held: HeldMessage) -> bool:
     if not held.locked:
         return True
-    return service.assignments.held_by(node, item_id(held.stored.message), client.jid) is not None
+    item = item_id(held.stored.message)
+    return request.service.assignments.held_by(node, item, request.client.jid) is not None

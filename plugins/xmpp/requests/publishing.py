@@ -2,27 +2,23 @@
 
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from xml.etree.ElementTree import Element
 
 import msgspec
 
-from daemon.frontend import Answer, HeldMessage, Session, TopicInfo
-from plugins.xmpp.delivery.client import Client, Done
-from plugins.xmpp.forms import notifications
+from daemon.frontend import Answer, Session, TopicInfo
 from plugins.xmpp.forms.data_forms import PUBLISH_OPTIONS, submitted
 from plugins.xmpp.forms.node_settings import NodeSettings, same_value
 from plugins.xmpp.forms.payload import Item, check_sections, read_item, xml_section
-from plugins.xmpp.forms.stanzas import StanzaError, failure, from_refusal, result, result_text
+from plugins.xmpp.forms.stanzas import StanzaError, from_refusal, result_text
 from plugins.xmpp.known.identities import local_of
+from plugins.xmpp.requests.request import Asker, Done, Request, Service, node_of
 from plugins.xmpp.wire.namespaces import COMPONENT, PUBSUB, QUEUEING
 from plugins.xmpp.wire.serializer import escape_attribute
 from routing.errors import Refusal
 from routing.message import INFINITE, Message, Section
 from routing.names import check_topic
-
-if TYPE_CHECKING:
-    from plugins.xmpp.service import Service
 
 ITEMS_MAX: Final = 1_000
 """That may be retracted or unlocked at a time; XEP-0060 has one."""
@@ -40,15 +36,7 @@ class Publication(msgspec.Struct):
     item: Item
 
 
-def node_of(action: Element) -> str:
-    """The node that a request names, checked. Raises StanzaError, Refusal."""
-    node = action.get("node")
-    if not node:
-        raise StanzaError("bad-request", "modify", pubsub="nodeid-required")
-    return check_topic(node)
-
-
-def _read_publish(service: "Service", publish: Element) -> Publication:
+def _read_publish(service: Service, publish: Element) -> Publication:
     node = node_of(publish)
     items = publish.findall(_ITEM)
     if len(items) != 1:
@@ -72,8 +60,8 @@ def settle_mode(message: Message, topic: TopicInfo | None) -> Message:
 
 
 async def give(
-    service: "Service",
-    client: Client,
+    service: Service,
+    client: Asker,
     publication: Publication,
     done: Done,
     *,
@@ -112,8 +100,8 @@ def _exchange(session: Session, node: str, message: Message, topic: str, smuid: 
 
 
 async def _published(
-    service: "Service",
-    client: Client,
+    service: Service,
+    client: Asker,
     publication: Publication,
     topic: TopicInfo | None,
     done: Done,
@@ -132,26 +120,26 @@ async def _published(
     await done(answer)
 
 
-async def publish(service: "Service", client: Client, iq: Element, pubsub: Element, action: Element) -> None:
+async def publish(request: Request) -> None:
     """`<publish/>`; answered once the item is on disk."""
-    publication = _read_publish(service, action)
+    publication = _read_publish(request.service, request.action)
     node, item = publication.node, publication.item
-    options = pubsub.find(_OPTIONS)
+    options = request.parent.find(_OPTIONS)
     if options is not None:
         values = submitted(options, PUBLISH_OPTIONS) or {}
-        topic = client.session.topic(node)
+        topic = request.client.session.topic(node)
         if topic is not None:
             _check_options(values, NodeSettings.of(topic))
         else:
-            _create_as(service, client, node, values)
+            _create_as(request.service, request.client, node, values)
 
     async def done(answer: Answer) -> None:
         if answer.error is not None:
-            await service.fail(iq, from_refusal(answer.error))
+            await request.refuse(answer.error)
         else:
-            await service.answer(_publish_result(iq, node, item.id or answer.smuid))
+            await request.service.answer(_publish_result(request.iq, node, item.id or answer.smuid))
 
-    await give(service, client, publication, done)
+    await give(request.service, request.client, publication, done)
 
 
 def _publish_result(iq: Element, node: str, id: str) -> str:
@@ -160,7 +148,7 @@ def _publish_result(iq: Element, node: str, id: str) -> str:
     return result_text(iq, f"<pubsub xmlns='{PUBSUB}'>{publish}</pubsub>")
 
 
-async def _replace(service: "Service", client: Client, node: str, id: str) -> None:
+async def _replace(service: Service, client: Asker, node: str, id: str) -> None:
     """The newest item of an id is the item."""
     with suppress(Refusal):  # the session has ended: the next one that is published replaces both
         for held in (await service.index.find_all(client.session, node, id))[:-1]:
@@ -181,7 +169,7 @@ def _check_options(values: dict[str, str], settings: NodeSettings) -> None:
             raise _precondition_not_met(f"{field} is different")
 
 
-def _create_as(service: "Service", client: Client, node: str, values: dict[str, str]) -> None:
+def _create_as(service: Service, client: Asker, node: str, values: dict[str, str]) -> None:
     """A node that is made by its first item is what the publisher takes it to be. Source: XEP-0060 7.1.5."""
     session = client.session
     try:
@@ -202,7 +190,7 @@ def _create_as(service: "Service", client: Client, node: str, values: dict[str, 
 # -- messages -------------------------------------------------------------------------------------
 
 
-def read_message(service: "Service", to: str, message: Element) -> Publication | None:
+def read_message(service: Service, to: str, message: Element) -> Publication | None:
     """What a message publishes: the `<publish/>` in it, or itself to the topic that it is addressed to.
 
     None where it publishes nothing. Raises StanzaError, Refusal.
@@ -232,7 +220,7 @@ def read_message(service: "Service", to: str, message: Element) -> Publication |
 
 
 async def publish_unanswered(
-    service: "Service", client: Client, stanza: Element, publication: Publication
+    service: Service, client: Asker, stanza: Element, publication: Publication
 ) -> None:
     """Publish what came without a question; only a refusal is answered."""
 
@@ -241,124 +229,3 @@ async def publish_unanswered(
             await service.fail(stanza, from_refusal(answer.error))
 
     await give(service, client, publication, done)
-
-
-# -- retract and unlock ---------------------------------------------------------------------------
-
-
-def _item_ids(action: Element) -> list[str]:
-    ids = [child.get("id", "") for child in action if child.tag in (_ITEM, _QUEUE_ITEM)]
-    if not ids or not all(ids):
-        raise StanzaError("bad-request", "modify", pubsub="item-required")
-    if len(ids) > ITEMS_MAX:
-        raise StanzaError("not-allowed", "cancel", f"at most {ITEMS_MAX}", pubsub="max-items-exceeded")
-    return ids
-
-
-def _held_numbers(service: "Service", client: Client, node: str, ids: list[str]) -> list[int] | None:
-    numbers = []
-    for id in ids:
-        holding = service.assignments.held_by(node, id, client.jid)
-        if holding is None or holding.number in numbers:
-            return None
-        numbers.append(holding.number)
-    return numbers
-
-
-async def retract(service: "Service", client: Client, iq: Element, pubsub: Element, action: Element) -> None:
-    """`<retract/>`: by the subscriber that has the items, or by whoever may remove them."""
-    node, ids = node_of(action), _item_ids(action)
-    numbers = _held_numbers(service, client, node, ids)
-    if numbers is None:
-        service.start_request(client, iq, _retract_others(service, client, iq, node, ids))
-        return
-
-    async def done(answer: Answer) -> None:
-        if answer.error is not None:
-            await service.fail(iq, from_refusal(answer.error))
-            return
-        await service.answer(result(iq))
-        for id in ids:
-            await client.notify(notifications.retracted(node, id))
-
-    client.retract(numbers, done)
-
-
-async def unlock(service: "Service", client: Client, iq: Element, pubsub: Element, action: Element) -> None:
-    """`<unlock/>`: the items go to the next subscriber."""
-    node, ids = node_of(action), _item_ids(action)
-    numbers = _held_numbers(service, client, node, ids)
-    if numbers is None:
-        service.start_request(client, iq, _refuse(service, client, iq, node, ids))
-        return
-
-    async def done(answer: Answer) -> None:
-        if answer.error is not None:
-            await service.fail(iq, from_refusal(answer.error))
-            return
-        await service.answer(result(iq))
-        for id in ids:
-            await client.notify(notifications.unlocked(node, id))
-
-    client.unlock(numbers, done)
-
-
-_ERRORS: Final = {
-    "item-not-found": ("item-not-found", "cancel"),
-    "conflict": ("conflict", "cancel"),
-    "unexpected-request": ("unexpected-request", "wait"),
-    "forbidden": ("forbidden", "auth"),
-}
-
-
-async def _verdict(service: "Service", client: Client, node: str, id: str) -> tuple[str, HeldMessage | None]:
-    found = None
-    if not service.assignments.is_held(node, id):
-        found = await service.index.find(client.session, node, id)
-    verdict = service.assignments.judge(
-        node,
-        id,
-        client.jid,
-        subscribed=service.registry.find(client.jid, node) is not None,
-        exists=found is not None,
-        locked=found is not None and found.locked,
-    )
-    return verdict, found
-
-
-async def _refuse(service: "Service", client: Client, iq: Element, node: str, ids: list[str]) -> None:
-    for id in ids:
-        verdict, _ = await _verdict(service, client, node, id)
-        if verdict in _ERRORS:
-            await _fail(service, iq, verdict)
-            return
-    raise StanzaError("unexpected-request", "wait")
-
-
-async def _retract_others(service: "Service", client: Client, iq: Element, node: str, ids: list[str]) -> None:
-    """Items that are not all the asker's: those who may remove items may do so while nobody has them."""
-    found: list[HeldMessage] = []
-    for id in ids:
-        verdict, held = await _verdict(service, client, node, id)
-        free = held is not None and not held.locked
-        if verdict == "forbidden" and free and client.session.allows("remove", node):
-            assert held is not None
-            found.append(held)
-        elif verdict in _ERRORS:
-            await _fail(service, iq, verdict)
-            return
-        else:
-            raise StanzaError("unexpected-request", "wait")
-    for held in found:
-        await client.ask(client.session.remove, node, held.smuid)
-    await service.answer(result(iq))
-    for subscription in service.registry.of_node(node):
-        if subscription.attached and not subscription.is_queue:
-            for id in ids:
-                await service.notify(subscription.jid, notifications.retracted(node, id))
-
-
-async def _fail(service: "Service", iq: Element, verdict: str) -> None:
-    condition, kind = _ERRORS[verdict]
-    # with the request, as the listings of XEP-0254 have it
-    await service.answer(failure(iq, StanzaError(condition, kind, children=tuple(iq))))

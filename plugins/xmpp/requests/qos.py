@@ -10,26 +10,23 @@ disk can come in between.
 """
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from xml.etree.ElementTree import Element
 
 import trio
 
 from daemon.frontend import Answer
-from plugins.xmpp.delivery.client import Client
 from plugins.xmpp.forms.stanzas import StanzaError, from_refusal, result
 from plugins.xmpp.known.assured import MSG_ID_CHARACTERS_MAX, Holding
 from plugins.xmpp.known.identities import bare_of, channel_of
 from plugins.xmpp.requests.publishing import Publication, give, read_message
+from plugins.xmpp.requests.request import Asker, Request, Service
 from plugins.xmpp.wire.namespaces import CLIENT, COMPONENT, QOS
 from plugins.xmpp.wire.parser import ParserLimits, StreamBroken, parse_fragment
 from plugins.xmpp.wire.serializer import serialize
 from routing.errors import Refusal
 from routing.message import Message, Section
 from routing.names import make_address
-
-if TYPE_CHECKING:
-    from plugins.xmpp.service import Service
 
 _MSG_ID: Final = "Xmpp-Msgid"
 _TO: Final = "Xmpp-To"
@@ -39,7 +36,7 @@ HELD_S: Final = 7 * 86_400.0
 """A sender that has not asked for `<deliver/>` until then will not: what it reserved is free again."""
 
 
-async def request(service: "Service", iq: Element, child: Element) -> None:
+async def request(service: Service, iq: Element, child: Element) -> None:
     """An IQ of the namespace."""
     jid = iq.get("from", "")
     if iq.get("type") != "set":
@@ -56,7 +53,7 @@ async def request(service: "Service", iq: Element, child: Element) -> None:
         raise StanzaError("feature-not-implemented", "cancel")
     client = service.client(jid)
     client.back()
-    await handler(service, client, iq, child)
+    await handler(Request(service, client, iq, child, child))
 
 
 def _embedded(child: Element) -> Element:
@@ -70,7 +67,7 @@ def _embedded(child: Element) -> Element:
     raise StanzaError("bad-request", "modify", "no message in it")
 
 
-def _publication(service: "Service", client: Client, to: str, message: Element) -> Publication:
+def _publication(service: Service, client: Asker, to: str, message: Element) -> Publication:
     publication = read_message(service, to, message)
     if publication is None:
         raise StanzaError("service-unavailable", "cancel", "the message is to no topic")
@@ -80,29 +77,31 @@ def _publication(service: "Service", client: Client, to: str, message: Element) 
     return publication
 
 
-def _assured_publication(service: "Service", client: Client, to: str, message: Element) -> Publication:
+def _assured_publication(service: Service, client: Asker, to: str, message: Element) -> Publication:
     publication = _publication(service, client, to, message)
     if not publication.item.message.guarantee:
         raise StanzaError("bad-request", "modify", "an assured message is guaranteed")
     return publication
 
 
-async def _acknowledged(service: "Service", client: Client, iq: Element, child: Element) -> None:
-    publication = _publication(service, client, iq.get("to", ""), _embedded(child))
+async def _acknowledged(request: Request) -> None:
+    publication = _publication(
+        request.service, request.client, request.iq.get("to", ""), _embedded(request.action)
+    )
 
     async def done(answer: Answer) -> None:
         if answer.error is not None:
-            await service.fail(iq, from_refusal(answer.error))
+            await request.refuse(answer.error)
         else:
-            await service.answer(result(iq))
+            await request.answer()
 
-    await give(service, client, publication, done)
+    await give(request.service, request.client, publication, done)
 
 
 # -- assured --------------------------------------------------------------------------------------
 
 
-def _topic(service: "Service", client: Client) -> str:
+def _topic(service: Service, client: Asker) -> str:
     """Where the sender's messages wait. Nobody but the account may read it or take from it."""
     return make_address(
         client.session.account, "held." + channel_of(client.jid)[-24:], service.site.server_name
@@ -116,7 +115,7 @@ def _msg_id(child: Element) -> str:
     return msg_id
 
 
-async def _remember(service: "Service", client: Client) -> None:
+async def _remember(service: Service, client: Asker) -> None:
     """Once for each session: what was held before it."""
     if client.assured_known:
         return
@@ -149,40 +148,40 @@ async def _remember(service: "Service", client: Client) -> None:
     client.assured_known = True
 
 
-async def _assured(service: "Service", client: Client, iq: Element, child: Element) -> None:
-    msg_id, jid = _msg_id(child), client.jid
-    await _remember(service, client)
-    known = service.assured.find(jid, msg_id)
+async def _assured(request: Request) -> None:
+    msg_id, jid = _msg_id(request.action), request.client.jid
+    await _remember(request.service, request.client)
+    known = request.service.assured.find(jid, msg_id)
     if known is not None:
         if known.state == "storing":
-            known.waiting.append(iq)
+            known.waiting.append(request.iq)
         else:
-            await service.answer(_received(iq, msg_id))
+            await request.service.answer(_received(request.iq, msg_id))
         return
-    embedded, to = _embedded(child), iq.get("to", "")
-    _assured_publication(service, client, to, embedded)
+    embedded, to = _embedded(request.action), request.iq.get("to", "")
+    _assured_publication(request.service, request.client, to, embedded)
     body = serialize(embedded, "").encode()
-    holding = Holding(embedded, to, len(body), trio.current_time() + HELD_S, waiting=[iq])
+    holding = Holding(embedded, to, len(body), trio.current_time() + HELD_S, waiting=[request.iq])
     try:
-        service.assured.hold(jid, msg_id, holding)
+        request.service.assured.hold(jid, msg_id, holding)
     except StanzaError as error:
-        await service.log_misuse(jid, error.text)
+        await request.service.log_misuse(jid, error.text)
         raise
     headers = ((_MSG_ID, msg_id), (_TO, to))
     message = Message(timeout_s=HELD_S, sections=(Section("application/xml", body),), others=headers)
     try:
-        client.request(
-            client.session.publish,
-            _topic(service, client),
+        request.client.request(
+            request.client.session.publish,
+            _topic(request.service, request.client),
             message,
-            done=partial(_stored, service, client, msg_id, holding),
+            done=partial(_stored, request.service, request.client, msg_id, holding),
         )
     except Refusal:
-        service.assured.forget(jid, msg_id)
+        request.service.assured.forget(jid, msg_id)
         raise
 
 
-async def _stored(service: "Service", client: Client, msg_id: str, holding: Holding, answer: Answer) -> None:
+async def _stored(service: Service, client: Asker, msg_id: str, holding: Holding, answer: Answer) -> None:
     waiting, holding.waiting = holding.waiting, []
     if answer.error is not None:
         service.assured.forget(client.jid, msg_id)
@@ -198,29 +197,27 @@ def _received(iq: Element, msg_id: str) -> Element:
     return result(iq, Element(f"{{{QOS}}}received", {"msgId": msg_id}))
 
 
-async def _deliver(service: "Service", client: Client, iq: Element, child: Element) -> None:
-    msg_id = _msg_id(child)
-    await _remember(service, client)
-    holding = service.assured.find(client.jid, msg_id)
+async def _deliver(request: Request) -> None:
+    msg_id = _msg_id(request.action)
+    await _remember(request.service, request.client)
+    holding = request.service.assured.find(request.client.jid, msg_id)
     if holding is None:
         # delivered before: the answer was lost
-        await service.answer(result(iq))
+        await request.answer()
     elif holding.state == "delivering":
-        holding.waiting.append(iq)
+        holding.waiting.append(request.iq)
     elif holding.state == "storing":
         raise StanzaError("unexpected-request", "wait", "it has not been answered yet")
     else:
-        publication = _assured_publication(service, client, holding.to, holding.message)
-        delivered = partial(_delivered, service, client, msg_id, holding)
-        on_disk = (_topic(service, client), holding.smuid)
-        await give(service, client, publication, delivered, instead_of=on_disk)
+        publication = _assured_publication(request.service, request.client, holding.to, holding.message)
+        delivered = partial(_delivered, request.service, request.client, msg_id, holding)
+        on_disk = (_topic(request.service, request.client), holding.smuid)
+        await give(request.service, request.client, publication, delivered, instead_of=on_disk)
         holding.state = "delivering"
-        holding.waiting.append(iq)
+        holding.waiting.append(request.iq)
 
 
-async def _delivered(
-    service: "Service", client: Client, msg_id: str, holding: Holding, answer: Answer
-) -> None:
+async def _delivered(service: Service, client: Asker, msg_id: str, holding: Holding, answer: Answer) -> None:
     waiting, holding.waiting = holding.waiting, []
     if answer.error is not None:
         # the session has ended, and with it what was in memory; what is on disk says whether it was published

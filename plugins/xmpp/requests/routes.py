@@ -1,13 +1,13 @@
 """Which handler a stanza goes to."""
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from xml.etree.ElementTree import Element
 
-from plugins.xmpp.delivery.client import Client
 from plugins.xmpp.forms.stanzas import StanzaError, result, unsupported
 from plugins.xmpp.known.identities import bare_of, local_of
-from plugins.xmpp.requests import disco, items, nodes, publishing, qos, subscribing
+from plugins.xmpp.requests import disco, items, nodes, publishing, qos, retracting, subscribing
+from plugins.xmpp.requests.request import Request, Service
 from plugins.xmpp.wire.namespaces import (
     DISCO_INFO,
     DISCO_ITEMS,
@@ -20,22 +20,18 @@ from plugins.xmpp.wire.namespaces import (
     namespace_of,
 )
 
-if TYPE_CHECKING:
-    from plugins.xmpp.service import Service
-
-Handler = Callable[["Service", Client, Element, Element, Element], Awaitable[None]]
-"""(service, client, iq, `<pubsub/>`, its first child)"""
+Handler = Callable[[Request], Awaitable[None]]
 
 _PUBSUB: Final = f"{{{PUBSUB}}}"
 _OWNER: Final = f"{{{PUBSUB_OWNER}}}"
 
 HOT: Final[dict[tuple[str, str], Handler]] = {
     ("set", _PUBSUB + "publish"): publishing.publish,
-    ("set", _PUBSUB + "retract"): publishing.retract,
+    ("set", _PUBSUB + "retract"): retracting.retract,
     # the XEP's own examples ask by get
-    ("get", _PUBSUB + "retract"): publishing.retract,
-    ("set", f"{{{QUEUEING}}}unlock"): publishing.unlock,
-    ("get", f"{{{QUEUEING}}}unlock"): publishing.unlock,
+    ("get", _PUBSUB + "retract"): retracting.retract,
+    ("set", f"{{{QUEUEING}}}unlock"): retracting.unlock,
+    ("get", f"{{{QUEUEING}}}unlock"): retracting.unlock,
 }
 
 COLD: Final[dict[tuple[str, str], Handler]] = {
@@ -63,7 +59,7 @@ _UNSUPPORTED: Final = {
 }
 
 
-async def request(service: "Service", iq: Element) -> None:
+async def question(service: Service, iq: Element) -> None:
     """An IQ of type get or set."""
     child = next(iter(iq), None)
     if child is None:
@@ -74,10 +70,10 @@ async def request(service: "Service", iq: Element) -> None:
             raise StanzaError("bad-request", "modify")
         if namespace == DISCO_INFO:
             # anybody may ask
-            service.start_request(service.clients.get(iq.get("from", "")), iq, disco.info(service, iq, child))
+            service.start_request(iq.get("from", ""), iq, disco.info(service, iq, child))
         else:
-            client = service.client(iq.get("from", ""))
-            service.start_request(client, iq, disco.things(service, client, iq, child))
+            request = Request(service, service.client(iq.get("from", "")), iq, child, child)
+            request.start(disco.things(request))
     elif namespace == QOS:
         await qos.request(service, iq, child)
     elif namespace in (PUBSUB, PUBSUB_OWNER) and local_name(child.tag) == "pubsub":
@@ -88,7 +84,7 @@ async def request(service: "Service", iq: Element) -> None:
         raise StanzaError("service-unavailable", "cancel")
 
 
-async def _pubsub(service: "Service", iq: Element, pubsub: Element) -> None:
+async def _pubsub(service: Service, iq: Element, pubsub: Element) -> None:
     if local_of(iq.get("to", "")):
         raise StanzaError("service-unavailable", "cancel", "ask the service itself")
     action = next(iter(pubsub), None)
@@ -97,20 +93,21 @@ async def _pubsub(service: "Service", iq: Element, pubsub: Element) -> None:
     key = (iq.get("type", ""), action.tag)
     client = service.client(iq.get("from", ""))
     client.back()
+    request = Request(service, client, iq, pubsub, action)
     hot = HOT.get(key)
     if hot is not None:
-        await hot(service, client, iq, pubsub, action)
+        await hot(request)
         return
     cold = COLD.get(key)
     if cold is not None:
-        service.start_request(client, iq, cold(service, client, iq, pubsub, action))
+        request.start(cold(request))
         return
     if key in _UNSUPPORTED:
         raise unsupported(_UNSUPPORTED[key])
     raise StanzaError("feature-not-implemented", "cancel")
 
 
-async def message(service: "Service", stanza: Element) -> None:
+async def message(service: Service, stanza: Element) -> None:
     """A message: `<pubsub><publish/></pubsub>` in it is published, and so is a message to `topic@component`.
 
     Nothing is answered to what succeeds; urn:xmpp:qos is for those who want an answer.

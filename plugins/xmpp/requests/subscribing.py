@@ -1,6 +1,6 @@
 """Subscriptions and their options, and what a client may do. Source: XEP-0060 5.6, 5.7, 6; XEP-0254 2.1."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from xml.etree.ElementTree import Element, SubElement
 
 import msgspec
@@ -8,22 +8,18 @@ from slixmpp.jid import JID, InvalidJID
 
 from daemon.frontend import Accepts, Answer, Session
 from plugins.xmpp.delivery import presence
-from plugins.xmpp.delivery.client import Client
 from plugins.xmpp.forms.data_forms import SUBSCRIBE_OPTIONS, Field, boolean, form, result_form, submitted
 from plugins.xmpp.forms.node_settings import NodeSettings
 from plugins.xmpp.forms.paging import Page, page_end
-from plugins.xmpp.forms.stanzas import StanzaError, from_refusal, result
+from plugins.xmpp.forms.stanzas import StanzaError
 from plugins.xmpp.known.identities import bare_of
 from plugins.xmpp.known.registry import NodeSubscription
 from plugins.xmpp.known.transfers import Level
-from plugins.xmpp.requests.publishing import node_of
+from plugins.xmpp.requests.request import Request, Service
 from plugins.xmpp.wire.namespaces import PUBSUB, SMQP
 from plugins.xmpp.wire.serializer import is_sendable
 from routing.errors import Refusal
 from routing.headers import read_seconds, write_seconds
-
-if TYPE_CHECKING:
-    from plugins.xmpp.service import Service
 
 REQUESTS_FIELD: Final = "pubsub#queue_requests"
 QOS_FIELD: Final = f"{{{SMQP}}}qos"
@@ -117,13 +113,13 @@ def _level_name(subscription: NodeSubscription) -> str:
     return "none" if subscription.level == "plain" else subscription.level
 
 
-def _subscriber(iq: Element, action: Element, another: StanzaError) -> tuple[str, str]:
+def _subscriber(request: Request, another: StanzaError) -> tuple[str, str]:
     """The full JID that is meant, and the JID as it was written. A bare one is the sender's resource.
 
     Raises `another` where it is not the sender's, and StanzaError where it is none.
     """
-    sender = iq.get("from", "")
-    written = action.get("jid", "")
+    sender = request.client.jid
+    written = request.action.get("jid", "")
     try:
         jid = JID(written)
     except InvalidJID:
@@ -143,58 +139,55 @@ def check_may_subscribe(session: Session, node: str) -> None:
     raise StanzaError("forbidden", "auth", text)
 
 
-async def subscribe(
-    service: "Service", client: Client, iq: Element, pubsub: Element, action: Element
-) -> None:
+async def subscribe(request: Request) -> None:
     """`<subscribe/>` with or without `<options/>`."""
-    node = node_of(action)
-    if not action.get("jid"):
+    node = request.node
+    if not request.action.get("jid"):
         raise StanzaError("bad-request", "modify", pubsub="invalid-jid")
-    jid, written = _subscriber(iq, action, StanzaError("bad-request", "modify", pubsub="invalid-jid"))
-    check_may_subscribe(client.session, node)
-    topic = client.session.topic(node)
+    jid, written = _subscriber(request, StanzaError("bad-request", "modify", pubsub="invalid-jid"))
+    check_may_subscribe(request.client.session, node)
+    topic = request.client.session.topic(node)
     if topic is None:
-        service.check_room_for_node()
+        request.service.check_room_for_node()
     settings = NodeSettings.of(topic)
-    options_element = pubsub.find(f"{{{PUBSUB}}}options")
+    options_element = request.parent.find(f"{{{PUBSUB}}}options")
     if options_element is not None and any(
-        options_element.get(name, action.get(name)) != action.get(name) for name in ("node", "jid")
+        options_element.get(name, request.action.get(name)) != request.action.get(name)
+        for name in ("node", "jid")
     ):
         # XEP-0254 has both attributes where XEP-0060 6.3.7 has none
         raise StanzaError("bad-request", "modify", "options of another subscription")
     values = submitted(options_element, SUBSCRIBE_OPTIONS) if options_element is not None else None
-    options = Options.read(values, service.site.limits.credit_max)
+    options = Options.read(values, request.service.site.limits.credit_max)
     accepts = options.accepts or ("ONE" if settings.is_queue else "ALL")
     if accepts != "ALL" and options.queue_requests is None:
         raise _configuration_required(node, written)
-    target = client if jid == client.jid else service.client(jid)
+    target = request.client if jid == request.client.jid else request.service.client(jid)
     level = options.level
     if level is None:
-        level = "assured" if await presence.speaks_qos(service, jid) else "plain"
-    credit = options.queue_requests or min(PLAIN_CREDIT, service.site.limits.credit_max)
+        level = "assured" if await presence.speaks_qos(request.service, jid) else "plain"
+    credit = options.queue_requests or min(PLAIN_CREDIT, request.service.site.limits.credit_max)
     subscription = NodeSubscription(node, jid, accepts, credit, level, options.lock_s)
-    previous = service.registry.find(jid, node)
+    previous = request.service.registry.find(jid, node)
 
     async def done(answer: Answer) -> None:
         if answer.error is not None:
-            service.registry.remove(jid, node)
-            await service.fail(iq, from_refusal(answer.error))
+            request.service.registry.remove(jid, node)
+            await request.refuse(answer.error)
             return
-        await service.answer(_subscribed(iq, subscription, written, with_options=values is not None))
+        await request.answer(_subscribed(subscription, written, with_options=values is not None))
 
     # known before the broker is asked: the first items may come with its answer
     if previous is not None and previous.name != subscription.name:
         target.release(previous)
         await target.ask(target.session.unsubscribe, node, previous.name)
-    service.registry.add(subscription)
+    request.service.registry.add(subscription)
     try:
         target.request(target.session.subscribe, node, subscription.options, done=done)
     except Refusal:
-        service.registry.remove(jid, node)
+        request.service.registry.remove(jid, node)
         raise
-    for held in target.held.values():
-        if held.subscription is previous:
-            held.subscription = subscription
+    target.replace(previous, subscription)
 
 
 def _configuration_required(node: str, jid: str) -> StanzaError:
@@ -205,14 +198,14 @@ def _configuration_required(node: str, jid: str) -> StanzaError:
     return StanzaError("not-acceptable", "modify", pubsub="configuration-required", children=(pubsub,))
 
 
-def _subscribed(iq: Element, subscription: NodeSubscription, jid: str, *, with_options: bool) -> Element:
+def _subscribed(subscription: NodeSubscription, jid: str, *, with_options: bool) -> Element:
     pubsub = Element(f"{{{PUBSUB}}}pubsub")
     pubsub.append(_subscription(subscription, jid))
     if with_options:
         values = {REQUESTS_FIELD: str(subscription.credit), QOS_FIELD: _level_name(subscription)}
         options = SubElement(pubsub, f"{{{PUBSUB}}}options")
         options.append(result_form(SUBSCRIBE_OPTIONS, values))
-    return result(iq, pubsub)
+    return pubsub
 
 
 def _subscription(subscription: NodeSubscription, jid: str, state: str = "subscribed") -> Element:
@@ -225,17 +218,15 @@ def _subscription(subscription: NodeSubscription, jid: str, state: str = "subscr
     return Element(f"{{{PUBSUB}}}subscription", attributes)
 
 
-def _find(
-    service: "Service", client: Client, iq: Element, action: Element, *, kind: str
-) -> tuple[NodeSubscription, str]:
+def _find(request: Request, *, kind: str) -> tuple[NodeSubscription, str]:
     """`kind`: of the error where there is no such subscription. Source: XEP-0060 6.2.3, 6.3.4."""
-    node = node_of(action)
+    node, action = request.node, request.action
     if not action.get("jid"):
         raise StanzaError("bad-request", "modify", pubsub="jid-required")
-    jid, written = _subscriber(iq, action, StanzaError("forbidden", "auth", "the JID is not yours"))
-    subscription = service.registry.find(jid, node)
+    jid, written = _subscriber(request, StanzaError("forbidden", "auth", "the JID is not yours"))
+    subscription = request.service.registry.find(jid, node)
     if subscription is None or subscription.leaving:
-        if client.session.topic(node) is None:
+        if request.client.session.topic(node) is None:
             raise StanzaError("item-not-found", "cancel", f"no node {node}")
         raise StanzaError("unexpected-request", kind, pubsub="not-subscribed")
     if action.get("subid", subscription.subid) != subscription.subid:
@@ -243,41 +234,37 @@ def _find(
     return subscription, written
 
 
-async def unsubscribe(
-    service: "Service", client: Client, iq: Element, pubsub: Element, action: Element
-) -> None:
+async def unsubscribe(request: Request) -> None:
     """`<unsubscribe/>`; items that are still locked stay so until they are retracted or unlocked."""
-    subscription, written = _find(service, client, iq, action, kind="cancel")
-    target = service.client(subscription.jid)
+    subscription, written = _find(request, kind="cancel")
+    target = request.service.client(subscription.jid)
     if target.holds(subscription):
         subscription.leaving = True
         await target.ask(target.session.subscribe, subscription.node, subscription.options)
     else:
-        service.registry.remove(subscription.jid, subscription.node)
+        request.service.registry.remove(subscription.jid, subscription.node)
         await target.ask(target.session.unsubscribe, subscription.node, subscription.name)
     answer = Element(f"{{{PUBSUB}}}pubsub")
     answer.append(_subscription(subscription, written, "none"))
-    await service.answer(result(iq, answer))
+    await request.answer(answer)
 
 
-async def get_options(
-    service: "Service", client: Client, iq: Element, pubsub: Element, action: Element
-) -> None:
+async def get_options(request: Request) -> None:
     """The form of a subscription's options."""
-    subscription, written = _find(service, client, iq, action, kind="modify")
+    subscription, written = _find(request, kind="modify")
     answer = Element(f"{{{PUBSUB}}}pubsub")
     attributes = {"node": subscription.node, "jid": written, "subid": subscription.subid}
     options = SubElement(answer, f"{{{PUBSUB}}}options", attributes)
     options.append(options_form(subscription, queue=subscription.is_queue))
-    await service.answer(result(iq, answer))
+    await request.answer(answer)
 
 
-async def set_options(
-    service: "Service", client: Client, iq: Element, pubsub: Element, action: Element
-) -> None:
+async def set_options(request: Request) -> None:
     """A filled-in form; what is not in it stays as it was."""
-    subscription, _ = _find(service, client, iq, action, kind="modify")
-    options = Options.read(submitted(action, SUBSCRIBE_OPTIONS), service.site.limits.credit_max)
+    subscription, _ = _find(request, kind="modify")
+    options = Options.read(
+        submitted(request.action, SUBSCRIBE_OPTIONS), request.service.site.limits.credit_max
+    )
     changes_kind = (options.level or subscription.level, options.accepts or subscription.accepts)
     if changes_kind != (subscription.level, subscription.accepts):
         raise invalid_options("unsubscribe first to change how, or which, items are sent")
@@ -286,47 +273,43 @@ async def set_options(
         subscription.credit = options.queue_requests
     if options.lock_s is not None:
         subscription.lock_s = options.lock_s
-    target = service.client(subscription.jid)
+    target = request.service.client(subscription.jid)
     try:
         await target.ask(target.session.subscribe, subscription.node, subscription.options)
     except Refusal:
         subscription.credit, subscription.lock_s = before
         raise
-    await service.answer(result(iq))
+    await request.answer()
 
 
-async def default_options(
-    service: "Service", client: Client, iq: Element, pubsub: Element, action: Element
-) -> None:
+async def default_options(request: Request) -> None:
     """The form before anything is filled in."""
-    node = action.get("node")
-    queue = NodeSettings.of(client.session.topic(node_of(action)) if node else None).is_queue
+    node = request.action.get("node")
+    queue = NodeSettings.of(request.client.session.topic(request.node) if node else None).is_queue
     answer = Element(f"{{{PUBSUB}}}pubsub")
     default = SubElement(answer, f"{{{PUBSUB}}}default", {"node": node} if node else {})
     default.append(options_form(None, queue=queue))
-    await service.answer(result(iq, answer))
+    await request.answer(answer)
 
 
-async def subscriptions(
-    service: "Service", client: Client, iq: Element, pubsub: Element, action: Element
-) -> None:
+async def subscriptions(request: Request) -> None:
     """Those of all resources of the asker, a page at a time."""
-    node = action.get("node")
+    node = request.action.get("node")
     answer = Element(f"{{{PUBSUB}}}pubsub")
     listed = SubElement(answer, f"{{{PUBSUB}}}subscriptions", {"node": node} if node else {})
     found = [
         each
-        for each in service.registry.of_bare(bare_of(client.jid))
+        for each in request.service.registry.of_bare(bare_of(request.client.jid))
         if not each.leaving and node in (None, "", each.node)
     ]
-    page, end = page_of(service, found, Page.read(pubsub))
+    page, end = page_of(request.service, found, Page.read(request.parent))
     listed.extend(_subscription(each, each.jid) for each in page)
     answer.extend(end)
-    await service.answer(result(iq, answer))
+    await request.answer(answer)
 
 
 def page_of(
-    service: "Service", subscriptions: list[NodeSubscription], page: Page
+    service: Service, subscriptions: list[NodeSubscription], page: Page
 ) -> tuple[list[NodeSubscription], list[Element]]:
     """What of a list fits into an answer, and what is told of the page where that is not all."""
     ordered = sorted(subscriptions, key=lambda each: each.subid)
@@ -354,19 +337,17 @@ def affiliation_of(session: Session, node: str) -> str:
     return "member" if subscribes else "outcast"
 
 
-async def affiliations(
-    service: "Service", client: Client, iq: Element, pubsub: Element, action: Element
-) -> None:
+async def affiliations(request: Request) -> None:
     """The asker's own; they are the rights of its account. Of all nodes, a page at a time."""
     answer = Element(f"{{{PUBSUB}}}pubsub")
-    node = action.get("node")
+    node = request.action.get("node")
     listed = SubElement(answer, f"{{{PUBSUB}}}affiliations", {"node": node} if node else {})
-    page = Page.read(pubsub)
-    found = [topic.name for topic in client.session.topics(page.after, page.max)] if not node else []
-    for each in [node_of(action)] if node else found:
+    page = Page.read(request.parent)
+    found = [topic.name for topic in request.client.session.topics(page.after, page.max)] if not node else []
+    for each in [request.node] if node else found:
         if is_sendable(each):
-            attributes = {"node": each, "affiliation": affiliation_of(client.session, each)}
+            attributes = {"node": each, "affiliation": affiliation_of(request.client.session, each)}
             SubElement(listed, f"{{{PUBSUB}}}affiliation", attributes)
     if len(found) == page.max or page.after:
         answer.append(page_end(found[0] if found else "", found[-1] if found else ""))
-    await service.answer(result(iq, answer))
+    await request.answer(answer)

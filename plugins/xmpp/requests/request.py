@@ -1,0 +1,128 @@
+"""One request as its handler gets it: what was asked, by whom, and what a handler may ask of the rest.
+
+Request   the stanza, cut up as XEP-0060 has it, and how it is answered
+Asker     the client that asks, as far as a handler has to do with it
+Service   what belongs to nobody alone: what is known of all, and the way out
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+from xml.etree.ElementTree import Element
+
+import msgspec
+
+from daemon.frontend import Answer, Session, Site
+from plugins.xmpp.forms.stanzas import StanzaError, from_refusal, result
+from plugins.xmpp.known.assured import Assured
+from plugins.xmpp.known.identities import AccountRules
+from plugins.xmpp.known.item_index import ItemIndex
+from plugins.xmpp.known.queueing import Assignments
+from plugins.xmpp.known.registry import NodeSubscription, Registry
+from plugins.xmpp.settings import XmppSettings
+from routing.errors import Refusal
+from routing.names import check_topic
+
+Done = Callable[[Answer], Awaitable[None]]
+
+
+def node_of(action: Element) -> str:
+    """The node that is named, checked. Raises StanzaError, Refusal."""
+    node = action.get("node")
+    if not node:
+        raise StanzaError("bad-request", "modify", pubsub="nodeid-required")
+    return check_topic(node)
+
+
+class Asker(Protocol):
+    """A full JID and its session, as handlers see it; see `delivery.client.Client`."""
+
+    jid: str
+    session: Session
+    assured_known: bool
+
+    def request(self, call: Callable[..., None], *args: Any, done: Done) -> None: ...
+
+    async def ask(self, call: Callable[..., None], *args: Any) -> Answer: ...
+
+    def settle(self, numbers: list[int], done: Done, *, finished: bool) -> None: ...
+
+    async def notify(self, event: Element) -> None: ...
+
+    def back(self) -> None: ...
+
+    def holds(self, subscription: NodeSubscription) -> bool: ...
+
+    def replace(self, previous: NodeSubscription | None, subscription: NodeSubscription) -> None: ...
+
+    def release(self, subscription: NodeSubscription) -> None: ...
+
+    def leave(self, subscription: NodeSubscription) -> None: ...
+
+    async def end(self, subscription: NodeSubscription) -> None: ...
+
+
+class Service(Protocol):
+    """The service, as handlers see it; see `service.Service`."""
+
+    name: str
+    site: Site
+    settings: XmppSettings
+    rules: AccountRules
+    registry: Registry
+    assignments: Assignments
+    index: ItemIndex
+    assured: Assured
+
+    def client(self, jid: str) -> Asker: ...
+
+    def find_client(self, jid: str) -> Asker | None: ...
+
+    def check_room_for_node(self) -> None: ...
+
+    def finish_now(self) -> None: ...
+
+    def start(self, task: Callable[[], Awaitable[object]]) -> None: ...
+
+    def start_request(self, jid: str, stanza: Element, task: Awaitable[object]) -> None: ...
+
+    async def answer(self, stanza: Element | str) -> None: ...
+
+    async def fail(self, stanza: Element, error: StanzaError) -> None: ...
+
+    async def notify(self, jid: str, event: Element) -> None: ...
+
+    async def ask(self, jid: str, question: Element) -> Element | None: ...
+
+    async def log_misuse(self, jid: str, text: str) -> None: ...
+
+
+class Request(msgspec.Struct, frozen=True):
+    """An IQ of type get or set.
+
+    Attributes:
+        parent: the IQ's child, `<pubsub/>` for most.
+        action: what is asked for: the first child of that; the parent itself where it has none.
+    """
+
+    service: Service
+    client: Asker
+    iq: Element
+    parent: Element
+    action: Element
+
+    @property
+    def node(self) -> str:
+        """The node that is named, checked. Raises StanzaError, Refusal."""
+        return node_of(self.action)
+
+    async def answer(self, *children: Element) -> None:
+        """Answer with a result."""
+        await self.service.answer(result(self.iq, *children))
+
+    async def refuse(self, refusal: Refusal) -> None:
+        """Answer with what the broker refused."""
+        await self.service.fail(self.iq, from_refusal(refusal))
+
+    def start(self, task: Awaitable[object]) -> None:
+        """Go on in a task of its own. Raises StanzaError if the client has many."""
+        self.service.start_request(self.client.jid, self.iq, task)
