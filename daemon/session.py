@@ -115,7 +115,7 @@ class BrokerSession:
         held = self._consumer.subscriptions
         if len(held) >= limits.subscriptions_per_session_max and (topic, options.name) not in held:
             text = f"more than {limits.subscriptions_per_session_max} subscriptions of one session"
-            raise Refusal(Refusal.TOO_MANY, text)
+            raise Refusal(Refusal.TOO_MANY, text, subject=Refusal.SUBSCRIPTIONS)
         self._router.subscribe(self._consumer, topic, options, request, self._broker.clock.now())
         self._broker.wake()
 

@@ -12,7 +12,13 @@ from typing import Final
 
 
 class Refusal(Exception):
-    """What was asked for is not done, and nothing of it was; `code` is one of the words below."""
+    """What was asked for is not done, and nothing of it was.
+
+    Attributes:
+        code: one of the words below.
+        text: for people; programs look at the code, and at `subject` where one code has several.
+        subject: what there is too much of, `SUBSCRIPTIONS`; "" where nobody has to tell it apart.
+    """
 
     BAD_COMMAND: Final = "bad-command"
     BAD_FRAME: Final = "bad-frame"
@@ -30,10 +36,13 @@ class Refusal(Exception):
     TOO_LARGE: Final = "too-large"
     TOO_MANY: Final = "too-many"
 
-    def __init__(self, code: str, text: str) -> None:
+    SUBSCRIPTIONS: Final = "subscriptions"
+
+    def __init__(self, code: str, text: str, *, subject: str = "") -> None:
         super().__init__(text)
         self.code = code
         self.text = text
+        self.subject = subject
 
 
 class HeaderRefusal(Refusal):

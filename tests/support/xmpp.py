@@ -165,11 +165,11 @@ class XmppServer:
 
 
 @asynccontextmanager
-async def xmpp_site(directory: Path, server: XmppServer | None = None, queues=None, **changes):
+async def xmpp_site(directory: Path, server: XmppServer | None = None, queues=None, limits=None, **changes):
     """A site whose front end is connected to a server; gives (server, service, site)."""
     server = server or XmppServer()
     settings = XmppSettings(component=COMPONENT_NAME, accounts=RULES, **changes)
-    async with running_site(directory, queues=queues) as site, trio.open_nursery() as nursery:
+    async with running_site(directory, limits, queues) as site, trio.open_nursery() as nursery:
         nursery.start_soon(server.run)
         service = await nursery.start(serve, site, settings, server.connect, SECRET)
         with trio.fail_after(10):

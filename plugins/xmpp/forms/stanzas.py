@@ -66,7 +66,7 @@ _REFUSALS: Final = {
 def from_refusal(refusal: Refusal) -> StanzaError:
     """What the broker refused, as XEP-0060 says it."""
     condition, kind, pubsub = _REFUSALS.get(refusal.code, ("undefined-condition", "cancel", ""))
-    if refusal.code == Refusal.TOO_MANY and "subscription" not in refusal.text:
+    if refusal.code == Refusal.TOO_MANY and refusal.subject != Refusal.SUBSCRIPTIONS:
         pubsub = ""
     return StanzaError(condition, kind, refusal.text, pubsub=pubsub)
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from daemon.settings import Limits
 from tests.support.xmpp import COMPONENT_NAME, xmpp_site
 from tests.support.xmpp_pubsub import (
     ADA,
@@ -165,3 +166,18 @@ async def test_a_request_names_a_bounded_number_of_items(tmp_path):
         answer = await ada(server).iq("set", pubsub(f"<retract node='work'>{named}</retract>"))
         assert error_of(answer) == ("cancel", "not-allowed")
         assert answer.find("c:error/pe:max-items-exceeded", NS) is not None
+
+
+async def test_too_many_subscriptions_are_told_apart_from_too_much_of_anything_else(tmp_path):
+    limits = Limits(subscriptions_per_session_max=1, credit_max=10)
+    async with xmpp_site(tmp_path, limits=limits) as (server, _, _):
+        client = ada(server)
+        assert (await client.iq("set", subscribe(client.jid, node="first"))).get("type") == "result"
+        answer = await client.iq("set", subscribe(client.jid, node="second"))
+        assert error_of(answer) == ("wait", "policy-violation")
+        assert answer.find("c:error/pe:too-many-subscriptions", NS) is not None
+        headers = "".join(f"<header name='H{number}'>1</header>" for number in range(2_000))
+        content = f"<headers xmlns='{SMQP}'>{headers}</headers>"
+        answer = await client.iq("set", pubsub(f"<publish node='first'><item>{content}</item></publish>"))
+        assert error_of(answer) == ("wait", "policy-violation")
+        assert answer.find("c:error/pe:too-many-subscriptions", NS) is None
