@@ -3,6 +3,7 @@
 Every function raises Refusal for what no server of this protocol says.
 """
 
+import re
 from typing import Final
 
 import msgspec
@@ -12,9 +13,12 @@ from routing.errors import HeaderRefusal, Refusal
 from routing.frames import Frame
 from routing.headers import parse_headers, read_seconds
 from routing.message import Message
+from routing.names import make_address, parse_smuid
+from routing.publishing import SERVER_ACCOUNT
 
 _READY: Final = "Ready"
 _NOT_AVAILABLE: Final = "Not Available"
+_counts = re.compile(rb"([0-9]{1,10})/([0-9]{1,10})").fullmatch
 
 
 class Greeting(msgspec.Struct, frozen=True):
@@ -48,6 +52,17 @@ class Delivery(msgspec.Struct, eq=False):
     lock_s: float | None = None
     expires_in_s: float | None = None
     withdrawn: str | None = None
+
+
+class Receipt(msgspec.Struct, frozen=True):
+    """Of the `due` subscriptions that a message was for, `have` have it."""
+
+    smuid: str
+    have: int
+    due: int
+
+    def __str__(self) -> str:
+        return f"{self.have}/{self.due}"
 
 
 def read_greeting(frame: Frame) -> Greeting:
@@ -86,6 +101,24 @@ def read_delivery(frame: Frame) -> Delivery:
         elif folded == "expires":
             delivery.expires_in_s = read_seconds(value, name)
     return delivery
+
+
+def read_receipt(message: Message) -> Receipt | None:
+    """The receipt that a message to a system topic is; None for any other.
+
+    Whoever may publish can write what looks like one. Only the server that published the message speaks for
+    it: the account is that server's own, to which nobody can log in.
+    """
+    smuid = dict(message.others).get("Receipt-Smuid", "")
+    counts = _counts(message.sections[0].body) if len(message.sections) == 1 else None
+    try:
+        server = parse_smuid(smuid).server
+    except Refusal:
+        return None
+    if counts is None or message.account != make_address(SERVER_ACCOUNT, "system", server):
+        return None
+    have, due = int(counts[1]), int(counts[2])
+    return Receipt(smuid, have, due) if have <= due else None
 
 
 def read_refusal(frame: Frame) -> Refusal:

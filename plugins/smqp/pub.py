@@ -20,10 +20,9 @@ import trio
 from daemon.cli.failure import FAILED, Failure
 from daemon.frontend import SubscribeOptions
 from plugins.smqp.client import Client, Publication
+from plugins.smqp.incoming import Receipt, read_receipt
 from plugins.smqp.profile import Profile
 from routing.message import Message, Section
-from routing.names import parse_address
-from routing.publishing import SERVER_ACCOUNT
 
 OUTSTANDING_MAX: Final = 1_000
 CHUNK_BYTES: Final = 262_144
@@ -80,18 +79,15 @@ class _Receipts:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._found: dict[str, str] = {}
+        self._found: dict[str, Receipt] = {}
 
-    async def wait(self, smuid: str) -> str:
-        """`X/Y`."""
+    async def wait(self, smuid: str) -> Receipt:
+        """That of a message which this client has published."""
         while smuid not in self._found:
             deliveries = await self._client.take()
             for delivery in deliveries:
-                message = delivery.message
-                others = dict(message.others)
-                by_server = parse_address(message.account).account == SERVER_ACCOUNT
-                if by_server and "Receipt-Smuid" in others and message.sections:
-                    self._found[others["Receipt-Smuid"]] = message.sections[0].body.decode()
+                if (receipt := read_receipt(delivery.message)) is not None:
+                    self._found[receipt.smuid] = receipt
             await self._client.commit(deliveries)
         return self._found.pop(smuid)
 
@@ -109,7 +105,7 @@ async def _report(publication: Publication, work: Work, receipts: _Receipts | No
             raise Failure(f"no receipt for {smuid} within {work.wait_receipt_s:g} s", FAILED)
     if work.json:
         found = {"smuid": smuid, "cmuid": publication.cmuid, "repeated": "repeated" in reply}
-        line = json.dumps(found if receipt is None else {**found, "receipt": receipt})
+        line = json.dumps(found if receipt is None else {**found, "receipt": str(receipt)})
     else:
         line = smuid if receipt is None else f"{smuid} {receipt}"
     sys.stdout.write(line + "\n")
