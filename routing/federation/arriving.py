@@ -59,7 +59,9 @@ class Arriving:
         arrival.depth = accepted_depth(arrival.topic, arrival.depth, peer.rules)
         seen = forwarding.known(arrival.message.smuid)
         if arrival.mode == "ONE":
-            if seen is None or len(arrival.hops) > seen.custody:
+            if seen is None and forwarding.is_own_and_never_left(arrival.message.smuid):
+                self._turn_away(arrival, "denied", "it is of this site, which has handed it to nobody")
+            elif seen is None or len(arrival.hops) > seen.custody:
                 self._accept_one(arrival, now)
             else:
                 self._turn_away(arrival, "duplicate")

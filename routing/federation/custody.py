@@ -56,6 +56,7 @@ class Custody:
         if not entry.flags & GUARANTEED:
             self._state.out.append(Send(peer.name, copy, depth, 0))
             self._state.out.append(Record("forwarded", entry, peer=peer.name, depth=depth, final=True))
+            self._forwarding.note_handed(copy)
             self._state.discard(entry)
             return True
         copy.custody_to = peer.name

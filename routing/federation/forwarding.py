@@ -33,8 +33,8 @@ from routing.federation.copies import (
 )
 from routing.federation.decisions import Acknowledge, Send, StoreCopy, StoreSeen
 from routing.federation.interest import Interest, Want
-from routing.names import is_system_topic, parse_address, topic_matches
-from routing.queue import CROSSES, EXPIRED, GONE, GUARANTEED, ONE, STATED, Entry
+from routing.names import is_system_topic, parse_address, parse_smuid, topic_matches
+from routing.queue import COUNTER_BITS, CROSSES, EXPIRED, GONE, GUARANTEED, ONE, STATED, Entry
 from routing.state import SiteState
 
 SEEN_MAX: Final = 100_000
@@ -155,6 +155,22 @@ class Forwarding:
         seen = self.known(copy.smuid)
         if seen is None or seen.custody < hands:
             self.remember(copy, now, hands)
+
+    def note_handed(self, copy: Copy) -> None:
+        """The same in memory alone, for a message without a guarantee."""
+        self._note(copy.smuid, Seen(copy.entry.id, copy.depth, len(copy.hops) + 1, 0.0))
+
+    def is_own_and_never_left(self, smuid: str) -> bool:
+        """Mode ONE: whether a Smuid that is not remembered is of this site, and in nobody else's hands.
+
+        Who brings it nonetheless has made it up, and with it the publisher.
+        """
+        server = self._state.server
+        if not smuid.startswith(f"{server}/"):
+            return False
+        parts = parse_smuid(smuid)
+        copy = self.copies.get(parts.boot << COUNTER_BITS | parts.counter)
+        return copy is None or copy.smuid != smuid or not copy.custody_to
 
     def known(self, smuid: str) -> Seen | None:
         """What is remembered of a Smuid."""

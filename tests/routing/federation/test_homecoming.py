@@ -85,3 +85,40 @@ def test_sites_with_no_way_to_a_taker_but_links_that_are_down_do_not_pass_a_mess
     assert federation.delivered == {("gamma", "m"): 1}
     [*_, (_, received)] = federation.records_of("m", "received")
     assert received.hops == ("alpha", "beta")
+
+
+def test_a_message_of_this_site_that_it_never_handed_to_anybody_is_made_up() -> None:
+    federation = Federation({("alpha", "beta")})
+    federation.subscribe("beta", credit=0)
+    federation.settle()
+    federation.publish("alpha", "m", delivery="ONE", depth=-1)
+    alpha = federation.routers["alpha"]
+    [(_, leaving)] = federation.bulk["alpha", "beta"]
+    message = msgspec.structs.replace(
+        leaving.message, smuid="alpha/018bcfe56800-1-77", account="smqpd:system@alpha"
+    )
+    for guarantee in (True, False):
+        forged = msgspec.structs.replace(
+            leaving,
+            peer="beta",
+            hops=("alpha", "beta"),
+            message=msgspec.structs.replace(message, guarantee=guarantee),
+        )
+        alpha.federation.arrive(forged, federation.now)
+    answers = [decision.outcome for decision in alpha.take() if isinstance(decision, Acknowledge)]
+    assert answers == ["denied", "denied"]
+    assert len(alpha.state.entries) == 1
+
+
+def test_a_message_without_a_guarantee_comes_home_too() -> None:
+    federation = Federation({("alpha", "beta")})
+    federation.subscribe("beta", credit=0)
+    federation.settle()
+    federation.publish("alpha", "m", delivery="ONE", depth=-1, guarantee=False)
+    [(_, leaving)] = federation.bulk["alpha", "beta"]
+    coming = msgspec.structs.replace(leaving, peer="beta", hops=("alpha", "beta"))
+    alpha = federation.routers["alpha"]
+    for _ in range(2):
+        alpha.federation.arrive(coming, federation.now)
+    answers = [decision.outcome for decision in alpha.take() if isinstance(decision, Acknowledge)]
+    assert answers == ["accepted", "duplicate"]
