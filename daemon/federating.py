@@ -24,6 +24,7 @@ from daemon.controls import CHANGES_MAX, Interest, NameClaimed, ReceiptTold, Rem
 from daemon.enquiring import Enquiring
 from daemon.link.port import Arrived, ControlArrived, Links
 from daemon.link.refusals import Refusals
+from daemon.log import CONTROL_CHARACTERS
 from daemon.peers import Peer
 from daemon.waiting_room import WaitingRoom
 from routing.decisions import Refused
@@ -294,11 +295,13 @@ class Federating:
     def control_arrived(self, arrived: ControlArrived) -> None:
         """See `RouterPort`."""
         control, peer = arrived.control, arrived.peer
+        refusal = ""
         try:
             self._hear(peer, control.kind, control.payload)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, Refusal) as error:
-            self._refusals.log(peer, f"what {peer} told ({control.kind}: {error})", "it makes no sense")
-        self._federation.heard(peer, arrived.session << _SESSION_BITS | control.number)
+            refusal = f"{control.kind}: {error}".translate(CONTROL_CHARACTERS)
+            self._refusals.log(peer, f"what {peer} told ({refusal})", "it makes no sense")
+        self._federation.heard(peer, arrived.session << _SESSION_BITS | control.number, refusal)
         self._wake()
 
     def _hear(self, peer: str, kind: str, payload: bytes) -> None:
@@ -309,9 +312,9 @@ class Federating:
             changes += interest.changes[: WANTS_MAX + 1 - len(changes)]
             if not interest.more:
                 del self._heard[peer]
-                if self._federation.hear_interest(peer, changes, now, whole=interest.whole):
-                    reason = f"it is too much (more than {WANTS_MAX}), or no name"
-                    self._refusals.log(peer, f"some of what {peer} wants", reason)
+                if passed_over := self._federation.hear_interest(peer, changes, now, whole=interest.whole):
+                    text = f"{passed_over} wants are too much (more than {WANTS_MAX}), or no name or distance"
+                    raise Refusal(Refusal.TOO_MANY, text)
         elif kind == "receipt":
             told = msgspec.json.decode(payload, type=ReceiptTold)
             self._federation.hear_receipt(peer, told.query, told.due, told.have, closed=told.closed)

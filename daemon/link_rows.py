@@ -21,6 +21,7 @@ class LinkRows:
             decisions.StoreCopy: self._store_copy,
             decisions.StoreSeen: self._store_seen,
             decisions.StoreRemoval: self._store_removal,
+            decisions.DiscardRemoval: self._discard_removal,
             decisions.StoreInterest: self._store_interest,
             decisions.StoreReceipt: self._store_receipt,
             decisions.DiscardReceipt: self._discard_receipt,
@@ -48,6 +49,9 @@ class LinkRows:
 
     def _store_removal(self, d: decisions.StoreRemoval) -> None:
         self.batch.removals.append((d.smuid, d.topic, self._clock.now()))
+
+    def _discard_removal(self, d: decisions.DiscardRemoval) -> None:
+        self.batch.dropped_removals.append((d.smuid,))
 
     def _store_interest(self, d: decisions.StoreInterest) -> None:
         self.batch.put_interest(d)

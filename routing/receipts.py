@@ -13,6 +13,7 @@ from typing import Final, Literal
 import msgspec
 
 from routing.decisions import MarkReceipted, Record
+from routing.errors import Refusal
 from routing.federation.decisions import (
     DiscardAnswer,
     DiscardReceipt,
@@ -20,12 +21,18 @@ from routing.federation.decisions import (
     StoreReceipt,
     TellReceipt,
 )
-from routing.queue import GUARANTEED, RECEIPT, Entry
+from routing.queue import GUARANTEED, ONE, RECEIPT, Entry
 from routing.state import SiteState
 from routing.subscription import Subscription
 
 SWEEP_MIN: Final = 1000
 """Ends of receipts that are closed already, and that are not worth sweeping out."""
+
+COUNT_MAX: Final = 1_000_000_000
+"""Subscriptions that one receipt counts, in all sites together: above those of any real federation."""
+
+ANSWERS_MAX: Final = 200_000
+"""Last answers kept for one peer that does not take them; a row and about 100 bytes each."""
 
 
 class Receipt(msgspec.Struct):
@@ -59,9 +66,9 @@ class Receipt(msgspec.Struct):
 
     @property
     def counts(self) -> tuple[int, int]:
-        """(Y, X) of this site and all that it was sent on to."""
-        due = self.due + sum(due for due, _ in self.children.values())
-        return due, self.have + sum(have for _, have in self.children.values())
+        """(Y, X) of this site and all that it was sent on to; X is at most Y, and Y at most `COUNT_MAX`."""
+        due = min(self.due + sum(due for due, _ in self.children.values()), COUNT_MAX)
+        return due, min(self.have + sum(have for _, have in self.children.values()), due)
 
     @property
     def text(self) -> str:
@@ -165,16 +172,26 @@ class Receipts:
         self._state.asked_of.pop(query, None)
 
     def heard(self, peer: str, query: int, due: int, have: int, *, closed: bool) -> None:
-        """A peer answers: how many have the message there and beyond. Its last word is kept."""
+        """A peer answers: how many have the message there and beyond. Its last word is kept.
+
+        Raises Refusal for counts that cannot be. They are not taken, and what the peer said before stands;
+        where it has nothing more to say, it is not waited for.
+        """
         receipt = self._asked.get(query)
         if receipt is None or self._state.asked_of.get(query, peer) != peer:
             return
-        receipt.children[query] = (due, have)
+        due_max = 1 if receipt.entry.flags & ONE else COUNT_MAX
+        can_be = 0 <= have <= due <= due_max
+        if can_be:
+            receipt.children[query] = (due, have)
         if closed:
             receipt.waiting.discard(query)
             self._settle(query)
             self._keep(receipt)
         self._check(receipt)
+        if not can_be:
+            text = f"{have}/{due} is no count of subscriptions, of {due_max} at most, that have a message"
+            raise Refusal(Refusal.BAD_FRAME, text)
 
     def close(self, entry: Entry) -> None:
         """No more can have it: tell what is known."""
@@ -203,9 +220,15 @@ class Receipts:
         self._state.out.append(TellReceipt(receipt.parent, receipt.query, due, have, closed=False))
 
     def answer(self, peer: str, query: int, due: int, have: int) -> None:
-        """Answer a peer's question for good; it is told again until it has that on disk."""
+        """Answer a peer's question for good; it is told again until it has that on disk.
+
+        Of a peer that asks on and takes no answers the oldest are dropped: it hears no more of those, and its
+        own receipts end with their timeouts.
+        """
         answers = self.answers.setdefault(peer, {})
         if query not in answers:
+            if len(answers) >= ANSWERS_MAX:
+                self.answered(peer, next(iter(answers)))
             answers[query] = (due, have)
             self._state.out.append(StoreAnswer(peer, query, due, have))
         self._state.out.append(TellReceipt(peer, query, *answers[query], closed=True))

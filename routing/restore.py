@@ -124,6 +124,7 @@ class Restore:
     def removal(self, smuid: str, topic: str, at: float) -> None:
         """A message that was removed; oldest first."""
         self._state.removed.note(smuid, topic, at)
+        self._state.removed.make_room()
 
     def interest(self, peer: str, change: InterestChange) -> None:
         """What a peer wants."""

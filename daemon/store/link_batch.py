@@ -22,6 +22,7 @@ _PUT_COPY: Final = "INSERT OR REPLACE INTO copy VALUES (?,?,?,?)"
 _DISCARD_COPY: Final = "DELETE FROM copy WHERE id = ?"
 _PUT_SEEN: Final = "INSERT OR REPLACE INTO seen VALUES (?,?,?,?,?)"
 _PUT_REMOVAL: Final = "INSERT OR REPLACE INTO removal VALUES (?,?,?)"
+_DISCARD_REMOVAL: Final = "DELETE FROM removal WHERE smuid = ?"
 _FORGET_INTEREST: Final = "DELETE FROM interest WHERE peer = ?"
 _END_INTEREST: Final = "DELETE FROM interest WHERE peer = ? AND kind = ? AND name = ?"
 _PUT_INTEREST: Final = "INSERT OR REPLACE INTO interest VALUES (?,?,?,?)"
@@ -45,12 +46,22 @@ class LinkBatch:
         expired: by statement, its row: what to forget.
     """
 
-    __slots__ = ("answers", "copies", "expired", "interest", "receipts", "removals", "seen")
+    __slots__ = (
+        "answers",
+        "copies",
+        "dropped_removals",
+        "expired",
+        "interest",
+        "receipts",
+        "removals",
+        "seen",
+    )
 
     def __init__(self) -> None:
         self.copies: dict[int, Copy | None] = {}
         self.seen: dict[str, Row] = {}
         self.removals: list[Row] = []
+        self.dropped_removals: list[Row] = []
         self.interest: list[tuple[str, Row]] = []
         self.receipts: dict[int, Receipt | None] = {}
         self.answers: dict[tuple[str, int], Row | None] = {}
@@ -86,6 +97,7 @@ class LinkBatch:
             (_DISCARD_COPY, [(id,) for id, copy in self.copies.items() if copy is None]),
             (_PUT_SEEN, list(self.seen.values())),
             (_PUT_REMOVAL, self.removals),
+            (_DISCARD_REMOVAL, self.dropped_removals),
             *((sql, [row]) for sql, row in self.interest),
             (_PUT_RECEIPT, [_receipt_row(one) for one in self.receipts.values() if one is not None]),
             (_DISCARD_RECEIPT, [(id,) for id, one in self.receipts.items() if one is None]),

@@ -138,6 +138,12 @@ class StoreRemoval(msgspec.Struct, gc=False):
     topic: str
 
 
+class DiscardRemoval(msgspec.Struct, gc=False):
+    """There are too many: forget that one."""
+
+    smuid: str
+
+
 FederationDecision = (
     Send
     | Acknowledge
@@ -152,4 +158,5 @@ FederationDecision = (
     | DiscardAnswer
     | StoreSeen
     | StoreRemoval
+    | DiscardRemoval
 )

@@ -16,6 +16,7 @@ the link; others are not asked.
 """
 
 import re
+from collections import Counter
 from typing import Final, Literal
 
 import msgspec
@@ -29,8 +30,8 @@ LEFT_S_MAX: Final = 60.0
 """A question lives no longer, whatever it says."""
 
 HOPS_MAX: Final = 255
-QUESTIONS_MAX: Final = 2_000
-"""Questions remembered at a time; about 1 KB each."""
+QUESTIONS_MAX: Final = 1_000
+"""Questions of one peer remembered at a time; about 1 KB each."""
 
 ANSWERS_MAX: Final = 5_000
 ANSWER_BYTES_MAX: Final = 16 * 2**20
@@ -165,6 +166,7 @@ class Enquiries:
     def __init__(self, server: str) -> None:
         self._server = server
         self._asked: dict[str, Asked] = {}
+        self._asked_by: Counter[str] = Counter()  # how many of them
         self._asks: dict[str, Allowance] = {}
         self._log_reads: dict[str, Allowance] = {}
 
@@ -181,12 +183,14 @@ class Enquiries:
                 return "duplicate"
             known.depth = depth
             return "wider"
-        if len(self._asked) >= QUESTIONS_MAX:
-            self._asked = {key: asked for key, asked in self._asked.items() if asked.until > now}
-            if len(self._asked) >= QUESTIONS_MAX:
+        if self._asked_by[peer] >= QUESTIONS_MAX:
+            for key in [key for key, asked in self._asked.items() if asked.until <= now]:
+                self.forget(key)
+            if self._asked_by[peer] >= QUESTIONS_MAX:
                 return "busy"
         left_s = min(max(ask.left_s, 0.0), LEFT_S_MAX)
         self._asked[ask.key] = Asked(peer, now + left_s, depth, set())
+        self._asked_by[peer] += 1
         return "first"
 
     def _allowed(self, ask: Ask, peer: str, now: float) -> bool:
@@ -218,7 +222,9 @@ class Enquiries:
 
     def forget(self, key: str) -> None:
         """Nobody waits for it any more."""
-        self._asked.pop(key, None)
+        asked = self._asked.pop(key, None)
+        if asked is not None:
+            self._asked_by[asked.asker] -= 1
 
     def forget_peer(self, peer: str) -> None:
         """It is no peer any more."""

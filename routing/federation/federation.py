@@ -17,6 +17,7 @@ from routing.federation.copies import Answered, Arrival, Copy, Forward, PeerRule
 from routing.federation.custody import Custody
 from routing.federation.decisions import (
     Acknowledge,
+    DiscardRemoval,
     StoreCopy,
     StoreInterest,
     StoreRemoval,
@@ -177,9 +178,9 @@ class Federation:
         else:
             self.forwarding.finish_if_done(copy, peer, answered)
 
-    def heard(self, peer: str, number: int) -> None:
-        """Acknowledge what a peer has told, once it is on disk."""
-        self._state.out.append(Acknowledge(peer, number, "accepted"))
+    def heard(self, peer: str, number: int, refusal: str = "") -> None:
+        """Acknowledge what a peer has told, once it is on disk; `refusal`: why it is not taken."""
+        self._state.out.append(Acknowledge(peer, number, "denied" if refusal else "accepted", refusal))
 
     def answer_arrived(self, peer: str, query: int) -> None:
         """A peer has the last answer to its question on disk."""
@@ -203,7 +204,7 @@ class Federation:
         return len(told) - len(changes)
 
     def hear_receipt(self, peer: str, query: int, due: int, have: int, *, closed: bool) -> None:
-        """How many have a message at a peer and beyond."""
+        """How many have a message at a peer and beyond. Raises Refusal for counts that cannot be."""
         self._receipts.heard(peer, query, due, have, closed=closed)
 
     def entry_id(self, smuid: str) -> int | None:
@@ -241,8 +242,10 @@ class Federation:
         """Remember a removal and tell the peers; False if it was known, or if there are no peers."""
         if smuid in self._state.removed or not self.forwarding.peers:
             return False
-        removal = self._state.removed.note(smuid, topic, now)
+        removal = self._state.removed.note(smuid, topic, now, besides)
         self._state.out.append(StoreRemoval(smuid, topic))
+        if (dropped := self._state.removed.make_room()) is not None:
+            self._state.out.append(DiscardRemoval(dropped))
         for name, peer in self.forwarding.peers.items():
             if peer.up and name != besides:
                 self._state.out.append(TellRemoved(name, smuid, topic, removal.number))

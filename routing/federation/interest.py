@@ -122,16 +122,17 @@ class Interest:
         self._measure()
 
     def admitted(self, peer: str, changes: Iterable[InterestChange], *, whole: bool) -> list[InterestChange]:
-        """What of a peer's changes is to be heard: the rest names nothing that can be, or is too much."""
+        """What of a peer's changes is to be heard: the rest is nothing that can be, or is too much."""
         room = self._wants_max - (0 if whole else self._heard_from[peer])
         out = []
         for change in changes:
-            if change.distance is not None and (
-                whole or peer not in self._heard.get((change.kind, change.name), {})
-            ):
-                if not (room > 0 and _can_be_wanted(change.kind, change.name)):
+            if change.distance is not None:
+                if not 0 <= change.distance < self._distance_max:
                     continue
-                room -= 1
+                if whole or peer not in self._heard.get((change.kind, change.name), {}):
+                    if not (room > 0 and _can_be_wanted(change.kind, change.name)):
+                        continue
+                    room -= 1
             out.append(change)
         return out
 

@@ -13,7 +13,7 @@ from routing.federation.enquiry import Ask, Ping
 from routing.federation.interest import InterestChange
 from routing.link.agreement import Agreement
 from routing.link.units import Control, Lane, Transfer
-from routing.message import Message, Section
+from routing.message import Message, ReceiptMode, Section
 from routing.router import Router
 from tests.support.broker import VirtualClock
 from tests.support.sites import SETTINGS
@@ -28,6 +28,7 @@ class SentUnits:
 
     def __init__(self) -> None:
         self.texts: list[str] = []
+        self.denied: list[str] = []
         self.told: list[str] = []
 
     def has_room(self, peer: str) -> bool:
@@ -43,8 +44,10 @@ class SentUnits:
             self.told.append(unit.kind)
         return 0
 
-    def acknowledge(self, peer: str, *_: object) -> None:
+    def acknowledge(self, peer: str, session: int, numbers: list[int], outcome: str, reason: str) -> None:
         self.told.append("acknowledgement")
+        if outcome == "denied":
+            self.denied.append(reason)
 
 
 class Alpha:
@@ -76,9 +79,15 @@ class Alpha:
     def link_down(self) -> None:
         self.federating.link_down("beta", "lost")
 
-    def publish(self, text: str) -> None:
-        message = Message(depth=1, sections=(Section("text/plain", text.encode()),))
+    def publish(self, text: str, receipt: ReceiptMode = "NONE") -> None:
+        message = Message(depth=1, receipt=receipt, sections=(Section("text/plain", text.encode()),))
         self.router.publish(self.publisher, "weather", message, "ada:desk@alpha", None, self.clock.now())
+
+    @property
+    def question(self) -> int:
+        """That for the receipt of what was published."""
+        [query] = self.router.state.asked_of
+        return query
 
     def carry_out(self, decisions: list[object]) -> None:
         """They are on disk."""
@@ -143,3 +152,31 @@ async def test_who_claims_the_name_of_this_site_elsewhere_is_in_the_log(
         alpha.federating.control_arrived(ControlArrived(peer="beta", session=1, control=control))
     assert "refused 192.0.2.9:4711 at beta: it claims the name of this site, alpha" in caplog.text
     assert "\nroot" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload", "reason"),
+    [
+        ("receipt", b'{"query":1,"due":-7,"have":99,"closed":true}', "receipt: 99/-7 is no count"),
+        ("receipt", b'{"query":1,"due":1e9,"have":"x","closed":true}', "receipt: Expected `int`"),
+        ("interest", b'{"changes":[{"kind":"ALL","name":"a b","distance":0}]}', "interest: 1 wants are"),
+        ("interest", b'{"changes":[{"kind":"NO\\nBODY","name":"a","distance":0}]}', "interest: Invalid enum"),
+        ("removed", b'{"smuid":"beta/1","topic":"t"}', "removed: Smuid: 'beta/1' is not a message id"),
+    ],
+)
+async def test_a_peer_that_says_nonsense_is_told_what_this_site_logs(
+    caplog: pytest.LogCaptureFixture, kind: str, payload: bytes, reason: str
+) -> None:
+    alpha = Alpha()
+    alpha.link_up()
+    alpha.router.federation.hear_interest("beta", BETA_WANTS, 0.0, whole=True)
+    alpha.publish("m", receipt="ALL")
+    control = Control(
+        kind=kind, payload=payload.replace(b'"query":1', b'"query":%d' % alpha.question), number=1
+    )
+    alpha.federating.control_arrived(ControlArrived(peer="beta", session=1, control=control))
+    alpha.carry_out(alpha.router.take())
+    [told] = alpha.links.denied
+    assert told.startswith(reason)
+    assert told.isprintable()
+    assert f"refused what beta told ({told}): it makes no sense" in caplog.text

@@ -1,12 +1,14 @@
 """What copies from peers, and the memory of them, may take at a site."""
 
 import msgspec
+import pytest
 
+from routing import receipts
 from routing.decisions import Record
 from routing.federation import forwarding
 from routing.federation.copies import Arrival, PeerRules, Seen
-from routing.federation.decisions import StoreInterest
-from routing.federation.interest import Interest, InterestChange
+from routing.federation.decisions import DiscardAnswer, StoreInterest
+from routing.federation.interest import DISTANCE_MAX, Interest, InterestChange
 from routing.message import Message
 from routing.names import make_smuid
 from routing.router import Router
@@ -82,6 +84,29 @@ def test_a_peer_that_wants_too_much_is_heard_as_far_as_there_is_room() -> None:
     assert told(wants("x", distance=None)) == {"y"}
     assert told(wants("v", "w")) == {"y", "v"}
     assert told(wants("t", "u", "v"), whole=True) == {"t", "u"}
+
+
+def test_a_distance_that_no_site_has_is_not_heard_nor_stored() -> None:
+    router = Router("a", 1, SETTINGS, lambda: 1_700_000_000_000)
+    router.federation.set_peer("b", PeerRules())
+    assert router.federation.hear_interest("b", wants("known", distance=3), 0.0, whole=True) == 0
+    for distance in (-1, -(2**63), DISTANCE_MAX, 2**63):
+        changes = wants("known", *(f"new.{number}" for number in range(10)), distance=distance)
+        assert router.federation.hear_interest("b", changes, 0.0, whole=False) == len(changes)
+    _, *stored = [one.changes for one in router.take() if isinstance(one, StoreInterest)]
+    assert stored == [[]] * 4
+    assert router.federation.interest._heard[("ALL", "known")] == {"b": 3}
+
+
+def test_of_answers_that_a_peer_does_not_take_the_newest_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receipts, "ANSWERS_MAX", 3)
+    router = Router("a", 1, SETTINGS, lambda: 1_700_000_000_000)
+    for query in range(1, 6):
+        router._receipts.answer("b", query, 0, 0)
+    router._receipts.answer("c", 1, 0, 0)
+    kept = {peer: list(answers) for peer, answers in router._receipts.answers.items()}
+    assert kept == {"b": [3, 4, 5], "c": [1]}
+    assert [one.query for one in router.take() if isinstance(one, DiscardAnswer)] == [1, 2]
 
 
 def test_what_no_topic_or_server_can_be_called_is_not_heard_nor_stored() -> None:

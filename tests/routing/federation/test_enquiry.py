@@ -100,6 +100,8 @@ class TestBounds:
         beta = Enquiries("beta")
         heard = [beta.hear(ask(key=f"alpha/1-{n}"), "alpha", 0.0) for n in range(4)]
         assert heard == ["first"] * 3 + ["busy"]
+        assert beta.hear(ask(key="gamma/1-1"), "gamma", 0.0) == "first"
+        assert beta.hear(ask(key="beta/1-1", hops=()), "", 0.0) == "first"
         assert beta.hear(ask(key="alpha/1-9"), "alpha", 5.0) == "first"
 
     def test_only_so_many_answers_are_passed_on(self, monkeypatch: pytest.MonkeyPatch) -> None:

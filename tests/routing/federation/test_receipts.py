@@ -1,6 +1,10 @@
 """Receipts over links that go down while questions are on their way."""
 
+import pytest
+
+from routing.errors import Refusal
 from routing.federation.decisions import TellReceipt
+from routing.receipts import COUNT_MAX
 from tests.support.sites import Federation
 
 DIAMOND = {("alpha", "beta"), ("alpha", "gamma"), ("beta", "gamma"), ("gamma", "delta")}
@@ -57,3 +61,54 @@ def test_nobody_answers_for_another_peer() -> None:
     federation.settle()
     assert federation.receipts == ["1/1"]
     assert not federation.routers["alpha"].state.asked_of
+
+
+def asked(**headers: str) -> tuple[Federation, dict[str, int]]:
+    """Alpha waits for a receipt of beta and of gamma, by whose questions they are named."""
+    federation = Federation({("alpha", "beta"), ("alpha", "gamma")})
+    federation.subscribe("alpha", "x:publisher@alpha", "publisher")
+    for site in ("beta", "gamma"):
+        federation.subscribe(site)
+    federation.settle()
+    federation.publish("alpha", "m", depth=1, receipt="ALL", **headers)
+    return federation, {peer: query for query, peer in federation.routers["alpha"].state.asked_of.items()}
+
+
+def answer(federation: Federation, peer: str, query: int, have: int, due: int, *, closed: bool) -> None:
+    federation._arrive(peer, "alpha", TellReceipt("alpha", query, due, have, closed))
+    federation.take("alpha")
+
+
+@pytest.mark.parametrize(
+    ("have", "due"), [(99, -7), (-1, 2), (-7, -7), (3, 2), (0, COUNT_MAX + 1), (2**63, 2**63)]
+)
+def test_counts_that_cannot_be_are_refused_and_the_receipt_still_closes(have: int, due: int) -> None:
+    federation, questions = asked()
+    answer(federation, "gamma", questions["gamma"], 1, 2, closed=False)
+    answer(federation, "beta", questions["beta"], 1, 1, closed=True)
+    for closed in (False, True):
+        with pytest.raises(Refusal, match=f"{have}/{due} is no count"):
+            answer(federation, "gamma", questions["gamma"], have, due, closed=closed)
+    federation.take("alpha")
+    assert federation.receipts == ["2/3"]
+    assert not federation.routers["alpha"].state.asked_of
+
+
+def test_a_message_for_one_is_due_to_one() -> None:
+    federation = Federation({("alpha", "beta")})
+    federation.subscribe("alpha", "x:publisher@alpha", "publisher")
+    federation.subscribe("beta")
+    federation.settle()
+    federation.publish("alpha", "m", delivery="ONE", depth=1, receipt="ONE")
+    [question] = federation.routers["alpha"].state.asked_of
+    with pytest.raises(Refusal, match="2/2 is no count of subscriptions, of 1 at most"):
+        answer(federation, "beta", question, 2, 2, closed=True)
+    federation.take("alpha")
+    assert federation.receipts == ["0/1"]
+
+
+def test_a_sum_over_peers_is_no_more_than_a_peer_may_say() -> None:
+    federation, questions = asked()
+    answer(federation, "beta", questions["beta"], COUNT_MAX, COUNT_MAX, closed=True)
+    answer(federation, "gamma", questions["gamma"], 5, COUNT_MAX, closed=True)
+    assert federation.receipts == [f"{COUNT_MAX}/{COUNT_MAX}"]

@@ -3,7 +3,7 @@
 import pytest
 
 from routing.federation.copies import PeerRules
-from routing.federation.decisions import TellRemoved
+from routing.federation.decisions import DiscardRemoval, TellRemoved
 from routing.federation.removals import KEPT_S, Removals
 from routing.message import INFINITE, Message
 from routing.router import Router
@@ -27,6 +27,7 @@ def test_of_too_many_the_oldest_are_forgotten() -> None:
     removals = Removals(removals_max=2)
     for number in range(4):
         removals.note(f"a/{number}", "t", at=0.0)
+        removals.make_room()
     assert smuids(removals) == ["a/2", "a/3"]
 
 
@@ -80,3 +81,24 @@ def test_what_never_left_the_site_leaves_no_tombstone(depth: int, tombstones: in
     router.purge(publisher, "t", None, 0.0)
     assert not router.state.entries
     assert len(told(router)) == len(router.state.removed) == tombstones
+
+
+def test_who_tells_of_removals_without_end_drives_out_its_own() -> None:
+    removals = Removals(removals_max=4)
+    for number in range(2):
+        removals.note(f"a/{number}", "t", at=0.0)
+    dropped = []
+    for number in range(10):
+        removals.note(f"b/{number}", "t", at=1.0, source="b")
+        dropped.append(removals.make_room())
+    assert smuids(removals) == ["a/0", "a/1", "b/8", "b/9"]
+    assert dropped == [None, None, *(f"b/{number}" for number in range(8))]
+
+
+def test_what_is_driven_out_is_taken_from_the_store(router: Router, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(router.state.removed, "_removals_max", 2)
+    router.take()
+    for number in range(3):
+        assert router.federation.hear_removed("b", f"b/018bcfe56800-1-{number}", "t", 1.0)
+    discarded = [decision.smuid for decision in router.take() if isinstance(decision, DiscardRemoval)]
+    assert discarded[1:] == ["b/018bcfe56800-1-0", "b/018bcfe56800-1-1"]
