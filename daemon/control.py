@@ -25,6 +25,7 @@ from daemon.listen import ListenError
 from routing.errors import Refusal
 from routing.federation.enquiry import LEFT_S_MAX
 from routing.message import DeliveryMode
+from routing.numbers import Depth
 
 SOCKET: Final = "control"
 QUESTION_BYTES_MAX: Final = 4_096
@@ -48,7 +49,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     timeout_s: Annotated[float, msgspec.Meta(ge=0, le=LEFT_S_MAX)] = 0.0
     mode: DeliveryMode = "ALL"
-    depth: Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)] = -1
+    depth: Depth = -1
     deliver: bool = False
 
 

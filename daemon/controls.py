@@ -1,4 +1,8 @@
-"""What two routers tell each other beside messages: the payloads of controls, and the flags of a transfer."""
+"""What two routers tell each other beside messages: the payloads of controls, and the flags of a transfer.
+
+Each number has the bounds of `routing.numbers`: a control that goes beyond them makes no sense, and
+nothing of it is heard.
+"""
 
 from typing import Annotated, Final
 
@@ -6,6 +10,7 @@ import msgspec
 
 from routing.errors import Refusal
 from routing.federation.interest import InterestChange
+from routing.numbers import Count, Number, read_integer
 
 CHANGES_MAX: Final = 500
 """Changes of interest in one control."""
@@ -26,9 +31,9 @@ class Interest(msgspec.Struct, frozen=True):
 class ReceiptTold(msgspec.Struct, frozen=True):
     """What a control `receipt` says: see `routing.federation.decisions.TellReceipt`."""
 
-    query: int
-    due: int
-    have: int
+    query: Number
+    due: Count
+    have: Count
     closed: bool
 
 
@@ -59,8 +64,8 @@ def queries_in(flags: tuple[str, ...], kind: str) -> tuple[int, ...]:
     asked = []
     for flag in flags:
         if flag.startswith(kind):
-            digits = flag.removeprefix(kind)
-            if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
+            number = read_integer(flag.removeprefix(kind))
+            if number is None:
                 raise Refusal(Refusal.BAD_HEADER, f"{flag} is no question")
-            asked.append(int(digits))
+            asked.append(number)
     return tuple(asked)

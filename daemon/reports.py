@@ -5,6 +5,7 @@ from typing import Final, Literal
 import msgspec
 
 from daemon.hops.examine import Findings
+from routing.numbers import Count, Depth, TimeUs
 
 Outcome = Literal[
     "reached",  # the question is here; for a ping: this is the server
@@ -48,12 +49,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     source: str
     outcome: Outcome
     reason: str = ""
-    time_us: int = 0
+    time_us: TimeUs = 0
     hops: tuple[str, ...] = ()
     asked: tuple[str, ...] = ()
     passed_over: tuple[PassedOver, ...] = ()
-    depth: int = 0
-    subscriptions: int = 0
+    depth: Depth = 0
+    subscriptions: Count = 0
     smuid: str = ""
     topic: str = ""
     findings: Findings | None = None

@@ -29,6 +29,7 @@ from routing.errors import FramingLost, HeaderRefusal, Refusal
 from routing.headers import (
     KNOWN_SPELLINGS,
     Headers,
+    check_numbers,
     check_writable,
     is_header_name,
     parse_headers,
@@ -228,7 +229,11 @@ def encode_message(message: Message) -> bytes:
 
 
 def check_message(message: Message) -> None:
-    """Raises HeaderRefusal where `encode_message` would, for less where there is only usual text."""
+    """Raises HeaderRefusal where `encode_message` would, for less where there is only usual text.
+
+    Also for numbers that `decode_message` would not take: what is stored has to be read again.
+    """
+    check_numbers(message)
     if message.others or message.name is not None or message.mime_version is not None:
         _encode(write_headers(message), ())
     else:

@@ -22,17 +22,16 @@ import msgspec
 from routing.errors import HeaderRefusal
 from routing.message import INFINITE, Message
 from routing.names import check_cmuid, is_server_name, parse_address, parse_smuid
+from routing.numbers import NUMBER_MAX, SECONDS_DIGITS_MAX, SECONDS_MAX, SMALL_MAX, read_integer
 
 Headers = list[tuple[str, str]]
 
 NAME_CHARACTERS_MAX: Final = 128
-NUMBER_MAX: Final = 2**31 - 1  # Priority and Depth
-SEQUENCE_MAX: Final = 2**63 - 1
 HEADER_NAME_CHARACTERS_MAX: Final = 128
 
 _is_header_name = re.compile(rf"[\x21-\x39\x3b-\x7e]{{1,{HEADER_NAME_CHARACTERS_MAX}}}").fullmatch
 _name_parameter = re.compile(r'(.*?); ?charset=("?)([A-Za-z0-9._:+-]{1,40})\2', re.IGNORECASE).fullmatch
-_is_seconds = re.compile(r"[0-9]{1,10}(?:\.[0-9]{1,9})?").fullmatch
+_is_seconds = re.compile(rf"[0-9]{{1,{SECONDS_DIGITS_MAX}}}(?:\.[0-9]{{1,9}})?").fullmatch
 _is_version = re.compile(r"[0-9]{1,3}\.[0-9]{1,3}").fullmatch
 _date_time = re.compile(r"([0-9-]{10}T[0-9:]{8})(?:\.[0-9]{1,9})?(?:Z|\+00:00| ?GMT)").fullmatch
 _unwritable = re.compile("[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]").search
@@ -60,11 +59,10 @@ class HeaderRule(msgspec.Struct, frozen=True):
 
 def _integer(header: str, least: int, greatest: int, expected: str) -> Callable[[str], int]:
     def read(value: str) -> int:
-        text = value.strip()
-        digits = text[1:] if text[:1] == "-" else text
-        if digits.isdigit() and digits.isascii() and len(digits) <= 19 and least <= int(text) <= greatest:
-            return int(text)
-        raise HeaderRefusal(header, value, expected)
+        number = read_integer(value.strip(), least, greatest)
+        if number is None:
+            raise HeaderRefusal(header, value, expected)
+        return number
 
     return read
 
@@ -176,6 +174,9 @@ _RECEIPT_EXPECTED = "NONE, ONE or ALL"
 _DELIVERY_EXPECTED = "ONE or ALL"
 _ID_EXPECTED = "an id (1 to 255 characters without white space)"
 
+read_depth: Final = _integer("Depth", -1, SMALL_MAX, _DEPTH_EXPECTED)
+"""A depth, in a header or on a link. Raises HeaderRefusal."""
+
 _RECEIPTS = {"NONE": "NONE", "ONE": "ONE", "ALL": "ALL"}
 _MODES = {"ONE": "ONE", "ALL": "ALL"}
 
@@ -190,7 +191,7 @@ HEADER_RULES: Final = (
         "priority",
         _PRIORITY_EXPECTED,
         "below 1",
-        _integer("Priority", 1, NUMBER_MAX, _PRIORITY_EXPECTED),
+        _integer("Priority", 1, SMALL_MAX, _PRIORITY_EXPECTED),
     ),
     HeaderRule(("Created",), "created", _CREATED_EXPECTED, "refused from SMQP clients", _read_created),
     HeaderRule(
@@ -198,13 +199,13 @@ HEADER_RULES: Final = (
     ),
     HeaderRule(("Reply",), "reply", _BOOLEAN_EXPECTED, "NO", _word("Reply", BOOLEANS, _BOOLEAN_EXPECTED)),
     HeaderRule(("Timeout",), "timeout_s", _TIMEOUT_EXPECTED, "the topic's, then the server's", read_seconds),
-    HeaderRule(("Depth",), "depth", _DEPTH_EXPECTED, "0", _integer("Depth", -1, NUMBER_MAX, _DEPTH_EXPECTED)),
+    HeaderRule(("Depth",), "depth", _DEPTH_EXPECTED, "0", read_depth),
     HeaderRule(
         ("Sequence", "Seq"),
         "sequence",
         _SEQUENCE_EXPECTED,
         "none",
-        _integer("Sequence", 1, SEQUENCE_MAX, _SEQUENCE_EXPECTED),
+        _integer("Sequence", 1, NUMBER_MAX, _SEQUENCE_EXPECTED),
     ),
     HeaderRule(
         ("Guarantee", "Guar"),
@@ -313,6 +314,19 @@ def write_headers(message: Message) -> list[str]:
             raise HeaderRefusal(name, value, "a header that a message may carry under this name")
         lines.append(f"{name}: {value}")
     return lines
+
+
+def check_numbers(message: Message) -> None:
+    """Raises HeaderRefusal for a number that no reader of what is written takes."""
+    timeout_s = message.timeout_s
+    if timeout_s is not None and not (0 <= timeout_s < SECONDS_MAX or timeout_s == INFINITE):
+        raise HeaderRefusal("Timeout", str(timeout_s), _TIMEOUT_EXPECTED)
+    if not 0 <= message.priority <= SMALL_MAX:
+        raise HeaderRefusal("Priority", str(message.priority), _PRIORITY_EXPECTED)
+    if not -1 <= message.depth <= SMALL_MAX:
+        raise HeaderRefusal("Depth", str(message.depth), _DEPTH_EXPECTED)
+    if message.sequence is not None and not 1 <= message.sequence <= NUMBER_MAX:
+        raise HeaderRefusal("Sequence", str(message.sequence), _SEQUENCE_EXPECTED)
 
 
 def check_writable(lines: Iterable[str]) -> None:

@@ -5,9 +5,11 @@ A copy that a server has accepted ends in exactly one final state: the record th
 one JSON object a line; fields that hold their default are left out of the line.
 """
 
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
+
+from routing.numbers import TIME_US_MAX, Count, Depth, Number, TimeUs
 
 FORMAT_VERSION: Final = 1
 
@@ -72,11 +74,11 @@ class HopRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
             store knows it, so that a tail that was lost is noticed.
     """
 
-    version: int
+    version: Count
     server: str
-    boot: int
-    record: int
-    time_us: int
+    boot: Number
+    record: Number
+    time_us: TimeUs
     event: Event
     smuid: str = ""
     topic: str = ""
@@ -84,20 +86,20 @@ class HopRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     account: str = ""
     subscription: str = ""
     mode: Literal["ONE", "ALL"] = "ALL"
-    depth: int = 0
-    attempt: int = 0
+    depth: Depth = 0
+    attempt: Count = 0
     hops: tuple[str, ...] = ()
-    size: int = 0
-    priority: int = 0
+    size: Number = 0
+    priority: Count = 0
     guarantee: bool = True
     final: bool = False
     reason: str = ""
     receipt: str = ""
     outcome: Literal["", "accepted", "depth", "duplicate", "loop", "denied"] = ""
-    sent_us: int = 0
-    peer_received_us: int = 0
-    peer_sent_us: int = 0
-    due: int | None = None
-    expires_us: int = 0
-    held: int = 0
-    previous: int = 0
+    sent_us: TimeUs = 0
+    peer_received_us: TimeUs = 0
+    peer_sent_us: TimeUs = 0
+    due: Count | None = None
+    expires_us: Annotated[int, msgspec.Meta(ge=-1, le=TIME_US_MAX)] = 0
+    held: Number = 0
+    previous: Number = 0

@@ -4,7 +4,7 @@
     account      1-64 of A-Z a-z 0-9 . _ - +                      ada
     channel      1-64 of A-Z a-z 0-9 . _ -                        desk
     address      account:channel@server, also the name of the system topic
-    smuid        server/uid, uid = birth in ms (12 hex) - boot (hex) - counter (hex)
+    smuid        server/uid, uid = birth in ms (12 hex) - boot (1-15 hex) - counter (1-15 hex)
     topic        1-255 bytes of UTF-8, levels separated by dots, no white space, control characters or / * # >
     pattern      a topic in which a level may be * (one level) and the last may be # (any rest, also none)
 
@@ -32,7 +32,7 @@ _is_server = re.compile(SERVER_PATTERN).fullmatch
 _is_account = re.compile(_ACCOUNT).fullmatch
 _is_channel = re.compile(_CHANNEL).fullmatch
 _address = re.compile(f"({_ACCOUNT}):({_CHANNEL})@({SERVER_PATTERN})").fullmatch
-_smuid = re.compile(f"({SERVER_PATTERN})/([0-9a-f]{{12}})-([0-9a-f]{{1,16}})-([0-9a-f]{{1,16}})").fullmatch
+_smuid = re.compile(f"({SERVER_PATTERN})/([0-9a-f]{{12}})-([0-9a-f]{{1,15}})-([0-9a-f]{{1,15}})").fullmatch
 _is_topic = re.compile(r"[^\s\x00-\x1f\x7f-\x9f/*#>]{1,255}").fullmatch
 _is_cmuid = re.compile(r"[^\s\x00-\x1f\x7f-\x9f]{1,255}").fullmatch
 

@@ -2,7 +2,6 @@
 
 import datetime
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
@@ -10,9 +9,7 @@ from daemon.hops.fate import Fate, judge
 from daemon.hops.reader import HopLogReader, Unread
 from routing.hops import HopRecord
 from routing.names import parse_smuid
-
-LAST_TIME_US: Final = 253_402_300_799_999_999
-"""The end of the year 9999: a record that says more is shown without a date."""
+from routing.numbers import TIME_US_MAX
 
 
 class Findings(msgspec.Struct, kw_only=True):
@@ -77,7 +74,7 @@ def shortened(findings: Findings, records_max: int) -> Findings:
 
 def moment(us: int) -> str:
     """A time of a record for people, UTC to the microsecond."""
-    if not 0 <= us <= LAST_TIME_US:
+    if not 0 <= us <= TIME_US_MAX:
         return f"{us} us"
     time = datetime.datetime.fromtimestamp(us // 1_000_000, datetime.UTC)
     return f"{time:%Y-%m-%d %H:%M:%S}.{us % 1_000_000:06d}"

@@ -26,8 +26,10 @@ from routing.errors import HeaderRefusal
 from routing.headers import is_header_name, is_reserved, parse_headers, write_seconds
 from routing.message import DEPTH_UNLIMITED, INFINITE, Message, Section
 from routing.names import is_system_topic
+from routing.numbers import SECONDS_DIGITS_MAX
 from routing.sections import write_section_head
 
+MILLISECONDS_DIGITS_MAX: Final = SECONDS_DIGITS_MAX + 3
 CARRIER: Final = "Stomp-Header"
 _READABLE: Final = " !\"#$&'()*+,-./;<=>?@[\\]^_`{|}~"
 DEFAULT_CONTENT_TYPE: Final = "application/octet-stream"
@@ -149,7 +151,7 @@ def _read_expiry(headers: dict[str, str], fields: dict[str, Any], wall_ms: Calla
 
 
 def _milliseconds(name: str, value: str) -> int:
-    if not (value.isascii() and value.isdigit() and len(value) <= 15):
+    if not (value.isascii() and value.isdigit() and len(value) <= MILLISECONDS_DIGITS_MAX):
         raise HeaderRefusal(name, value, "a number of milliseconds")
     return int(value)
 

@@ -17,7 +17,7 @@ the link; others are not asked.
 
 import re
 from collections import Counter
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -25,6 +25,7 @@ from routing.errors import Refusal
 from routing.federation.copies import wider
 from routing.message import DeliveryMode
 from routing.names import SERVER_PATTERN, check_topic, is_server_name, parse_smuid
+from routing.numbers import SECONDS_MAX, Depth
 
 LEFT_S_MAX: Final = 60.0
 """A question lives no longer, whatever it says."""
@@ -64,7 +65,7 @@ class Trace(msgspec.Struct, frozen=True, tag="trace"):
 
     topic: str
     mode: DeliveryMode = "ALL"
-    depth: int = -1
+    depth: Depth = -1
     deliver: bool = False
 
 
@@ -92,7 +93,7 @@ class Ask(msgspec.Struct, frozen=True):
     key: str
     about: About
     hops: tuple[str, ...]
-    left_s: float
+    left_s: Annotated[float, msgspec.Meta(ge=0, lt=SECONDS_MAX)]
 
 
 def kind(about: About) -> str:
@@ -112,10 +113,8 @@ def check_ask(ask: Ask, peer: str) -> None:
         case Ping(server):
             if not is_server_name(server):
                 raise Refusal(Refusal.BAD_FRAME, f"{server[:80]!r} is not a server name")
-        case Trace(topic, depth=depth):
+        case Trace(topic):
             check_topic(topic)
-            if not -1 <= depth < 2**31:
-                raise Refusal(Refusal.BAD_FRAME, f"{depth} is no depth")
         case Why(smuid):
             parse_smuid(smuid)
 

@@ -24,7 +24,7 @@ own peer while the other would be, and then a site within depth would not be rea
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -52,7 +52,7 @@ class InterestChange(msgspec.Struct, frozen=True):
 
     kind: Kind
     name: str
-    distance: int | None
+    distance: Annotated[int, msgspec.Meta(ge=0, le=DISTANCE_MAX)] | None
 
 
 class Interest:

@@ -34,7 +34,7 @@ import msgspec
 
 from routing.errors import FramingLost, Refusal
 from routing.frames import Frame, FrameLimits, FrameReader, encode_frame
-from routing.headers import read_seconds, write_seconds
+from routing.headers import read_depth, read_seconds, write_seconds
 from routing.link.units import (
     OUTCOMES,
     Acknowledge,
@@ -50,13 +50,13 @@ from routing.link.units import (
     Welcome,
 )
 from routing.names import check_topic, is_server_name
+from routing.numbers import NUMBER_MAX, SMALL_MAX, TIME_US_MAX, read_integer
 
 PROTOCOL: Final = "smqp-link"
 VERSION: Final = (1, 0)
 MESSAGE_TYPE: Final = "message/smqp"
 PAYLOAD_TYPE: Final = "application/octet-stream"
 
-NUMBER_MAX: Final = 2**63 - 1
 RANGES_MAX: Final = 4_000  # in one ACK: they fit into 64 KiB of header lines
 HOPS_MAX: Final = 1_000
 WORDS_MAX: Final = 64
@@ -242,9 +242,9 @@ def _read_transfer(frame: Frame) -> Transfer:
     for name, value in frame.headers:
         match name:
             case "Attempt":
-                transfer.attempt = max(_integer(value), 1)
+                transfer.attempt = max(_integer(value, SMALL_MAX), 1)
             case "Depth":
-                transfer.depth = -1 if value == "-1" else _integer(value)
+                transfer.depth = read_depth(value)
             case "Hops":
                 transfer.hops = _hops(value)
             case "Timeout":
@@ -277,8 +277,8 @@ def _read_acknowledge(frame: Frame) -> Acknowledge:
     return Acknowledge(
         outcome=_OUTCOME[outcome],
         ranges=_read_ranges(ranges),
-        received_us=_integer(given["Received"]),
-        sent_us=_integer(given["Sent"]),
+        received_us=_integer(given["Received"], TIME_US_MAX),
+        sent_us=_integer(given["Sent"], TIME_US_MAX),
         reason=_text(given.get("Reason", "")),
     )
 
@@ -338,15 +338,15 @@ def _two(text: str) -> tuple[str, str]:
     return first, second
 
 
-def _integer(text: str) -> int:
-    if not (text.isdigit() and text.isascii() and len(text) <= 19) or int(text) > NUMBER_MAX:
-        raise ValueError(f"{text[:40]!r} is not a number")
-    return int(text)
+def _integer(text: str, greatest: int = NUMBER_MAX) -> int:
+    number = read_integer(text, greatest=greatest)
+    if number is None:
+        raise ValueError(f"{text[:40]!r} is not a number from 0 to {greatest}")
+    return number
 
 
 def _number_of(frame: Frame) -> int:
     """The number that an answer can name; 0 where the frame is of a kind that has none."""
-    number = frame.arguments.partition(" ")[0]
     if frame.command not in ("TRANSFER", "CONTROL"):
         return 0
-    return int(number) if number.isdigit() and number.isascii() and len(number) <= 18 else 0
+    return read_integer(frame.arguments.partition(" ")[0]) or 0

@@ -141,8 +141,6 @@ class TestChecking:
             ask(hops=("x",) * enquiry.HOPS_MAX + ("alpha",)),
             ask(Ping("Not A Server")),
             ask(Trace("not a topic")),
-            ask(Trace("weather", depth=-2)),
-            ask(Trace("weather", depth=2**31)),
             ask(Why("no smuid")),
         ],
     )

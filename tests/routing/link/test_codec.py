@@ -238,3 +238,22 @@ def test_mutated_units_are_read_or_refused_and_nothing_else(seed: int) -> None:
         except UnitRefusal:
             refusals += 1
         assert refusals < 1_000
+
+
+@pytest.mark.parametrize(
+    ("attribute", "greatest"), [("Depth", 2**31 - 1), ("Attempt", 2**31 - 1), ("Timeout", 9_999_999_999)]
+)
+def test_a_transfer_takes_the_numbers_that_the_header_of_a_message_takes(
+    attribute: str, greatest: int
+) -> None:
+    """What is taken here is written into the store, and has to be read there again."""
+    units = reader()
+    for number, value in enumerate((greatest + 1, greatest), start=1):
+        units.feed(b"TRANSFER %d weather\r\n%s: %d\r\n" % (number, attribute.encode(), value))
+        units.feed(EMPTY_MESSAGE)
+    with pytest.raises(UnitRefusal) as refused:
+        units.take()
+    assert refused.value.number == 1
+    transfer = units.take()
+    assert isinstance(transfer, Transfer)
+    assert greatest in (transfer.depth, transfer.attempt, transfer.timeout_left_s)
