@@ -65,7 +65,9 @@ class Accounts:
         """From now on these are the accounts. Sessions that are open are not looked at."""
         self._accounts = accounts
         self.rights = RightsTable(
-            self._server_name, {name: account.rights for name, account in accounts.items()}
+            self._server_name,
+            {name: account.rights for name, account in accounts.items()},
+            [name for name, account in accounts.items() if account.disabled],
         )
 
     def enabled(self, account: str) -> bool:

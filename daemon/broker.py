@@ -95,7 +95,12 @@ class Broker:
         self._closing = False
         self._idle = True
         self.router = Router(
-            self.server_name, store.site.boot, router_settings(settings), clock.wall_ms, store.recall
+            self.server_name,
+            store.site.boot,
+            router_settings(settings),
+            clock.wall_ms,
+            store.recall,
+            accounts.enabled,
         )
         self.federating = Federating(
             self.router,

@@ -28,7 +28,7 @@ from routing.errors import HeaderRefusal, Refusal
 from routing.frames import check_message
 from routing.headers import write_created
 from routing.message import DeliveryMode, Message
-from routing.names import check_topic, make_address
+from routing.names import check_topic, make_address, owner_of
 from routing.rights import RIGHTS, Right
 from routing.subscription import Consumer
 
@@ -250,7 +250,10 @@ class BrokerSession:
     def _check(self, right: Right, topic: str) -> None:
         self._check_open()
         if not self._broker.accounts.rights.allows(self.account, right, topic):
-            raise Refusal(Refusal.FORBIDDEN, f"{self.account} may not {right} {topic}")
+            why = ""
+            if right == "publish" and owner_of(topic, self._broker.server_name) is not None:
+                why = ": no account that can log in would read it"
+            raise Refusal(Refusal.FORBIDDEN, f"{self.account} may not {right} {topic}{why}")
 
     def _check_open(self) -> None:
         if self._ended:

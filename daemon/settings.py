@@ -129,6 +129,15 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
         int,
         count("Bytes in one topic at which publishers are refused; each peer may send as many again.", 1),
     ] = 34_359_738_368
+    system_messages_max: Annotated[
+        int,
+        count(
+            "Messages on system topics that one account, of this site or another, may have waiting; an eighth"
+            " of them for one recipient.",
+            1,
+        ),
+    ] = 100_000
+    system_bytes_max: Annotated[int, count("Bytes of them, likewise.", 1)] = 536_870_912
     unguaranteed_bytes_max: Annotated[
         int, count("Memory for messages with Guarantee NO; above it the oldest are dropped and counted.")
     ] = 67_108_864

@@ -24,10 +24,13 @@ class Transaction:
         self._steps: list[Callable[[float], None]] = []
         self._settled: set[int] = set()
         self._published: dict[str, list[int]] = {}
+        self._to_system_topics: list[tuple[str, int]] = []
 
     def publish(self, topic: str, message: Message) -> None:
         """A message that was checked like any other, but for the room in its topic."""
         self._published.setdefault(topic, []).append(message.size_bytes)
+        if "@" in topic or message.receipt != "NONE":
+            self._to_system_topics.append((topic, message.size_bytes))
         self._steps.append(
             lambda now: self._router.publish(
                 self._consumer, topic, message, self._publisher, None, now, together=True
@@ -58,6 +61,8 @@ class Transaction:
         """All of it. Raises Refusal (queue-full), and then nothing of it."""
         for topic, sizes in self._published.items():
             self._router.check_room(topic, len(sizes), sum(sizes))
+        if self._to_system_topics:
+            self._router.check_system_room(self._publisher, self._to_system_topics)
         for step in self._steps:
             step(now)
         self._router.answer(self._consumer, request)

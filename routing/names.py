@@ -6,12 +6,14 @@
     address      account:channel@server, also the name of the system topic
     smuid        server/uid, uid = birth in ms (12 hex) - boot (1-15 hex) - counter (1-15 hex)
     topic        1-255 bytes of UTF-8, levels separated by dots, no white space, control characters or / * # >
+    dead letters dead.TOPIC; where that is longer than a topic may be, its beginning and ~ and a hash of TOPIC
     pattern      a topic in which a level may be * (one level) and the last may be # (any rest, also none)
 
 Every function that reads a name raises `Refusal` (or `HeaderRefusal`, where the name stands in a header
 of its own) with what was expected. Source: routing contract 1.
 """
 
+import hashlib
 import re
 from functools import lru_cache
 from typing import Final
@@ -23,6 +25,14 @@ from routing.errors import HeaderRefusal, Refusal
 TOPIC_BYTES_MAX: Final = 255
 PATTERN_BYTES_MAX: Final = 255
 
+SERVER_ACCOUNT: Final = "smqpd"
+"""The account that receipts and dead letters come from; nobody can log in to it, at any server."""
+
+DEAD_LETTER_PREFIX: Final = "dead."
+"""No account's name begins so: `dead.ada:desk@server` are the dead letters of `ada:desk@server`."""
+
+_HASH_DIGITS: Final = 16
+
 _PORT = r"(?:6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[1-9][0-9]{0,3})"
 SERVER_PATTERN: Final = rf"(?:[a-z0-9](?:[a-z0-9._-]{{0,251}}[a-z0-9])?|\[[0-9a-f:.]{{2,45}}\])(?::{_PORT})?"
 _ACCOUNT = r"[A-Za-z0-9._+-]{1,64}"
@@ -32,6 +42,7 @@ _is_server = re.compile(SERVER_PATTERN).fullmatch
 _is_account = re.compile(_ACCOUNT).fullmatch
 _is_channel = re.compile(_CHANNEL).fullmatch
 _address = re.compile(f"({_ACCOUNT}):({_CHANNEL})@({SERVER_PATTERN})").fullmatch
+_dead_address = re.compile(rf"dead\.({_ACCOUNT}):({_CHANNEL})@(.+)").fullmatch
 _smuid = re.compile(f"({SERVER_PATTERN})/([0-9a-f]{{12}})-([0-9a-f]{{1,15}})-([0-9a-f]{{1,15}})").fullmatch
 _is_topic = re.compile(r"[^\s\x00-\x1f\x7f-\x9f/*#>]{1,255}").fullmatch
 _is_cmuid = re.compile(r"[^\s\x00-\x1f\x7f-\x9f]{1,255}").fullmatch
@@ -133,7 +144,37 @@ def parse_address(text: str, header: str = "Account") -> Address:
 @lru_cache(maxsize=4096)
 def is_system_topic(topic: str) -> bool:
     """Whether the topic is some login's own: `account:channel@server`."""
-    return "@" in topic and _address(topic) is not None
+    return "@" in topic and not topic.startswith(DEAD_LETTER_PREFIX) and _address(topic) is not None
+
+
+@lru_cache(maxsize=4096)
+def dead_letter_topic(topic: str) -> str:
+    """Where the undeliverable messages of a topic go; a valid topic for any topic."""
+    name = DEAD_LETTER_PREFIX + topic
+    if _fits(name, TOPIC_BYTES_MAX):
+        return name
+    hashed = "~" + hashlib.sha256(topic.encode()).hexdigest()[:_HASH_DIGITS]
+    return name.encode()[: TOPIC_BYTES_MAX - len(hashed)].decode(errors="ignore") + hashed
+
+
+@lru_cache(maxsize=4096)
+def owner_of(topic: str, server: str) -> Address | None:
+    """The login whose own topic this is, or the dead letters of that; None for a topic of nobody's own.
+
+    `server` is the name of this site. Dead letters belong to its own accounts; where they are of another
+    server's, the account is "": they belong to nobody.
+    """
+    if "@" not in topic:
+        return None
+    if is_system_topic(topic):
+        return parse_address(topic)
+    match = _dead_address(topic)
+    if match is None:
+        return None
+    owner = Address(match[1], match[2], server)
+    if topic == dead_letter_topic(str(owner)):
+        return owner
+    return Address("", "", server) if _address(topic[len(DEAD_LETTER_PREFIX) :]) else None
 
 
 def is_topic(text: str) -> bool:

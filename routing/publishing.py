@@ -9,6 +9,7 @@ How long it is held (routing contract 5):
 """
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -26,14 +27,11 @@ from routing.errors import Refusal
 from routing.federation.federation import Federation
 from routing.headers import write_created
 from routing.message import DeliveryMode, Message, Section
-from routing.names import make_address, make_smuid
+from routing.names import SERVER_ACCOUNT, dead_letter_topic, make_address, make_smuid
 from routing.queue import GUARANTEED, ONE, RECEIPT, SEQUENCED, STATED, TOGETHER, Entry
 from routing.receipts import Receipt, Receipts
 from routing.state import SiteState
-from routing.subscription import DEAD_LETTER_PREFIX, Consumer, Topic
-
-SERVER_ACCOUNT = "smqpd"
-"""The account that receipts and dead letters come from; nobody can log in to it."""
+from routing.subscription import Consumer, Topic
 
 
 class Publishing:
@@ -73,9 +71,15 @@ class Publishing:
         settings = state.settings
         if topic.messages >= settings.queue_messages_max or topic.bytes >= settings.queue_bytes_max:
             text = f"{topic_name} holds as much as it may; try again once messages have been taken from it"
-            denied = Refused("denied", topic_name, publisher, Refusal.QUEUE_FULL, message.size_bytes)
-            state.out.append(denied)
+            self._deny_full(topic_name, message, publisher)
             raise Refusal(Refusal.QUEUE_FULL, text)
+        if (topic.recipient or message.receipt != "NONE") and not together:
+            try:
+                self.check_system_room(publisher, [(topic_name, message.size_bytes)])
+            except Refusal:
+                state.forget_topic_if_unused(topic)
+                self._deny_full(topic_name, message, publisher)
+                raise
         entry = self._accept(topic, message, publisher, now, wall_ms)
         if together:
             entry.flags |= TOGETHER
@@ -98,6 +102,16 @@ class Publishing:
         ):
             text = f"{topic_name} cannot hold {messages} more messages of {bytes} bytes together"
             raise Refusal(Refusal.QUEUE_FULL, text)
+
+    def check_system_room(self, publisher: str, added: Iterable[tuple[str, int]]) -> None:
+        """Whether an account may have so much more waiting on system topics: see `SystemTopics.check`."""
+        settings = self._state.settings
+        self._state.system_topics.check(
+            publisher, added, settings.system_messages_max, settings.system_bytes_max
+        )
+
+    def _deny_full(self, topic: str, message: Message, publisher: str) -> None:
+        self._state.out.append(Refused("denied", topic, publisher, Refusal.QUEUE_FULL, message.size_bytes))
 
     def _accept(self, topic: Topic, message: Message, publisher: str, now: float, wall_ms: int) -> Entry:
         """Give a message its identity and begin to hold it."""
@@ -139,7 +153,7 @@ class Publishing:
         asked = "" if message.receipt == "NONE" else message.receipt
         published = Record("published", entry, account=publisher, depth=depth, due=entry.due, receipt=asked)
         state.out.append(published)
-        state.hold(entry, now)
+        state.hold(entry, publisher, now)
         count = entry.due
         stamped = msgspec.structs.replace(message, smuid=entry.smuid(state.server), account=publisher)
         state.keep(entry, stamped, count, cause)
@@ -228,8 +242,3 @@ class Publishing:
         self._state.out.append(StoreTopic(topic))
         self._state.out.append(Answer(consumer, request))
         self._state.forget_topic_if_unused(topic)
-
-
-def dead_letter_topic(topic: str) -> str:
-    """Where the undeliverable messages of a topic go."""
-    return DEAD_LETTER_PREFIX + topic

@@ -13,11 +13,17 @@ from routing.federation.copies import Forward
 from routing.federation.federation import Federation
 from routing.federation.interest import InterestChange
 from routing.message import DeliveryMode
+from routing.names import DEAD_LETTER_PREFIX, dead_letter_topic, is_topic
 from routing.queue import GONE, ONE, PASSING, RECEIPT, SEQUENCED, STATED, Entry
 from routing.receipts import Receipt, Receipts
 from routing.state import SiteState
 from routing.subscribing import Subscribing
 from routing.subscription import Lock, SubscribeOptions, Subscription
+
+
+def readable(topic: str) -> str:
+    """A stored topic's name: dead letters of a long one may have one that is too long to be subscribed to."""
+    return topic if is_topic(topic) else dead_letter_topic(topic.removeprefix(DEAD_LETTER_PREFIX))
 
 
 class StoredMark(msgspec.Struct, gc=False):
@@ -145,7 +151,7 @@ class Restore:
     def message(self, row: StoredIndex, marks: list[StoredMark]) -> None:
         """A guaranteed message."""
         state = self._state
-        topic = state.topic(row.topic)
+        topic = state.topic(readable(row.topic))
         entry = Entry(row.id, topic, row.origin, row.priority, row.size, row.flags, 0, row.deadline)
         entry.compact(state.server)
         if row.flags & SEQUENCED:
@@ -161,7 +167,7 @@ class Restore:
             if not row.flags & PASSING:
                 open_ = self._wait_for_all(entry, {mark.subscription_id: mark for mark in marks})
             self._restore_copy(entry)
-        state.hold(entry, self._now)
+        state.hold(entry, row.publisher, self._now)
         if entry.flags & STATED and not entry.flags & (ONE | PASSING):
             topic.kept.add(entry)
         elif not entry.due:

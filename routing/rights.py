@@ -1,9 +1,11 @@
 """Who may do what with which topic.
 
 An account holds, for each right, patterns of topics (see `routing.names`). Nothing is allowed that no
-pattern allows, with the exception of system topics (`account:channel@host`), which belong to their account:
+pattern allows, with the exception of system topics (`account:channel@host`), which belong to their account,
+as their dead letters do (`dead.account:channel@host`):
 
-    publish      every account, so that replies and receipts find their way
+    publish      every account, so that replies find their way, where somebody can read it: at this server
+                 the account must be there and enabled, and nowhere is it `smqpd`; to dead letters nobody
     subscribe    the account itself, at its own server; a pattern never opens it to others
     remove       the account itself, and who has the right by pattern
     administer   who has the right by pattern
@@ -11,13 +13,13 @@ pattern allows, with the exception of system topics (`account:channel@host`), wh
 The answer is needed for every message, so it is remembered for each account, right and topic.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final, Literal, get_args
 
 import msgspec
 
 from routing.errors import Refusal
-from routing.names import check_pattern, is_system_topic, parse_address, topic_matches
+from routing.names import SERVER_ACCOUNT, Address, check_pattern, is_system_topic, owner_of, topic_matches
 
 Right = Literal["publish", "subscribe", "remove", "administer"]
 RIGHTS: Final[tuple[Right, ...]] = get_args(Right)
@@ -52,8 +54,12 @@ class RightsTable:
     Changed rights are a new table, which begins with nothing remembered.
     """
 
-    def __init__(self, server_name: str, accounts: Mapping[str, Rights]) -> None:
+    def __init__(
+        self, server_name: str, accounts: Mapping[str, Rights], disabled: Collection[str] = ()
+    ) -> None:
+        """`disabled`: those of the accounts that cannot log in; what is sent to them nobody could read."""
         self._server_name = server_name
+        self._readers = frozenset(accounts) - frozenset(disabled)
         self._patterns = {
             (account, right): getattr(rights, right)
             for account, rights in accounts.items()
@@ -76,11 +82,24 @@ class RightsTable:
         patterns = self._patterns.get((account, right))
         if patterns is None:
             return False
-        if right != "administer" and is_system_topic(topic):
-            owner = parse_address(topic)
-            own = owner.account == account and owner.server == self._server_name
-            if own or right == "publish":
+        owner = owner_of(topic, self._server_name) if right != "administer" else None
+        if owner is not None:
+            if right == "publish":
+                return is_system_topic(topic) and can_be_read(
+                    owner, self._server_name, self._readers.__contains__
+                )
+            if owner.account == account and owner.server == self._server_name:
                 return True
             if right == "subscribe":
                 return False
         return any(topic_matches(pattern, topic) for pattern in patterns)
+
+
+def can_be_read(owner: Address, server: str, has_account: Callable[[str], bool]) -> bool:
+    """Whether what is sent to this login can ever be read, as far as the server of this name knows.
+
+    `has_account` tells of its own accounts that can log in; other servers are taken at their word.
+    """
+    if owner.account in ("", SERVER_ACCOUNT):
+        return False
+    return owner.server != server or has_account(owner.account)

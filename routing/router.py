@@ -37,6 +37,7 @@ class Router:
         boot: greater than at every earlier start.
         wall_ms: the wall clock, Unix milliseconds.
         recall: finds on disk what was remembered of another server's Smuid.
+        has_account: whether an account of this site is there and can log in.
     """
 
     def __init__(
@@ -46,8 +47,10 @@ class Router:
         settings: RouterSettings,
         wall_ms: Callable[[], int],
         recall: Callable[[str], Seen | None] = lambda smuid: None,
+        has_account: Callable[[str], bool] = lambda account: True,
     ) -> None:
         self.state = SiteState(server, boot, settings)
+        self.state.has_account = has_account
         self._wall_ms = wall_ms
         self._now = 0.0
         self._receipts = Receipts(self.state, self._send_receipt)
@@ -115,6 +118,10 @@ class Router:
     def check_room(self, topic: str, messages: int, bytes: int) -> None:
         """Whether so much can be published to a topic at once. Raises Refusal (queue-full)."""
         self._publishing.check_room(topic, messages, bytes)
+
+    def check_system_room(self, publisher: str, added: Iterable[tuple[str, int]]) -> None:
+        """Whether so much more may wait on system topics: see `SystemTopics.check`. Raises Refusal."""
+        self._publishing.check_system_room(publisher, added)
 
     def answer(self, consumer: Consumer, request: Any) -> None:
         """Answer a request once everything decided until now is on disk."""

@@ -16,9 +16,9 @@ from routing.decisions import Decision, DiscardMessage, KeepMessage, Record, Sto
 from routing.dedupe import Publications
 from routing.federation.removals import Removals
 from routing.message import Message
-from routing.names import is_system_topic
 from routing.queue import COUNTER_BITS, GONE, GUARANTEED, ONE, WAITING, Entry
 from routing.subscription import Lock, Subscription, Topic
+from routing.system_topics import SystemTopics
 
 ENTRY_BYTES: Final = 1_024
 """Of an unguaranteed message in memory, besides its bodies and unknown headers."""
@@ -33,6 +33,7 @@ class RouterSettings(msgspec.Struct, frozen=True, kw_only=True):
         lock_s: an unreceived delivery goes to the next subscriber after this.
         max_deliveries: failed deliveries after which a message goes to the dead-letter topic.
         queue_messages_max, queue_bytes_max: what one topic may hold; more is refused.
+        system_messages_max, system_bytes_max: what may wait on system topics for or from one account.
         unguaranteed_bytes_max: memory for unguaranteed messages that wait; the oldest are dropped.
         dedupe_window_s: how long a Cmuid is remembered.
         subscription_unused_s: a durable subscription that nobody attached to for so long is removed.
@@ -43,6 +44,8 @@ class RouterSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_deliveries: int
     queue_messages_max: int
     queue_bytes_max: int
+    system_messages_max: int
+    system_bytes_max: int
     unguaranteed_bytes_max: int
     dedupe_window_s: float
     subscription_unused_s: float
@@ -59,6 +62,7 @@ class SiteState:
         sequenced: by entry id, publisher and Sequence of those that have one.
         delayed: (site time, tie-break, lock): given back, to be offered again then.
         wake_at: no later than the next thing that time alone brings about; `inf` for none.
+        has_account: whether an account of this site is there and can log in.
         hand_over: gives a message of mode ONE that nobody here can take to another site, if one wants it.
         discarded, topic_changed: told of copies that are gone, and of subscriptions that come or go.
         removed: tombstones of messages.
@@ -80,6 +84,7 @@ class SiteState:
         self.sequenced: dict[int, tuple[str, int]] = {}
         self.deadlines = Deadlines()
         self.publications = Publications()
+        self.system_topics = SystemTopics(server)
         self.locking: dict[int, Subscription] = {}
         self.ordering: dict[int, Subscription] = {}
         self.delayed: list[tuple[float, int, Lock]] = []
@@ -88,6 +93,7 @@ class SiteState:
         self.header_bytes: dict[int, int] = {}
         self.wake_at = math.inf
         self.removed = Removals()
+        self.has_account: Callable[[str], bool] = lambda account: True
         self.hand_over: Callable[[Entry], bool] = lambda entry: False
         self.discarded: Callable[[Entry], None] = lambda entry: None
         self.topic_changed: Callable[[Topic], None] = lambda topic: None
@@ -124,11 +130,11 @@ class SiteState:
         """The topic of this name, made if there is none."""
         found = self.topics.get(name)
         if found is None:
-            found = self.topics[name] = Topic(name, is_system_topic(name))
+            found = self.topics[name] = Topic(name, self.server)
         return found
 
-    def hold(self, entry: Entry, now: float) -> None:
-        """Begin to hold a copy."""
+    def hold(self, entry: Entry, publisher: str, now: float) -> None:
+        """Begin to hold a copy; `publisher` is its Account."""
         self.entries[entry.id] = entry
         entry.topic.messages += 1
         entry.topic.bytes += entry.size
@@ -136,6 +142,8 @@ class SiteState:
         self.wake_at = min(self.wake_at, self.deadlines.next())
         if entry.flags & GUARANTEED:
             self.held += 1
+        if entry.topic.recipient:
+            self.system_topics.hold(entry, publisher)
 
     def keep(self, entry: Entry, message: Message, receipt_due: int, cause: int = 0) -> None:
         """Keep the message of a copy, where it is to be kept; see `StoreMessage`."""
@@ -157,6 +165,8 @@ class SiteState:
         del self.entries[entry.id]
         topic.messages -= 1
         topic.bytes -= entry.size
+        if topic.recipient:
+            self.system_topics.discard(entry)
         if entry.deadline != math.inf:
             self.deadlines.forget()
         if entry.flags & GUARANTEED:

@@ -8,17 +8,16 @@ back or timed out, or in `Subscription.received` once the subscriber has said RE
 """
 
 from collections import deque
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import msgspec
 
 from routing.message import DeliveryMode
+from routing.names import DEAD_LETTER_PREFIX, is_system_topic, owner_of
 from routing.ordering import SequenceOrder
 from routing.queue import ONE, Entry, KeptEntries, PriorityQueue
 
 Accepts = Literal["ONE", "ALL", "BOTH"]
-
-DEAD_LETTER_PREFIX: Final = "dead."
 
 
 class SubscribeOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -162,6 +161,8 @@ class Topic:
         timeout_s: set by SET TOPIC TIMEOUT; None for none; `inf` for state messages.
         shared: messages of mode ONE that wait for a subscriber.
         kept: messages of mode ALL with a stated timeout: those who join later get them.
+        recipient: `account@server` where only one account can read it, and everyone may write to it: of a
+            system topic and its dead letters; "" for an ordinary topic.
         takers: subscriptions that may be able to take a message of mode ONE, next first.
         attempts: returns so far, by entry id, of messages of mode ONE.
         messages, bytes: all that it holds.
@@ -175,15 +176,19 @@ class Topic:
         "messages",
         "mode",
         "name",
+        "recipient",
         "shared",
         "subscriptions",
         "takers",
         "timeout_s",
     )
 
-    def __init__(self, name: str, is_system: bool) -> None:
+    def __init__(self, name: str, server: str) -> None:
+        """`server` is the name of this site."""
+        owner = owner_of(name, server)
         self.name = name
-        self.is_system = is_system
+        self.is_system = is_system_topic(name)
+        self.recipient = "" if owner is None else f"{owner.account}@{owner.server}"
         self.mode: DeliveryMode | None = None
         self.timeout_s: float | None = None
         self.subscriptions: dict[int, Subscription] = {}

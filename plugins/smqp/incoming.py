@@ -13,8 +13,7 @@ from routing.errors import HeaderRefusal, Refusal
 from routing.frames import Frame
 from routing.headers import parse_headers, read_seconds
 from routing.message import Message
-from routing.names import make_address, parse_smuid
-from routing.publishing import SERVER_ACCOUNT
+from routing.names import SERVER_ACCOUNT, make_address, parse_smuid
 
 _READY: Final = "Ready"
 _NOT_AVAILABLE: Final = "Not Available"

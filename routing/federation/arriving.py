@@ -12,12 +12,14 @@ import msgspec
 
 from routing.decisions import Record, Refused
 from routing.delivery import Deliveries
+from routing.errors import Refusal
 from routing.federation.copies import Arrival, Copy, Forward, PeerRules, Seen, capped, wider
 from routing.federation.decisions import StoreCopy
 from routing.federation.forwarding import Forwarding
-from routing.names import is_system_topic
+from routing.names import is_system_topic, owner_of
 from routing.queue import GONE, GUARANTEED, ONE, PASSING, RECEIPT, SEQUENCED, STATED, Entry
 from routing.receipts import Receipt, Receipts
+from routing.rights import can_be_read
 from routing.state import SiteState
 
 
@@ -61,18 +63,48 @@ class Arriving:
         if arrival.mode == "ONE":
             if seen is None and forwarding.is_own_and_never_left(arrival.message.smuid):
                 self._turn_away(arrival, "denied", "it is of this site, which has handed it to nobody")
-            elif seen is None or len(arrival.hops) > seen.custody:
-                self._accept_one(arrival, now)
-            else:
+            elif seen is not None and len(arrival.hops) <= seen.custody:
                 self._turn_away(arrival, "duplicate")
+            elif reason := self._why_not(arrival):
+                self._turn_away(arrival, "denied", reason)
+            else:
+                self._accept_one(arrival, now)
         elif state.server in arrival.hops:
             self._turn_away(arrival, "loop")
         elif seen is None:
-            self._accept_all(arrival, now)
+            if reason := self._why_not(arrival):
+                self._turn_away(arrival, "denied", reason)
+            else:
+                self._accept_all(arrival, now)
         elif wider(arrival.depth, seen.depth):
             self._widen(arrival, seen, now)
         else:
             self._turn_away(arrival, "duplicate")
+
+    def _why_not(self, arrival: Arrival) -> str:
+        """Why a message for one account is not taken; "" where it is, and for any other.
+
+        The peer keeps one of mode ONE until its timeout: an account that was disabled may be enabled again.
+        """
+        state, topic = self._state, arrival.topic
+        owner = owner_of(topic, state.server)
+        if owner is None:
+            return ""
+        if not can_be_read(owner, state.server, state.has_account):
+            return "no account that can log in could read it"
+        if not is_system_topic(topic):
+            return "dead letters are the server's own"
+        settings, message = state.settings, arrival.message
+        try:
+            state.system_topics.check(
+                message.account,
+                [(topic, message.size_bytes)],
+                settings.system_messages_max,
+                settings.system_bytes_max,
+            )
+        except Refusal as refusal:
+            return refusal.text
+        return ""
 
     def _turn_away(
         self, arrival: Arrival, outcome: Literal["denied", "duplicate", "loop"], reason: str = ""
@@ -140,7 +172,7 @@ class Arriving:
                 due=counted if event == "received" else None,
             )
         )
-        state.hold(entry, now)
+        state.hold(entry, message.account, now)
         self._forwarding.begin(copy)
         self._forwarding.remember(copy, now)
         state.keep(entry, message, due)

@@ -287,7 +287,7 @@ class Federation:
 
     def topic_changed(self, topic: Topic) -> None:
         """Subscriptions of a topic have come or gone."""
-        if not topic.is_system:
+        if not topic.recipient:
             subscriptions = topic.subscriptions.values()
             self.interest.set_own(("ALL", topic.name), any(s.accepts_all for s in subscriptions))
             self.interest.set_own(("ONE", topic.name), any(s.accepts_one for s in subscriptions))

@@ -74,7 +74,7 @@ def query(path: Path, sql: str) -> list[tuple[Any, ...]]:
 
 
 def entry(number: int, flags: int = GUARANTEED, deadline: float = math.inf) -> Entry:
-    return Entry(number, Topic("news", False), 1_000 + number, 3, 5, flags, 1, deadline)
+    return Entry(number, Topic("news", "a.example"), 1_000 + number, 3, 5, flags, 1, deadline)
 
 
 def write(store: Store, batch: Batch, record: int = 0) -> None:
@@ -160,7 +160,7 @@ def test_a_receipt_that_was_told_is_not_owed_any_more(store: Store) -> None:
 
 
 def test_subscriptions_and_topics_come_back_as_they_last_were(store: Store) -> None:
-    topic = Topic("news", False)
+    topic = Topic("news", "a.example")
     options = SubscribeOptions(credit=7, accepts="ONE", ordered=True, lock_s=2.5, name="second")
     subscription = Subscription(9, topic, "ada:desk@a", SubscribeOptions(name="second"), 4, 100.0)
     ended = Subscription(10, topic, "bob:desk@a", SubscribeOptions(), 4, 100.0)

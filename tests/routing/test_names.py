@@ -9,6 +9,7 @@ from routing.names import (
     check_cmuid,
     check_pattern,
     check_topic,
+    dead_letter_topic,
     is_system_topic,
     make_address,
     make_smuid,
@@ -126,3 +127,21 @@ def test_accounts_channels_and_client_ids():
     for bad in ("", "a b", "a\n", "x" * 256):
         with pytest.raises(HeaderRefusal, match="Cmuid"):
             check_cmuid(bad)
+
+
+@pytest.mark.parametrize(
+    "topic", ["t" * 250, "t" * 251, "t" * 255, "\u00fc" * 125, "\u00fc" * 126, "\U0001f600" * 63]
+)
+def test_every_topic_has_dead_letters_that_can_be_subscribed_to(topic):
+    dead = dead_letter_topic(topic)
+    assert check_topic(dead) == dead
+    assert dead.startswith("dead." + topic[:50])
+    assert dead != dead_letter_topic(topic[:-1])
+
+
+def test_dead_letters_of_two_long_topics_are_apart():
+    assert dead_letter_topic("t" * 254 + "a") != dead_letter_topic("t" * 254 + "b")
+
+
+def test_dead_letters_of_a_system_topic_are_none():
+    assert not is_system_topic(dead_letter_topic("ada:desk@smqp.example"))

@@ -2,6 +2,7 @@
 
 import pytest
 
+from routing.names import dead_letter_topic, make_address
 from routing.rights import CACHE_ENTRIES_MAX, EVERYTHING, Rights, RightsTable
 
 
@@ -35,6 +36,39 @@ def test_a_system_topic_belongs_to_its_account() -> None:
     assert not table.allows("bob", "subscribe", own)
     assert not table.allows("ann", "administer", own)
     assert not table.allows("nobody", "publish", own)
+
+
+def test_to_an_account_that_cannot_read_it_nobody_publishes() -> None:
+    table = RightsTable("a.example", {"ann": EVERYTHING, "bob": EVERYTHING, "eve": Rights()}, ["eve"])
+    assert table.allows("ann", "publish", "bob:x@a.example")
+    assert not table.allows("ann", "publish", "nobody:x@a.example")
+    assert not table.allows("ann", "publish", "eve:x@a.example")
+    assert not table.allows("ann", "publish", "smqpd:system@a.example")
+    assert not table.allows("ann", "publish", "smqpd:system@b.example")
+    assert table.allows("ann", "publish", "nobody-we-know:x@b.example")
+
+
+def test_dead_letters_of_a_system_topic_are_read_by_its_account_alone() -> None:
+    table = RightsTable("a.example", {"ann": Rights(), "bob": EVERYTHING})
+    dead = "dead.ann:main@a.example"
+    assert table.allows("ann", "subscribe", dead)
+    assert table.allows("ann", "remove", dead)
+    assert not table.allows("bob", "subscribe", dead)
+    assert table.allows("bob", "administer", dead)
+    assert not any(table.allows(account, "publish", dead) for account in ("ann", "bob"))
+    assert not table.allows("ann", "subscribe", "dead.ann:main@b.example")
+    assert not table.allows("bob", "subscribe", "dead.ann:main@b.example")
+    assert table.allows("bob", "subscribe", "dead.orders")
+    assert table.allows("bob", "subscribe", "dead.ann:main&co@a.example")
+
+
+def test_dead_letters_of_a_long_system_topic_are_its_accounts_too() -> None:
+    server = "a" * 125 + "." + "b" * 58
+    long = make_address("ann", "c" * 64, server)
+    assert 250 < len(long) <= 255
+    table = RightsTable(server, {"ann": Rights(), "bob": EVERYTHING})
+    assert table.allows("ann", "subscribe", dead_letter_topic(long))
+    assert not table.allows("bob", "subscribe", dead_letter_topic(long))
 
 
 def test_the_same_account_name_at_another_server_is_somebody_else() -> None:
