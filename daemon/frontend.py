@@ -67,9 +67,10 @@ class Delivered(msgspec.Struct):
         stored: the message; always loaded when the front end sees the event.
         attempt: 1 the first time, one more after each return.
         received: True where this subscription has said RECEIVED before, so the message is its own.
-        lock_s: seconds until the lock ends; None where there is none (unguaranteed, or received).
+        lock_s: seconds until the lock ends; None where there is none (not acknowledged, or received).
         expires_in_s: seconds of its timeout that are left; None where none was stated.
-        acknowledge: False for an unguaranteed message, which is never acknowledged.
+        acknowledge: False for an unguaranteed message to a subscription that does not acknowledge all: it is
+            finished.
         size: bytes of the bodies.
         message_id: the message's number at this site; the same for all its deliveries.
     """
@@ -88,12 +89,15 @@ class Delivered(msgspec.Struct):
 
 
 class Withdrawn(msgspec.Struct):
-    """A delivery is no longer this session's: its lock timed out, or it expired or was removed."""
+    """A delivery is no longer this session's: its lock timed out, or it expired or was removed.
+
+    Or it was dropped, unguaranteed, under pressure.
+    """
 
     number: int
     topic: str
     subscription: str
-    reason: Literal["lock-timeout", "expired", "removed"]
+    reason: Literal["lock-timeout", "expired", "removed", "dropped"]
 
 
 class Detached(msgspec.Struct):

@@ -139,7 +139,7 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 100_000
     system_bytes_max: Annotated[int, count("Bytes of them, likewise.", 1)] = 536_870_912
     unguaranteed_bytes_max: Annotated[
-        int, count("Memory for messages with Guarantee NO; above it the oldest are dropped and counted.")
+        int, count("Memory for messages with Guarantee NO; above it those that wait longest are dropped.")
     ] = 67_108_864
     max_deliveries: Annotated[
         int, count("Failed deliveries after which a message goes to the dead-letter topic.", 1)

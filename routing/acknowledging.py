@@ -14,7 +14,7 @@ from typing import Any
 from routing.decisions import Answer, Bury, MarkDone, MarkReceived, Record
 from routing.delivery import Deliveries
 from routing.errors import Refusal
-from routing.queue import ONE, RECEIPT, STATED, Entry
+from routing.queue import GUARANTEED, ONE, RECEIPT, STATED, Entry
 from routing.receipts import Receipts
 from routing.state import SiteState
 from routing.subscription import Consumer, Subscription
@@ -41,7 +41,7 @@ class Acknowledgements:
                 lock.received = True
                 subscription = lock.subscription
                 subscription.received[lock.entry.id] = lock
-                if subscription.options.durable:
+                if subscription.options.durable and lock.entry.flags & GUARANTEED:
                     state.out.append(MarkReceived(lock.entry.id, subscription.id))
         state.out.append(Answer(consumer, request, _lost(lost)))
 
@@ -55,10 +55,7 @@ class Acknowledgements:
                 lost.append(number)
                 continue
             subscription = lock.subscription
-            if lock.received:
-                del subscription.received[lock.entry.id]
-            else:
-                self._deliveries.unlock(lock)
+            self._deliveries.take_from(lock)
             freed[subscription.id] = subscription
             self._complete(lock.entry, subscription, "committed", lock.attempt)
         self._state.out.append(Answer(consumer, request, _lost(lost)))
@@ -107,7 +104,7 @@ class Acknowledgements:
         subscription.attempts.pop(entry.id, None)
         if last:
             state.discard(entry)
-        elif subscription.options.durable or entry.flags & RECEIPT:
+        elif entry.flags & GUARANTEED and (subscription.options.durable or entry.flags & RECEIPT):
             # another start would not know a subscription that ends with its session
             has_it = event == "committed" and not subscription.joined_after(entry)
             state.out.append(MarkDone(entry.id, subscription.id, has_it))

@@ -121,7 +121,8 @@ class Deliver(msgspec.Struct, gc=False):
 
     Attributes:
         number: names the delivery within the session.
-        lock: None for an unguaranteed message, which nobody acknowledges.
+        lock: None where it is not acknowledged: unguaranteed, to one that does not acknowledge all.
+        attempt: from 1.
     """
 
     consumer: Consumer
@@ -129,6 +130,7 @@ class Deliver(msgspec.Struct, gc=False):
     entry: Entry
     number: int
     lock: Lock | None
+    attempt: int
 
 
 class Withdraw(msgspec.Struct, gc=False):
@@ -138,7 +140,7 @@ class Withdraw(msgspec.Struct, gc=False):
     subscription: Subscription
     number: int
     entry: Entry
-    reason: Literal["lock-timeout", "expired", "removed"]
+    reason: Literal["lock-timeout", "expired", "removed", "dropped"]
 
 
 class Detach(msgspec.Struct, gc=False):

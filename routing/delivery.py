@@ -8,8 +8,9 @@ The life of one delivery:
 
 A lock times out; what was received does not: once RECEIVED is answered the message is that
 subscription's alone until it commits, gives back or unsubscribes, so that no message is worked on twice
-(SMQP GUARANTEE, two-phase commit). Unguaranteed messages are never locked: handed over, they are done.
-What a subscriber says of its messages is in `routing.acknowledging`.
+(SMQP GUARANTEE, two-phase commit). An unguaranteed message goes the same way with a subscription that
+acknowledges all it gets, but in memory only; with any other it is done once it has been handed over. What a
+subscriber says of its messages is in `routing.acknowledging`.
 """
 
 import heapq
@@ -22,7 +23,7 @@ from routing.decisions import (
     Record,
     Withdraw,
 )
-from routing.queue import EXPIRED, GONE, GUARANTEED, ONE, RECEIPT, STATED, WAITING, Entry
+from routing.queue import COUNTED, EXPIRED, GONE, GUARANTEED, ONE, RECEIPT, STATED, Entry
 from routing.receipts import Receipts
 from routing.state import SiteState
 from routing.subscription import Consumer, Lock, Subscription
@@ -67,13 +68,13 @@ class Deliveries:
             return
         entry.compact(self._state.server)
         topic.shared.insert(entry)
-        self.count_waiting(entry)
+        self._count(entry, now)
 
     def offer_to_all(self, entry: Entry, due: list[Subscription], now: float) -> None:
         """A message of mode ALL has come, and is due to these."""
         if entry.flags & STATED:
             entry.topic.kept.add(entry)
-            self.count_waiting(entry)
+            self._count(entry, now)
         for subscription in due:
             if entry.flags & GONE:
                 return
@@ -85,7 +86,7 @@ class Deliveries:
         if order is None or (key := self._state.sequenced.get(entry.id)) is None:
             self._enqueue(subscription, entry, now)
             return
-        self.count_waiting(entry)
+        self._count(entry, now)
         for each in order.arrived(entry, *key, now):
             self._enqueue(subscription, each, now)
         self._watch_order(subscription)
@@ -97,7 +98,7 @@ class Deliveries:
         elif not entry.flags & (GONE | EXPIRED):
             entry.compact(self._state.server)
             subscription.queue.insert(entry)
-            self.count_waiting(entry)
+            self._count(entry, now)
 
     def _watch_order(self, subscription: Subscription) -> None:
         release_at = subscription.order.next_release() if subscription.order is not None else None
@@ -115,21 +116,27 @@ class Deliveries:
         else:
             entry.compact(self._state.server)
             subscription.queue.push(entry)
-            self.count_waiting(entry)
+            self._count(entry, now)
 
-    def count_waiting(self, entry: Entry) -> None:
-        """An unguaranteed message that waits takes memory, of which there is only so much."""
+    def _count(self, entry: Entry, now: float) -> None:
+        """An unguaranteed message that waits or is locked takes memory, of which there is only so much.
+
+        What nobody has is dropped first, and there what has waited longest.
+        """
         state = self._state
-        if entry.flags & (GUARANTEED | WAITING):
+        if entry.flags & (GUARANTEED | COUNTED):
             return
-        entry.flags |= WAITING
-        state.unguaranteed[entry.id] = entry
+        entry.flags |= COUNTED
         state.unguaranteed_bytes += state.memory_bytes(entry)
+        if entry.id not in state.unguaranteed_locks:
+            state.unguaranteed[entry.id] = entry
         while state.unguaranteed_bytes > state.settings.unguaranteed_bytes_max:
-            oldest = next(iter(state.unguaranteed.values()))
-            if oldest.flags & RECEIPT:
-                self._receipts.close(oldest)
-            state.finish(oldest, "dropped", "unguaranteed, and memory for such messages is full")
+            if state.unguaranteed:
+                oldest, holders = next(iter(state.unguaranteed.values())), []
+            else:
+                oldest = state.entries[next(iter(state.unguaranteed_locks))]
+                holders = self.holders(oldest)
+            self.end(oldest, holders, "dropped", now, "unguaranteed, and memory for such messages is full")
 
     def pump(self, subscription: Subscription, now: float) -> None:
         """Give a subscription what waits for it, as far as it can take more."""
@@ -160,20 +167,23 @@ class Deliveries:
         number = consumer.next_number
         consumer.next_number = number + 1
         entry.origin = entry.smuid(state.server)  # made once for all records of the delivery
-        if not entry.flags & GUARANTEED:
-            state.out.append(Deliver(consumer, subscription, entry, number, None))
+        flags = entry.flags
+        attempts = subscription.topic.attempts if flags & ONE else subscription.attempts
+        attempt = attempts.get(entry.id, 0) + 1 if attempts else 1
+        guaranteed = flags & GUARANTEED
+        if not guaranteed and not subscription.acknowledges_all:
+            state.out.append(Deliver(consumer, subscription, entry, number, None, attempt))
             entry.due -= 1
-            if entry.flags & RECEIPT:
+            if attempts:
+                attempts.pop(entry.id, None)
+            if flags & RECEIPT:
                 self._receipts.progress(entry, subscription, has_it=True)
-            if entry.flags & ONE or (entry.due <= 0 and not entry.flags & STATED):
-                state.out.append(Record("delivered", entry, subscription, attempt=1, final=True))
+            if flags & ONE or (entry.due <= 0 and not flags & STATED):
+                state.out.append(Record("delivered", entry, subscription, final=True))
                 state.discard(entry)
             else:
-                state.out.append(Record("delivered", entry, subscription, attempt=1))
+                state.out.append(Record("delivered", entry, subscription))
             return
-        topic = subscription.topic
-        attempts = topic.attempts if entry.flags & ONE else subscription.attempts
-        attempt = attempts.get(entry.id, 0) + 1 if attempts else 1
         lock_s = subscription.options.lock_s
         ends_at = now + (state.settings.lock_s if lock_s is None else lock_s)
         lock = Lock(number, entry, subscription, attempt, ends_at)
@@ -183,8 +193,11 @@ class Deliveries:
                 state.wake_at = ends_at
         subscription.locks[entry.id] = lock
         consumer.locks[number] = lock
-        state.out.append(Deliver(consumer, subscription, entry, number, lock))
+        state.out.append(Deliver(consumer, subscription, entry, number, lock, attempt))
         state.out.append(Record("delivered", entry, subscription, attempt=attempt))
+        if not guaranteed:
+            state.note_locked(entry)
+            self._count(entry, now)
 
     def resume(self, consumer: Consumer, now: float) -> None:
         """The session can take more again."""
@@ -209,11 +222,9 @@ class Deliveries:
             return
         if entry.flags & ONE:
             entry.topic.attempts[entry.id] = lock.attempt
-            state.out.append(MarkReturned(entry.id, 0, lock.attempt))
         else:
             subscription.attempts[entry.id] = lock.attempt
-            if subscription.options.durable:
-                state.out.append(MarkReturned(entry.id, subscription.id, lock.attempt))
+        self._note_returned(lock)
         if lock.attempt > 1 and self._is_only_taker(lock):
             # a growing pause, or one bad message would be delivered in circles
             doublings = min(lock.attempt - 2, RETRY_DOUBLINGS_MAX)
@@ -225,12 +236,18 @@ class Deliveries:
 
     def _expire_returned(self, lock: Lock) -> None:
         """Its timeout ended while it was received, and it was not finished: nobody else gets it."""
-        entry, subscription = lock.entry, lock.subscription
+        entry = lock.entry
         entry.due -= 1
         if entry.due <= 0:
             self._state.finish(entry, "expired")
-        elif subscription.options.durable:
-            self._state.out.append(MarkReturned(entry.id, subscription.id, lock.attempt))
+        else:
+            self._note_returned(lock)
+
+    def _note_returned(self, lock: Lock) -> None:
+        entry, subscription = lock.entry, lock.subscription
+        if entry.flags & GUARANTEED and (entry.flags & ONE or subscription.options.durable):
+            subscription_id = 0 if entry.flags & ONE else subscription.id
+            self._state.out.append(MarkReturned(entry.id, subscription_id, lock.attempt))
 
     def _is_only_taker(self, lock: Lock) -> bool:
         if not lock.entry.flags & ONE:
@@ -259,6 +276,7 @@ class Deliveries:
         self._state.locking.pop(subscription.id, None)
         for lock in locks:
             consumer.locks.pop(lock.number, None)
+            self.note_let_go(lock)
         for lock in subscription.received.values():
             consumer.locks.pop(lock.number, None)
             lock.number = 0
@@ -273,7 +291,9 @@ class Deliveries:
             lock.number = consumer.next_number
             consumer.next_number += 1
             consumer.locks[lock.number] = lock
-            self._state.out.append(Deliver(consumer, subscription, lock.entry, lock.number, lock))
+            self._state.out.append(
+                Deliver(consumer, subscription, lock.entry, lock.number, lock, lock.attempt)
+            )
 
     # -- time -------------------------------------------------------------------------------------
 
@@ -287,7 +307,7 @@ class Deliveries:
                     break
                 late.append(lock)
             for lock in late:
-                self.unlock(lock)
+                self.take_from(lock)
                 assert subscription.consumer is not None
                 del subscription.consumer.locks[lock.number]
                 state.out.append(_withdraw(lock, subscription.consumer, "lock-timeout"))
@@ -334,9 +354,11 @@ class Deliveries:
         if entry.flags & RECEIPT:
             self._receipts.close(entry)
         self._state.finish(entry, event, reason)
-        self._take_away(holders, "removed" if event == "removed" else "expired", now)
+        self._take_away(holders, event if event in ("removed", "dropped") else "expired", now)
 
-    def _take_away(self, holders: list[Lock], reason: Literal["expired", "removed"], now: float) -> None:
+    def _take_away(
+        self, holders: list[Lock], reason: Literal["expired", "removed", "dropped"], now: float
+    ) -> None:
         for lock in holders:
             self.take_from(lock)
             consumer = lock.subscription.consumer
@@ -360,6 +382,12 @@ class Deliveries:
             del lock.subscription.received[lock.entry.id]
         else:
             self.unlock(lock)
+        self.note_let_go(lock)
+
+    def note_let_go(self, lock: Lock) -> None:
+        """Its subscriber has it no longer, which matters to what is dropped first."""
+        if not lock.entry.flags & GUARANTEED:
+            self._state.note_unlocked(lock.entry)
 
     def unlock(self, lock: Lock) -> None:
         """Its lock ends, by whatever: it cannot time out any more."""
@@ -370,6 +398,6 @@ class Deliveries:
 
 
 def _withdraw(
-    lock: Lock, consumer: Consumer, reason: Literal["lock-timeout", "expired", "removed"]
+    lock: Lock, consumer: Consumer, reason: Literal["lock-timeout", "expired", "removed", "dropped"]
 ) -> Withdraw:
     return Withdraw(consumer, lock.subscription, lock.number, lock.entry, reason)

@@ -50,7 +50,8 @@ class HopRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         subscription: `account:channel@host` of the subscription, on events of a delivery.
         mode: ONE where the copy goes to one subscriber; absent means ALL.
         depth: hops the copy may still go.
-        attempt: of the delivery or the forward, from 1; 0 where it has no meaning. A copy that goes over
+        attempt: of the delivery or the forward, from 1; 0 where it has no meaning, as of a delivery without a
+            guarantee that is not acknowledged: the subscription has it thereby. A copy that goes over
             a link again, be it with more depth, goes on counting, so that the number names one crossing.
         hops: Hops so far, on received, duplicate, loop and dropped.
         size: bytes of the bodies.

@@ -16,7 +16,7 @@ from routing.decisions import Decision, DiscardMessage, KeepMessage, Record, Sto
 from routing.dedupe import Publications
 from routing.federation.removals import Removals
 from routing.message import Message
-from routing.queue import COUNTER_BITS, GONE, GUARANTEED, ONE, WAITING, Entry
+from routing.queue import COUNTED, COUNTER_BITS, GONE, GUARANTEED, ONE, Entry
 from routing.subscription import Lock, Subscription, Topic
 from routing.system_topics import SystemTopics
 
@@ -34,7 +34,8 @@ class RouterSettings(msgspec.Struct, frozen=True, kw_only=True):
         max_deliveries: failed deliveries after which a message goes to the dead-letter topic.
         queue_messages_max, queue_bytes_max: what one topic may hold; more is refused.
         system_messages_max, system_bytes_max: what may wait on system topics for or from one account.
-        unguaranteed_bytes_max: memory for unguaranteed messages that wait; the oldest are dropped.
+        unguaranteed_bytes_max: memory for unguaranteed messages that wait or are locked; of those that wait
+            the ones that do so longest are dropped, and only where none waits, locked ones.
         dedupe_window_s: how long a Cmuid is remembered.
         subscription_unused_s: a durable subscription that nobody attached to for so long is removed.
     """
@@ -68,6 +69,9 @@ class SiteState:
         removed: tombstones of messages.
         asked_of: by question for a receipt that is not answered for good, the peer that is to answer it; not
             known of a question of an earlier boot whose message has ended here.
+        unguaranteed: by id, the unguaranteed messages that wait and nobody has; the longest first.
+        unguaranteed_locks: by id, how many subscriptions have an unguaranteed message; the longest first.
+        unguaranteed_bytes: what both take.
         header_bytes: by id, of unguaranteed messages that have headers unknown to SMQP.
         locking: subscriptions with locks that can time out.
     """
@@ -89,6 +93,7 @@ class SiteState:
         self.ordering: dict[int, Subscription] = {}
         self.delayed: list[tuple[float, int, Lock]] = []
         self.unguaranteed: dict[int, Entry] = {}
+        self.unguaranteed_locks: dict[int, int] = {}
         self.unguaranteed_bytes = 0
         self.header_bytes: dict[int, int] = {}
         self.wake_at = math.inf
@@ -155,8 +160,25 @@ class SiteState:
             self.header_bytes[entry.id] = sum(len(name) + len(value) for name, value in message.others)
 
     def memory_bytes(self, entry: Entry) -> int:
-        """What an unguaranteed message that waits takes, about."""
+        """What an unguaranteed message in memory takes, about."""
         return entry.size + ENTRY_BYTES + self.header_bytes.get(entry.id, 0)
+
+    def note_locked(self, entry: Entry) -> None:
+        """A subscription has an unguaranteed message: under pressure it is among the last to be dropped."""
+        locks = self.unguaranteed_locks
+        locks[entry.id] = locks.get(entry.id, 0) + 1
+        self.unguaranteed.pop(entry.id, None)
+
+    def note_unlocked(self, entry: Entry) -> None:
+        """A subscription has an unguaranteed message no longer, by whatever."""
+        locks = self.unguaranteed_locks
+        if entry.flags & GONE:
+            return
+        if locks[entry.id] > 1:
+            locks[entry.id] -= 1
+        else:
+            del locks[entry.id]
+            self.unguaranteed[entry.id] = entry
 
     def discard(self, entry: Entry) -> None:
         """Stop holding a copy; whoever calls this has recorded how it ended."""
@@ -171,8 +193,9 @@ class SiteState:
             self.deadlines.forget()
         if entry.flags & GUARANTEED:
             self.held -= 1
-        if entry.flags & WAITING:
-            del self.unguaranteed[entry.id]
+        if entry.flags & COUNTED:
+            self.unguaranteed.pop(entry.id, None)
+            self.unguaranteed_locks.pop(entry.id, None)
             self.unguaranteed_bytes -= self.memory_bytes(entry)
         if not entry.flags & GUARANTEED:
             self.header_bytes.pop(entry.id, None)

@@ -179,6 +179,8 @@ class Subscribing:
         locks = [*subscription.locks.values(), *subscription.received.values()]
         subscription.locks.clear()
         subscription.received.clear()
+        for lock in locks:
+            self._deliveries.note_let_go(lock)
         for lock in reversed(locks):
             if lock.entry.flags & ONE:
                 self._deliveries.take_back(lock, "unsubscribed", now)

@@ -29,6 +29,8 @@ class SubscribeOptions(msgspec.Struct, frozen=True, kw_only=True):
         durable: it outlives the session; False ends it with the session.
         ordered: messages of one publisher that have a Sequence come in its order.
         lock_s: seconds until an unreceived message goes to the next subscriber; None for the site's default.
+        acknowledges_all: unguaranteed messages are locked for it, too, until it acknowledges them; without it
+            they are finished once they have been handed over.
         name: tells apart several subscriptions of one account and channel to one topic.
     """
 
@@ -37,6 +39,7 @@ class SubscribeOptions(msgspec.Struct, frozen=True, kw_only=True):
     durable: bool = True
     ordered: bool = False
     lock_s: float | None = None
+    acknowledges_all: bool = False
     name: str = ""
 
 
@@ -93,6 +96,7 @@ class Subscription:
     __slots__ = (
         "accepts_all",
         "accepts_one",
+        "acknowledges_all",
         "attempts",
         "consumer",
         "id",
@@ -132,6 +136,7 @@ class Subscription:
         self.options = options
         self.accepts_one = options.accepts != "ALL"
         self.accepts_all = options.accepts != "ONE"
+        self.acknowledges_all = options.acknowledges_all
         if not options.ordered:
             self.order = None
         elif self.order is None:

@@ -13,7 +13,7 @@ from routing.hops import HopRecord
 State = Literal[
     "waiting",  # held: for its subscribers, or, if it is a state message, for ever
     "committed",
-    "delivered",  # without a guarantee, which ends with the delivery
+    "delivered",  # without a guarantee and acknowledgements, so that it ends with the delivery
     "forwarded",  # handed to another site, and no longer this one's
     "expired",
     "removed",

@@ -140,6 +140,8 @@ class Client:
         ]
         if options.lock_s is not None:
             headers.append(("Lock", write_seconds(options.lock_s)))
+        if options.acknowledges_all:
+            headers.append(("Acknowledge", "ALL"))
         await self.connection.request(
             "SUBSCRIBE", check_topic(topic), [*headers, *_subscription(options.name)]
         )

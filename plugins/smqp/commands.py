@@ -206,6 +206,7 @@ def sub(
             durable=channel is not None,
             ordered=ordered,
             lock_s=lock,
+            acknowledges_all=True,
             name=subscription,
         ),
         count=count,

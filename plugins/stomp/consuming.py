@@ -110,6 +110,7 @@ class Consuming:
                     durable=options.durable,
                     ordered=options.ordered,
                     lock_s=options.lock_s,
+                    acknowledges_all=options.acknowledges_all,
                     name=subscription.name,
                 ),
                 request if topic == last else None,

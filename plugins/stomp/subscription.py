@@ -118,6 +118,7 @@ def read_options(
         durable=bool(name),
         ordered=_boolean(headers, "ordered"),
         lock_s=_visibility(headers, settings.lock_s),
+        acknowledges_all=ack != "auto",
         name=name,
     )
 

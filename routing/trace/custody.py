@@ -60,8 +60,8 @@ def receipts(routes: DataFrame) -> DataFrame:
     """One row for each message whose receipt was sent.
 
     smuid, day, topic, origin, mode; asked: ONE or ALL, null where that record is missing; x, y as the receipt
-    says; had: subscriptions that have it, as the logs show (committed, or handed over where there is no
-    guarantee); due: what the servers counted when they routed it, null where one does not say; verdict:
+    says; had: subscriptions that have it, as the logs show (committed, or handed over where nothing is
+    acknowledged); due: what the servers counted when they routed it, null where one does not say; verdict:
     right, wrong, or unknown where a log that counts is not whole, or the receipt was sent before all servers
     could have answered; why: in words, where it is wrong.
 
@@ -96,7 +96,7 @@ def receipts(routes: DataFrame) -> DataFrame:
             "asked",
             f.col("receipt_x").alias("x"),
             f.col("receipt_y").alias("y"),
-            f.when(f.col("guarantee"), f.col("committed")).otherwise(f.col("delivered")).alias("had"),
+            f.col("committed").alias("had"),
             due.alias("due"),
             ((f.col("state") == "complete") & f.forall("copies", lambda c: c["whole"])).alias("known"),
             "guarantee",

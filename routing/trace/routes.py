@@ -87,7 +87,8 @@ def routes(
     priority; reached: servers that have had it; attempts: the greatest number of any of its hops; hops: array
     of struct `from`, `to`, attempt, kind, level, sent_us, received_us, acked_us, delay_raw_us, sent_at_us,
     received_at_us, delay_us, sent_logged, received_logged; copies: array of struct server, state, level,
-    begun_us, ended_us, ended, due, bytes, widened, whole; delivered, committed: subscriptions; last_delay_us:
+    begun_us, ended_us, ended, due, bytes, widened, whole; delivered, committed: subscriptions, the second
+    with those that were handed the message and acknowledge nothing; last_delay_us:
     from the first sending to the last first copy, by corrected clocks; asked: ONE or ALL, the receipt that
     was asked for, null for none or unknown; receipt_x, receipt_y; state: complete where every copy's fate is
     known, else partial; missing: the servers whose part is not known; truncated: there were more hops or
@@ -106,7 +107,7 @@ def routes(
         "attempt",
         f.when(kind == HOP, hop).alias("hop"),
         f.when(kind == COPY, f.struct(*_COPY_FIELDS)).alias("copy"),
-        f.col("committed_us").isNotNull().alias("done"),
+        _has_it().alias("done"),
         f.when(first, f.col("received_at_us")).alias("came_us"),
         f.when(first, f.col("sent_at_us")).alias("went_us"),
         *_MESSAGE_FIELDS,
@@ -194,3 +195,9 @@ _COPY_FIELDS = (
 )
 _MESSAGE_FIELDS = ("topic", "one", "unguaranteed", "depth", "priority", "asked", "receipt_x", "receipt_y")
 """Said of each copy, and the greatest is the message's."""
+
+
+def _has_it() -> Column:
+    """Whether a subscription is done with a message; without acknowledgements it is once it was handed it."""
+    handed_over = f.col("delivered_us").isNotNull() & (f.col("attempts") == 0)
+    return f.col("committed_us").isNotNull() | handed_over

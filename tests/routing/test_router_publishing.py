@@ -111,6 +111,29 @@ def test_under_pressure_the_oldest_unguaranteed_messages_are_dropped_and_on_reco
     assert ada.subscribe("a", credit=9).take() == []
 
 
+def test_under_pressure_what_a_worker_has_in_hand_is_dropped_last() -> None:
+    site = Site(unguaranteed_bytes_max=10_000)
+    worker, eva = site.login("ada").subscribe("a", acknowledges_all=True), site.login("eva")
+
+    def dropped() -> str:
+        return "".join(t.body[0] for t in site.told if t.event == "dropped")
+
+    for body in ("1", "2"):
+        eva.publish("a" if body == "1" else "b", body * 3_000, guarantee=False, delivery="ONE")
+    assert dropped() == ""
+    eva.publish("a", "3" * 3_000, guarantee=False, delivery="ONE")
+    eva.publish("b", "4" * 3_000, guarantee=False, delivery="ONE")
+    assert dropped() == "24"
+    assert worker.withdrawn == []
+    eva.publish("a", "5" * 3_000, guarantee=False, delivery="ONE")
+    first, second, third = worker.take()
+    assert dropped() == "241"
+    assert worker.withdrawn == [(first.number, "dropped")]
+    worker.give_back(second)
+    worker.commit(third, *worker.take())
+    assert site.router.state.unguaranteed_bytes == 0
+
+
 def test_unguaranteed_messages_without_bodies_take_memory_too(site: Site) -> None:
     eva = site.login("eva")
     for topic in range(20):

@@ -204,7 +204,12 @@ class Subscriber:
     async def run(self, session: BrokerSession) -> None:
         reader = self._reader
         self._number = self._ledger.session()
-        options = SubscribeOptions(accepts=reader.accepts, credit=reader.credit, lock_s=reader.lock_s)
+        options = SubscribeOptions(
+            accepts=reader.accepts,
+            credit=reader.credit,
+            lock_s=reader.lock_s,
+            acknowledges_all=reader.acknowledges_all,
+        )
         session.subscribe(reader.topic, options, None)
         async with trio.open_nursery() as nursery:
             if reader.ends_at is not None:

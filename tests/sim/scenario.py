@@ -57,6 +57,7 @@ class Reader(msgspec.Struct, frozen=True):
         ends_at: when it is ended by UNSUBSCRIBE; None for never.
         think_s: longest time with a message.
         careless: share of messages that are given back, forgotten, or held until their lock ends.
+        acknowledges_all: unguaranteed messages, too, are with it until it commits them.
     """
 
     site: str
@@ -69,6 +70,7 @@ class Reader(msgspec.Struct, frozen=True):
     ends_at: float | None
     think_s: float
     careless: float
+    acknowledges_all: bool
 
     @property
     def key(self) -> str:
@@ -233,6 +235,7 @@ def _readers(chance: random.Random, sites: list[str], topics: list[str], lasts_s
             ends_at=None if chance.random() < 0.8 else chance.uniform(lasts_s / 2, lasts_s),
             think_s=chance.choice([0.0, 0.1, 2.0]),
             careless=chance.choice([0.0, 0.0, 0.1, 0.4]),
+            acknowledges_all=chance.random() < 0.5,
         )
         for number in range(count)
     ]

@@ -208,7 +208,7 @@ class Client:
                         number,
                         message.sections[0].body.decode(),
                         subscription.topic.name,
-                        lock.attempt if lock else 1,
+                        effect.attempt,
                         lock is not None and lock.received,
                         lock is not None,
                         message,

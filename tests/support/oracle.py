@@ -144,7 +144,7 @@ class Oracle:
             assert subscription.accepts_one or (lock is not None and lock.received)
         else:
             assert subscription.id in sent.due, "delivered to one to whom it is not due"
-        assert (lock is not None) == sent.guaranteed
+        assert (lock is not None) == (sent.guaranteed or subscription.options.acknowledges_all)
         if lock is None:
             sent.done.add(subscription.id)
             sent.due.discard(subscription.id)

@@ -23,6 +23,7 @@ options = st.builds(
     durable=st.sampled_from([True, True, True, False]),
     ordered=st.sampled_from([False, False, True]),
     lock_s=st.sampled_from([None, 5.0]),
+    acknowledges_all=st.booleans(),
 )
 messages = st.builds(
     Message,

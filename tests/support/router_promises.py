@@ -4,6 +4,7 @@ routing contract as invariants over both.
 The same for a router over dictionaries and for one over the real store: see `Backing`.
 """
 
+from collections import Counter
 from typing import Any, ClassVar
 
 import msgspec
@@ -11,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant
 
 from routing import decisions as d
 from routing.names import make_address
-from routing.queue import EXPIRED, GUARANTEED, ONE, WAITING, Entry
+from routing.queue import COUNTED, EXPIRED, GUARANTEED, ONE, Entry
 from routing.router import Router
 from routing.state import RouterSettings
 from routing.subscription import Consumer, Subscription
@@ -250,14 +251,16 @@ class ObservedSite(RuleBasedStateMachine):
             assert set(topic.attempts) <= {entry.id for entry in own}
         assert {entry.topic.name for entry in entries} <= set(state.topics)
         assert state.held == sum(bool(entry.flags & GUARANTEED) for entry in entries)
-        waiting = [entry for entry in entries if entry.flags & WAITING]
-        assert state.unguaranteed_bytes == sum(map(state.memory_bytes, waiting))
-        assert state.unguaranteed_bytes <= SETTINGS.unguaranteed_bytes_max
-        assert set(state.unguaranteed) == {entry.id for entry in waiting}
         assert set(state.sequenced) <= set(state.entries)
         locks = [
             lock for s in state.subscriptions.values() for lock in (*s.locks.values(), *s.received.values())
         ]
+        counted = {entry.id for entry in entries if entry.flags & COUNTED}
+        assert state.unguaranteed_bytes == sum(state.memory_bytes(state.entries[id]) for id in counted)
+        assert state.unguaranteed_bytes <= SETTINGS.unguaranteed_bytes_max
+        in_hand = Counter(lock.entry.id for lock in locks if not lock.entry.flags & GUARANTEED)
+        assert state.unguaranteed_locks == in_hand
+        assert set(state.unguaranteed) == counted - set(in_hand)
         attached = {id(lock) for lock in locks if lock.subscription.consumer is not None}
         assert attached == {id(k) for c in self.clients.values() for k in c.consumer.locks.values()}
         assert {s.id for s in state.subscriptions.values() if s.locks} == set(state.locking)

@@ -64,7 +64,12 @@ class NodeSubscription(msgspec.Struct):
         """For the broker."""
         credit = 0 if self.leaving else self.credit
         return SubscribeOptions(
-            credit=credit, accepts=self.accepts, durable=True, lock_s=self.lock_s, name=self.name
+            credit=credit,
+            accepts=self.accepts,
+            durable=True,
+            lock_s=self.lock_s,
+            acknowledges_all=self.is_queue,
+            name=self.name,
         )
 
 

@@ -151,8 +151,9 @@ class Journey:
 
     def hand_out(self, now: int, site: int, number: int, attempt: int) -> None:
         subscription = f"reader{number}:main@{self.federation.sites[site].name}"
-        record = self.write(now, site, "delivered", subscription=subscription, attempt=attempt)
-        if not self.truth.guarantee:
+        acknowledged = attempt if self.truth.guarantee else 0
+        record = self.write(now, site, "delivered", subscription=subscription, attempt=acknowledged)
+        if not acknowledged:
             self.truth.committed += 1
             self.closed(site, record)
         elif attempt < 3 and self.rng.random() < 0.03:

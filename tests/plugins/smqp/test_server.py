@@ -166,6 +166,24 @@ async def test_an_unguaranteed_message_is_answered_by_nothing_and_has_no_id(site
         assert not {"Id", "Attempt", "Lock"} & attributes.keys()
 
 
+async def test_a_subscription_may_acknowledge_unguaranteed_messages_too(site):
+    async with connected(site, "eve/desk") as eve, connected(site, "ada/desk") as ada:
+        await ada.send(frame("SUBSCRIBE eve.mouse", "Acknowledge: ALL"))
+        assert await ada.line() == ("OK SUBSCRIBE", {})
+        await eve.send(publish("eve.mouse", 1, "Guarantee: NO"))
+        _, attributes = await ada.line()
+        assert (attributes["Id"], attributes["Attempt"]) == ("1", "1")
+        await ada.send(frame("RETURN 1"))
+        assert await ada.line() == ("OK RETURN", {})
+        _, attributes = await ada.line()
+        assert (attributes["Id"], attributes["Attempt"]) == ("2", "2")
+        await ada.send(frame("COMMIT 2"))
+        assert await ada.line() == ("OK COMMIT", {})
+        await ada.send(frame("SUBSCRIBE eve.mouse", "Acknowledge: NONE"))
+        start, attributes = await ada.line()
+        assert (start, attributes["Header"]) == ("ERROR bad-header", "Acknowledge")
+
+
 @pytest.mark.parametrize("name", ["Smuid", "Hops", "Account"])
 async def test_what_only_a_server_writes_is_refused_by_name(site, name):
     value = {"Smuid": "a/0193abcdef01-1-1", "Hops": "a", "Account": "bob:desk@a"}[name]

@@ -97,10 +97,58 @@ async def test_a_cumulative_ack_spares_other_subscriptions(publisher, worker, co
     await worker.expect("MESSAGE", subscription="again", delivery_count="2")
 
 
+async def bare(client, *bodies, **headers):
+    """What `send(destination, body)` of a client library writes."""
+    for body in bodies:
+        await client.send("SEND", {"destination": "/queue/work", **headers}, body)
+
+
+async def test_a_bare_send_is_locked_until_it_is_acknowledged(publisher, worker, connect):
+    await worker.subscribe("/queue/work", ack="client-individual", prefetch_count="2")
+    await bare(publisher, b"a", b"b", b"c")
+    first, _ = await receive(worker, 2)
+    await worker.ask("ACK", {"id": first.headers["ack"]})
+    third = await worker.expect("MESSAGE", redelivered="false", delivery_count="1")
+    assert third.body == b"c"
+    await worker.stream.aclose()
+    assert await left_over(connect) == [(b"b", "2"), (b"c", "2")]
+
+
+async def test_a_bare_send_that_is_not_wanted_comes_again(publisher, worker):
+    await worker.subscribe("/queue/work", ack="client")
+    await bare(publisher, b"a", b"b")
+    _, last = await receive(worker, 2)
+    await worker.send("NACK", {"id": last.headers["ack"]})
+    again = [await worker.expect("MESSAGE", redelivered="true", delivery_count="2") for _ in range(2)]
+    assert [message.body for message in again] == [b"a", b"b"]
+
+
+async def test_a_bare_send_belongs_to_the_transaction_of_its_ack(publisher, worker, connect):
+    await worker.subscribe("/queue/work", ack="client-individual")
+    await bare(publisher, b"a", b"b")
+    first, second = await receive(worker, 2)
+    for message, name, end in ((first, "t1", "ABORT"), (second, "t2", "COMMIT")):
+        await worker.ask("BEGIN", {"transaction": name})
+        await worker.ask("ACK", {"id": message.headers["ack"], "transaction": name})
+        await worker.ask(end, {"transaction": name})
+    await leave(worker)
+    assert [body for body, _ in await left_over(connect)] == [b"a"]
+
+
+async def test_a_bare_send_is_finished_when_it_goes_to_a_consumer_that_acknowledges_nothing(
+    publisher, worker, connect
+):
+    await worker.subscribe("/queue/work")
+    await bare(publisher, b"a")
+    await receive(worker, 1)
+    await worker.stream.aclose()
+    assert await left_over(connect) == []
+
+
 async def test_a_cumulative_ack_may_name_an_unguaranteed_message(publisher, worker, connect):
     await worker.subscribe("/queue/work", ack="client")
     await work(publisher, 1)
-    await publisher.send("SEND", {"destination": "/queue/work"}, b"loose")
+    await bare(publisher, b"loose")
     _, loose = await receive(worker, 2)
     await worker.ask("ACK", {"id": loose.headers["ack"]})
     await leave(worker)

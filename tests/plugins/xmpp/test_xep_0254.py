@@ -206,6 +206,19 @@ async def test_listing_12_an_item_that_is_not_there_cannot_be_unlocked(tmp_path)
         assert error_of(await client.iq("set", unlock())) == ("cancel", "item-not-found")
 
 
+async def test_an_item_without_a_guarantee_is_locked_all_the_same(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, site):
+        one, other = await subscribed(server, "one"), await subscribed(server, "other")
+        headers = "<headers xmlns='urn:smqp:xmpp:0'><header name='Guarantee'>NO</header></headers>"
+        text = publish().replace("</item>", f"{headers}</item>")
+        assert (await server.client("engine.shakespeare.lit").iq("set", text)).get("type") == "result"
+        await notified(one)
+        await one.send("<presence type='unavailable'/>")
+        assert (await notified(other)).get("id") == ITEM
+        assert (await other.iq("set", retract())).get("type") == "result"
+        assert not site.broker.router.state.entries
+
+
 async def test_support_is_announced_by_the_service_and_by_each_queue(tmp_path):
     async with xmpp_site(tmp_path) as (server, _, _):
         client = await subscribed(server)
