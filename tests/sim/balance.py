@@ -48,7 +48,7 @@ def judge(ledger: Ledger, sites: dict[str, "Site"]) -> Facts:
     for name, site in sites.items():
         reader = HopLogReader(site.machine.directory / "hops")
         records = list(reader.records())
-        if reader.unread.bad or reader.unread.too_long:
+        if (reader.unread.bad or reader.unread.too_long) and not site.machine.lost_tails:
             ledger.violate(f"{name}: its hop log has lines that cannot be read: {reader.unread}")
         if site.machine.lost_tails:
             facts.incomplete.add(name)
@@ -65,9 +65,10 @@ def _judge_numbers(ledger: Ledger, name: str, records: list[HopRecord], *, may_m
         if record.record <= last:
             ledger.violate(f"{name}: record {record.record} comes after {last}")
         missing = record.record > last + 1
-        told = record.boot != boot and record.previous >= last
-        if missing and not (may_miss and (told or record.boot == boot)):
+        if missing and not may_miss:
             ledger.violate(f"{name}: records {last + 1} to {record.record - 1} are missing")
+        if record.previous and not last <= record.previous < record.record:
+            ledger.violate(f"{name}: record {record.record} comes after {last}, not {record.previous}")
         if record.boot < boot:
             ledger.violate(f"{name}: record {record.record} is of boot {record.boot}, after boot {boot}")
         last, boot = record.record, record.boot

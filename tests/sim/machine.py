@@ -2,7 +2,7 @@
 
 The disk is real SQLite and real files, in memory. What a crash leaves is what was committed: a transaction
 that is open is gone; one that was being committed is there or gone, as the seed says. A loss of power also
-takes what was written to the hop log and not synced.
+takes what was not synced: of all files where the process is recorded (`tests.sim.power`), else of hop logs.
 """
 
 import contextlib
@@ -19,6 +19,8 @@ import trio
 from daemon.hops.files import list_files
 from daemon.hops.writer import HopLog
 from daemon.store.store import Store
+from tests.power.disk import Cut
+from tests.sim.power import Power, broken_hop_files, loses_records
 
 WALL_BEGINS_S: Final = 1_795_000_000.0
 
@@ -118,9 +120,10 @@ class Machine:
         alive: set while a process runs; an event that tells of its end.
         wall_offset_s: how far its wall clock is off.
         lost_tails: hop logs that lost something, by a loss of power or a full disk.
+        broken: files that a loss of power must not have changed, and has.
     """
 
-    def __init__(self, name: str, directory: Path, chance: random.Random) -> None:
+    def __init__(self, name: str, directory: Path, chance: random.Random, power: Power | None = None) -> None:
         self.name = name
         self.directory = directory
         self.chance = chance
@@ -128,6 +131,8 @@ class Machine:
         self.died: trio.Event | None = None
         self.wall_offset_s = 0.0
         self.lost_tails = 0
+        self.broken: list[str] = []
+        self._power = power
         self._boot = 1
         self._booted_at = trio.current_time()
         self._in_threads: list[Callable[[], object]] = []
@@ -167,10 +172,9 @@ class Machine:
     def kill(self, *, power: bool) -> None:
         """The process is gone, at once; `power`: and what the disk had not synced."""
         assert self.died is not None
-        for call in self._in_threads:
-            if self.chance.random() < 0.5:
-                with contextlib.suppress(sqlite3.Error, OSError):
-                    call()
+        cut = self._cut(self._power) if power and self._power is not None else None
+        if cut is None:
+            self._end_calls()
         self._in_threads.clear()
         self.died.set()
         assert self._open is not None
@@ -181,7 +185,29 @@ class Machine:
         if power:
             self._boot += 1
             self._booted_at = trio.current_time()
-            self._lose_unsynced()
+            if cut is None:
+                self._lose_unsynced()
+            else:
+                self._find(cut)
+
+    def _end_calls(self) -> None:
+        """What a thread was doing comes true, or does not."""
+        for call in self._in_threads:
+            if self.chance.random() < 0.5:
+                with contextlib.suppress(sqlite3.Error, OSError):
+                    call()
+
+    def _cut(self, power: Power) -> Cut:
+        power.happened()
+        self._end_calls()
+        return power.cut(self.directory, self.chance)
+
+    def _find(self, cut: Cut) -> None:
+        """The machine starts again, with what the cut has left."""
+        assert self._power is not None
+        self._power.put(cut, self.directory)
+        self.broken += broken_hop_files(cut, self.directory / "hops")
+        self.lost_tails += loses_records(cut)
 
     def _lose_unsynced(self) -> None:
         for file in list_files(self.directory / "hops"):

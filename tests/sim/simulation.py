@@ -9,8 +9,10 @@ from pathlib import Path
 import msgspec
 import trio
 
+from tests.power.recorder import Recorder, memory
 from tests.sim import virtual
 from tests.sim.ledger import Ledger
+from tests.sim.power import Power
 from tests.sim.scenario import SITES_MAX, Scenario, draw
 from tests.sim.site import clean
 from tests.sim.world import World
@@ -44,13 +46,16 @@ def simulate(seed: int, *, sites_max: int = SITES_MAX, keep: Path | None = None)
     """
     scenario = draw(seed, sites_max=sites_max)
     began = time.process_time()
-    directory = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
+    recorder = Recorder.here()
+    directory = Path(tempfile.mkdtemp(dir=recorder.root if recorder is not None else memory()))
     worlds: list[World] = []
     virtual_s = 0.0
 
     async def main() -> None:
         nonlocal virtual_s
-        worlds.append(World(scenario, directory))
+        worlds.append(
+            World(scenario, directory, Power(recorder, directory) if recorder is not None else None)
+        )
         try:
             await worlds[0].run(stops=keep is not None)
         finally:

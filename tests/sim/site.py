@@ -14,6 +14,7 @@ from daemon.broker import Broker
 from daemon.link.manager import LinkManager
 from daemon.link.port import Identity
 from daemon.peers import Peer
+from daemon.private_files import sync_directory, write_new
 from daemon.settings import HopSettings, LinkSettings, QueueSettings, Settings, SiteSettings
 from daemon.store.store import Store
 from routing.federation.enquiry import FEATURES
@@ -120,7 +121,8 @@ class Site:
     async def _process(self, started: Callable[[], None]) -> None:
         directory, machine, settings = self.machine.directory, self.machine, self._settings
         if not (directory / "smqpd.db").exists():
-            (directory / "smqpd.db").write_bytes(_empty_store())
+            write_new(directory / "smqpd.db", _empty_store())
+            sync_directory(directory)
         store = Store(directory / "smqpd.db")
         clock = SimClock(machine, store.site.clock)
         hops = SimHopLog.open(

@@ -1,24 +1,33 @@
 """A few seeds of the simulation; `python -m tests.sim` runs as many as are wanted."""
 
-import pytest
+import subprocess
+import sys
 
 from tests.sim.scenario import FAULTS_MIN, draw
 from tests.sim.simulation import simulate
+from tests.support.process import ROOT
 
-SEEDS = range(12)
+SEEDS = 12
+SITES_MAX = 6
 REPLAYED = 3
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_federation_keeps_its_promises_whatever_goes_wrong(seed: int) -> None:
-    assert simulate(seed, sites_max=6).violations == []
+def test_a_federation_keeps_its_promises_whatever_goes_wrong() -> None:
+    """In a process of its own, whose writes are recorded: a loss of power takes what was not synced."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.sim", "--seeds", str(SEEDS), "--sites-max", str(SITES_MAX)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_seed_is_the_same_run_again_byte_for_byte() -> None:
-    first, second = simulate(REPLAYED, sites_max=6), simulate(REPLAYED, sites_max=6)
+    first, second = (simulate(REPLAYED, sites_max=SITES_MAX) for _ in range(2))
     assert first.trace == second.trace
     assert first.digest == second.digest
-    assert simulate(REPLAYED + 1, sites_max=6).digest != first.digest
+    assert simulate(REPLAYED + 1, sites_max=SITES_MAX).digest != first.digest
 
 
 def test_every_seed_has_its_faults() -> None:

@@ -16,6 +16,7 @@ from tests.sim.faults import Faults
 from tests.sim.ledger import Ledger
 from tests.sim.machine import Machine
 from tests.sim.network import Network
+from tests.sim.power import Power
 from tests.sim.scenario import Scenario
 from tests.sim.site import Site
 
@@ -28,8 +29,9 @@ LOOK_EVERY_S: Final = 1.0
 class World:
     """The sites of one run; `ledger` holds what came of it."""
 
-    def __init__(self, scenario: Scenario, directory: Path) -> None:
+    def __init__(self, scenario: Scenario, directory: Path, power: Power | None = None) -> None:
         self.scenario = scenario
+        self._power = power
         self.ledger = Ledger(scenario, trio.current_time)
         self.network = Network(random.Random(f"network {scenario.seed}"))
         self.clients = Clients(self.ledger, random.Random(f"clients {scenario.seed}"))
@@ -45,7 +47,9 @@ class World:
                 peers.append(Peer(name=other, address=f"{other}:1", flood=link.flood))
         return Site(
             name,
-            Machine(name, directory / name, random.Random(f"machine {name} {self.scenario.seed}")),
+            Machine(
+                name, directory / name, random.Random(f"machine {name} {self.scenario.seed}"), self._power
+            ),
             self.network,
             peers,
             LinkSettings(
@@ -117,6 +121,9 @@ class World:
             self.ledger.violate(f"there is no quiet: {self._unrest()}")
         if quiet and self.scenario.starts_again:
             await self._start_again()
+        if any(site.broker is None for site in self.sites.values()):
+            self._judge_errors()
+            return
         facts = balance.judge(self.ledger, self.sites)
         promises.judge(self.ledger, self.sites, facts)
         self._judge_errors()
@@ -133,6 +140,8 @@ class World:
 
     def _judge_errors(self) -> None:
         for name, site in self.sites.items():
+            for path in site.machine.broken:
+                self.ledger.violate(f"{name} lost part of {path}, which was closed, when its power went")
             for error in site.errors:
                 self.ledger.violate(f"{name} ended by an error: {balance.shown(error)}")
 
