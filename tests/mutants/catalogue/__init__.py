@@ -1,0 +1,1 @@
+"""The mutations, in files by what they break. Whoever changes a promise adds its mutation."""

@@ -1,0 +1,189 @@
+"""Contract 5: who gets a message, when, how often, in which order."""
+
+from tests.mutants.mutation import Mutation
+
+MUTATIONS = [
+    Mutation(
+        name="credit is not counted",
+        file="routing/subscription.py",
+        old="and len(self.locks) + len(self.received) < self.options.credit",
+        new="and True",
+        tests=(
+            "tests/routing/test_router_delivery.py::test_credit_bounds_what_is_unfinished_and_received_counts",
+        ),
+    ),
+    Mutation(
+        name="what was received takes no credit",
+        file="routing/subscription.py",
+        old="len(self.locks) + len(self.received)",
+        new="len(self.locks)",
+        tests=(
+            "tests/routing/test_router_delivery.py::test_credit_bounds_what_is_unfinished_and_received_counts",
+        ),
+    ),
+    Mutation(
+        name="a lock never times out",
+        file="routing/delivery.py",
+        old="if lock.ends_at > now:",
+        new="if True:",
+        tests=(
+            "tests/routing/test_router_returns.py::test_a_lock_that_times_out_passes_the_message_to_the_next",
+        ),
+    ),
+    Mutation(
+        name="a lock ends what was received, too",
+        file="routing/acknowledging.py",
+        old="                lock.received = True\n",
+        new="                lock.received = False\n",
+        tests=("tests/routing/test_router_returns.py::test_what_was_received_does_not_time_out",),
+    ),
+    Mutation(
+        name="the count of deliveries is not raised",
+        file="routing/delivery.py",
+        old="attempts.get(entry.id, 0) + 1 if attempts else 1",
+        new="attempts.get(entry.id, 0) or 1 if attempts else 1",
+        tests=(
+            "tests/routing/test_router_returns.py::test_what_is_given_back_goes_to_the_next_with_its_count",
+        ),
+    ),
+    Mutation(
+        name="mode ONE: a handover that comes again is taken again",
+        file="routing/federation/arriving.py",
+        old="if seen is None or len(arrival.hops) > seen.custody:",
+        new="if True:",
+        tests=(
+            "tests/routing/federation/test_homecoming.py::test_what_comes_home_before_its_leaving_is_acknowledged_comes_home_once",
+        ),
+        seed=4,
+    ),
+    Mutation(
+        name="mode ONE: it is offered here while a peer may have it",
+        file="routing/federation/custody.py",
+        old="        copy.custody_to = peer.name\n",
+        new="",
+        tests=(
+            "tests/routing/federation/test_order_of_custody.py::test_what_is_on_its_way_to_a_peer_is_given_to_nobody_else",
+        ),
+    ),
+    Mutation(
+        name="mode ONE: a restart forgets that a peer may have it",
+        file="routing/federation/federation.py",
+        old='copy.custody_to = waits_for[0] if waits_for else ""',
+        new='copy.custody_to = ""',
+        seed=0,
+    ),
+    Mutation(
+        name="mode ONE: what a peer denied is lost",
+        file="routing/federation/custody.py",
+        old='handed = answered.outcome in ("accepted", "duplicate")',
+        new="handed = True",
+        tests=(
+            "tests/routing/federation/test_order_of_custody.py::test_what_a_peer_would_not_have_waits_where_it_was",
+        ),
+    ),
+    Mutation(
+        name="mode ONE goes to every subscription",
+        file="routing/publishing.py",
+        old="            flags |= ONE\n",
+        new="            pass\n",
+        tests=("tests/routing/test_router_delivery.py::test_a_message_of_mode_one_reaches_one_subscription",),
+    ),
+    Mutation(
+        name="a subscription to ONE gets messages to ALL",
+        file="routing/subscription.py",
+        old='self.accepts_all = options.accepts != "ONE"',
+        new="self.accepts_all = True",
+        tests=(
+            "tests/routing/test_router_delivery.py::test_a_subscription_takes_part_only_in_the_modes_that_it_accepts",
+        ),
+    ),
+    Mutation(
+        name="a durable subscription ends with its session",
+        file="routing/subscribing.py",
+        old="        if not subscription.options.durable:\n            self.end",
+        new="        if True:\n            self.end",
+        tests=(
+            "tests/routing/test_router_delivery.py::test_a_durable_subscription_gathers_while_nobody_is_there",
+        ),
+    ),
+    Mutation(
+        name="a late subscriber does not get a state message",
+        file="routing/subscribing.py",
+        old="            self.joinings.begin(subscription, now)",
+        new="            pass",
+        tests=(
+            "tests/routing/test_router_timeouts.py::test_a_state_message_is_offered_to_everyone_who_comes_until_it_is_removed",
+        ),
+    ),
+    Mutation(
+        name="a stated timeout never ends",
+        file="routing/delivery.py",
+        old="for entry in state.deadlines.expired(now):",
+        new="for entry in ():",
+        tests=("tests/routing/test_router_timeouts.py::test_what_expires_while_it_waits_is_never_delivered",),
+    ),
+    Mutation(
+        name="a timeout begins anew with a restart",
+        file="daemon/clock.py",
+        old="self._offset = site_time + max(gone, 0.0) - machine_now",
+        new="self._offset = site_time - machine_now",
+        tests=("tests/daemon/test_clock.py::test_it_goes_on_from_its_mark",),
+    ),
+    Mutation(
+        name="a timeout begins anew at each hop",
+        file="routing/federation/arriving.py",
+        old="deadline = now + arrival.timeout_left_s",
+        new="deadline = now + (message.timeout_s or arrival.timeout_left_s)",
+        tests=("tests/daemon/test_federation.py::test_a_timeout_is_counted_down_over_the_hops",),
+    ),
+    Mutation(
+        name="the time before a link is not counted",
+        file="daemon/federating.py",
+        old="left_s = max(entry.deadline - self._clock.now(), 0.0) if entry.flags & STATED",
+        new="left_s = (self._bodies.find(entry.id).message.timeout_s or 0.0) if entry.flags & STATED",
+        tests=("tests/daemon/test_federation.py::test_a_timeout_is_counted_down_over_the_hops",),
+    ),
+    Mutation(
+        name="the time before a link's turn is not counted",
+        file="routing/link/sender.py",
+        old="left_s = max(left_s - (now - waiting.put_at), 0.0)",
+        new="left_s = max(left_s, 0.0)",
+        tests=(
+            "tests/routing/link/test_conversation.py::test_the_time_left_is_counted_down_while_a_copy_waits_and_never_below_nothing",
+        ),
+    ),
+    Mutation(
+        name="the time in the waiting room is not counted",
+        file="daemon/waiting_room.py",
+        old="arrival.timeout_left_s - (now - one.since)",
+        new="arrival.timeout_left_s",
+        tests=("tests/daemon/test_waiting_room.py::test_the_time_that_a_copy_waits_is_counted_down",),
+    ),
+    Mutation(
+        name="what comes back goes behind what came later",
+        file="routing/queue.py",
+        old="        elif entry.id < lane[0].id:\n            lane.appendleft(entry)",
+        new="        elif entry.id < lane[0].id:\n            lane.append(entry)",
+        tests=(
+            "tests/routing/test_router_delivery.py::test_a_returned_message_goes_before_those_that_came_after_it",
+        ),
+    ),
+    Mutation(
+        name="a Sequence is not waited for",
+        file="routing/ordering.py",
+        old="if sequence > state.next:",
+        new="if False:",
+        tests=(
+            "tests/routing/test_router_order.py::test_messages_that_come_out_of_order_are_delivered_in_order",
+        ),
+    ),
+    Mutation(
+        name="a Sequence that never comes is waited for without an end",
+        file="routing/ordering.py",
+        old="now >= state.since + WAIT_S",
+        new="False",
+        tests=(
+            "tests/routing/test_router_order.py::test_a_number_that_never_comes_holds_the_others_up_for_a_short_time_only",
+        ),
+    ),
+]

@@ -1,0 +1,108 @@
+"""Contract 4: depth, interest, tombstones."""
+
+from tests.mutants.mutation import Mutation
+
+MUTATIONS = [
+    Mutation(
+        name="depth is not counted down",
+        file="routing/federation/copies.py",
+        old="return depth - 1 if depth > 0 else None",
+        new="return depth if depth > 0 else None",
+        tests=("tests/daemon/test_federation.py::test_depth_says_how_far_a_message_goes",),
+    ),
+    Mutation(
+        name="a copy that may go further is a duplicate",
+        file="routing/federation/arriving.py",
+        old="elif wider(arrival.depth, seen.depth):",
+        new="elif False:",
+        tests=(
+            "tests/routing/federation/test_receipts.py",
+            "tests/routing/federation/test_radius.py",
+        ),
+    ),
+    Mutation(
+        name="a copy that was here before is delivered again",
+        file="routing/federation/arriving.py",
+        old="elif seen is None:",
+        new="elif True:",
+        tests=(
+            "tests/daemon/test_federation.py::test_a_link_that_is_cut_again_and_again_loses_nothing_and_brings_nothing_twice",
+        ),
+    ),
+    Mutation(
+        name="a message goes back to where it came from",
+        file="routing/federation/forwarding.py",
+        old="if depth is None or peer.name in copy.hops:",
+        new="if depth is None:",
+        tests=(
+            "tests/routing/federation/test_radius.py::test_without_pruning_exactly_the_sites_within_depth_take_it_each_once",
+        ),
+        seed=0,
+    ),
+    Mutation(
+        name="the memory of Smuids is not on disk",
+        file="daemon/store/link_batch.py",
+        old="self.seen[smuid] = (smuid",
+        new="{}[smuid] = (smuid",
+        tests=("tests/daemon/test_store.py::test_where_many_copies_come_their_smuids_are_forgotten_as_fast",),
+    ),
+    Mutation(
+        name="a message crosses links to where nobody wants it",
+        file="routing/federation/forwarding.py",
+        old="distance = 0 if peer.rules.flood else",
+        new="distance = 0 if True else",
+        tests=(
+            "tests/routing/federation/test_radius.py::test_exactly_the_subscribers_within_depth_get_it_each_once",
+        ),
+    ),
+    Mutation(
+        name="who wants a message later does not get what is still alive",
+        file="routing/federation/forwarding.py",
+        old="            if not copy.entry.flags & (ONE | GONE) and copy.entry.flags & STATED:",
+        new="            if False:",
+        tests=("tests/routing/federation/test_rules.py::test_what_may_go_from_now_on_goes",),
+    ),
+    Mutation(
+        name="interest is told back to whom it came from",
+        file="routing/federation/interest.py",
+        old="if other != peer and distance < bound",
+        new="if distance < bound",
+        tests=(
+            "tests/routing/federation/test_interest.py::test_in_a_tree_every_distance_is_the_true_one",
+            "tests/routing/federation/test_interest.py",
+        ),
+    ),
+    Mutation(
+        name="a want that has gone is never forgotten",
+        file="routing/federation/interest.py",
+        old="if distance is None or not 0 <= distance < self._distance_max:",
+        new="if False:",
+        tests=(
+            "tests/routing/federation/test_interest.py::test_what_nobody_wants_any_more_is_forgotten_everywhere",
+        ),
+    ),
+    Mutation(
+        name="what was removed comes back with a late copy",
+        file="routing/federation/arriving.py",
+        old="if arrival.message.smuid in state.removed:",
+        new="if False:",
+        seed=0,
+    ),
+    Mutation(
+        name="a removal is not told when the link is back",
+        file="routing/federation/federation.py",
+        old="for removal in self._state.removed.after(peer.has_removals):",
+        new="for removal in ():",
+        tests=("tests/daemon/test_federation.py::test_a_removal_reaches_a_site_that_was_cut_off",),
+    ),
+    Mutation(
+        name="a tombstone is not on disk",
+        file="daemon/store/link_batch.py",
+        old='_PUT_REMOVAL: Final = "INSERT OR REPLACE INTO removal VALUES (?,?,?)"',
+        new='_PUT_REMOVAL: Final = "INSERT OR REPLACE INTO removal SELECT ?,?,? WHERE 0"',
+        tests=(
+            "tests/daemon/test_store.py::test_removals_are_forgotten_with_those_that_the_router_has_forgotten",
+        ),
+        seed=0,
+    ),
+]

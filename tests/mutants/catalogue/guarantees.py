@@ -1,0 +1,143 @@
+"""Contract 3: what is answered is on disk, and what that promises."""
+
+from tests.mutants.mutation import Mutation
+
+MUTATIONS = [
+    Mutation(
+        name="the store waits for no disk (synchronous = OFF)",
+        file="daemon/store/store.py",
+        old="synchronous = FULL",
+        new="synchronous = OFF",
+        seed=0,
+    ),
+    Mutation(
+        name="the store syncs at checkpoints only (synchronous = NORMAL)",
+        file="daemon/store/store.py",
+        old="synchronous = FULL",
+        new="synchronous = NORMAL",
+        seed=0,
+    ),
+    Mutation(
+        name="answers leave before the transaction is on disk",
+        file="daemon/broker.py",
+        old="await self.commits.commit(len(carried.decisions))",
+        new="self._carrier.release(carried) or carried.effects.clear() or await self.commits.commit(1)",
+        tests=("tests/daemon/test_broker.py::test_an_answer_means_that_the_message_is_on_disk",),
+    ),
+    Mutation(
+        name="a transaction that fails is answered",
+        file="daemon/broker.py",
+        old="self._carrier.take_apart(refusal, self.clock.now())",
+        new="self._carrier.release(self._carrier._carried)",
+        tests=(
+            "tests/daemon/test_broker.py::test_with_a_full_disk_publishers_are_refused_and_nothing_is_lost",
+        ),
+    ),
+    Mutation(
+        name="an attempt to deliver is not stored",
+        file="daemon/carrier.py",
+        old="self._batch.add_returned(",
+        new="(lambda *_: None)(",
+        tests=("tests/daemon/test_broker.py::test_the_count_of_deliveries_goes_on_through_a_restart",),
+    ),
+    Mutation(
+        name="what was received is not stored",
+        file="daemon/carrier.py",
+        old="self._batch.received.append(",
+        new="list().append(",
+        tests=("tests/daemon/test_broker_machine.py",),
+        seed=0,
+    ),
+    Mutation(
+        name="what one of several has finished is not stored",
+        file="daemon/carrier.py",
+        old="self._batch.done.append(",
+        new="list().append(",
+        tests=(
+            "tests/daemon/test_broker.py::test_what_was_answered_survives_a_kill_and_what_was_committed_stays_so",
+        ),
+    ),
+    Mutation(
+        name="what is committed comes again",
+        file="routing/acknowledging.py",
+        old='self._complete(lock.entry, subscription, "committed", lock.attempt)',
+        new="self._deliveries.take_back(lock, '', now)",
+        tests=("tests/routing/test_router_returns.py::test_what_is_committed_never_comes_again",),
+    ),
+    Mutation(
+        name="what came again as received does not say so",
+        file="daemon/carrier.py",
+        old="received=lock is not None and lock.received",
+        new="received=False",
+        tests=("tests/daemon/test_broker_machine.py",),
+        seed=0,
+    ),
+    Mutation(
+        name="an unguaranteed message is stored",
+        file="routing/state.py",
+        old="if entry.flags & GUARANTEED:\n            self.out.append(StoreMessage",
+        new="if True:\n            self.out.append(StoreMessage",
+        tests=("tests/routing/test_router_publishing.py",),
+    ),
+    Mutation(
+        name="unguaranteed messages take what memory they like",
+        file="routing/delivery.py",
+        old="while state.unguaranteed_bytes > state.settings.unguaranteed_bytes_max:",
+        new="while False:",
+        tests=(
+            "tests/routing/test_router_publishing.py::test_under_pressure_the_oldest_unguaranteed_messages_are_dropped_and_on_record",
+        ),
+    ),
+    Mutation(
+        name="a drop is not on record",
+        file="routing/delivery.py",
+        old='state.finish(oldest, "dropped"',
+        new='state.finish(oldest, "expired"',
+        tests=(
+            "tests/routing/test_router_publishing.py::test_under_pressure_the_oldest_unguaranteed_messages_are_dropped_and_on_record",
+        ),
+    ),
+    Mutation(
+        name="no message is ever a dead letter",
+        file="routing/delivery.py",
+        old="if lock.attempt >= state.settings.max_deliveries and",
+        new="if False and",
+        tests=(
+            "tests/routing/test_router_returns.py::test_a_message_that_failed_too_often_goes_to_the_dead_letter_topic_with_the_reason",
+        ),
+    ),
+    Mutation(
+        name="a dead letter does not say why",
+        file="routing/publishing.py",
+        old='("Dead-Reason", bury.reason)',
+        new='("Dead-Reason", "")',
+        tests=(
+            "tests/routing/test_router_returns.py::test_a_message_that_failed_too_often_goes_to_the_dead_letter_topic_with_the_reason",
+        ),
+    ),
+    Mutation(
+        name="a full queue takes more",
+        file="routing/publishing.py",
+        old="if topic.messages >= settings.queue_messages_max or",
+        new="if",
+        tests=("tests/routing/test_router_publishing.py::test_a_full_queue_refuses_and_loses_nothing",),
+    ),
+    Mutation(
+        name="a file is replaced and its folder not synced",
+        file="daemon/private_files.py",
+        old="        new.unlink(missing_ok=True)\n    sync_directory(path.parent)",
+        new="        new.unlink(missing_ok=True)",
+        tests=(
+            "tests/power/test_disk.py::test_a_file_that_is_replaced_is_the_old_one_or_the_new_one_and_the_new_one_in_the_end",
+        ),
+    ),
+    Mutation(
+        name="a file is replaced by what is not synced",
+        file="daemon/private_files.py",
+        old="        os.fsync(file.fileno())",
+        new="        pass",
+        tests=(
+            "tests/power/test_disk.py::test_a_file_that_is_replaced_is_the_old_one_or_the_new_one_and_the_new_one_in_the_end",
+        ),
+    ),
+]

@@ -1,0 +1,68 @@
+"""Contract 2: headers."""
+
+from tests.mutants.mutation import Mutation
+
+MUTATIONS = [
+    Mutation(
+        name="a queue knows no priority",
+        file="routing/queue.py",
+        old="insort(self._priorities, -priority)",
+        new="self._priorities.append(-priority)",
+        tests=(
+            "tests/routing/test_router_delivery.py::test_a_higher_priority_goes_first_and_one_priority_first_in_first_out",
+        ),
+    ),
+    Mutation(
+        name="priority is ignored on links",
+        file="daemon/federating.py",
+        old="Lane.URGENT if entry.priority >= URGENT_PRIORITY else Lane.BULK",
+        new="Lane.BULK",
+        tests=(
+            "tests/daemon/test_federation.py::test_an_urgent_message_does_not_wait_on_a_link_behind_others",
+        ),
+    ),
+    Mutation(
+        name="an unguaranteed message is the default",
+        file="routing/message.py",
+        old="guarantee: bool = True",
+        new="guarantee: bool = False",
+        tests=("tests/routing/test_headers.py",),
+    ),
+    Mutation(
+        name="depth has no limit by default",
+        file="routing/message.py",
+        old="depth: int = 0",
+        new="depth: int = -1",
+        tests=("tests/routing/test_headers.py",),
+    ),
+    Mutation(
+        name="a header that SMQP does not know is dropped",
+        file="routing/headers.py",
+        old="others.append(header)",
+        new="pass",
+        tests=("tests/routing/test_headers.py",),
+    ),
+    Mutation(
+        name="the mode of the topic does not win",
+        file="routing/publishing.py",
+        old='topic.mode or message.delivery or "ALL"',
+        new='message.delivery or topic.mode or "ALL"',
+        tests=("tests/routing/test_router_delivery.py::test_set_topic_delivery_wins_over_what_messages_say",),
+    ),
+    Mutation(
+        name="a message that says nothing goes to one",
+        file="routing/publishing.py",
+        old='topic.mode or message.delivery or "ALL"',
+        new='topic.mode or message.delivery or "ONE"',
+        tests=(
+            "tests/routing/test_router_delivery.py::test_a_message_of_mode_all_reaches_every_subscription_once",
+        ),
+    ),
+    Mutation(
+        name="a site does not add its name to Hops",
+        file="daemon/federating.py",
+        old="hops=(*d.copy.hops, self._router.state.server)",
+        new="hops=d.copy.hops",
+        tests=("tests/daemon/test_federation.py::test_a_message_crosses_a_link_and_its_copies_end",),
+    ),
+]

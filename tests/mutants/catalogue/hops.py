@@ -1,0 +1,99 @@
+"""Contract 7: the hop log."""
+
+from tests.mutants.mutation import Mutation
+
+MUTATIONS = [
+    Mutation(
+        name="a file of the hop log is closed without a sync",
+        file="daemon/hops/writer.py",
+        old="        os.fsync(finished.descriptor)",
+        new="        pass",
+        seed=0,
+    ),
+    Mutation(
+        name="records of what did not come true stay",
+        file="daemon/hops/recovery.py",
+        old='if mark.record > true_until or not line.endswith(b"\\n"):',
+        new='if not line.endswith(b"\\n"):',
+        tests=(
+            "tests/daemon/hops/test_writer.py::test_after_a_kill_what_the_store_did_not_commit_is_cut_away",
+        ),
+    ),
+    Mutation(
+        name="a torn line is left in the log",
+        file="daemon/hops/recovery.py",
+        old='if mark.record > true_until or not line.endswith(b"\\n"):',
+        new="if mark.record > true_until:",
+        tests=(
+            "tests/daemon/hops/test_writer.py::test_a_torn_last_line_is_cut_away_even_where_the_store_committed_it",
+        ),
+    ),
+    Mutation(
+        name="the first record of a boot does not name the last of the boot before",
+        file="daemon/hops/writer.py",
+        old="gathered[0].previous = self._start",
+        new="pass",
+        tests=(
+            "tests/daemon/hops/test_writer.py::test_the_first_record_of_a_boot_and_no_other_names_the_last_of_the_boot_before",
+        ),
+    ),
+    Mutation(
+        name="records of a failed transaction stay",
+        file="daemon/hops/writer.py",
+        old="self._gathered = self._take_confirmed()\n        self._flushed",
+        new="self._flushed",
+        tests=("tests/daemon/hops/test_writer.py::test_a_commit_that_failed_leaves_no_record_of_its_batch",),
+    ),
+    Mutation(
+        name="a quiet log has no heartbeat",
+        file="daemon/hops/service.py",
+        old='    log.append("heartbeat", held=held())\n            if idle',
+        new="    pass\n            if idle",
+        tests=(
+            "tests/daemon/hops/test_service.py::test_a_heartbeat_opens_the_log_and_one_a_minute_says_what_is_held",
+        ),
+    ),
+    Mutation(
+        name="a commit has no final record",
+        file="routing/acknowledging.py",
+        old="final=bool(last), reason=reason",
+        new="reason=reason",
+        tests=(
+            "tests/routing/test_router_machine.py",
+            "tests/daemon/test_broker.py::test_after_a_kill_the_hop_log_has_no_gap_and_ends_each_copy_once",
+        ),
+    ),
+    Mutation(
+        name="an expiry has no record",
+        file="routing/state.py",
+        old="self.out.append(Record(event, entry, final=True, reason=reason))",
+        new="pass",
+        tests=(
+            "tests/routing/test_router_machine.py",
+            "tests/routing/test_router_timeouts.py",
+        ),
+    ),
+    Mutation(
+        name="a duplicate has no record",
+        file="routing/federation/arriving.py",
+        old="        self._state.out.append(\n            Refused(\n                outcome,",
+        new="        list().append(\n            Refused(\n                outcome,",
+        tests=(
+            "tests/daemon/test_federation.py::test_a_link_that_is_cut_again_and_again_loses_nothing_and_brings_nothing_twice",
+        ),
+    ),
+    Mutation(
+        name="the open file of the hop log is deleted for its age",
+        file="daemon/hops/retention.py",
+        old="if file.is_open or not (",
+        new="if not (",
+        tests=("tests/daemon/hops/test_retention.py::test_the_open_file_is_never_deleted",),
+    ),
+    Mutation(
+        name="the acknowledgement of a forward has no stamps of the peer",
+        file="daemon/carrier.py",
+        old='fields["peer_received_us"] = answered.peer_received_us',
+        new="pass",
+        tests=("tests/daemon/test_federation.py",),
+    ),
+]

@@ -1,0 +1,130 @@
+"""Contract 8: links."""
+
+from tests.mutants.mutation import Mutation
+
+MUTATIONS = [
+    Mutation(
+        name="what a peer has not acknowledged is not repeated",
+        file="routing/federation/forwarding.py",
+        old="self._state.out.append(again)",
+        new="pass",
+        tests=(
+            "tests/daemon/test_federation.py::test_what_a_peer_does_not_answer_before_the_link_is_cut_comes_again_with_a_higher_attempt",
+        ),
+    ),
+    Mutation(
+        name="the attempt of a repetition is not raised",
+        file="routing/federation/forwarding.py",
+        old="                forward.attempts += 1\n",
+        new="",
+        tests=(
+            "tests/daemon/test_federation.py::test_what_a_peer_does_not_answer_before_the_link_is_cut_comes_again_with_a_higher_attempt",
+        ),
+    ),
+    Mutation(
+        name="a copy is acknowledged before it is on disk",
+        file="daemon/carrier.py",
+        old="**self._links.handlers,",
+        new="**self._links.handlers, **dict([*link_effects.items()][1:2]),",
+        seed=0,
+    ),
+    Mutation(
+        name="an acknowledgement of an old link session is taken",
+        file="routing/link/receiver.py",
+        old="if session != self.session:",
+        new="if False:",
+        tests=(
+            "tests/routing/link/test_conversation.py::test_an_answer_that_comes_after_the_connection_was_lost_is_not_sent_on_the_next_one",
+            "tests/daemon/link/test_bad_peers.py::test_an_answer_that_is_late_is_none_to_a_peer_that_was_removed_and_added_meanwhile",
+        ),
+    ),
+    Mutation(
+        name="numbers of copies begin anew with each link",
+        file="routing/link/sender.py",
+        old="        self._in_flight.clear()\n",
+        new="        self._in_flight.clear()\n        self._next_number = 1\n",
+        tests=(
+            "tests/routing/link/test_conversation.py::test_what_a_lost_connection_leaves_is_forgotten_and_its_numbers_are_not_given_again",
+        ),
+    ),
+    Mutation(
+        name="a window is overrun",
+        file="routing/link/sender.py",
+        old="transfers < self._window_units and",
+        new="",
+        tests=(
+            "tests/routing/link/test_conversation.py::test_the_window_holds_back_transfers_but_not_controls",
+        ),
+    ),
+    Mutation(
+        name="bulk goes before what is urgent",
+        file="daemon/link/connection.py",
+        old="        for lane in Lane:\n            room =",
+        new="        for lane in reversed(Lane):\n            room =",
+        tests=("tests/daemon/link/test_links.py::test_control_and_urgent_do_not_wait_behind_bulk",),
+    ),
+    Mutation(
+        name="a link that answers no probe stays up",
+        file="daemon/link/connection.py",
+        old='                self.end(f"no answer to a probe',
+        new='                str(f"no answer to a probe',
+        tests=("tests/daemon/link/test_links.py::test_a_silent_link_is_ended_by_its_probe_and_made_again",),
+    ),
+    Mutation(
+        name="a site that claims the name of another is a peer",
+        file="routing/link/agreement.py",
+        old='return f"it claims the name of this site, {own.server}"',
+        new="return None",
+        tests=("tests/routing/link/test_agreement.py::test_a_peer_with_this_sites_own_name_is_refused",),
+    ),
+    Mutation(
+        name="a revoked certificate is trusted while its link is up",
+        file="daemon/certificates/trust.py",
+        old="if (certificate.issuer, certificate.serial_number) in self._revoked:",
+        new="if False:",
+        tests=(
+            "tests/daemon/link/test_tls.py::test_a_reload_of_the_list_ends_the_link_of_who_was_revoked_and_no_other",
+        ),
+    ),
+    Mutation(
+        name="an expired certificate is trusted",
+        file="daemon/certificates/trust.py",
+        old="if now > certificate.not_valid_after_utc:",
+        new="if False:",
+        tests=(
+            "tests/daemon/link/test_tls.py::test_a_certificate_that_expires_while_the_link_is_up_ends_it_and_a_renewed_one_links_again",
+        ),
+    ),
+    Mutation(
+        name="a peer shows no certificate",
+        file="daemon/link/tls.py",
+        old="context.verify_mode = ssl.CERT_REQUIRED",
+        new="context.verify_mode = ssl.CERT_OPTIONAL",
+        tests=(
+            "tests/daemon/link/test_tls.py::test_a_stranger_without_a_certificate_or_with_old_tls_is_refused",
+        ),
+    ),
+    Mutation(
+        name="old TLS is spoken",
+        file="daemon/link/tls.py",
+        old="context.minimum_version = ssl.TLSVersion.TLSv1_3",
+        new="context.minimum_version = ssl.TLSVersion.TLSv1_2",
+        tests=(
+            "tests/daemon/link/test_tls.py::test_a_stranger_without_a_certificate_or_with_old_tls_is_refused",
+        ),
+    ),
+    Mutation(
+        name="a forged Hops is believed",
+        file="routing/link/forgery.py",
+        old="if not hops or hops[-1] != peer:",
+        new="if False:",
+        tests=("tests/routing/link/test_agreement.py::test_a_forged_route_or_id_is_noticed",),
+    ),
+    Mutation(
+        name="a forged Account is believed",
+        file="routing/link/forgery.py",
+        old='if message.account.rpartition("@")[2] != origin:',
+        new="if False:",
+        tests=("tests/routing/link/test_agreement.py::test_a_forged_route_or_id_is_noticed",),
+    ),
+]

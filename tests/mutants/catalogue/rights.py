@@ -1,0 +1,76 @@
+"""Who may do what."""
+
+from tests.mutants.mutation import Mutation
+
+MUTATIONS = [
+    Mutation(
+        name="an account that is unknown may do anything",
+        file="routing/rights.py",
+        old="        if patterns is None:\n            return False",
+        new="        if patterns is None:\n            return True",
+        tests=("tests/routing/test_rights.py",),
+    ),
+    Mutation(
+        name="anybody reads what is for another account",
+        file="routing/rights.py",
+        old='            if right == "subscribe":\n                return False',
+        new='            if right == "subscribe":\n                return True',
+        tests=("tests/routing/test_rights.py::test_a_system_topic_belongs_to_its_account",),
+    ),
+    Mutation(
+        name="an account of one name at another server is one's own",
+        file="routing/rights.py",
+        old="owner.account == account and owner.server == self._server_name",
+        new="owner.account == account",
+        tests=(
+            "tests/routing/test_rights.py::test_the_same_account_name_at_another_server_is_somebody_else",
+        ),
+    ),
+    Mutation(
+        name="a session publishes what its account may not",
+        file="daemon/session.py",
+        old="if not self._broker.accounts.rights.allows(self.account, right, topic):",
+        new="if False:",
+        tests=(
+            "tests/daemon/test_broker.py",
+            "tests/plugins/smqp/test_server.py",
+        ),
+    ),
+    Mutation(
+        name="an account that is disabled logs in",
+        file="daemon/accounts.py",
+        old="return found is not None and not found.disabled",
+        new="return found is not None",
+        tests=("tests/daemon/test_accounts.py::test_wrong_unknown_and_disabled_are_answered_alike",),
+    ),
+    Mutation(
+        name="a wrong password is answered at once however often",
+        file="daemon/accounts.py",
+        old="return min(FIRST_DELAY_S * 2.0",
+        new="return 0 * min(FIRST_DELAY_S * 2.0",
+        tests=("tests/daemon/test_accounts.py::test_each_failure_delays_the_pair_more_and_nobody_else",),
+    ),
+    Mutation(
+        name="a peer sends topics that it may not",
+        file="routing/federation/forwarding.py",
+        old="any(topic_matches(one, topic) for one in self.rules.allow_in)",
+        new="True",
+        tests=(
+            "tests/routing/federation/test_rules.py::test_a_topic_that_may_not_come_is_taken_by_nobody_beyond",
+        ),
+    ),
+    Mutation(
+        name="a peer is sent topics that it may not have",
+        file="routing/federation/forwarding.py",
+        old="any(topic_matches(one, topic) for one in self.rules.allow_out)",
+        new="True",
+        tests=("tests/routing/federation/test_rules.py::test_a_topic_that_may_not_go_is_not_sent",),
+    ),
+    Mutation(
+        name="a file of keys that is open to others is used",
+        file="daemon/private_files.py",
+        old="if mode & (stat.S_IRWXO | stat.S_IWGRP):",
+        new="if False:",
+        tests=("tests/daemon/test_accounts.py::test_an_accounts_file_that_others_can_read_is_refused",),
+    ),
+]
