@@ -10,7 +10,7 @@ from tests.sim.scenario import Reader, draw
 SCENARIO = draw(1151)
 MESSAGE = next(one for one in SCENARIO.publications if one.mode == "ONE" and one.depth == -1)
 FIRST, SECOND = (
-    Reader(MESSAGE.site, channel, MESSAGE.topic, "BOTH", 1, 1.0, 0.0, None, 0.0, 0.0)
+    Reader(MESSAGE.site, channel, MESSAGE.topic, "BOTH", 1, 1.0, 0.0, None, 0.0, 0.0, acknowledges_all=False)
     for channel in ("a", "b")
 )
 
