@@ -33,6 +33,26 @@ Event = Literal[
 ]
 
 
+class Closing(msgspec.Struct, kw_only=True, frozen=True, tag_field="event", tag="closed"):
+    """The last line of a closed file, which tells of the file and of no copy. Files of earlier have none.
+
+    Attributes:
+        version: of this format.
+        first, last: numbers of the first and the last record in the file.
+        records: how many there are; fewer than the numbers allow where the disk was full, or a power cut took
+            some.
+        crc32: of all bytes before this line (as in zlib).
+    """
+
+    version: int
+    server: str
+    boot: int
+    first: int
+    last: int
+    records: int
+    crc32: int
+
+
 class HopRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """One line of the hop log.
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import msgspec
 
+from daemon.hops.coverage import Damage, Gap
 from daemon.hops.fate import Fate, judge
-from daemon.hops.reader import HopLogReader, Unread
+from daemon.hops.reader import CLOCK_DOUBT_S, HopLogReader, Unread
 from routing.hops import HopRecord
 from routing.names import parse_smuid
 from routing.numbers import TIME_US_MAX
@@ -18,9 +19,12 @@ class Findings(msgspec.Struct, kw_only=True):
     Attributes:
         state: see `daemon.hops.fate.State`; `unknown` where the log has no record of the message.
         verdict: the same in words.
-        covered: whether the log reaches back to the birth of the message.
+        covered: whether the log reaches back to the birth of the message, and nothing is missing in it that
+            might tell of the message.
         unread: what of the log could not be read, and might have told more.
         left_out: records that are not in `records`, see `shortened`.
+        gaps: records that are missing, and might tell more of the message.
+        damage: files that have been changed since they were closed, and might.
     """
 
     smuid: str
@@ -31,6 +35,8 @@ class Findings(msgspec.Struct, kw_only=True):
     records: list[HopRecord]
     unread: Unread
     left_out: int = 0
+    gaps: list[Gap] = []
+    damage: list[Damage] = []
 
 
 def examine(directory: Path, smuid: str) -> Findings:
@@ -40,13 +46,18 @@ def examine(directory: Path, smuid: str) -> Findings:
     ends = HopLogReader(directory)
     first, last = ends.first(), ends.last()
     born_us = parse_smuid(smuid).birth_ms * 1000
-    covered = first is not None and first.time_us <= born_us
+    gaps = [
+        gap for gap in reader.gaps if _matters(gap.first, gap.last, records) and _is_later(gap, smuid, last)
+    ]
+    damage = [one for one in reader.damage if one.last and _matters(one.first, one.last, records)]
+    doubt = _doubt(gaps, damage)
+    covered = first is not None and first.time_us <= born_us and not doubt
     if records and last is not None:
-        fate = judge(records, last.boot)
+        fate = judge(records, last.boot, doubt)
         state, verdict = str(fate.state), fate.verdict
     else:
         fate, state = None, "unknown"
-        verdict = _unknown(directory, born_us, first, last)
+        verdict = _unknown(directory, born_us, first, last, doubt)
     return Findings(
         smuid=smuid,
         state=state,
@@ -55,11 +66,51 @@ def examine(directory: Path, smuid: str) -> Findings:
         fate=fate,
         records=records,
         unread=reader.unread,
+        gaps=gaps,
+        damage=damage,
     )
 
 
+def _matters(first: int, last: int, records: list[HopRecord]) -> bool:
+    """Whether records of these numbers might tell what the message's own do not."""
+    if not records:
+        return True
+    if any(record.final for record in records):
+        return False
+    has_beginning = any(record.event in ("published", "received") for record in records)
+    return not has_beginning or last > records[0].record
+
+
+def _is_later(gap: Gap, smuid: str, newest: HopRecord | None) -> bool:
+    """Whether the gap may be of a time when the message was born: by boots where it is of this site."""
+    parts = parse_smuid(smuid)
+    if newest is not None and parts.server == newest.server:
+        return gap.boot is None or gap.boot >= parts.boot
+    return gap.before_us is None or gap.before_us >= (parts.birth_ms - CLOCK_DOUBT_S * 1000) * 1000
+
+
+def _doubt(gaps: list[Gap], damage: list[Damage]) -> str:
+    """What is missing, in words; "" for nothing."""
+    parts = []
+    if gaps:
+        count, first, last = sum(gap.count for gap in gaps), gaps[0], gaps[-1]
+        after = f" after {moment(first.after_us)}" if first.after_us is not None else ""
+        before = f" before {moment(last.before_us)}" if last.before_us is not None else ""
+        between = " and".join(part for part in (after, before) if part)
+        many = f", in {len(gaps)} gaps" if len(gaps) > 1 else ""
+        numbers = f"{first.first}" if count == 1 else f"{first.first} to {last.last}"
+        parts.append(
+            f"{count} record{'s' if count > 1 else ''} of this log {'are' if count > 1 else 'is'} missing"
+            f" ({numbers}{many}{f', written{between}' if between else ''})"
+        )
+    parts += [f"{one.file} is damaged ({one.what})" for one in damage[:1]]
+    if len(damage) > 1:
+        parts.append(f"so are {len(damage) - 1} other files")
+    return ", and ".join(parts)
+
+
 def shortened(findings: Findings, records_max: int) -> Findings:
-    """The same with so many records and subscriptions at most: those of links, then the first ones."""
+    """The same with so many records, gaps and subscriptions at most: those of links, then the first ones."""
     kept = findings.records
     if len(kept) > records_max:
         by_weight = sorted(range(len(kept)), key=lambda index: (bool(kept[index].subscription), index))
@@ -68,7 +119,12 @@ def shortened(findings: Findings, records_max: int) -> Findings:
     if fate is not None:
         fate = msgspec.structs.replace(fate, readers=fate.readers[:records_max])
     return msgspec.structs.replace(
-        findings, records=kept, fate=fate, left_out=len(findings.records) - len(kept)
+        findings,
+        records=kept,
+        fate=fate,
+        left_out=len(findings.records) - len(kept),
+        gaps=findings.gaps[:records_max],
+        damage=findings.damage[:records_max],
     )
 
 
@@ -80,7 +136,9 @@ def moment(us: int) -> str:
     return f"{time:%Y-%m-%d %H:%M:%S}.{us % 1_000_000:06d}"
 
 
-def _unknown(directory: Path, born_us: int, first: HopRecord | None, last: HopRecord | None) -> str:
+def _unknown(
+    directory: Path, born_us: int, first: HopRecord | None, last: HopRecord | None, doubt: str
+) -> str:
     if first is None or last is None:
         return f"No record of it: the hop log in {directory} is empty."
     if born_us < first.time_us:
@@ -88,6 +146,8 @@ def _unknown(directory: Path, born_us: int, first: HopRecord | None, last: HopRe
             f"No record of it, but it was born {moment(born_us)} and the log only goes back to"
             f" {moment(first.time_us)}: what happened before is no longer kept."
         )
+    if doubt:
+        return f"No record of it, but that does not say that this site never had it: {doubt}."
     if born_us > last.time_us:
         return (
             f"No record of it: it was born {moment(born_us)}, after the last record of the log,"

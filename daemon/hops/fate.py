@@ -60,16 +60,20 @@ class Fate(msgspec.Struct):
     readers: list[Reader]
 
 
-def judge(records: list[HopRecord], newest_boot: int) -> Fate:
+def judge(records: list[HopRecord], newest_boot: int, doubt: str = "") -> Fate:
     """The fate that `records`, all of one message and in their order, tell of; at least one.
 
-    `newest_boot` is that of the newest record of the whole log: a copy without a guarantee does not
-    outlive its boot.
+    Args:
+        newest_boot: that of the newest record of the whole log: a copy without a guarantee does not outlive
+            its boot.
+        doubt: what is not in the log, in words, and might tell more of this message; "" for nothing.
     """
     began = next((record for record in records if record.event in ("published", "received")), None)
     ended = next((record for record in records if record.final), None)
     readers = _readers(records)
     state, end = _end(records, began, ended, readers, newest_boot)
+    if doubt and ended is None:
+        state, end = "unknown", f"What became of it is not known: {doubt}. {_without_it(records, readers)}"
     return Fate(state=state, verdict=f"{_beginning(began)} {end}", began=began, ended=ended, readers=readers)
 
 
@@ -155,6 +159,11 @@ def _ended(began: HopRecord | None, ended: HopRecord, readers: list[Reader]) -> 
             return "dropped", f"Dropped{after}, as it had no guarantee: {_reason(ended)}."
         case _:
             return "unknown", f"The record that ends it says {ended.event!r}, which ends no message."
+
+
+def _without_it(records: list[HopRecord], readers: list[Reader]) -> str:
+    told = _waiting(records, readers).removeprefix("Still held").removeprefix(": ").strip()
+    return f"As far as the log goes: {told or 'nobody has it yet.'}"
 
 
 def _waiting(records: list[HopRecord], readers: list[Reader]) -> str:

@@ -10,8 +10,10 @@ from typing import BinaryIO, Final
 
 import msgspec
 
+from daemon.hops import closing
+from daemon.hops.coverage import Damage, FileCheck, Gap, Stretch, gaps, stretches
 from daemon.hops.files import LogFile, list_files
-from routing.hops import FORMAT_VERSION, HopRecord
+from routing.hops import FORMAT_VERSION, Closing, HopRecord
 from routing.names import parse_smuid
 
 BLOCK_BYTES: Final = 1_048_576
@@ -44,10 +46,14 @@ class HopLogReader:
 
     Attributes:
         unread: what was passed over so far.
+        damage: what `find` and `check` have found to be damaged.
+        gaps: the records that they have found to be missing, in the order of their numbers.
     """
 
     def __init__(self, directory: Path) -> None:
         self.unread = Unread()
+        self.damage: list[Damage] = []
+        self.gaps: list[Gap] = []
         self._directory = directory
         self._decoder = msgspec.json.Decoder(HopRecord)
 
@@ -67,20 +73,61 @@ class HopLogReader:
         """The records of one message, in their order. Raises HeaderRefusal for what is no Smuid, and OSError.
 
         Files that were last written before the message was born are not opened, and no line is decoded
-        that does not hold the Smuid.
+        that does not hold the Smuid, but where a file is not whole.
         """
         needle = msgspec.json.encode(smuid)
         born_s = parse_smuid(smuid).birth_ms / 1000
         found = []
-        for file in self.files():
+        held: list[Stretch] = []
+        files = self.files()
+        for file in files:
             if file.written_s < born_s - CLOCK_DOUBT_S:
+                if file.last is not None:
+                    held.append(Stretch(file.first, file.last, None, None))
                 continue
+            check = FileCheck(file, self._closing(file))
             for block in self._blocks(file):
+                check.take(block)
                 for line in _lines_with(needle, block):
                     record = self._decode(line)
                     if record and record.smuid == smuid:
                         found.append(record)
+            held += self._held(file, check)
+        self.gaps = gaps(files, held)
         return sorted(found, key=lambda record: (record.record, record.time_us))
+
+    def check(self) -> tuple[int, int] | None:
+        """Look for gaps and damage in all files; the first and the last number, None in an empty log.
+
+        Raises OSError.
+        """
+        held: list[Stretch] = []
+        files = self.files()
+        for file in files:
+            check = FileCheck(file, self._closing(file))
+            for block in self._blocks(file):
+                check.take(block)
+            held += self._held(file, check)
+        self.gaps = gaps(files, held)
+        return (held[0].first, max(one.last for one in held)) if held else None
+
+    def _held(self, file: LogFile, check: FileCheck) -> list[Stretch]:
+        """What a file holds that has been read to its end."""
+        whole = check.whole()
+        if whole is not None:
+            return [whole]
+        if check.damage is not None:
+            self.damage.append(check.damage)
+        unread = msgspec.structs.replace(self.unread)  # counted already, as far as it matters
+        held = list(stretches(file, self._blocks(file), self.damage))
+        self.unread = unread
+        return held
+
+    def _closing(self, file: LogFile) -> tuple[Closing, int] | None:
+        try:
+            return None if file.is_open else closing.find(file.path)
+        except FileNotFoundError:
+            return None
 
     def first(self) -> HopRecord | None:
         """The oldest record that is left; None in an empty log. Raises OSError."""
@@ -108,7 +155,7 @@ class HopLogReader:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             record = None
         if record is None or record.version != FORMAT_VERSION:
-            self.unread.bad += 1
+            self.unread.bad += record is not None or closing.decode(line) is None
             return None
         return record
 

@@ -1,17 +1,24 @@
-"""What a start does with the files that the last boot left open: cut, sync, rename.
+"""What a start does with the files that the last boot left open: cut, end, sync, rename.
 
 After a SIGKILL the file is ahead of the store by what was written and not committed, and may end in part
-of a line; after a power loss it may also be behind. Doing it twice, or being killed in between, changes
-nothing.
+of a line; after a power loss it may also be behind, and blocks in its middle may be zeros or never written.
+These stay, as evidence; the closed name and the closing line tell of the records that are there. Doing it
+twice, or being killed in between, changes nothing.
 """
 
+import logging
 import os
+import zlib
 from pathlib import Path
 
 import msgspec
 
+from daemon.hops import closing
 from daemon.hops.files import LogFile, closed_name, list_files
 from daemon.private_files import sync_directory
+from routing.hops import FORMAT_VERSION, Closing
+
+_log = logging.getLogger(__name__)
 
 
 class _Mark(msgspec.Struct):
@@ -20,6 +27,21 @@ class _Mark(msgspec.Struct):
     server: str
     boot: int
     record: int
+
+
+class _TruePart(msgspec.Struct):
+    """What is kept of a file: up to its last record that had come true.
+
+    Attributes:
+        bad: lines in it that are no records.
+    """
+
+    first: _Mark
+    last: _Mark
+    size_bytes: int
+    records: int
+    crc32: int
+    bad: int
 
 
 def close_left_open(directory: Path, committed_record: int) -> None:
@@ -38,29 +60,53 @@ def close_left_open(directory: Path, committed_record: int) -> None:
 
 
 def _close(file: LogFile, true_until: int) -> None:
-    kept_bytes, last = _true_part(file.path, true_until)
-    if last is None:
+    part = _true_part(file.path, true_until)
+    if part is None:
         file.path.unlink()
         return
+    first, last = part.first.record, part.last.record
+    missing = last - first + 1 - part.records
+    if missing or part.bad:
+        _log.warning(
+            "the hop log has lost records: of %d to %d in %s %d are missing, and %d lines cannot be read",
+            *(first, last, file.path.name, missing, part.bad),
+        )
+    line = Closing(
+        version=FORMAT_VERSION,
+        server=part.last.server,
+        boot=part.last.boot,
+        first=first,
+        last=last,
+        records=part.records,
+        crc32=part.crc32,
+    )
     with file.path.open("r+b") as opened:
-        opened.truncate(kept_bytes)
+        opened.truncate(part.size_bytes)
+        opened.seek(part.size_bytes)
+        closing.append(opened.fileno(), part.size_bytes, line)
         os.fsync(opened.fileno())
-    file.path.rename(file.path.with_name(closed_name(last.server, last.boot, file.first, last.record)))
+    file.path.rename(file.path.with_name(closed_name(part.last.server, part.last.boot, first, last)))
 
 
-def _true_part(path: Path, true_until: int) -> tuple[int, _Mark | None]:
-    """How many bytes to keep, and the last record in them."""
+def _true_part(path: Path, true_until: int) -> _TruePart | None:
+    """What to keep; None for nothing."""
     decoder = msgspec.json.Decoder(_Mark)
-    position = kept_bytes = 0
-    last = None
+    position = crc32 = bad = 0
+    part: _TruePart | None = None
     with path.open("rb") as lines:
         for line in lines:
             position += len(line)
+            crc32 = zlib.crc32(line, crc32)
             try:
                 mark = decoder.decode(line)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                bad += 1
                 continue
             if mark.record > true_until or not line.endswith(b"\n"):
                 break
-            kept_bytes, last = position, mark
-    return kept_bytes, last
+            if part is None:
+                part = _TruePart(mark, mark, position, 1, crc32, bad)
+                continue
+            part.last, part.size_bytes, part.crc32, part.bad = mark, position, crc32, bad
+            part.records += 1
+    return part

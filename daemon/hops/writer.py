@@ -15,6 +15,7 @@ was to write, and nothing else: they are counted, reported once, and their numbe
 import logging
 import os
 import time
+import zlib
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -22,11 +23,12 @@ from typing import Literal, TypedDict, Unpack
 
 import msgspec
 
+from daemon.hops import closing
 from daemon.hops.files import closed_name, list_files, open_name
 from daemon.hops.recovery import close_left_open
 from daemon.private_files import sync_directory
 from daemon.settings import HopSettings
-from routing.hops import FORMAT_VERSION, Event, HopRecord
+from routing.hops import FORMAT_VERSION, Closing, Event, HopRecord
 
 _log = logging.getLogger(__name__)
 
@@ -59,19 +61,24 @@ class HopFields(TypedDict, total=False):
 
 
 class FinishedFile(msgspec.Struct, frozen=True):
-    """A file that gets no more records and is still to be synced and renamed (`close_file`)."""
+    """A file that gets no more records and is still to be ended, synced and renamed (`close_file`)."""
 
     descriptor: int
     path: Path
     closed_path: Path
+    size_bytes: int
+    closing: Closing
 
 
 def close_file(finished: FinishedFile) -> None:
-    """Sync a file and give it its final name; may take long, so call it in a thread.
+    """End a file with its checksum, sync it and give it its final name.
+
+    May take long, so call it in a thread.
 
     Raises OSError: the file keeps its name and is closed at the next start.
     """
     try:
+        closing.append(finished.descriptor, finished.size_bytes, finished.closing)
         os.fsync(finished.descriptor)
     finally:
         os.close(finished.descriptor)
@@ -82,6 +89,15 @@ def close_file(finished: FinishedFile) -> None:
 def utc_us() -> int:
     """The wall clock, microseconds since 1970."""
     return time.time_ns() // 1000
+
+
+class _Written(msgspec.Struct, frozen=True):
+    """How far the open file is: its last record, bytes, records, and the checksum of all of it."""
+
+    last: int = 0
+    size_bytes: int = 0
+    records: int = 0
+    crc32: int = 0
 
 
 class HopLog:
@@ -116,12 +132,12 @@ class HopLog:
         self._start = self._settled = self._confirmed = previous
         self._tells_previous = True
         self._told_with = previous  # the last record of the batch whose first one told it
-        self._flushed: deque[tuple[int, int]] = deque()
+        self._flushed: deque[_Written] = deque()
         self._descriptor: int | None = None
         self._path = directory
-        self._first = self._last_in_file = 0
+        self._first = 0
         self._opened_us = 0
-        self._size_bytes = self._settled_bytes = 0
+        self._written = self._settled_in_file = _Written()
         self._finished: list[FinishedFile] = []
         self._failing = False
 
@@ -198,7 +214,7 @@ class HopLog:
         if self._tells_previous:
             gathered[0].previous = self._start
         try:
-            self._write(self._encoder.encode_lines(gathered), gathered[0].record)
+            self._write(self._encoder.encode_lines(gathered), gathered)
         except OSError as error:
             self._lose(len(gathered), error)
             return
@@ -206,7 +222,7 @@ class HopLog:
         if self._tells_previous:
             self._tells_previous = False
             self._told_with = last
-        self._flushed.append((last, self._size_bytes))
+        self._flushed.append(self._written)
         if self._failing:
             self._failing = False
             _log.warning("the hop log is written again; %d records were lost", self.lost_records)
@@ -217,8 +233,8 @@ class HopLog:
         Where that is all that is written, and the file is due, the next record begins a new one.
         """
         self._settled = record
-        while self._flushed and self._flushed[0][0] <= record:
-            self._last_in_file, self._settled_bytes = self._flushed.popleft()
+        while self._flushed and self._flushed[0].last <= record:
+            self._settled_in_file = self._flushed.popleft()
         if not self._flushed and self._is_due():
             self._finish_file()
 
@@ -228,10 +244,10 @@ class HopLog:
         self._flushed.clear()
         self.last_record = max(self._settled, self._confirmed)
         self._tells_previous = not self._start < self._told_with <= self._settled
-        if self._descriptor is not None and self._size_bytes > self._settled_bytes:
-            os.ftruncate(self._descriptor, self._settled_bytes)
-            self._size_bytes = self._settled_bytes
-            if not self._size_bytes:
+        if self._descriptor is not None and self._written.size_bytes > self._settled_in_file.size_bytes:
+            os.ftruncate(self._descriptor, self._settled_in_file.size_bytes)
+            self._written = self._settled_in_file
+            if not self._written.size_bytes:
                 self._drop_file()
 
     def take_finished(self) -> list[FinishedFile]:
@@ -242,29 +258,35 @@ class HopLog:
     def close(self) -> None:
         """Write and close everything; after the store has committed for the last time."""
         self.settle(self.flush())
-        if self._settled_bytes:
+        if self._settled_in_file.size_bytes:
             self._finish_file()
         elif self._descriptor is not None:
             self._drop_file()
         for finished in self.take_finished():
             close_file(finished)
 
-    def _write(self, lines: bytes, first: int) -> None:
+    def _write(self, lines: bytes, records: list[HopRecord]) -> None:
         """Append to the open file, beginning one if there is none; OSError leaves no part of a line."""
+        first, written = records[0].record, self._written
         if self._descriptor is None:
             path = self._directory / open_name(first)
             self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o640)
             self._path = path
-        if not self._size_bytes:
+        if not written.size_bytes:
             self._first, self._opened_us = first, self._now_us()
         rest = memoryview(lines)
         try:
             while rest:
                 rest = rest[os.write(self._descriptor, rest) :]
         except OSError:
-            os.ftruncate(self._descriptor, self._size_bytes)
+            os.ftruncate(self._descriptor, written.size_bytes)
             raise
-        self._size_bytes += len(lines)
+        self._written = _Written(
+            records[-1].record,
+            written.size_bytes + len(lines),
+            written.records + len(records),
+            zlib.crc32(lines, written.crc32),
+        )
 
     def _lose(self, count: int, error: OSError) -> None:
         self.lost_records += count
@@ -273,18 +295,31 @@ class HopLog:
             _log.error("the hop log cannot be written, records are lost until it can: %s", error)
 
     def _is_due(self) -> bool:
-        if not self._size_bytes:
+        if not self._written.size_bytes:
             return False
         age_s = (self._now_us() - self._opened_us) / 1e6
         # A clock that was set back must not keep a file open for as long as it was set back.
-        return self._size_bytes >= self._settings.file_bytes_max or not 0 <= age_s < self._settings.file_s
+        is_full = self._written.size_bytes >= self._settings.file_bytes_max
+        return is_full or not 0 <= age_s < self._settings.file_s
 
     def _finish_file(self) -> None:
         assert self._descriptor is not None
-        name = closed_name(self._server, self._boot, self._first, self._last_in_file)
-        self._finished.append(FinishedFile(self._descriptor, self._path, self._directory / name))
+        written = self._settled_in_file
+        closed_path = self._directory / closed_name(self._server, self._boot, self._first, written.last)
+        line = Closing(
+            version=FORMAT_VERSION,
+            server=self._server,
+            boot=self._boot,
+            first=self._first,
+            last=written.last,
+            records=written.records,
+            crc32=written.crc32,
+        )
+        self._finished.append(
+            FinishedFile(self._descriptor, self._path, closed_path, written.size_bytes, line)
+        )
         self._descriptor = None
-        self._size_bytes = self._settled_bytes = 0
+        self._written = self._settled_in_file = _Written()
 
     def _drop_file(self) -> None:
         """Remove the open file, which is empty: a name tells of records."""

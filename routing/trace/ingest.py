@@ -64,10 +64,13 @@ def logs(session: SparkSession, paths: Sequence[str]) -> DataFrame:
 
 
 def parsed(text: DataFrame) -> DataFrame:
-    """Lines (`file`, `value`) with their record beside them; a null record where the line is too long."""
+    """Lines (`file`, `value`) with their record beside them; a null record where the line is too long.
+
+    The lines that close files tell of no copy, and are left out.
+    """
     with_corrupt = t.StructType([*schema.RECORD.fields, t.StructField(_CORRUPT, t.StringType())])
     fits = f.octet_length("value") <= schema.LINE_BYTES_MAX
-    return text.select(
+    return text.where(~f.coalesce(f.col("value").startswith(schema.CLOSING_BEGINS), f.lit(False))).select(
         "file",
         "value",
         f.from_json(

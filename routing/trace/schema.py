@@ -108,6 +108,9 @@ RECORD: Final = t.StructType(
 )
 """`HopRecord`, field for field; a test keeps the two together."""
 
+CLOSING_BEGINS: Final = '{"event":"closed",'
+"""The line that closes a file (`routing.hops.Closing`) and no other begins so."""
+
 ASIDE: Final = t.StructType(
     [
         t.StructField("file", t.StringType()),

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from routing.hops import HopRecord
+from routing.hops import Closing, HopRecord
 from tests.support.traced import NOW_US
 
 BASE = HopRecord(
@@ -46,6 +46,12 @@ def test_the_schema_is_the_record(spark: Any) -> None:
     from routing.trace.schema import RECORD
 
     assert set(RECORD.names) == {field.name for field in msgspec.structs.fields(HopRecord)}
+
+
+def test_the_line_that_closes_a_file_is_no_line_of_the_log(checked: Any) -> None:
+    closing = Closing(version=1, server="a.example", boot=1, first=1, last=1, records=1, crc32=0)
+    lines = checked(line() + msgspec.json.encode(closing) + b"\n")
+    assert reasons(lines) == [None]
 
 
 def test_fields_left_out_have_their_defaults(checked: Any) -> None:

@@ -1,0 +1,257 @@
+"""What a log of which something is missing or damaged says of a message: no more than can be known."""
+
+import json
+import logging
+import os
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from daemon.hops import closing
+from daemon.hops.coverage import Gap
+from daemon.hops.examine import Findings, examine
+from daemon.hops.files import list_files
+from daemon.hops.reader import HopLogReader
+from daemon.hops.writer import HopLog
+from daemon.settings import HopSettings
+from routing.hops import Closing
+
+SERVER = "alpha.example"
+BORN_MS = 1_795_000_000_000
+SMUID = f"{SERVER}/{BORN_MS:012x}-1-1"
+FOREIGN = f"beta.example/{BORN_MS + 5_000:012x}-1-1"
+ADA, BOB = f"ada:desk@{SERVER}", f"bob:desk@{SERVER}"
+
+
+class Site:
+    """The hop log of a site whose clock goes a second with each record."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.us = BORN_MS * 1000 - 1_000_000
+        self.start(1, 0)
+
+    def start(self, boot: int, committed: int) -> None:
+        self.log = HopLog.open(
+            self.directory,
+            server=SERVER,
+            boot=boot,
+            committed_record=committed,
+            settings=HopSettings(),
+            now_us=lambda: self.us,
+        )
+
+    def write(self, *events: str, smuid: str = SMUID, **fields: object) -> None:
+        for event in events:
+            self.us += 1_000_000
+            about = {} if event == "heartbeat" else {"smuid": smuid, "topic": "news"}
+            if event in ("delivered", "committed"):
+                about |= {"subscription": BOB}
+            self.log.append(event, **about, **fields)  # type: ignore[arg-type] # an Event
+        self.log.settle(self.log.flush())
+
+    def close(self) -> Path:
+        """End the file that is open; its path."""
+        self.log.close()
+        return list_files(self.directory)[-1].path
+
+    def cut(self, records: int) -> None:
+        """The power goes, and with it the last records of the file that was open."""
+        path = list_files(self.directory)[-1].path
+        lines = path.read_bytes().splitlines(keepends=True)
+        path.write_bytes(b"".join(lines[:-records]))
+
+    def why(self, smuid: str = SMUID) -> Findings:
+        return examine(self.directory, smuid)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def flip(path: Path, find: bytes, put: bytes) -> None:
+    assert len(find) == len(put)
+    data = path.read_bytes()
+    assert data.count(find) == 1
+    path.write_bytes(data.replace(find, put))
+
+
+def test_a_closed_file_ends_with_the_checksum_of_what_is_before_it(site: Site) -> None:
+    site.write("published", "delivered", "committed")
+    *lines, last = site.close().read_bytes().splitlines(keepends=True)
+    assert json.loads(last) == {
+        "event": "closed",
+        "version": 1,
+        "server": SERVER,
+        "boot": 1,
+        "first": 1,
+        "last": 3,
+        "records": 3,
+        "crc32": zlib.crc32(b"".join(lines)),
+    }
+    reader = HopLogReader(site.directory)
+    assert [record.record for record in reader.records()] == [1, 2, 3]
+    assert reader.unread.bad == 0
+    assert reader.check() == (1, 3)
+    assert (reader.gaps, reader.damage) == ([], [])
+
+
+def test_the_checksum_is_of_what_was_written_and_not_cut_back(site: Site) -> None:
+    site.write("published")
+    site.log.append("delivered", smuid=SMUID, topic="refused after all")
+    site.log.flush()
+    site.log.revert()
+    site.write("delivered", "committed")
+    found = closing.find(site.close())
+    assert found is not None
+    line, before = found
+    assert line.crc32 == zlib.crc32(list_files(site.directory)[0].path.read_bytes()[:before])
+    assert (line.records, line.last) == (3, 3)
+
+
+@pytest.mark.parametrize("kept_bytes", [0, 1, 30, -1, None])
+def test_a_power_cut_while_a_file_is_closed_leaves_nothing_of_the_line(
+    site: Site, kept_bytes: int | None
+) -> None:
+    site.write("published", "delivered")
+    path = list_files(site.directory)[0].path
+    records = path.read_bytes()
+    line = msgspec.json.encode(
+        Closing(version=1, server=SERVER, boot=1, first=1, last=2, records=2, crc32=zlib.crc32(records))
+    )
+    path.write_bytes(records + (line + b"\n")[:kept_bytes])
+    site.start(2, 2)
+    assert [file.path.name for file in list_files(site.directory)] == [f"hops-{SERVER}-1-1-2.jsonl"]
+    assert list_files(site.directory)[0].path.read_bytes() == records + line + b"\n"
+
+
+def test_a_tail_that_a_power_cut_took_may_have_been_the_end_of_a_message(site: Site) -> None:
+    site.write("published", "delivered")
+    site.write("committed", "heartbeat", final=True)
+    site.cut(2)
+    site.start(2, 4)
+    site.write("heartbeat")
+    found = site.why()
+    assert found.state == "unknown"
+    assert not found.covered
+    assert found.gaps == [
+        Gap(first=3, last=4, after_us=1_795_000_001_000_000, before_us=1_795_000_004_000_000, boot=1)
+    ]
+    assert found.verdict == (
+        "Published. What became of it is not known: 2 records of this log are missing (3 to 4, written after"
+        " 2026-11-18 11:06:41.000000 and before 2026-11-18 11:06:44.000000). As far as the log goes:"
+        f" delivered to {BOB} and not committed yet."
+    )
+
+
+def test_what_has_its_end_in_the_log_is_not_doubted(site: Site) -> None:
+    site.write("published", "delivered")
+    site.write("committed", final=True)
+    site.write("heartbeat", "heartbeat")
+    site.cut(2)
+    site.start(2, 5)
+    site.write("heartbeat")
+    found = site.why()
+    assert found.state == "committed"
+    assert (found.gaps, found.covered) == ([], True)
+
+
+def test_records_lost_before_a_message_was_there_say_nothing_of_it(site: Site) -> None:
+    site.write("heartbeat", "heartbeat")
+    site.cut(1)
+    site.start(2, 2)
+    later = f"{SERVER}/{BORN_MS + 60_000:012x}-2-1"
+    site.write("published", smuid=later)
+    assert site.why(later).state == "waiting"
+    never = f"{SERVER}/{BORN_MS + 2_000:012x}-2-7"
+    assert site.why(never).verdict.endswith("this site never had it.")
+    assert site.why(SMUID).verdict.startswith(
+        "No record of it, but that does not say that this site never had"
+    )
+
+
+def test_a_message_of_another_site_may_have_come_in_records_that_are_missing(site: Site) -> None:
+    site.write("heartbeat", "heartbeat", "heartbeat")
+    site.cut(1)
+    site.start(2, 3)
+    site.write("heartbeat")
+    site.us += 60_000_000
+    site.write("heartbeat")
+    found = site.why(FOREIGN)
+    assert (found.state, found.covered) == ("unknown", False)
+    assert "1 record of this log is missing (3, written" in found.verdict
+
+
+def test_a_file_that_is_gone_is_a_gap(site: Site) -> None:
+    site.write("published")
+    site.close()
+    for boot in (2, 3):
+        site.start(boot, boot - 1)
+        site.write("heartbeat")
+        site.close()
+    list_files(site.directory)[1].path.unlink()
+    assert [(gap.first, gap.last) for gap in site.why().gaps] == [(2, 2)]
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda data, at: data[:at] + bytes(60) + data[at + 60 :],
+        lambda data, at: data[:at] + data[at + 60 :],
+        lambda data, at: data[:at] + os.urandom(60).replace(b"\n", b"x") + data[at + 60 :],
+    ],
+)
+def test_a_block_in_the_middle_of_a_file_that_was_never_written_is_a_gap(
+    site: Site, harm: Callable[[bytes, int], bytes], caplog: pytest.LogCaptureFixture
+) -> None:
+    site.write("published", "delivered", "delivered", "delivered", "delivered")
+    path = list_files(site.directory)[0].path
+    data = path.read_bytes()
+    at = data.index(b'"record":3')
+    path.write_bytes(harm(data, at))
+    with caplog.at_level(logging.WARNING):
+        site.start(2, 5)
+    site.write("heartbeat")
+    found = site.why()
+    assert found.state == "unknown"
+    assert [(gap.first, gap.last) for gap in found.gaps] == [(3, 3)]
+    assert "of 1 to 5 in open-1.jsonl 1 are missing, and 1 lines cannot be read" in caplog.text
+    reader = HopLogReader(site.directory)
+    reader.check()
+    assert [one.what for one in reader.damage] == [
+        f"the line at byte {data.rindex(b'{', 0, at)} is no record"
+    ]
+
+
+@pytest.mark.parametrize("missing", ["first", "last", "all"])
+def test_a_closed_file_lacks_what_its_name_says(site: Site, missing: str) -> None:
+    site.write("published", "delivered", "heartbeat")
+    path = site.close()
+    first, second, third, _ = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes({"first": second + third, "last": first + second, "all": b""}[missing])
+    gaps = [(gap.first, gap.last) for gap in site.why().gaps]
+    assert gaps == {"first": [(1, 1)], "last": [(3, 3)], "all": [(1, 3)]}[missing]
+
+
+def test_a_flipped_bit_in_a_closed_file_is_noticed_and_named(site: Site) -> None:
+    site.write("published", "delivered")
+    site.write("committed", smuid=FOREIGN, final=True)
+    path = site.close()
+    flip(path, FOREIGN.encode(), FOREIGN.replace("beta", "betb").encode())
+    found = site.why()
+    assert found.state == "unknown"
+    assert f"{path.name} is damaged (its checksum is wrong" in found.verdict
+    assert [one.file for one in found.damage] == [path.name]
+
+
+def test_a_closed_file_of_the_version_before_has_no_checksum_and_is_whole(site: Site) -> None:
+    site.write("published", "delivered")
+    path = site.close()
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+    found = site.why()
+    assert found.state == "waiting"
+    assert (found.gaps, found.damage, found.unread.bad) == ([], [], 0)
