@@ -1,7 +1,7 @@
 """What two routers tell each other beside messages: the payloads of controls, and the flags of a transfer.
 
 Each number has the bounds of `routing.numbers`: a control that goes beyond them makes no sense, and
-nothing of it is heard.
+nothing of it is heard. Only the counts of a receipt are judged where it is kept, so that it closes even so.
 """
 
 from typing import Annotated, Final
@@ -10,7 +10,7 @@ import msgspec
 
 from routing.errors import Refusal
 from routing.federation.interest import InterestChange
-from routing.numbers import Count, Number, read_integer
+from routing.numbers import Number, read_integer
 
 CHANGES_MAX: Final = 500
 """Changes of interest in one control."""
@@ -32,8 +32,8 @@ class ReceiptTold(msgspec.Struct, frozen=True):
     """What a control `receipt` says: see `routing.federation.decisions.TellReceipt`."""
 
     query: Number
-    due: Count
-    have: Count
+    due: int
+    have: int
     closed: bool
 
 
