@@ -1,20 +1,31 @@
 """The daemon's own process: `python -m daemon FILE`, which is what `smqpd run` becomes."""
 
+import os
+import signal
 import sys
 from pathlib import Path
 
-from daemon.cli.failure import USAGE, Failure, fail
-from daemon.config import ConfigError, load
-from daemon.discovery import installed_plugins
-from daemon.run import main
 
-if __name__ == "__main__":
+def main() -> None:
+    """Run the site whose configuration the one argument names."""
+    # As long as nothing has begun, an interrupt has nothing to be cleaned up after.
+    signal.signal(signal.SIGINT, lambda *_: os._exit(128 + signal.SIGINT))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])  # see `daemon.cli.run`
+    from daemon.cli.failure import USAGE, Failure, fail
+    from daemon.config import ConfigError, load
+    from daemon.discovery import installed_plugins
+    from daemon.run import main as run
+
     try:
         if len(sys.argv) != 2:
             raise Failure("usage: python -m daemon FILE", USAGE)
         config = Path(sys.argv[1])
-        main(config, load(config, installed_plugins()))
+        run(config, load(config, installed_plugins()))
     except Failure as failure:
         fail(str(failure), failure.exit_code)
     except ConfigError as error:
         fail(str(error))
+
+
+if __name__ == "__main__":
+    main()

@@ -51,9 +51,12 @@ def main(config: Path, settings: Settings) -> None:
         raise Failure("no front end is enabled, nobody could connect; see [plugins] in the configuration")
     # From the lock on `smqpd account` may send it; before it is listened for there is nothing to reload.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    asked: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, _: asked.append(number))
     try:
         with state_lock(settings.site.state_directory):
-            trio.run(_run, config, settings, notifier, passed)
+            trio.run(_run, config, settings, notifier, passed, asked)
     except OSError as error:
         raise Failure(f"{settings.site.state_directory} cannot be used: {error}") from None
     except StateInUseError as error:
@@ -71,8 +74,13 @@ def _first(error: BaseException) -> BaseException:
 
 
 async def _run(
-    config: Path, settings: Settings, notifier: Notifier, passed: dict[str, list[socket.socket]]
+    config: Path,
+    settings: Settings,
+    notifier: Notifier,
+    passed: dict[str, list[socket.socket]],
+    asked: list[int],
 ) -> None:
+    """`asked`: signals to stop that came too early, and may come too late, to be heard here."""
     installed = installed_plugins()
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async with trio.open_nursery() as nursery:
@@ -90,6 +98,8 @@ async def _run(
             notifier.ready(site.status)
             nursery.start_soon(notifier.watchdog, trio.lowlevel.checkpoint)
             nursery.start_soon(_tell_status, notifier, site)
+            if asked:  # before anybody listened
+                site.stop()
             async for number in signals:
                 if number == signal.SIGHUP:
                     notifier.reloading()

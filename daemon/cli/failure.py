@@ -2,15 +2,21 @@
 
 0  done            2  wrong usage                    4  refused: login or rights
 1  it failed       3  the daemon cannot be reached
+
+And what shells say of programs that a signal ended: 130 interrupted, 143 terminated, 141 nobody reads on.
 """
 
 import sys
+from contextlib import suppress
 from typing import Final, NoReturn
 
 FAILED: Final = 1
 USAGE: Final = 2
 UNREACHABLE: Final = 3
 REFUSED: Final = 4
+INTERRUPTED: Final = 130
+CLOSED_PIPE: Final = 141
+TERMINATED: Final = 143
 
 
 class Failure(Exception):
@@ -21,7 +27,13 @@ class Failure(Exception):
         self.exit_code = exit_code
 
 
+def tell(text: str) -> None:
+    """Print `text` as one line on stderr."""
+    with suppress(OSError):  # there is nowhere else to say it
+        print("smqpd: " + " ".join(text.split()), file=sys.stderr, flush=True)
+
+
 def fail(text: str, exit_code: int = FAILED) -> NoReturn:
     """Print `text` as one line, and exit."""
-    print("smqpd: " + " ".join(text.split()), file=sys.stderr)
+    tell(text)
     sys.exit(exit_code)

@@ -5,6 +5,7 @@ the libraries of the command line, which are a quarter of the memory of an idle 
 """
 
 import os
+import signal
 import sys
 
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, config_file
@@ -18,4 +19,6 @@ def run(config: ConfigOption = DEFAULT_CONFIG) -> None:
     # An installed command does not look for modules in the directory it is started in; a checkout does.
     checkout = "" in sys.path or os.getcwd() in sys.path
     flags = [] if checkout else ["-P"]
+    # What comes while the new interpreter starts waits until it can be taken.
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     os.execv(sys.executable, [sys.executable, *flags, "-m", "daemon", str(file)])

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from daemon.cli.main import build_app
+from daemon.cli.command_tree import build_app
 from tests.support.console import MismatchError, Session, matches, steps
 
 ROOT = Path(__file__).parents[2]

@@ -1,6 +1,7 @@
 """The command line, called as a shell would, in this process."""
 
 import io
+import signal
 import sys
 from typing import Any
 
@@ -22,7 +23,11 @@ class Shell:
         """The exit code."""
         self._monkeypatch.setattr(sys, "argv", ["smqpd", *map(str, arguments)])
         self._monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
-        with pytest.raises(SystemExit) as ended:
-            main()
+        before = signal.getsignal(signal.SIGINT)
+        try:
+            with pytest.raises(SystemExit) as ended:
+                main()
+        finally:
+            signal.signal(signal.SIGINT, before)
         self.out, self.err = self._capsys.readouterr()
         return int(ended.value.code or 0)

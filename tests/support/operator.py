@@ -7,8 +7,8 @@ from typing import Any
 import trio
 from typer.testing import CliRunner
 
+from daemon.cli.command_tree import build_app
 from daemon.cli.failure import Failure
-from daemon.cli.main import build_app
 
 
 class Operator:

@@ -1,0 +1,159 @@
+"""The command `smqpd`: the core's own commands, and those that installed packages add.
+
+A package adds a command by an entry point of the group `smqpd.commands` that names a `typer.Typer` (a
+group) or a function (one command). `daemon.cli.main` runs it, and says how it ended.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import EntryPoint
+from typing import Annotated, Any, Final
+
+import typer
+from typer.core import TyperGroup
+
+from daemon.cli.failure import INTERRUPTED, Failure
+from daemon.discovery import installed_commands
+from daemon.version import VERSION
+
+CORE: Final = {
+    "init": "daemon.cli.init:init",
+    "run": "daemon.cli.run:run",
+    "why": "daemon.cli.why:why",
+    "backup": "daemon.cli.backup:backup",
+    "account": "daemon.cli.account:app",
+    "config": "daemon.cli.config:app",
+    "cert": "daemon.cli.cert:app",
+    "peer": "daemon.cli.peer:app",
+    "peers": "daemon.cli.peers:peers",
+    "routes": "daemon.cli.peers:routes",
+    "ping": "daemon.cli.ping:ping",
+    "trace": "daemon.cli.trace:app",
+}
+"""Where each is found. Only what is asked for is imported: half of the time of a command is imports."""
+
+SHARED: Final = ("trace",)
+"""Groups of the core that packages add commands to, by a group of the same name."""
+
+
+class ClosedPipeError(Exception):
+    """Whoever read our output has gone. (Click would make of a BrokenPipeError an exit code of its own.)"""
+
+
+class Commands(TyperGroup):
+    """The whole command line."""
+
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        """See `click.Command`."""
+        with _told_apart():
+            return super().make_context(*arguments, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        """See `click.Command`."""
+        with _told_apart():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _told_apart() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise ClosedPipeError from None
+
+
+def build_app() -> typer.Typer:
+    """The whole command line."""
+    app = typer.Typer(
+        name="smqpd",
+        cls=Commands,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(help="A federated message router.")(_options)
+    named = sys.argv[1] if sys.argv[1:2] else ""
+    # What packages add is not loaded for a command of the core: a daemon has no use for their libraries.
+    commands, broken = ({}, {}) if named in CORE and named not in SHARED else installed_commands()
+    for name in [named] if named in CORE else [] if named in commands else CORE:
+        command = EntryPoint(name, CORE[name], "").load()
+        _add(
+            app,
+            name,
+            _joined(command, commands.pop(name)) if name in SHARED and name in commands else command,
+        )
+    for name, command in commands.items():
+        _add(app, name, command)
+    for name, reason in broken.items():
+        app.command(name, help=f"Not available: {reason}", hidden=True)(_unavailable(name, reason))
+    return app
+
+
+def run() -> int:
+    """Run the command that `sys.argv` names. Returns its exit code; raises what it raises."""
+    command = typer.main.get_command(build_app())
+    _show_flags_as_flags(command)
+    try:
+        # Else typer would frame what it says of wrong usage, in several lines.
+        exit_code = command(prog_name="smqpd", standalone_mode=False)
+    except typer.TyperException as error:
+        message = error.format_message().rstrip(".")
+        if not message:  # a group without a command has shown its help
+            return error.exit_code
+        context = getattr(error, "ctx", None)
+        asked = context.command_path if context is not None else "smqpd"
+        raise Failure(f"{message}; see `{asked} --help`", error.exit_code) from None
+    except typer.Abort as abort:
+        if isinstance(abort.__context__, EOFError):
+            raise Failure("the input ended before it was answered") from None
+        return INTERRUPTED  # at a prompt
+    return exit_code if isinstance(exit_code, int) else 0
+
+
+def _show_flags_as_flags(command: Any, parent: Any = None) -> None:
+    """A flag takes no value, and typer's help would show it with one, `<bool>`."""
+    context = typer.Context(command, parent=parent, **command.context_settings)
+    for option in (*command.params, command.get_help_option(context)):
+        if getattr(option, "is_flag", False):
+            option.metavar = ""
+    for one in getattr(command, "commands", {}).values():
+        _show_flags_as_flags(one, context)
+
+
+def _joined(core: typer.Typer, added: typer.Typer) -> typer.Typer:
+    """One group with the commands of both, and otherwise that of the core."""
+    shown = core.info.subcommand_metavar
+    both = typer.Typer(cls=core.info.cls, no_args_is_help=True, help=core.info.help, subcommand_metavar=shown)
+    both.add_typer(core)
+    both.add_typer(added)
+    return both
+
+
+def _add(app: typer.Typer, name: str, command: Any) -> None:
+    if isinstance(command, typer.Typer):
+        app.add_typer(command, name=name)
+    else:
+        app.command(name)(command)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"smqpd {VERSION}")
+        raise typer.Exit
+
+
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version),
+    ] = False,
+) -> None:
+    """What stands before the command."""
+
+
+def _unavailable(name: str, reason: str) -> Any:
+    def unavailable() -> None:
+        raise Failure(f"{name} is not available: {reason}")
+
+    return unavailable

@@ -1,0 +1,83 @@
+"""What commands print: tables that lose nothing, and standard output that may fail.
+
+In a pipe or a file a line is as long as it has to be. At a terminal what is long is folded within its column;
+where that is too narrow for the rest, the other columns are folded, too.
+"""
+
+import errno
+import os
+import sys
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final
+
+import rich.console
+import typer
+from rich.table import Table
+from rich.text import Text
+
+UNFOLDED_COLUMNS: Final = 100_000
+FOLDED_COLUMNS_MIN: Final = 12
+"""What a column that is folded has at least, before others are folded as well."""
+
+REFUSALS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
+"""What writing to an output that is open may end with, but for a pipe that nobody reads."""
+
+
+class Console(rich.console.Console):
+    """Standard output, for text with styles."""
+
+    def __init__(self) -> None:
+        width = None if sys.stdout.isatty() else UNFOLDED_COLUMNS
+        super().__init__(highlight=False, width=width, soft_wrap=width is not None)
+
+    def on_broken_pipe(self) -> None:
+        """Leave it to `daemon.cli.main`, as everything else that is printed does."""
+        raise BrokenPipeError
+
+
+def show_table(
+    columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, folds: Collection[str] = ()
+) -> None:
+    """Print a table; the columns `folds` are those that are folded first. Nothing is cut."""
+    console = Console()
+    cells = [[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows]
+    header = [Text(column) for column in columns]
+    if not console.is_terminal:
+        for line in _aligned([header, *cells]):
+            typer.echo(line)
+        return
+    kept = sum(
+        min(width, FOLDED_COLUMNS_MIN) if column in folds else width
+        for column, width in zip(columns, _widths([header, *cells]), strict=True)
+    )
+    fits = kept + 2 * len(columns) <= console.width
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for column in columns:
+        table.add_column(column, overflow="fold", no_wrap=fits and column not in folds)
+    for row in cells:
+        table.add_row(*row)
+    console.print(table)
+
+
+def _widths(rows: Sequence[Sequence[Text]]) -> list[int]:
+    return [max(cell.cell_len for cell in column) for column in zip(*rows, strict=True)]
+
+
+def _aligned(rows: Sequence[Sequence[Text]]) -> Iterable[str]:
+    widths = _widths(rows)
+    for row in rows:
+        padded = (cell.plain + " " * (width - cell.cell_len) for cell, width in zip(row, widths, strict=True))
+        yield "  ".join(padded).rstrip()
+
+
+def is_refused(error: OSError) -> bool:
+    """Whether it is standard output that cannot be written. Commands say of their own files what is wrong."""
+    return error.filename is None and error.errno in REFUSALS
+
+
+def flush() -> None:
+    """Write what is left, before the end. What cannot be goes nowhere: Python would complain once more."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

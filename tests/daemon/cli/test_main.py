@@ -1,0 +1,101 @@
+"""How commands end that are interrupted, or whose output nobody takes."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import trio
+
+from tests.support.command_line import CommandLine
+from tests.support.process import SMQPD_RUN, environment
+from tests.support.terminal import CTRL_C, terminal
+
+
+@pytest.fixture
+def smqpd(tmp_path: Path) -> CommandLine:
+    return CommandLine(tmp_path)
+
+
+@pytest.fixture
+async def config(tmp_path: Path, smqpd: CommandLine) -> Path:
+    (tmp_path / "smqpd.toml").write_text(
+        '[site]\nserver_name = "alpha.example"\n[plugins.smqp]\nlisten = ["127.0.0.1:0"]\n'
+    )
+    (tmp_path / "accounts.toml").write_text("")
+    (tmp_path / "accounts.toml").chmod(0o600)
+    return tmp_path / "smqpd.toml"
+
+
+async def test_an_interrupt_while_a_command_is_still_loaded_ends_it_without_a_word(
+    smqpd: CommandLine, tmp_path: Path
+) -> None:
+    """A package of somebody's adds a command, and the interrupt comes when that is imported."""
+    (tmp_path / "commands" / "slow.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    (tmp_path / "commands" / "smqpd_smqp-1.dist-info" / "entry_points.txt").write_text(
+        "[smqpd.commands]\nslow = slow:slow\n"
+    )
+    ended = await smqpd("slow")
+    assert (ended.exit_code, ended.out, ended.error) == (130, b"", "")
+
+
+async def test_output_that_nobody_reads_ends_a_command_without_a_word(smqpd: CommandLine) -> None:
+    command = " ".join(f"'{word}'" for word in smqpd.arguments("config", "show", "--defaults"))
+    ended = await trio.run_process(
+        ["sh", "-c", f"{{ {command}; echo $? >&2; }} | true"], capture_stderr=True, env=smqpd.environment
+    )
+    assert ended.stderr == b"141\n"
+
+
+@pytest.mark.parametrize("words", [("config", "show", "--defaults"), ("--version",), ("--help",)])
+async def test_output_that_cannot_be_written_is_one_line_and_a_failure(
+    smqpd: CommandLine, words: tuple[str, ...]
+) -> None:
+    with open("/dev/full", "w") as full:
+        ended = await trio.run_process(
+            smqpd.arguments(*words), stdout=full, capture_stderr=True, check=False, env=smqpd.environment
+        )
+    said = b"smqpd: standard output cannot be written: No space left on device\n"
+    assert (ended.returncode, ended.stderr) == (1, said)
+
+
+async def test_closed_streams_are_no_files_of_somebody_else(smqpd: CommandLine) -> None:
+    command = " ".join(f"'{word}'" for word in smqpd.arguments("config", "show", "--defaults"))
+    ended = await trio.run_process(
+        ["sh", "-c", f"{command} <&- >&-"], capture_stderr=True, check=False, env=smqpd.environment
+    )
+    said = b"smqpd: standard output cannot be written: Bad file descriptor\n"
+    assert (ended.returncode, ended.stderr) == (1, said)
+
+
+async def test_several_quick_interrupts_end_a_site_cleanly(config: Path) -> None:
+    words = [sys.executable, *SMQPD_RUN, str(config)]
+    async with terminal(words, environment(config.parent)) as site:
+        await site.shows("runs the site alpha.example")
+        site.type(5 * CTRL_C)
+        assert await site.exit_code() == 0
+    assert "Traceback" not in site.shown
+    assert site.shown.rstrip().endswith("stopped")
+
+
+async def test_an_interrupt_before_a_site_has_begun_is_not_lost_with_the_interpreter_that_it_came_to(
+    config: Path,
+) -> None:
+    """The command line becomes the daemon, whose interpreter starts anew."""
+    interrupted = (
+        "import os, signal; from daemon.cli import run; execv = os.execv\n"
+        "def interrupt_and_become(*what): os.kill(os.getpid(), signal.SIGINT); execv(*what)\n"
+        "run.os.execv = interrupt_and_become\n"
+        "from daemon.cli.main import main; main()"
+    )
+    process = await trio.run_process(
+        [sys.executable, "-c", interrupted, "run", "--config", str(config)],
+        stdin=subprocess.DEVNULL,
+        capture_stderr=True,
+        check=False,
+        env=environment(config.parent),
+    )
+    assert (process.returncode, process.stderr) == (128 + signal.SIGINT, b"")
+    assert not os.path.exists(config.parent / "state" / "smqpd.db")

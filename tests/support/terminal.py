@@ -1,0 +1,85 @@
+"""A command at a terminal: what is typed at it, and what it shows."""
+
+import fcntl
+import os
+import pty
+import struct
+import termios
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+import trio
+
+CTRL_C: Final = b"\x03"
+PATIENCE_S: Final = 60.0
+"""Until a test gives up: only a broken command takes so long."""
+
+
+class Terminal:
+    """A terminal with a command in it; `shown` is all that it has shown by now."""
+
+    def __init__(self, process: trio.Process, descriptor: int) -> None:
+        self.process = process
+        self.shown = ""
+        self._descriptor = descriptor
+
+    def type(self, keys: bytes) -> None:
+        """Press keys."""
+        os.write(self._descriptor, keys)
+
+    async def shows(self, text: str) -> None:
+        """Wait until it has shown this."""
+        while text not in self.shown:
+            assert await self._more(), f"it has ended, and has shown {self.shown!r}"
+
+    async def exit_code(self) -> int:
+        """Wait for the end."""
+        while await self._more():
+            pass
+        with trio.fail_after(PATIENCE_S):
+            return await self.process.wait()
+
+    async def _more(self) -> bool:
+        with trio.fail_after(PATIENCE_S):
+            await trio.lowlevel.wait_readable(self._descriptor)
+        try:
+            part = os.read(self._descriptor, 65_536)
+        except OSError:  # Linux: nobody has the other end any more
+            return False
+        self.shown += part.decode()
+        return bool(part)
+
+
+@asynccontextmanager
+async def terminal(
+    words: list[str], environment: dict[str, str], *, columns: int = 80, kind: str = "xterm"
+) -> AsyncIterator[Terminal]:
+    """Run a command at a terminal, its own session with it; killed at the end where it runs still."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    kept = {name: value for name, value in environment.items() if name not in ("COLUMNS", "NO_COLOR")}
+
+    def take_terminal() -> None:
+        os.setsid()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+    try:
+        process = await trio.lowlevel.open_process(
+            words,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            preexec_fn=take_terminal,
+            env={**kept, "TERM": kind},
+        )
+        os.close(theirs)
+        try:
+            yield Terminal(process, ours)
+        finally:
+            if process.poll() is None:
+                process.kill()
+                with trio.CancelScope(shield=True):
+                    await process.wait()
+    finally:
+        os.close(ours)
