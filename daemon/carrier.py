@@ -285,8 +285,15 @@ class Carrier:
     def _answer(self, d: decisions.Answer) -> None:
         if d.request is None and d.error is None:
             return
+        entry = d.entry
         d.consumer.handle.put(
-            frontend.Answer(request=d.request, error=d.error, smuid=d.smuid, repeated=d.repeated)
+            frontend.Answer(
+                request=d.request,
+                error=d.error,
+                smuid=d.smuid,
+                repeated=d.repeated,
+                due_to_nobody=entry is not None and not entry.due and not entry.flags & (ONE | STATED),
+            )
         )
 
     def _withdraw(self, d: decisions.Withdraw) -> None:

@@ -49,12 +49,15 @@ class Answer(msgspec.Struct):
             refused.
         smuid: of a PUBLISH that was accepted, or that was accepted earlier with this Cmuid.
         repeated: True where the Cmuid had been seen before and nothing was routed.
+        due_to_nobody: True where a PUBLISH of mode ALL found no subscription, here or at a peer that it may
+            go to, and states no time to wait for one: the message is gone.
     """
 
     request: Any
     error: Refusal | None = None
     smuid: str = ""
     repeated: bool = False
+    due_to_nobody: bool = False
 
 
 class Delivered(msgspec.Struct):

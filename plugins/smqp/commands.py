@@ -3,7 +3,6 @@
 import os
 import secrets
 import signal
-import sys
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Annotated, Any, Final, TypeVar
 import trio
 import typer
 
-from daemon.cli.failure import FAILED, UNREACHABLE, USAGE, Failure
+from daemon.cli.failure import INTERRUPTED, TERMINATED, UNREACHABLE, USAGE, Failure
 from daemon.cli.options import JsonOption
 from daemon.frontend import Accepts, SubscribeOptions
 from plugins.smqp.connection import ConnectionLost
@@ -242,32 +241,27 @@ def _usage(read: Callable[[], _T]) -> _T:
 def _run(command: Callable[[], Awaitable[None]]) -> None:
     """Run to the end; SIGINT and SIGTERM end it cleanly, with what is committed committed."""
     try:
-        interrupted = trio.run(_until_signal, command)
+        ended_by = trio.run(_until_signal, command)
     except ConnectionLost as lost:
         if lost.reason == "unreachable":
             raise Failure(f"cannot reach {lost.text}; does the site run?", UNREACHABLE) from None
         where = f"; go to {lost.redirect}" if lost.redirect else ""
         raise Failure(f"no connection: {lost}{where}", UNREACHABLE) from None
-    except BrokenPipeError:
-        # whoever read has enough; Python would complain once more when it flushes at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(0) from None
-    sys.stdout.flush()
-    if interrupted:
-        raise typer.Exit(FAILED)
+    if ended_by is not None:
+        raise typer.Exit(INTERRUPTED if ended_by == signal.SIGINT else TERMINATED)
 
 
-async def _until_signal(command: Callable[[], Awaitable[None]]) -> bool:
-    """True where a signal ended it."""
-    interrupted = False
+async def _until_signal(command: Callable[[], Awaitable[None]]) -> int | None:
+    """The signal that ended it; None where it came to its end."""
+    ended_by = None
     failure: Exception | None = None
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with trio.open_nursery() as nursery:
 
             async def watch() -> None:
-                nonlocal interrupted
-                async for _ in signals:
-                    interrupted = True
+                nonlocal ended_by
+                async for number in signals:
+                    ended_by = number
                     nursery.cancel_scope.cancel()
 
             nursery.start_soon(watch)
@@ -278,4 +272,4 @@ async def _until_signal(command: Callable[[], Awaitable[None]]) -> bool:
             nursery.cancel_scope.cancel()
     if failure is not None:
         raise failure
-    return interrupted
+    return ended_by

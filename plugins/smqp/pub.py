@@ -5,19 +5,19 @@ Many messages are on their way at a time; results are printed in the order in wh
 
 import json
 import mimetypes
+import select
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from functools import partial
-from io import BufferedReader
+from io import FileIO
 from pathlib import Path
 from typing import Final
 
 import msgspec
 import trio
 
-from daemon.cli.failure import FAILED, Failure
+from daemon.cli.failure import FAILED, Failure, tell
 from daemon.frontend import SubscribeOptions
 from plugins.smqp.client import Client, Publication
 from plugins.smqp.incoming import Receipt, read_receipt
@@ -54,24 +54,26 @@ class Work(msgspec.Struct, frozen=True):
 async def publish(profile: Profile, channel: str, work: Work) -> None:
     """Do it. Raises Failure, Refusal, ConnectionLost; what was printed before was published."""
     async with profile.connect(channel) as client:
+        results = _Results(work)
         receipts = _Receipts(client) if work.wait_receipt_s is not None else None
         if receipts is not None:
             await client.subscribe(client.topic, SubscribeOptions(durable=False))
         async for messages in _messages(work):
-            await _publish_all(client, messages, work, receipts)
+            await _publish_all(client, messages, results, receipts)
+        results.end()
 
 
 async def _publish_all(
-    client: Client, messages: list[Message], work: Work, receipts: "_Receipts | None"
+    client: Client, messages: list[Message], results: "_Results", receipts: "_Receipts | None"
 ) -> None:
     on_their_way: deque[Publication] = deque()
     for message in messages:
-        on_their_way.append(await client.publish_soon(work.topic, message))
+        on_their_way.append(await client.publish_soon(results.work.topic, message))
         if len(on_their_way) >= OUTSTANDING_MAX:
-            await _report(on_their_way.popleft(), work, receipts)
+            await _report(on_their_way.popleft(), results, receipts)
     while on_their_way:
-        await _report(on_their_way.popleft(), work, receipts)
-    sys.stdout.flush()
+        await _report(on_their_way.popleft(), results, receipts)
+    results.flush()
 
 
 class _Receipts:
@@ -92,23 +94,80 @@ class _Receipts:
         return self._found.pop(smuid)
 
 
-async def _report(publication: Publication, work: Work, receipts: _Receipts | None) -> None:
+class _Results:
+    """Writes what became of each message: its Smuid at least, since it is stored.
+
+    Where that cannot be written, what is on its way still gets its answer; then `flush` tells of it.
+    """
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        self._unwritten: list[str] = []
+        self._failed: OSError | None = None
+        self._due_to_nobody: list[str] = []
+        self._without_receipt: list[str] = []
+
+    def add(self, publication: Publication, reply: dict[str, str], receipt: Receipt | None) -> None:
+        """A message is stored; `receipt` is None where none came, or was waited for."""
+        smuid = reply.get("smuid", "")
+        due_to_nobody = reply.get("due") == "0"
+        waited = self.work.wait_receipt_s is not None
+        if due_to_nobody:
+            self._due_to_nobody.append(smuid)
+        if waited and receipt is None:
+            self._without_receipt.append(smuid)
+        if self.work.json:
+            found: dict[str, object] = {"smuid": smuid, "cmuid": publication.cmuid}
+            found |= {"repeated": "repeated" in reply}
+            found |= {"receipt": None if receipt is None else str(receipt)} if waited else {}
+            found |= {"due": 0} if due_to_nobody else {}
+            line = json.dumps(found)
+        else:
+            line = smuid if receipt is None else f"{smuid} {receipt}"
+        self._unwritten.append(smuid)
+        if self._failed is None:
+            try:
+                sys.stdout.write(line + "\n")
+            except OSError as error:
+                self._failed = error
+
+    def flush(self) -> None:
+        """Have it written. Raises Failure, which names what is stored, and BrokenPipeError."""
+        if self._failed is None:
+            try:
+                sys.stdout.flush()
+            except OSError as error:
+                self._failed = error
+        if isinstance(self._failed, BrokenPipeError):
+            raise self._failed
+        if self._failed is not None and self._unwritten:
+            stored = f"stored: {_in_short(self._unwritten)}"
+            raise Failure(f"standard output cannot be written: {self._failed.strerror}; {stored}")
+        self._unwritten.clear()
+
+    def end(self) -> None:
+        """Say on stderr what of it is no failure, and yet not what was meant. Raises Failure."""
+        if self._due_to_nobody:
+            gone = _in_short(self._due_to_nobody)
+            tell(f"nobody subscribes to {self.work.topic}, and nothing waits there without --timeout: {gone}")
+        if self._without_receipt:
+            missing = _in_short(self._without_receipt)
+            raise Failure(f"no receipt within {self.work.wait_receipt_s:g} s for {missing}", FAILED)
+
+
+def _in_short(smuids: list[str]) -> str:
+    return smuids[0] if len(smuids) == 1 else f"{len(smuids)} messages, {smuids[0]} to {smuids[-1]}"
+
+
+async def _report(publication: Publication, results: _Results, receipts: _Receipts | None) -> None:
     reply = await publication.wait()
-    if not work.message.guarantee:
+    if not results.work.message.guarantee:
         return
-    smuid = reply.get("smuid", "")
     receipt = None
     if receipts is not None:
-        with trio.move_on_after(work.wait_receipt_s or 0):
-            receipt = await receipts.wait(smuid)
-        if receipt is None:
-            raise Failure(f"no receipt for {smuid} within {work.wait_receipt_s:g} s", FAILED)
-    if work.json:
-        found = {"smuid": smuid, "cmuid": publication.cmuid, "repeated": "repeated" in reply}
-        line = json.dumps(found if receipt is None else {**found, "receipt": str(receipt)})
-    else:
-        line = smuid if receipt is None else f"{smuid} {receipt}"
-    sys.stdout.write(line + "\n")
+        with trio.move_on_after(results.work.wait_receipt_s or 0):
+            receipt = await receipts.wait(reply.get("smuid", ""))
+    results.add(publication, reply, receipt)
 
 
 async def _messages(work: Work) -> AsyncIterator[list[Message]]:
@@ -139,7 +198,7 @@ async def _sections(work: Work) -> AsyncIterator[Section]:
         yield Section(work.content_type or TEXT_TYPE, work.body)
     for path in work.files:
         with _opened(path) as file:
-            body = await _in_thread(file.read)
+            body = b"".join([part async for part in _parts(path, file)])
         if path == STDIN:
             yield Section(work.content_type or TEXT_TYPE, body)
         else:
@@ -151,7 +210,7 @@ async def _lines(work: Work) -> AsyncIterator[list[bytes]]:
     for path in work.files:
         with _opened(path) as file:
             rest = b""
-            while chunk := await _in_thread(partial(file.read1, CHUNK_BYTES)):
+            async for chunk in _parts(path, file):
                 *lines, rest = (rest + chunk).split(b"\n")
                 if lines:
                     yield [line.removesuffix(b"\r") for line in lines]
@@ -159,18 +218,31 @@ async def _lines(work: Work) -> AsyncIterator[list[bytes]]:
                 yield [rest]
 
 
-async def _in_thread(read: Callable[[], bytes]) -> bytes:
-    """A read may wait for ever for a terminal or a pipe; cancelled, its thread is left to itself."""
-    return await trio.to_thread.run_sync(read, abandon_on_cancel=True)
+async def _parts(path: Path, file: FileIO) -> AsyncIterator[bytes]:
+    """What is in a file, as it comes. Raises Failure."""
+    try:
+        # A read may wait for ever for a terminal or a pipe; cancelled, its thread is left to itself.
+        while part := await trio.to_thread.run_sync(_read, file, abandon_on_cancel=True):
+            yield part
+    except OSError as error:
+        what = "standard input" if path == STDIN else path
+        raise Failure(f"{what} cannot be read: {error.strerror}") from None
+
+
+def _read(file: FileIO) -> bytes:
+    while (part := file.read(CHUNK_BYTES)) is None:
+        select.select([file], [], [])  # whoever shares a terminal with us may have set it so
+    return part
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BufferedReader]:
+def _opened(path: Path) -> Iterator[FileIO]:
+    """Without a buffer: Python takes its lock at exit, and a thread that is left to itself may hold it."""
     if path == STDIN:
-        yield sys.stdin.buffer  # type: ignore[misc]  # typeshed calls it a BinaryIO
+        yield FileIO(0, closefd=False)
         return
     try:
-        file = path.open("rb")
+        file = FileIO(path)
     except OSError as error:
         raise Failure(f"{path} cannot be read: {error.strerror}") from None
     with file:

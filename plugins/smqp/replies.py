@@ -141,6 +141,8 @@ def _answer(event: Answer) -> bytes:
     if event.repeated:
         return f"OK {command}\r\n{attribute}Smuid: {event.smuid}\r\nRepeated: YES\r\n\r\n".encode()
     smuid = f"Smuid: {event.smuid}\r\n" if event.smuid else ""
+    if event.due_to_nobody:
+        smuid += "Due: 0\r\n"
     return f"OK {command}\r\n{attribute}{smuid}\r\n".encode()
 
 

@@ -1,21 +1,25 @@
 """`smqpd sub`: writes messages as they come, and commits them once they are written.
 
-Two phases for each batch: RECEIVED, write and flush, COMMIT. What was written is committed unless the
-connection or this program ends in between; then it comes again, marked as received.
+Two phases for each batch: RECEIVED, write and flush, COMMIT. What was written is committed unless this
+program ends in between; then it comes again, marked as received. Where the connection ends, another is made:
+what comes again over it, and is written already, is committed without being written twice.
 """
 
 import base64
 import json
+import math
+import random
 import sys
 from typing import Any, Final, Literal
 
 import msgspec
 import trio
 
-from daemon.cli.failure import FAILED, Failure
+from daemon.cli.failure import FAILED, Failure, tell
 from daemon.cli.printable import printable
 from daemon.frontend import SubscribeOptions
 from plugins.smqp.client import Client, SubscriptionEnded
+from plugins.smqp.connection import ConnectionLost
 from plugins.smqp.incoming import Delivery
 from plugins.smqp.profile import Profile
 from routing.headers import write_headers, write_seconds
@@ -24,6 +28,13 @@ from routing.message import Section
 Format = Literal["text", "headers", "raw", "json"]
 BATCH_MAX: Final = 500
 
+PAUSE_FIRST_S: Final = 0.5
+PAUSE_MAX_S: Final = 30.0
+"""Between attempts to connect again."""
+
+FINAL: Final = ("disabled", "protocol", "framing-lost", "tls")
+"""Ends of a connection after which another one would end the same."""
+
 
 class Wish(msgspec.Struct, frozen=True):
     """What to receive.
@@ -31,6 +42,7 @@ class Wish(msgspec.Struct, frozen=True):
     Attributes:
         count: messages until the end; None for no end.
         timeout_s: of silence until the end, which is a failure where a count was asked for; None for never.
+            A connection that is lost does not end it.
     """
 
     topics: tuple[str, ...]
@@ -41,35 +53,106 @@ class Wish(msgspec.Struct, frozen=True):
 
 
 async def receive(profile: Profile, channel: str, wish: Wish) -> None:
-    """Do it. Raises Failure, Refusal, ConnectionLost, BrokenPipeError."""
-    async with profile.connect(channel) as client:
-        credit = wish.options.credit if wish.count is None else min(wish.options.credit, wish.count)
-        await _subscribe(client, wish, credit)
-        left = wish.count
-        while left is None or left > 0:
-            with trio.move_on_after(
-                wish.timeout_s if wish.timeout_s is not None else float("inf")
-            ) as silence:
+    """Do it, over as many connections as it takes once there has been a first one.
+
+    Raises Failure, Refusal, ConnectionLost where no other connection can be made, and BrokenPipeError.
+    """
+    receiving = _Receiving(wish)
+    while True:
+        try:
+            async with profile.connect(channel) as client:
+                await receiving.over(client)
+            return
+        except ConnectionLost as lost:
+            await receiving.wait_to_connect_again(lost)
+
+
+class _Receiving:
+    """What came, and what is still to come, over all connections."""
+
+    def __init__(self, wish: Wish) -> None:
+        self._wish = wish
+        self._left = wish.count
+        self._silent_at: float | None = None  # when the silence has been long enough; None before the first
+        self._connected_at: float | None = None  # None while there is no connection
+        self._pause_s = PAUSE_FIRST_S
+        self._uncertain: set[str] = set()
+        """Smuids of what is written, until the server has said that it is committed."""
+
+    async def over(self, client: Client) -> None:
+        """Receive over a connection until there is nothing more to come. Raises also ConnectionLost."""
+        credit = self._credit()
+        await self._subscribe(client, credit)
+        if self._silent_at is None:
+            self._heard()
+        elif self._connected_at is None:
+            tell("connected again")
+        self._connected_at = trio.current_time()
+        while self._left is None or self._left > 0:
+            assert self._silent_at is not None
+            with trio.CancelScope(deadline=self._silent_at) as silence:
                 deliveries = await _take(client)
             if silence.cancelled_caught:
-                if left is None:
-                    return
-                raise Failure(
-                    f"nothing came for {wish.timeout_s:g} s; messages still to come: {left}", FAILED
-                )
-            batch = deliveries if left is None else deliveries[:left]
-            if left is not None:
-                left -= len(batch)
-                if left < credit:  # before the commit, so that no message comes that is not wanted
-                    credit = left
-                    await _subscribe(client, wish, credit)
+                self._end_silent()
+                return
+            again = [delivery for delivery in deliveries if delivery.message.smuid in self._uncertain]
+            if again:
+                await client.commit(again)
+                self._uncertain -= {delivery.message.smuid for delivery in again}
+                deliveries = [delivery for delivery in deliveries if delivery not in again]
+            batch = deliveries if self._left is None else deliveries[: self._left]
+            if self._left is not None:
+                self._left -= len(batch)
+                if self._left < credit:  # before the commit, so that no message comes that is not wanted
+                    credit = self._left
+                    await self._subscribe(client, credit)
                 await client.give_back(deliveries[len(batch) :])
-            await _finish(client, batch, wish.format)
+            await self._finish(client, batch)
+            self._heard()
 
+    async def wait_to_connect_again(self, lost: ConnectionLost) -> None:
+        """Wait longer each time. Raises `lost` where it is of no use."""
+        if self._silent_at is None or lost.reason in FINAL:
+            raise lost
+        now = trio.current_time()
+        if self._connected_at is not None:
+            if now - self._connected_at > self._pause_s:
+                self._pause_s = PAUSE_FIRST_S
+            self._connected_at = None
+            tell(f"no connection: {lost}; trying again until there is one")
+            if not self._wish.options.durable:
+                tell("without --channel nothing waits for this subscription meanwhile")
+        if now >= self._silent_at:
+            raise lost
+        pause_s = random.uniform(0.75, 1.0) * self._pause_s
+        await trio.sleep(min(pause_s, self._silent_at - now))
+        self._pause_s = min(2 * self._pause_s, PAUSE_MAX_S)
 
-async def _subscribe(client: Client, wish: Wish, credit: int) -> None:
-    for topic in wish.topics:
-        await client.subscribe(topic, msgspec.structs.replace(wish.options, credit=credit))
+    def _heard(self) -> None:
+        timeout_s = self._wish.timeout_s
+        self._silent_at = math.inf if timeout_s is None else trio.current_time() + timeout_s
+
+    def _end_silent(self) -> None:
+        if self._left is not None:
+            text = f"nothing came for {self._wish.timeout_s:g} s; messages still to come: {self._left}"
+            raise Failure(text, FAILED)
+
+    def _credit(self) -> int:
+        most = self._wish.options.credit
+        return most if self._left is None else min(most, self._left)
+
+    async def _subscribe(self, client: Client, credit: int) -> None:
+        for topic in self._wish.topics:
+            await client.subscribe(topic, msgspec.structs.replace(self._wish.options, credit=credit))
+
+    async def _finish(self, client: Client, batch: list[Delivery]) -> None:
+        for start in range(0, len(batch), BATCH_MAX):
+            some = batch[start : start + BATCH_MAX]
+            await client.received([delivery for delivery in some if not delivery.received])
+            _write(b"".join(_formatted(delivery, self._wish.format) for delivery in some))
+            self._uncertain = {delivery.message.smuid for delivery in some if delivery.number}
+            await client.commit(some)
+            self._uncertain.clear()
 
 
 async def _take(client: Client) -> list[Delivery]:
@@ -79,13 +162,15 @@ async def _take(client: Client) -> list[Delivery]:
         raise Failure(f"{ended}; another program uses this channel, or rights have changed") from None
 
 
-async def _finish(client: Client, batch: list[Delivery], format: Format) -> None:
-    for start in range(0, len(batch), BATCH_MAX):
-        some = batch[start : start + BATCH_MAX]
-        await client.received([delivery for delivery in some if not delivery.received])
-        sys.stdout.buffer.write(b"".join(_formatted(delivery, format) for delivery in some))
+def _write(data: bytes) -> None:
+    try:
+        sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
-        await client.commit(some)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        text = f"standard output cannot be written: {error.strerror}; what is not written is not committed"
+        raise Failure(text) from None
 
 
 def _formatted(delivery: Delivery, format: Format) -> bytes:

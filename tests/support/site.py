@@ -28,7 +28,11 @@ ACCOUNTS = {
 
 
 class BrokerSite:
-    """`daemon.frontend.Site` around a broker; connections are made by the test."""
+    """`daemon.frontend.Site` around a broker; connections are made by the test.
+
+    Attributes:
+        opened: set once somebody has logged in.
+    """
 
     def __init__(self, broker: Broker, server_name: str = SERVER) -> None:
         self.broker = broker
@@ -37,6 +41,7 @@ class BrokerSite:
         self.suid = f"{server_name}/1"
         self.default_timeout_s = 86_400.0
         self.draining = trio.Event()
+        self.opened = trio.Event()
         self.redirect = "other.example:720"
 
     @property
@@ -53,6 +58,7 @@ class BrokerSite:
         return await self.broker.accounts.authenticate(account, password, remote)
 
     def open_session(self, identity, channel, *, protocol, remote):
+        self.opened.set()
         return self.broker.open_session(identity, channel, protocol=protocol, remote=remote)
 
     @property

@@ -12,6 +12,7 @@ from daemon.self_signed import make_self_signed
 from plugins.smqp.server import serve_connection
 from tests.support.command_line import CommandLine
 from tests.support.site import PASSWORD, running_site
+from tests.support.terminal import CTRL_C, terminal
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 
@@ -209,7 +210,84 @@ async def test_an_interrupt_ends_sub_and_keeps_what_was_not_written(smqpd):
     assert process.stdout is not None
     assert (await process.stdout.receive_some()).startswith(b"one\n")
     process.send_signal(signal.SIGINT)
-    assert await process.wait() == 1
+    assert await process.wait() == 130
+
+
+@pytest.mark.parametrize("words", [("pub", "t", "--lines", "--timeout", "60"), ("pub", "t"), ("sub", "t")])
+async def test_ctrl_c_at_a_terminal_ends_a_command_without_a_word(smqpd, site, words):
+    """`pub` is reading what is typed, in a thread that nobody can end."""
+    async with terminal(smqpd.arguments(*words), smqpd.environment) as at:
+        if "--lines" in words:
+            at.type(b"rain\n")
+            await at.shows("/")  # a Smuid: it is reading the next line
+        else:
+            await site.opened.wait()
+        at.type(2 * CTRL_C)
+        assert await at.exit_code() == 130
+    assert [line for line in at.shown.splitlines() if "^C" not in line and "/" not in line] in ([], ["rain"])
+
+
+async def test_stored_messages_are_named_where_their_ids_cannot_be_written(smqpd):
+    async def pub(*words, stdin=b""):
+        with open("/dev/full", "w") as full:
+            return await trio.run_process(
+                smqpd.arguments("pub", "t", "--timeout", "60", *words),
+                stdin=stdin,
+                stdout=full,
+                capture_stderr=True,
+                check=False,
+                env=smqpd.environment,
+            )
+
+    one, three = await pub("rain"), await pub("--lines", stdin=b"a\nb\nc\n")
+    received = await smqpd("sub", "t", "-n", "4", "--json")
+    smuids = [json.loads(line)["smuid"] for line in received.out.splitlines()]
+    full = "smqpd: standard output cannot be written: No space left on device; stored: "
+    assert (one.returncode, one.stderr.decode()) == (1, f"{full}{smuids[0]}\n")
+    assert (three.returncode, three.stderr.decode()) == (
+        1,
+        f"{full}3 messages, {smuids[1]} to {smuids[3]}\n",
+    )
+
+
+async def test_what_cannot_be_written_is_not_committed(smqpd):
+    await smqpd("pub", "t", "rain", "--delivery", "ONE")
+    with open("/dev/full", "w") as full:
+        failed = await trio.run_process(
+            smqpd.arguments("sub", "t", "-n", "1"),
+            stdout=full,
+            capture_stderr=True,
+            check=False,
+            env=smqpd.environment,
+        )
+    assert failed.returncode == 1
+    assert failed.stderr.decode() == (
+        "smqpd: standard output cannot be written: No space left on device; what is not written is not"
+        " committed\n"
+    )
+    assert (await smqpd("sub", "t", "-n", "1")).out == b"rain\n"
+
+
+async def test_a_message_to_all_where_nobody_subscribes_is_said_to_be_gone(smqpd):
+    gone = await smqpd("pub", "t", "rain")
+    smuid = gone.out.decode().strip()
+    assert (gone.exit_code, gone.error) == (
+        0,
+        f"smqpd: nobody subscribes to t, and nothing waits there without --timeout: {smuid}\n",
+    )
+    for kept in (("--timeout", "60"), ("--delivery", "ONE")):
+        assert (await smqpd("pub", "t", "rain", *kept)).error == ""
+    await smqpd("sub", "u", "--channel", "desk", "--timeout", "0")
+    assert (await smqpd("pub", "u", "rain")).error == ""
+    assert json.loads((await smqpd("pub", "t", "rain", "--json")).out)["due"] == 0
+
+
+async def test_a_receipt_that_does_not_come_leaves_the_smuid_on_stdout(smqpd):
+    await smqpd("sub", "t", "--channel", "desk", "--timeout", "0")
+    waited = await smqpd("pub", "t", "rain", "--wait-receipt", "--wait-timeout", "0.2")
+    smuid = waited.out.decode().strip()
+    assert smuid.count("/") == 1
+    assert (waited.exit_code, waited.error) == (1, f"smqpd: no receipt within 0.2 s for {smuid}\n")
 
 
 async def test_a_reader_that_has_enough_ends_sub_without_complaint(smqpd):

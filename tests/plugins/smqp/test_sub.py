@@ -1,0 +1,167 @@
+"""`smqpd sub` over connections that end."""
+
+import io
+import sys
+
+import pytest
+import trio
+from trio.testing import memory_stream_pair
+
+from daemon.frontend import SubscribeOptions
+from plugins.smqp.client import session
+from plugins.smqp.connection import ConnectionLost
+from plugins.smqp.server import serve_connection
+from plugins.smqp.sub import Wish, receive
+from routing.errors import Refusal
+from routing.message import Message, Section
+from tests.support.site import PASSWORD, running_site
+
+
+class Server:
+    """Connections to a site, as `plugins.smqp.profile.Profile` makes them; they can be cut, and refused."""
+
+    def __init__(self, site, nursery):
+        self.refuses = 0
+        self.attempts = 0
+        self._site = site
+        self._nursery = nursery
+        self._serving = trio.CancelScope()
+
+    def connect(self, channel):
+        self.attempts += 1
+        if self.refuses:
+            self.refuses -= 1
+            raise ConnectionLost("unreachable", "smqp.example: Connection refused")
+        ours, theirs = memory_stream_pair()
+        self._serving = trio.CancelScope()
+        self._nursery.start_soon(self._serve, theirs, self._serving)
+        return session(ours, "ada", PASSWORD, channel=channel)
+
+    async def _serve(self, stream, scope):
+        with scope:
+            async with stream:
+                await serve_connection(self._site, stream, "127.0.0.1:1")
+
+    def cut(self):
+        self._serving.cancel()
+
+
+class Output:
+    """Standard output; `at_write` is called with what is written. `said` is what stderr has."""
+
+    def __init__(self):
+        self.buffer = self
+        self.written = b""
+        self.said = io.StringIO()
+        self.at_write = lambda data: None
+        self.has_written = trio.Event()
+
+    def write(self, data):
+        self.written += data
+        self.at_write(data)
+        if data:
+            self.has_written.set()
+
+    def flush(self):
+        pass
+
+    def isatty(self):
+        return False
+
+
+@pytest.fixture
+async def site(tmp_path):
+    async with running_site(tmp_path / "site") as site:
+        yield site
+
+
+@pytest.fixture
+def server(site, nursery):
+    return Server(site, nursery)
+
+
+@pytest.fixture
+async def output(monkeypatch):  # async: within the test, as pytest puts its own in place before that
+    output = Output()
+    monkeypatch.setattr(sys, "stdout", output)
+    monkeypatch.setattr(sys, "stderr", output.said)
+    return output
+
+
+@pytest.fixture
+async def publish(site, nursery):
+    publisher = Server(site, nursery)
+
+    async def publish(text):
+        async with publisher.connect("pub") as client:
+            sections = (Section("text/plain", text),)
+            await client.publish("t", Message(sections=sections, delivery="ONE"))
+
+    return publish
+
+
+def wish(count, timeout_s=None):
+    return Wish(("t",), SubscribeOptions(), count, timeout_s, "text")
+
+
+async def test_sub_goes_on_over_another_connection_and_says_so(server, output, publish):
+    async with trio.open_nursery() as receiving:
+        receiving.start_soon(receive, server, "desk", wish(2))
+        await publish(b"one")
+        await output.has_written.wait()
+        server.refuses = 1
+        server.cut()
+        await publish(b"two")
+    assert output.written == b"one\ntwo\n"
+    assert server.attempts == 3
+    assert output.said.getvalue().splitlines() == [
+        "smqpd: no connection: lost: the server closed the connection; trying again until there is one",
+        "smqpd: connected again",
+    ]
+
+
+async def test_what_is_written_and_was_not_committed_is_not_written_again(server, output, publish):
+    output.at_write = lambda data: server.cut() if data == b"one\n" else None
+    async with trio.open_nursery() as receiving:
+        receiving.start_soon(receive, server, "desk", wish(2))
+        await publish(b"one")
+        await output.has_written.wait()
+        await publish(b"two")
+    assert output.written == b"one\ntwo\n"
+
+
+async def test_sub_does_not_try_again_where_it_may_not_log_in_any_more(site, server, output, publish):
+    async with trio.open_nursery() as receiving:
+
+        async def refused():
+            with pytest.raises(Refusal) as refusal:
+                await receive(server, "desk", wish(2))
+            assert refusal.value.code == Refusal.BAD_LOGIN
+
+        receiving.start_soon(refused)
+        await publish(b"one")
+        await output.has_written.wait()
+        server.refuses = 1
+        server.cut()
+        site.disable_all()
+
+
+async def test_a_first_connection_that_cannot_be_made_ends_sub(server, output):
+    server.refuses = 1
+    with pytest.raises(ConnectionLost):
+        await receive(server, "desk", wish(1))
+    assert server.attempts == 1
+
+
+async def test_a_silence_lasts_over_the_end_of_a_connection(server, output, publish):
+    async with trio.open_nursery() as receiving:
+
+        async def silent():
+            with pytest.raises(ConnectionLost):
+                await receive(server, "desk", wish(None, timeout_s=0.4))
+
+        receiving.start_soon(silent)
+        await publish(b"one")
+        await output.has_written.wait()
+        server.refuses = 1_000
+        server.cut()
