@@ -209,6 +209,14 @@ class Session(Protocol):
         A number whose lock was lost is answered `lock-lost`, after all others have been carried out.
         """
 
+    def reached_nobody(self, numbers: Iterable[int]) -> None:
+        """These were sent to a client that was not there.
+
+        They stay where they are; however they return, the return does not raise their count, so that nothing
+        becomes a dead letter that nobody has seen. Called once for each, if at all. Those whose lock was lost
+        are passed over.
+        """
+
     def give_back(
         self, numbers: Iterable[int], reason: str = "", delay_s: float = 0.0, request: Any = None
     ) -> None:

@@ -146,6 +146,11 @@ class BrokerSession:
         self._router.commit(self._consumer, numbers, request, self._broker.clock.now())
         self._broker.wake()
 
+    def reached_nobody(self, numbers: Iterable[int]) -> None:
+        """See `daemon.frontend.Session`."""
+        self._check_open()
+        self._router.reached_nobody(self._consumer, numbers)
+
     def give_back(
         self, numbers: Iterable[int], reason: str = "", delay_s: float = 0.0, request: Any = None
     ) -> None:

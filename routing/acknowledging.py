@@ -62,6 +62,12 @@ class Acknowledgements:
         for subscription in freed.values():
             self._deliveries.pump(subscription, now)
 
+    def reached_nobody(self, consumer: Consumer, numbers: Iterable[int]) -> None:
+        """However these return, it does not count as an attempt."""
+        for number in numbers:
+            if (lock := consumer.locks.get(number)) is not None and not lock.received:
+                lock.attempt -= 1
+
     def give_back(
         self,
         consumer: Consumer,

@@ -168,6 +168,10 @@ class Router:
         self._now = now
         self._acknowledgements.commit(consumer, numbers, request, now)
 
+    def reached_nobody(self, consumer: Consumer, numbers: Iterable[int]) -> None:
+        """What was sent has not been seen by anybody."""
+        self._acknowledgements.reached_nobody(consumer, numbers)
+
     def give_back(
         self,
         consumer: Consumer,

@@ -49,7 +49,7 @@ class Lock(msgspec.Struct):
     Attributes:
         number: names the delivery within the consumer's session; 0 while nobody is attached.
         ends_at: site time at which it goes to the next; unused once received.
-        attempt: from 1.
+        attempt: from 1; one less once it is known that it has reached nobody.
     """
 
     number: int

@@ -54,6 +54,30 @@ def test_a_subscription_may_state_its_own_lock(site: Site) -> None:
 
 
 @pytest.mark.parametrize("mode", ["ONE", "ALL"])
+@pytest.mark.parametrize("returns", ["given back", "lock", "detached"])
+def test_what_has_reached_nobody_is_no_dead_letter_however_often_it_returns(
+    site: Site, mode: str, returns: str
+) -> None:
+    ada = site.login("ada").subscribe("jobs", durable=True)
+    smuid = site.login("eva").publish("jobs", "work", delivery=mode)
+    ada.give_back(ada.one())
+    for _ in range(20):
+        got = ada.one()
+        assert got.attempt == 2
+        ada.reached_nobody(got)
+        if returns == "given back":
+            ada.give_back(got)
+        elif returns == "lock":
+            site.wait(61)
+        else:
+            ada.detach("jobs")
+            ada.subscribe("jobs", durable=True)
+    site.restart()
+    assert "dead" not in site.fate(smuid)
+    assert "dead!" not in site.fate(smuid)
+
+
+@pytest.mark.parametrize("mode", ["ONE", "ALL"])
 def test_a_subscriber_whose_lock_timed_out_gets_what_waits_next(site: Site, mode: str) -> None:
     ada, eva = site.login("ada").subscribe("jobs", credit=1), site.login("eva")
     eva.publish("jobs", "first", delivery=mode)

@@ -131,6 +131,9 @@ class Client:
         self.site.router.commit(self.consumer, [g.number for g in got], request, self.site.now)
         self._answer(request)
 
+    def reached_nobody(self, *got: Got) -> None:
+        self.site.router.reached_nobody(self.consumer, [g.number for g in got])
+
     def give_back(self, *got: Got, reason: str = "", delay_s: float = 0.0) -> None:
         request = self._request()
         numbers = [g.number for g in got]

@@ -42,11 +42,14 @@ network_settings = {{ nagle = false }}
 component_conflict_resolve = "kick_old"
 c2s_require_encryption = false
 allow_unencrypted_plain_auth = true
-authentication = "internal_plain"
-storage = "internal"
-modules_enabled = {{ "roster", "saslauth", "disco", "ping", "posix" }}
-modules_disabled = {{ "s2s", "tls", "offline", "http" }}
-limits = {{ }}
+authentication = "internal_hashed"
+modules_enabled = {{
+  "disco", "roster", "saslauth", "tls", "blocklist", "bookmarks", "carbons", "dialback", "limits", "pep",
+  "private", "smacks", "vcard4", "vcard_legacy", "csi_simple", "invites", "invites_adhoc",
+  "invites_register", "ping", "register", "time", "uptime", "version", "admin_adhoc", "admin_shell", "posix"
+}}
+http_ports = {{ }}
+https_ports = {{ }}
 log = {{ warn = "*console" }}
 VirtualHost "localhost"
 Component "{name}"
