@@ -15,7 +15,8 @@ import trio
 
 from daemon.frontend import Identity, Site
 from plugins.xmpp.delivery import presence
-from plugins.xmpp.delivery.client import Client
+from plugins.xmpp.delivery.absence import Absence
+from plugins.xmpp.delivery.client import QUIET_S, Client, Verdict
 from plugins.xmpp.forms import notifications
 from plugins.xmpp.forms.stanzas import (
     IQ,
@@ -91,6 +92,8 @@ class Service:
         self._is_up = False
         self.streams = 0
         """That have been established."""
+        self._absence = Absence()
+        self._absence_changed = trio.Event()
         self._finishing: list[Client] = []
         self._finished = trio.Event()
         for info in site.durable_subscriptions(NAME_PREFIX):
@@ -135,7 +138,7 @@ class Service:
         if self.clients.get(client.jid) is client:
             del self.clients[client.jid]
             for subscription in self.registry.of(client.jid):
-                subscription.attached = False
+                self.registry.detached(subscription)
             self.assured.forget_sender(client.jid)
             fewer, self._fewer = self._fewer, trio.Event()
             fewer.set()
@@ -215,8 +218,11 @@ class Service:
 
     async def handle(self, stanza: Element) -> None:
         """One stanza from the server."""
-        if not stanza.get("from"):
+        jid = stanza.get("from")
+        if not jid:
             return
+        if stanza.get("type") not in ("error", "unavailable"):
+            presence.seen(self, jid)
         await self.answering(stanza, self._handle(stanza))
 
     async def refuse(self, stanza: StanzaTooMuch) -> None:
@@ -282,6 +288,39 @@ class Service:
             del self._questions[id]
         return answers[0] if answers else None
 
+    async def is_there(self, jid: str) -> Verdict:
+        """Whether there is somebody under a full JID, as far as can be told."""
+        return await presence.is_there(self, jid)
+
+    def ask_later(self, jid: str) -> None:
+        """Look for a subscriber again after a while."""
+        if jid in self.registry.absent:
+            self._absence.ask_later(jid, trio.current_time())
+            self._absence_changed.set()
+
+    def found(self, jid: str) -> None:
+        """A subscriber that was away has been heard of."""
+        self._absence.seen(jid)
+
+    async def keep_looking(self) -> None:
+        """Look for subscribers that are away. Runs until cancelled."""
+        while True:
+            # without a stream nobody can be asked; a new one begins with all
+            next_at = self._absence.next_at() if self._is_up else float("inf")
+            self._absence_changed = trio.Event()
+            with trio.move_on_at(next_at):
+                await self._absence_changed.wait()
+            if self._is_up and (jids := self._absence.due(trio.current_time())):
+                self.start(partial(presence.look_for, self, jids))
+
+    async def keep_watch(self) -> None:
+        """See to it that whoever works on items is there. Runs until cancelled."""
+        while True:
+            await trio.sleep(QUIET_S / 2)
+            if self._is_up:
+                for client in list(self.clients.values()):
+                    client.watch()
+
     # -- urn:xmpp:qos to clients ------------------------------------------------------------------
 
     async def begin_transfer(self, transfer: Transfer) -> None:
@@ -338,7 +377,8 @@ class Service:
         self.streams += 1
         self.transfers.restart(trio.current_time())
         self._transfers_changed.set()
-        self.start(partial(presence.ask_all, self, self.streams))
+        self._absence.ask_now(self.registry.jids(), trio.current_time())
+        self._absence_changed.set()
 
     def down(self) -> None:
         """The stream has ended."""

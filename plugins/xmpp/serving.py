@@ -4,6 +4,8 @@ component.run      the stream to the XMPP server
 keep_transfers     urn:xmpp:qos, again until it is answered
 keep_finished      what the server has read, finished
 keep_house         sessions that nobody uses
+keep_looking       subscribers that are away
+keep_watch         whether those are there who have items of a queue
 each client        its session's events
 """
 
@@ -58,6 +60,8 @@ async def serve(
             service.keep_transfers,
             service.keep_finished,
             service.keep_house,
+            service.keep_looking,
+            service.keep_watch,
         ):
             nursery.start_soon(task)
         task_status.started(service)

@@ -67,6 +67,9 @@ class XmppServer:
         self.connected = trio.Event()
         self.connections = 0
         self.refuse = False
+        self.keeps_messages = False
+        """Whether it stores messages for who is away, as servers do (XEP-0160)."""
+        self.kept: list[Element] = []
         self._streams, self._accepted = trio.open_memory_channel[trio.abc.Stream](math.inf)
         self._stream: trio.abc.Stream | None = None
         self._sending = trio.Lock()
@@ -142,8 +145,15 @@ class XmppServer:
     async def _route(self, stream: trio.abc.Stream, stanza: Element) -> None:
         to = stanza.get("to", "")
         client = self.clients.get(to)
+        kind = stanza.tag.rpartition("}")[2]
+        resources = [each for jid, each in self.clients.items() if jid.partition("/")[0] == to and jid != to]
         if to == COMPONENT_NAME:
             await self._send(stream, stanza)
+        elif resources and kind == "message" and stanza.get("type") != "error":
+            for each in resources:
+                await each.stanzas_in.send(stanza)
+        elif self.keeps_messages and kind == "message" and client is None:
+            self.kept.append(stanza)
         elif client is not None:
             query = stanza.find(f"{{{DISCO_INFO}}}query")
             if query is not None and stanza.get("type") == "get" and client.answers_questions:
@@ -155,7 +165,6 @@ class XmppServer:
             else:
                 await client.stanzas_in.send(stanza)
         elif stanza.get("type") not in ("error", "result") and not stanza.tag.endswith("presence"):
-            kind = stanza.tag.rpartition("}")[2]
             await self._send(
                 stream,
                 f"<{kind} type='error' from='{to}' to='{COMPONENT_NAME}' id='{stanza.get('id')}'>"

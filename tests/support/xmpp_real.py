@@ -22,12 +22,12 @@ RULES = (JidRule(domain="localhost", account="{local}"),)
 
 
 @asynccontextmanager
-async def site_at(server: RealServer, directory: Path, *, connect=None, **changes):
+async def site_at(server: RealServer, directory: Path, *, connect=None, queues=None, **changes):
     """A site in this process; gives (service, site, nursery for clients)."""
     changes = {"accounts": RULES, "answer_s": 1.0, **changes}
     settings = XmppSettings(component=COMPONENT_NAME, server=f"127.0.0.1:{server.component}", **changes)
     connect = connect or tcp_connector("127.0.0.1", server.component, None)
-    async with running_site(directory) as site, trio.open_nursery() as nursery:
+    async with running_site(directory, queues=queues) as site, trio.open_nursery() as nursery:
         service = await nursery.start(partial(serve, site, settings, connect, SECRET))
         yield service, site, nursery
         nursery.cancel_scope.cancel()

@@ -1,4 +1,7 @@
-"""Real XMPP servers on loopback, as Debian ships them, and a client that logs in to them.
+"""Real XMPP servers on loopback, as Debian installs them, and a client that logs in to them.
+
+Their modules are those of the configurations that the packages come with. What differs is where they listen
+and write, that clients need no TLS on loopback, and that no client is slowed down.
 
 Each server has the host `localhost`, the component `COMPONENT_NAME` with `SECRET`, and the accounts
 `USERS`, all with the password `PASSWORD`; all that it writes is below one directory.
@@ -43,6 +46,7 @@ component_conflict_resolve = "kick_old"
 c2s_require_encryption = false
 allow_unencrypted_plain_auth = true
 authentication = "internal_hashed"
+limits = {{ }}
 modules_enabled = {{
   "disco", "roster", "saslauth", "tls", "blocklist", "bookmarks", "carbons", "dialback", "limits", "pep",
   "private", "smacks", "vcard4", "vcard_legacy", "csi_simple", "invites", "invites_adhoc",
@@ -89,18 +93,56 @@ access_rules:
   c2s: {{allow: all}}
   register: {{allow: all}}
 registration_timeout: infinity
+shaper_rules:
+  max_user_sessions: 10
+  max_user_offline_messages: 100
+auth_password_format: scram
 modules:
+  mod_adhoc: {{}}
+  mod_admin_extra: {{}}
+  mod_announce: {{}}
+  mod_avatar: {{}}
+  mod_blocking: {{}}
+  mod_bosh: {{}}
+  mod_caps: {{}}
+  mod_carboncopy: {{}}
+  mod_client_state: {{}}
+  mod_configure: {{}}
   mod_disco: {{}}
+  mod_fail2ban: {{}}
+  mod_http_api: {{}}
+  mod_last: {{}}
+  mod_mqtt: {{}}
+  mod_muc: {{}}
+  mod_muc_admin: {{}}
+  mod_offline:
+    access_max_user_messages: max_user_offline_messages
   mod_ping: {{}}
-  mod_roster: {{}}
-  mod_register:
-    ip_access: all
-    access: register
+  mod_pres_counter:
+    count: 5
+    interval: 60
+  mod_privacy: {{}}
+  mod_private: {{}}
   mod_pubsub:
     host: {own}
     access_createnode: c2s
-    plugins: [flat]
+    plugins: [flat, pep]
     max_items_node: 100000
+  mod_push: {{}}
+  mod_push_keepalive: {{}}
+  mod_register:
+    ip_access: all
+    access: register
+  mod_roster:
+    versioning: true
+  mod_s2s_dialback: {{}}
+  mod_shared_roster: {{}}
+  mod_stream_mgmt:
+    resend_on_timeout: if_offline
+  mod_vcard:
+    search: false
+  mod_vcard_xupdate: {{}}
+  mod_version: {{}}
 """
 
 

@@ -1,7 +1,6 @@
-"""One full JID at work: its session with the broker, what it holds, and what is sent to it.
+"""One JID at work: its session with the broker, what it holds, and what is sent to it.
 
-    run        the session's events to stanzas; a server that does not read makes it wait
-    request    a call of the session whose answer comes back to a function, in the session's order
+`run` turns the session's events into stanzas; a server that does not read makes it wait.
 
 How a delivery ends depends on how it was sent and on what the node is:
 
@@ -12,15 +11,16 @@ How a delivery ends depends on how it was sent and on what the node is:
                     retracted by the client                committed once <deliver/> is answered
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Final, Literal, Protocol
 from xml.etree.ElementTree import Element
 
 import msgspec
 import trio
 
 from daemon.frontend import Answer, Delivered, Detached, Ending, Session, Site, Withdrawn
+from plugins.xmpp.delivery.calls import Calls, Done
 from plugins.xmpp.forms import notifications
 from plugins.xmpp.forms.payload import item_id
 from plugins.xmpp.known.assured import Assured
@@ -31,7 +31,14 @@ from plugins.xmpp.wire.component import Component, StanzaTooLargeError
 from plugins.xmpp.wire.serializer import UnsendableError
 from routing.errors import Refusal
 
-Done = Callable[[Answer], Awaitable[None]]
+Verdict = Literal["there", "gone", "silent"]
+"""Of a JID that was asked: silent is one from which no answer came in time."""
+
+QUIET_S: Final = 10.0
+"""A worker that was not heard of for so long is asked whether it is there before it gets an item."""
+
+SEEN_S: Final = 1.0
+"""One that was not heard of for so long is asked behind the item."""
 
 FINISHED_MAX: Final = 32
 """What the server has read is finished so many at a time, or after a moment."""
@@ -52,6 +59,10 @@ class Hub(Protocol):
 
     def next_id(self, kind: str) -> str: ...
 
+    async def is_there(self, jid: str) -> Verdict: ...
+
+    def ask_later(self, jid: str) -> None: ...
+
     async def notify(self, jid: str, event: Element) -> None: ...
 
     async def begin_transfer(self, transfer: Transfer) -> None: ...
@@ -68,30 +79,38 @@ class Held(msgspec.Struct):
 
     Attributes:
         msg_id: its Smuid, by which an assured message is known.
+        sent_at: when it was handed to the stream; inf once it has come back.
     """
 
     number: int
     item: str
     msg_id: str
     subscription: NodeSubscription
+    sent_at: float
 
 
-class Client:
-    """See the module."""
+class Client(Calls):
+    """See the module.
+
+    Attributes:
+        seen_at: when the last sign of life came from it.
+        mute: it answers questions (XEP-0030) as if it was not there; what it is asked means nothing.
+    """
 
     def __init__(self, service: Hub, jid: str, session: Session) -> None:
+        super().__init__(session, service.site.limits.unanswered_per_session_max)
         self.jid = jid
-        self.session = session
         self.held: dict[int, Held] = {}
-        self.unanswered = 0
+        self.seen_at = trio.current_time()
+        self.mute = False
         self.tasks = 0
         self.assured_known = False
         """Whether what was held for the JID before this session has been read."""
         self.used_at = trio.current_time()
         self._service = service
-        self._waiting: dict[int, Done] = {}
         self._read: list[int] = []
-        self._next_request = 1
+        self._asking = False
+        self._held_back: list[tuple[Held, Delivered]] | None = None
 
     @property
     def idle(self) -> bool:
@@ -108,7 +127,7 @@ class Client:
                     if isinstance(event, Delivered):
                         await self._delivered(event)
                     elif isinstance(event, Answer):
-                        await self._answered(event)
+                        await self.answered(event)
                     elif isinstance(event, Withdrawn):
                         await self._withdrawn(event)
                     elif isinstance(event, Detached):
@@ -121,48 +140,14 @@ class Client:
     def close(self) -> None:
         """End the session; what is held goes on to others, or waits for the JID to come back."""
         self.finish()
+        self._disregard(self.held.values())
         self.session.close()
         self._service.forget_client(self)
         for held in list(self.held.values()):
             self._let_go(held)
-        waiting, self._waiting = self._waiting, {}
-        for done in waiting.values():
+        for done in self.give_up():
             gone = Answer(request=None, error=Refusal(Refusal.NOT_AVAILABLE, "the session has ended"))
             self._service.start(partial(done, gone))
-
-    # -- requests ---------------------------------------------------------------------------------
-
-    def request(self, call: Callable[..., None], *args: Any, done: Done) -> None:
-        """Call the session; `done` is awaited with the answer. Raises Refusal: `done` is not called then."""
-        if self.unanswered >= self._service.site.limits.unanswered_per_session_max:
-            raise Refusal(Refusal.TOO_MANY, "too many unanswered requests")
-        number = self._next_request
-        call(*args, request=number)
-        self._next_request = number + 1
-        self._waiting[number] = done
-        self.unanswered += 1
-
-    async def ask(self, call: Callable[..., None], *args: Any) -> Answer:
-        """Call the session and wait for the answer. Raises Refusal, also where that is the answer."""
-        answered = trio.Event()
-        answers: list[Answer] = []
-
-        async def done(answer: Answer) -> None:
-            answers.append(answer)
-            answered.set()
-            await trio.lowlevel.checkpoint()
-
-        self.request(call, *args, done=done)
-        await answered.wait()
-        if answers[0].error is not None:
-            raise answers[0].error
-        return answers[0]
-
-    async def _answered(self, answer: Answer) -> None:
-        done = self._waiting.pop(answer.request, None)
-        if done is not None:
-            self.unanswered -= 1
-            await done(answer)
 
     # -- to the client ----------------------------------------------------------------------------
 
@@ -176,11 +161,19 @@ class Client:
                 self.session.give_back([number], "unsubscribed")
             return
         message = delivered.stored.message
-        held = Held(number, item_id(message), message.smuid, subscription)
+        held = Held(number, item_id(message), message.smuid, subscription, trio.current_time())
         if delivered.acknowledge:
             self.held[number] = held
             if subscription.is_queue:
                 service.assignments.assigned(delivered.topic, held.item, Holding(self.jid, number))
+        if subscription.is_queue and subscription.level == "plain" and delivered.acknowledge:
+            await self._to_worker(held, delivered)
+        else:
+            await self._send(held, delivered)
+
+    async def _send(self, held: Held, delivered: Delivered) -> None:
+        service, subscription, number = self._service, held.subscription, held.number
+        held.sent_at = trio.current_time()
         try:
             if delivered.received and subscription.level == "assured":
                 # it has the message since before; a second copy would be a second delivery
@@ -196,7 +189,62 @@ class Client:
         except (UnsendableError, StanzaTooLargeError) as error:
             if delivered.acknowledge:
                 self._let_go(held)
-                self.session.give_back([number], str(error))
+                self.quietly(self.session.give_back, [number], str(error))
+
+    # -- is the worker there? ---------------------------------------------------------------------
+
+    async def _to_worker(self, held: Held, delivered: Delivered) -> None:
+        """An item by message, which a server keeps for who is away: whoever was quiet is asked first."""
+        if self._held_back is not None:
+            self._held_back.append((held, delivered))
+            return
+        quiet_s = trio.current_time() - self.seen_at
+        if quiet_s > QUIET_S and not self.mute:
+            self._held_back = [(held, delivered)]
+            self._service.start(self._ask_first)
+            return
+        await self._send(held, delivered)
+        if quiet_s > SEEN_S:
+            # behind the item, on the same stream: the answer tells whether the item reached anybody
+            self.look()
+
+    async def _ask_first(self) -> None:
+        await self._ask()
+        while self._held_back:
+            held, delivered = self._held_back.pop(0)
+            if self.held.get(held.number) is held:
+                await self._send(held, delivered)
+        self._held_back = None
+
+    def look(self) -> None:
+        """Ask whether the client is there, and act upon the answer; unless that is going on."""
+        if not self._asking and not self.mute:
+            self._service.start(self._ask)
+
+    async def _ask(self) -> None:
+        self._asking = True
+        verdict = await self._service.is_there(self.jid)
+        self._asking = False
+        if verdict == "there":
+            self.seen_at = trio.current_time()
+        elif verdict == "gone":
+            self.gone()
+        elif self._held_back:
+            # nothing is sent to who may be away; it is asked again
+            self.away()
+
+    def watch(self) -> None:
+        """It should show that it is there from time to time while it has items of a queue."""
+        if trio.current_time() - self.seen_at > QUIET_S and any(
+            held.subscription.is_queue and held.subscription.level == "plain" for held in self.held.values()
+        ):
+            self.look()
+
+    def _disregard(self, held: Iterable[Held]) -> None:
+        """What was sent well after the last sign of life has reached nobody, as far as anybody can know."""
+        unseen = [each.number for each in held if each.sent_at > self.seen_at + SEEN_S]
+        if unseen:
+            self.quietly(self.session.reached_nobody, unseen)
 
     async def _carry(self, held: Held, content: str) -> None:
         service = self._service
@@ -220,7 +268,8 @@ class Client:
             return
         if not read:
             self._let_go(held)
-            self._call(self.session.give_back, [number], "the stream to the XMPP server broke")
+            self.quietly(self.session.reached_nobody, [number])
+            self.quietly(self.session.give_back, [number], "the stream to the XMPP server broke")
         elif not held.subscription.is_queue:
             self._let_go(held)
             if not self._read:
@@ -233,14 +282,7 @@ class Client:
         """Tell the broker what the server has read."""
         read, self._read = self._read, []
         if read:
-            self._call(self.session.commit, read)
-
-    def _call(self, call: Callable[..., None], *args: Any, **options: Any) -> None:
-        try:
-            call(*args, **options)
-        except Refusal:
-            # the session has just ended, and with it what this was about
-            return
+            self.quietly(self.session.commit, read)
 
     async def transferred(self, transfer: Transfer) -> None:
         """The client has answered a request of urn:xmpp:qos."""
@@ -293,13 +335,22 @@ class Client:
         """The client cannot be given this item."""
         if (held := self.held.get(number)) is not None:
             self._let_go(held)
-            self._call(self.session.give_back, [number], reason)
+            self.quietly(self.session.give_back, [number], reason)
+
+    def bounced(self, number: int) -> None:
+        """A notification has come back: nobody is there. Also one that counted as read is not finished."""
+        if number in self._read:
+            self._read.remove(number)
+            self.quietly(self.session.reached_nobody, [number])
+        elif (held := self.held.get(number)) is not None:
+            held.sent_at = float("inf")
+        self.gone()
 
     def _leave_if_free(self, subscription: NodeSubscription) -> None:
         current = self._service.registry.find(self.jid, subscription.node)
         if subscription.leaving and current is subscription and not self.holds(subscription):
             self._service.registry.remove(self.jid, subscription.node)
-            self._call(self.session.unsubscribe, subscription.node, subscription.name)
+            self.quietly(self.session.unsubscribe, subscription.node, subscription.name)
 
     def holds(self, subscription: NodeSubscription) -> bool:
         """Whether any item of the subscription is with the client."""
@@ -313,20 +364,28 @@ class Client:
 
     def release(self, subscription: NodeSubscription) -> None:
         """What the subscription had is its own no longer; the broker knows already, or is about to."""
-        for held in [each for each in self.held.values() if each.subscription is subscription]:
+        released = [each for each in self.held.values() if each.subscription is subscription]
+        self._disregard(released)
+        for held in released:
             self._let_go(held)
 
     def leave(self, subscription: NodeSubscription) -> None:
         """Nothing more comes by the subscription, which is about to end."""
         self.release(subscription)
         if subscription.attached:
-            self._call(self.session.detach, subscription.node, subscription.name)
+            self.quietly(self.session.detach, subscription.node, subscription.name)
 
     async def _withdrawn(self, withdrawn: Withdrawn) -> None:
         held = self.held.get(withdrawn.number)
         if held is None:
             return
         lives_on = withdrawn.reason == "lock-timeout"
+        if lives_on and held.subscription.level == "plain" and held.sent_at > self.seen_at:
+            if self.mute:
+                self._let_go(held)
+                self.gone()
+                return
+            self.look()
         self._let_go(held, finished=not lives_on)
         self._leave_if_free(held.subscription)
         if held.subscription.is_queue:
@@ -339,17 +398,17 @@ class Client:
             return
         self.release(subscription)
         if detached.reason == "replaced":
-            subscription.attached = False
+            self._service.registry.detached(subscription)
             return
         self._service.registry.remove(self.jid, detached.topic)
-        await self.notify(notifications.unsubscribed(detached.topic, self.jid))
+        await self.notify(notifications.unsubscribed(detached.topic, subscription.subscriber))
 
     async def end(self, subscription: NodeSubscription) -> None:
         """Somebody else ends a subscription. Raises Refusal."""
         self.release(subscription)
         self._service.registry.remove(self.jid, subscription.node)
         await self.ask(self.session.unsubscribe, subscription.node, subscription.name)
-        await self.notify(notifications.unsubscribed(subscription.node, self.jid))
+        await self.notify(notifications.unsubscribed(subscription.node, subscription.subscriber))
 
     async def notify(self, event: Element) -> None:
         """Send an `<event/>` that nobody answers."""
@@ -371,7 +430,8 @@ class Client:
             else:
                 self.release(subscription)
                 self._service.registry.remove(self.jid, subscription.node)
-                self._call(self.session.unsubscribe, subscription.node, subscription.name)
+                self.quietly(self.session.unsubscribe, subscription.node, subscription.name)
+        self._service.ask_later(self.jid)
 
     def away(self) -> None:
         """Nobody can be reached: what is held goes on to others, or waits, and nothing more comes."""
@@ -379,10 +439,11 @@ class Client:
         for subscription in self._service.registry.of(self.jid):
             if subscription.attached:
                 self._stop(subscription)
+        self._service.ask_later(self.jid)
 
     def _stop(self, subscription: NodeSubscription) -> None:
         self.release(subscription)
-        subscription.attached = False
+        self._service.registry.detached(subscription)
 
         async def detached(_: Answer) -> None:
             subscription.detaching -= 1
@@ -396,13 +457,11 @@ class Client:
 
     def back(self) -> None:
         """The JID is there: what waits for it can be sent."""
-        for subscription in self._service.registry.of(self.jid):
-            if not subscription.attached:
-                subscription.attached = True
-                self._call(self.session.subscribe, subscription.node, subscription.options)
-                if subscription.leaving:
-                    # answered after what it had received has come again: that is all that keeps it
-                    self._call(self.request, self.session.commit, [], done=partial(self._left, subscription))
+        for subscription in self._service.registry.present(self.jid):
+            self.quietly(self.session.subscribe, subscription.node, subscription.options)
+            if subscription.leaving:
+                # answered after what it had received has come again: that is all that keeps it
+                self.quietly(self.request, self.session.commit, [], done=partial(self._left, subscription))
 
     async def _left(self, subscription: NodeSubscription, _: Answer) -> None:
         self._leave_if_free(subscription)

@@ -2,22 +2,31 @@
 
 A client's broadcast presence does not come to a component; directed presence does, and `unavailable`
 follows it when the client's connection breaks. Everyone else is noticed to be gone by what comes back: an
-error to a notification, or to an IQ. After a start, and whenever a stream is established anew, each
-subscriber is asked (XEP-0030, which also tells whether it speaks urn:xmpp:qos).
+error to a notification, or to an IQ; and to be there by whatever comes from it. A server may keep a message
+for who is away and say nothing, but answers an IQ to a resource that is gone with an error (RFC 6121 8.5).
+
+A client that knows nothing of XEP-0030 answers a question with an error too, often the very one that its
+server has for who is gone. So the server is asked for a resource that cannot be there: an error of another
+shape than that one's is the client's own. Where the shapes are the same, a client that has just asked
+something itself is `mute`: it is never asked again, and counts as there until the lock of an item ends
+without a word of it.
 """
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final, Protocol
 from xml.etree.ElementTree import Element
 
 import trio
 
-from plugins.xmpp.delivery.client import Client
+from plugins.xmpp.delivery.client import Client, Verdict
 from plugins.xmpp.forms.notifications import delivery_number
 from plugins.xmpp.forms.stanzas import PRESENCE, StanzaError, condition_of
+from plugins.xmpp.known.identities import bare_of
 from plugins.xmpp.known.registry import Registry
 from plugins.xmpp.wire.component import Component
-from plugins.xmpp.wire.namespaces import DISCO_INFO, QOS
+from plugins.xmpp.wire.namespaces import COMPONENT, DISCO_INFO, QOS
+from plugins.xmpp.wire.serializer import serialize
 from routing.errors import Refusal
 
 
@@ -26,6 +35,8 @@ class Asks(Protocol):
 
     async def ask(self, jid: str, question: Element) -> Element | None: ...
 
+    def next_id(self, kind: str) -> str: ...
+
 
 class Hub(Asks, Protocol):
     """Who is asked, and how what is found out is used; see `service.Service`."""
@@ -33,12 +44,15 @@ class Hub(Asks, Protocol):
     name: str
     registry: Registry
     clients: dict[str, Client]
-    streams: int
 
     @property
     def component(self) -> Component: ...
 
     def client(self, jid: str) -> Client: ...
+
+    def ask_later(self, jid: str) -> None: ...
+
+    def found(self, jid: str) -> None: ...
 
 
 GONE_CONDITIONS: Final = frozenset(
@@ -52,8 +66,6 @@ GONE_CONDITIONS: Final = frozenset(
     }
 )
 ASKED_AT_A_TIME: Final = 50
-ASKED_AGAIN_S: Final = (30.0, 300.0)
-"""Pauses after which those are asked again who have not answered: to them nothing is sent until then."""
 
 _FEATURE: Final = f"{{{DISCO_INFO}}}query/{{{DISCO_INFO}}}feature"
 
@@ -68,89 +80,123 @@ def says_gone(stanza: Element) -> bool:
     return condition_of(stanza)[0] in GONE_CONDITIONS
 
 
-def bounced(service: Hub, stanza: Element) -> None:
+def bounced(hub: Hub, stanza: Element) -> None:
     """A notification has come back."""
-    client = service.clients.get(stanza.get("from", ""))
+    client = hub.clients.get(stanza.get("from", ""))
     if client is None:
         return
     number = delivery_number(stanza.get("id", ""))
     if says_gone(stanza):
-        client.gone()
+        if number is None:
+            client.gone()
+        else:
+            client.bounced(number)
     elif number is not None:
         client.give_back(number, "the notification was refused: " + (condition_of(stanza)[0] or "no reason"))
 
 
-async def changed(service: Hub, stanza: Element) -> None:
-    """A presence stanza."""
+def seen(hub: Hub, jid: str) -> None:
+    """Something has come from a full JID: what waits for it, or for its bare JID, can be sent."""
+    client = hub.clients.get(jid)
+    if client is not None:
+        client.seen_at = trio.current_time()
+    absent = hub.registry.absent
+    if absent:
+        for each in (jid, bare_of(jid)):
+            if each in absent:
+                hub.found(each)
+                came_back(hub, each)
+
+
+async def changed(hub: Hub, stanza: Element) -> None:
+    """A presence stanza. Source: RFC 6121 3, 4.3 and 4.5."""
     jid, kind = stanza.get("from", ""), stanza.get("type", "")
     if kind in ("unavailable", "error"):
-        if (client := service.clients.get(jid)) is not None:
+        if (client := hub.clients.get(jid)) is not None:
             client.gone()
-    elif kind in ("subscribe", "probe"):
-        answer = {"from": service.name, "to": jid}
-        if kind == "subscribe":
-            answer["type"] = "subscribed"
-        await service.component.send(Element(PRESENCE, answer), again=True)
-    elif not kind and service.registry.of(jid):
-        came_back(service, jid)
+        return
+    answers = {"subscribe": ("subscribed", ""), "unsubscribe": ("unsubscribed",), "probe": ("",)}
+    for answer in answers.get(kind, ()):
+        presence = Element(PRESENCE, {"from": hub.name, "to": bare_of(jid) if kind != "probe" else jid})
+        if answer:
+            presence.set("type", answer)
+        await hub.component.send(presence, again=True)
 
 
-def came_back(service: Hub, jid: str) -> None:
+def came_back(hub: Hub, jid: str) -> None:
     """A subscriber is there (again). What keeps it out keeps it out: nobody waits for an answer."""
     try:
-        service.client(jid).back()
+        hub.client(jid).back()
     except (StanzaError, Refusal):
         return
 
 
-async def speaks_qos(service: Asks, jid: str) -> bool:
-    """Whether a full JID announces urn:xmpp:qos."""
-    answer = await service.ask(jid, Element(f"{{{DISCO_INFO}}}query"))
-    if answer is None or answer.get("type") != "result":
+async def is_there(hub: Asks, jid: str) -> Verdict:
+    """Ask a full JID; see the module for what an error means."""
+    answer = await hub.ask(jid, Element(f"{{{DISCO_INFO}}}query"))
+    return "silent" if answer is None else await _judge(hub, jid, answer)
+
+
+async def _judge(hub: Asks, jid: str, answer: Element) -> Verdict:
+    if answer.get("type") != "error" or not says_gone(answer):
+        return "there"
+    bare = bare_of(jid)
+    if bare == jid or "@" not in bare:
+        return "gone"
+    nobody = await hub.ask(f"{bare}/{hub.next_id('nobody-')}", Element(f"{{{DISCO_INFO}}}query"))
+    return "gone" if nobody is None or _shape(nobody) == _shape(answer) else "there"
+
+
+def _shape(stanza: Element) -> tuple[str, ...]:
+    return tuple(serialize(child, COMPONENT) for child in stanza)
+
+
+class Looked(Protocol):
+    """A client, as far as it is looked at."""
+
+    jid: str
+    mute: bool
+
+
+async def look_at(hub: Asks, client: Looked, *, is_there: bool) -> bool:
+    """Whether a client speaks urn:xmpp:qos; and whether it is mute, where it is known to be there."""
+    answer = await hub.ask(client.jid, Element(f"{{{DISCO_INFO}}}query"))
+    if answer is None:
         return False
+    if is_there:
+        client.mute = await _judge(hub, client.jid, answer) == "gone"
     return any(feature.get("var") == QOS for feature in answer.findall(_FEATURE))
 
 
-async def ask_all(service: Hub, stream: int) -> None:
-    """Ask subscribers whether they are there: those who are go on, those who are not are gone.
-
-    `stream` is the number of the stream over which they are asked; the next one begins anew.
-    """
-    jids = list(service.registry.jids())
-    for pause_s in ASKED_AGAIN_S:
-        jids = await _ask(service, jids)
-        await trio.sleep(pause_s)
-        if stream != service.streams:
-            return
-    await _ask(service, jids)
-
-
-async def _ask(service: Hub, jids: list[str]) -> list[str]:
-    """Those who have not answered."""
+async def look_for(hub: Hub, jids: list[str]) -> None:
+    """Find out whether subscribers are there: those who are go on, those who are not are gone."""
     limiter = trio.CapacityLimiter(ASKED_AT_A_TIME)
-    silent = []
-
-    async def ask(jid: str) -> None:
-        async with limiter:
-            answer = await service.ask(jid, Element(f"{{{DISCO_INFO}}}query"))
-        if answer is None:
-            silent.append(jid)
-        elif answer.get("type") == "error" and says_gone(answer):
-            _is_gone(service, jid)
-        else:
-            came_back(service, jid)
-
     async with trio.open_nursery() as nursery:
         for jid in jids:
-            nursery.start_soon(ask, jid)
-    return silent
+            nursery.start_soon(partial(_look_for, hub, jid, limiter))
 
 
-def _is_gone(service: Hub, jid: str) -> None:
-    if all(each.outlives_absence and not each.attached for each in service.registry.of(jid)):
+async def _look_for(hub: Hub, jid: str, limiter: trio.CapacityLimiter) -> None:
+    if "/" not in jid and "@" in jid:
+        # its server would answer for it; a notification that comes back tells
+        came_back(hub, jid)
+        return
+    async with limiter:
+        verdict = await is_there(hub, jid)
+    if verdict == "there":
+        came_back(hub, jid)
+    elif verdict == "gone":
+        _is_gone(hub, jid)
+    else:
+        hub.ask_later(jid)
+
+
+def _is_gone(hub: Hub, jid: str) -> None:
+    if not any(each.attached or not each.outlives_absence for each in hub.registry.of(jid)):
+        hub.ask_later(jid)
         return
     try:
-        client = service.client(jid)
+        client = hub.client(jid)
     except (StanzaError, Refusal):
         return
     # only an attached subscription can be given up

@@ -1,7 +1,13 @@
-"""Who subscribes to which node: by full JID, and also those that are not there at the moment.
+"""Who subscribes to which node, and also those that are not there at the moment.
 
 A subscription is the broker's, durable, and named so that all that XMPP adds can be read from it again
-after a restart: `xmpp/<level of delivery>/<full JID>`.
+after a restart:
+
+    xmpp/<level of delivery>/<JID>              of this JID; a bare one is notified at its bare JID
+    xmpp/<level of delivery>-bare/<full JID>    what this resource takes of its bare JID's subscription
+
+To a queue a bare JID subscribes with each of its resources that asks: an item is locked by one of them. They
+are told of, listed and ended as one subscription, that of the bare JID. Source: XEP-0060 6.1, 12.2.
 """
 
 import hashlib
@@ -15,12 +21,14 @@ from plugins.xmpp.known.identities import bare_of
 from plugins.xmpp.known.transfers import LEVELS, Level
 
 NAME_PREFIX: Final = "xmpp/"
+_OF_BARE: Final = "-bare"
 
 
 class NodeSubscription(msgspec.Struct):
-    """One full JID's subscription to one node.
+    """One JID's subscription to one node.
 
     Attributes:
+        of_bare: a full JID's part in the subscription of its bare JID.
         credit: queue_requests.
         lock_s: until an item that is not answered goes to the next; None for the site's own.
         attached: False while the JID is not there, and nothing is sent to it.
@@ -35,6 +43,7 @@ class NodeSubscription(msgspec.Struct):
     credit: int
     level: Level
     lock_s: float | None = None
+    of_bare: bool = False
     attached: bool = True
     detaching: int = 0
     leaving: bool = False
@@ -42,7 +51,12 @@ class NodeSubscription(msgspec.Struct):
     @property
     def name(self) -> str:
         """Of the broker's subscription."""
-        return f"{NAME_PREFIX}{self.level}/{self.jid}"
+        return f"{NAME_PREFIX}{self.level}{_OF_BARE if self.of_bare else ''}/{self.jid}"
+
+    @property
+    def subscriber(self) -> str:
+        """The JID that subscribes, as everybody is told."""
+        return bare_of(self.jid) if self.of_bare else self.jid
 
     @property
     def is_queue(self) -> bool:
@@ -57,7 +71,7 @@ class NodeSubscription(msgspec.Struct):
     @property
     def subid(self) -> str:
         """The same for the same JID and node, after any restart."""
-        return hashlib.sha256(f"{self.node}\0{self.jid}".encode()).hexdigest()[:40]
+        return hashlib.sha256(f"{self.node}\0{self.subscriber}".encode()).hexdigest()[:40]
 
     @property
     def options(self) -> SubscribeOptions:
@@ -76,8 +90,9 @@ class NodeSubscription(msgspec.Struct):
 def read_subscription(info: SubscriptionInfo) -> NodeSubscription | None:
     """A subscription of the broker's, as this front end once made it; None for another's."""
     level, slash, jid = info.name.removeprefix(NAME_PREFIX).partition("/")
+    of_bare = level.endswith(_OF_BARE)
     for known in LEVELS:
-        if level == known and slash and jid:
+        if level.removesuffix(_OF_BARE) == known and slash and jid:
             # without credit is one that was leaving
             return NodeSubscription(
                 info.topic,
@@ -86,6 +101,7 @@ def read_subscription(info: SubscriptionInfo) -> NodeSubscription | None:
                 max(info.credit, 1),
                 known,
                 lock_s=info.lock_s,
+                of_bare=of_bare,
                 attached=False,
                 leaving=not info.credit,
             )
@@ -93,9 +109,14 @@ def read_subscription(info: SubscriptionInfo) -> NodeSubscription | None:
 
 
 class Registry:
-    """All subscriptions."""
+    """All subscriptions.
+
+    Attributes:
+        absent: JIDs with subscriptions by which nothing is sent to them at the moment.
+    """
 
     def __init__(self) -> None:
+        self.absent: set[str] = set()
         self._by_jid: dict[str, dict[str, NodeSubscription]] = {}
         self._by_bare: dict[str, set[str]] = {}
         self._by_node: dict[str, set[str]] = {}
@@ -106,6 +127,22 @@ class Registry:
         self._by_jid.setdefault(jid, {})[node] = subscription
         self._by_bare.setdefault(bare_of(jid), set()).add(jid)
         self._by_node.setdefault(node, set()).add(jid)
+        if not subscription.attached:
+            self.absent.add(jid)
+
+    def detached(self, subscription: NodeSubscription) -> None:
+        """Nothing is sent by it, until its JID is `present`."""
+        subscription.attached = False
+        if self.find(subscription.jid, subscription.node) is subscription:
+            self.absent.add(subscription.jid)
+
+    def present(self, jid: str) -> list[NodeSubscription]:
+        """The JID is there: its subscriptions by which nothing was sent, and now something is."""
+        self.absent.discard(jid)
+        back = [each for each in self.of(jid) if not each.attached]
+        for each in back:
+            each.attached = True
+        return back
 
     def remove(self, jid: str, node: str) -> None:
         """Forget one, if it is there."""
@@ -117,6 +154,7 @@ class Registry:
         if not jids:
             del self._by_node[node]
         if not nodes:
+            self.absent.discard(jid)
             del self._by_jid[jid]
             resources = self._by_bare[bare_of(jid)]
             resources.discard(jid)
@@ -127,12 +165,18 @@ class Registry:
         """The JID's subscription to the node."""
         return self._by_jid.get(jid, {}).get(node)
 
+    def of_subscriber(self, jid: str, node: str) -> list[NodeSubscription]:
+        """The subscription of a JID as it was written, which is several where it is a bare one to a queue."""
+        if (own := self.find(jid, node)) is not None:
+            return [own]
+        return [each for each in self.of_bare(jid) if each.node == node and each.of_bare]
+
     def of(self, jid: str) -> list[NodeSubscription]:
-        """All of a full JID."""
+        """All of a JID."""
         return list(self._by_jid.get(jid, {}).values())
 
     def of_bare(self, bare: str) -> list[NodeSubscription]:
-        """All of a bare JID's resources."""
+        """All of a bare JID and of its resources."""
         return [each for jid in sorted(self._by_bare.get(bare, ())) for each in self.of(jid)]
 
     def of_node(self, node: str) -> list[NodeSubscription]:
@@ -140,5 +184,5 @@ class Registry:
         return [self._by_jid[jid][node] for jid in sorted(self._by_node.get(node, ()))]
 
     def jids(self) -> Iterator[str]:
-        """Every full JID that subscribes to something."""
+        """Every JID that subscribes to something."""
         return iter(list(self._by_jid))

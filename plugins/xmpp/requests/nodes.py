@@ -127,7 +127,7 @@ async def owner_subscriptions(request: Request) -> None:
     page, end = page_of(request.service, there, Page.read(request.parent))
     for subscription in page:
         attributes = {
-            "jid": subscription.jid,
+            "jid": subscription.subscriber,
             "subid": subscription.subid,
             "subscription": "subscribed",
         }
@@ -137,16 +137,22 @@ async def owner_subscriptions(request: Request) -> None:
 
 
 async def manage_subscriptions(request: Request) -> None:
-    """An owner ends subscriptions; only their subscribers can begin them."""
+    """An owner ends subscriptions; only their subscribers can begin them. Source: XEP-0060 8.8.2.
+
+    A bare JID stands for all its resources. What could not be done is sent back as it stands.
+    """
     node, _ = _known(request)
-    refused = []
+    registry, refused = request.service.registry, []
     for each in request.action.findall(f"{{{PUBSUB_OWNER}}}subscription"):
-        jid, wanted = each.get("jid", ""), each.get("subscription", "")
-        subscription = request.service.registry.find(jid, node)
-        state = "none" if subscription is None or subscription.leaving else "subscribed"
-        if subscription is not None and wanted == "none" and state == "subscribed":
-            await request.service.client(jid).end(subscription)
-        elif wanted not in ("", state):
+        jid, wanted, subid = each.get("jid", ""), each.get("subscription", ""), each.get("subid")
+        found = registry.of_subscriber(jid, node) or registry.of_bare(jid)
+        meant = [one for one in found if one.node == node and not one.leaving]
+        named = [one for one in meant if subid in (None, one.subid)]
+        state = "subscribed" if meant else "none"
+        if wanted == "none" and named:
+            for subscription in named:
+                await request.service.client(subscription.jid).end(subscription)
+        elif wanted != "subscribed" or not named:
             attributes = {"jid": jid, "subscription": state}
             refused.append(Element(f"{{{PUBSUB_OWNER}}}subscription", attributes))
     if not refused:

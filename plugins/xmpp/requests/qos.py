@@ -52,7 +52,6 @@ async def request(service: Service, iq: Element, child: Element) -> None:
     if handler is None:
         raise StanzaError("feature-not-implemented", "cancel")
     client = service.client(jid)
-    client.back()
     await handler(Request(service, client, iq, child, child))
 
 

@@ -92,7 +92,6 @@ async def _pubsub(service: Service, iq: Element, pubsub: Element) -> None:
         raise StanzaError("bad-request", "modify")
     key = (iq.get("type", ""), action.tag)
     client = service.client(iq.get("from", ""))
-    client.back()
     request = Request(service, client, iq, pubsub, action)
     hot = HOT.get(key)
     if hot is not None:

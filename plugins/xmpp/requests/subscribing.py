@@ -113,20 +113,15 @@ def _level_name(subscription: NodeSubscription) -> str:
     return "none" if subscription.level == "plain" else subscription.level
 
 
-def _subscriber(request: Request, another: StanzaError) -> tuple[str, str]:
-    """The full JID that is meant, and the JID as it was written. A bare one is the sender's resource.
-
-    Raises `another` where it is not the sender's, and StanzaError where it is none.
-    """
-    sender = request.client.jid
-    written = request.action.get("jid", "")
+def _subscriber(request: Request, another: StanzaError) -> str:
+    """The JID that is meant. Raises StanzaError, which is `another` where it is not of the sender."""
     try:
-        jid = JID(written)
+        jid = JID(request.action.get("jid", ""))
     except InvalidJID:
         raise StanzaError("bad-request", "modify", pubsub="invalid-jid") from None
-    if jid.bare != bare_of(sender):
+    if jid.bare != bare_of(request.client.jid):
         raise another
-    return (str(jid) if jid.resource else sender), written
+    return str(jid)
 
 
 def check_may_subscribe(session: Session, node: str) -> None:
@@ -144,48 +139,82 @@ async def subscribe(request: Request) -> None:
     node = request.node
     if not request.action.get("jid"):
         raise StanzaError("bad-request", "modify", pubsub="invalid-jid")
-    jid, written = _subscriber(request, StanzaError("bad-request", "modify", pubsub="invalid-jid"))
+    written = _subscriber(request, StanzaError("bad-request", "modify", pubsub="invalid-jid"))
     check_may_subscribe(request.client.session, node)
     topic = request.client.session.topic(node)
     if topic is None:
         request.service.check_room_for_node()
-    settings = NodeSettings.of(topic)
-    options_element = request.parent.find(f"{{{PUBSUB}}}options")
-    if options_element is not None and any(
-        options_element.get(name, request.action.get(name)) != request.action.get(name)
-        for name in ("node", "jid")
-    ):
+    values = _options_of(request)
+    options = Options.read(values, request.service.site.limits.credit_max)
+    accepts = options.accepts or ("ONE" if NodeSettings.of(topic).is_queue else "ALL")
+    if accepts != "ALL" and options.queue_requests is None:
+        raise _configuration_required(node, request.action.get("jid", ""))
+    subscription = await _new(request, written, accepts, options)
+    answer = _subscribed(subscription, written, with_options=values is not None)
+    await _begin(request, subscription, written, answer)
+
+
+def _options_of(request: Request) -> dict[str, str] | None:
+    """What is filled in. Raises StanzaError."""
+    action, element = request.action, request.parent.find(f"{{{PUBSUB}}}options")
+    if element is None:
+        return None
+    if any(element.get(name, action.get(name)) != action.get(name) for name in ("node", "jid")):
         # XEP-0254 has both attributes where XEP-0060 6.3.7 has none
         raise StanzaError("bad-request", "modify", "options of another subscription")
-    values = submitted(options_element, SUBSCRIBE_OPTIONS) if options_element is not None else None
-    options = Options.read(values, request.service.site.limits.credit_max)
-    accepts = options.accepts or ("ONE" if settings.is_queue else "ALL")
-    if accepts != "ALL" and options.queue_requests is None:
-        raise _configuration_required(node, written)
-    target = request.client if jid == request.client.jid else request.service.client(jid)
-    level = options.level
-    if level is None:
-        level = "assured" if await presence.speaks_qos(request.service, jid) else "plain"
-    credit = options.queue_requests or min(PLAIN_CREDIT, request.service.site.limits.credit_max)
-    subscription = NodeSubscription(node, jid, accepts, credit, level, options.lock_s)
-    previous = request.service.registry.find(jid, node)
+    return submitted(element, SUBSCRIBE_OPTIONS)
 
-    async def done(answer: Answer) -> None:
-        if answer.error is not None:
-            request.service.registry.remove(jid, node)
-            await request.refuse(answer.error)
+
+async def _new(request: Request, written: str, accepts: Accepts, options: Options) -> NodeSubscription:
+    """What a JID subscribes to: a bare one with its address, or to a queue with the resource that asks."""
+    service, client = request.service, request.client
+    level, of_bare = options.level, False
+    if "/" not in written and written != client.jid:
+        of_bare = accepts != "ALL"
+        if not of_bare and level not in (None, "plain"):
+            raise invalid_options(f"{QOS_FIELD} is none for a bare JID: its items are for all its resources")
+    if "/" not in written and written != client.jid and not of_bare:
+        jid, level = written, "plain"
+    else:
+        jid = client.jid if of_bare else written
+        target = client if jid == client.jid else service.client(jid)
+        if level is None or accepts != "ALL":
+            speaks_qos = await presence.look_at(service, target, is_there=target is client)
+            level = level or ("assured" if speaks_qos else "plain")
+    credit = options.queue_requests or min(PLAIN_CREDIT, service.site.limits.credit_max)
+    return NodeSubscription(request.node, jid, accepts, credit, level, options.lock_s, of_bare)
+
+
+async def _begin(request: Request, subscription: NodeSubscription, written: str, answer: Element) -> None:
+    service, node, jid = request.service, subscription.node, subscription.jid
+    target = service.client(jid)
+    previous = service.registry.find(jid, node)
+    replaced = [
+        each
+        for each in service.registry.of_subscriber(written, node)
+        if each.name != subscription.name and (each is previous or each.of_bare != subscription.of_bare)
+    ]
+    if previous is not None and previous.name != subscription.name and previous not in replaced:
+        replaced.append(previous)
+
+    async def done(answered: Answer) -> None:
+        if answered.error is not None:
+            service.registry.remove(jid, node)
+            await request.refuse(answered.error)
             return
-        await request.answer(_subscribed(subscription, written, with_options=values is not None))
+        await request.answer(answer)
 
+    for each in replaced:
+        former = service.client(each.jid)
+        former.release(each)
+        service.registry.remove(each.jid, node)
+        await former.ask(former.session.unsubscribe, node, each.name)
     # known before the broker is asked: the first items may come with its answer
-    if previous is not None and previous.name != subscription.name:
-        target.release(previous)
-        await target.ask(target.session.unsubscribe, node, previous.name)
-    request.service.registry.add(subscription)
+    service.registry.add(subscription)
     try:
         target.request(target.session.subscribe, node, subscription.options, done=done)
     except Refusal:
-        request.service.registry.remove(jid, node)
+        service.registry.remove(jid, node)
         raise
     target.replace(previous, subscription)
 
@@ -203,7 +232,9 @@ def _subscribed(subscription: NodeSubscription, jid: str, *, with_options: bool)
     pubsub.append(_subscription(subscription, jid))
     if with_options:
         values = {REQUESTS_FIELD: str(subscription.credit), QOS_FIELD: _level_name(subscription)}
-        options = SubElement(pubsub, f"{{{PUBSUB}}}options")
+        # libraries expect what the schema requires. Source: XEP-0060 16.1
+        attributes = {"node": subscription.node, "jid": jid, "subid": subscription.subid}
+        options = SubElement(pubsub, f"{{{PUBSUB}}}options", attributes)
         options.append(result_form(SUBSCRIBE_OPTIONS, values))
     return pubsub
 
@@ -218,42 +249,47 @@ def _subscription(subscription: NodeSubscription, jid: str, state: str = "subscr
     return Element(f"{{{PUBSUB}}}subscription", attributes)
 
 
-def _find(request: Request, *, kind: str) -> tuple[NodeSubscription, str]:
-    """`kind`: of the error where there is no such subscription. Source: XEP-0060 6.2.3, 6.3.4."""
+def _find(request: Request, *, kind: str) -> tuple[list[NodeSubscription], str]:
+    """The subscription that is meant, and its JID. `kind`: of the error where there is none.
+
+    That of a bare JID to a queue is what the asking resource has of it; all, where that has nothing.
+    Source: XEP-0060 6.2.3, 6.3.4.
+    """
     node, action = request.node, request.action
     if not action.get("jid"):
         raise StanzaError("bad-request", "modify", pubsub="jid-required")
-    jid, written = _subscriber(request, StanzaError("forbidden", "auth", "the JID is not yours"))
-    subscription = request.service.registry.find(jid, node)
-    if subscription is None or subscription.leaving:
+    jid = _subscriber(request, StanzaError("forbidden", "auth", "the JID is not yours"))
+    found = [each for each in request.service.registry.of_subscriber(jid, node) if not each.leaving]
+    if not found:
         if request.client.session.topic(node) is None:
             raise StanzaError("item-not-found", "cancel", f"no node {node}")
         raise StanzaError("unexpected-request", kind, pubsub="not-subscribed")
-    if action.get("subid", subscription.subid) != subscription.subid:
+    if action.get("subid", found[0].subid) != found[0].subid:
         raise StanzaError("not-acceptable", "modify", pubsub="invalid-subid")
-    return subscription, written
+    return [each for each in found if each.jid == request.client.jid] or found, jid
 
 
 async def unsubscribe(request: Request) -> None:
     """`<unsubscribe/>`; items that are still locked stay so until they are retracted or unlocked."""
-    subscription, written = _find(request, kind="cancel")
-    target = request.service.client(subscription.jid)
-    if target.holds(subscription):
-        subscription.leaving = True
-        await target.ask(target.session.subscribe, subscription.node, subscription.options)
-    else:
-        request.service.registry.remove(subscription.jid, subscription.node)
-        await target.ask(target.session.unsubscribe, subscription.node, subscription.name)
+    found, jid = _find(request, kind="cancel")
+    for subscription in found:
+        target = request.service.client(subscription.jid)
+        if target.holds(subscription):
+            subscription.leaving = True
+            await target.ask(target.session.subscribe, subscription.node, subscription.options)
+        else:
+            request.service.registry.remove(subscription.jid, subscription.node)
+            await target.ask(target.session.unsubscribe, subscription.node, subscription.name)
     answer = Element(f"{{{PUBSUB}}}pubsub")
-    answer.append(_subscription(subscription, written, "none"))
+    answer.append(_subscription(found[0], jid, "none"))
     await request.answer(answer)
 
 
 async def get_options(request: Request) -> None:
     """The form of a subscription's options."""
-    subscription, written = _find(request, kind="modify")
+    [subscription, *_], jid = _find(request, kind="modify")
     answer = Element(f"{{{PUBSUB}}}pubsub")
-    attributes = {"node": subscription.node, "jid": written, "subid": subscription.subid}
+    attributes = {"node": subscription.node, "jid": jid, "subid": subscription.subid}
     options = SubElement(answer, f"{{{PUBSUB}}}options", attributes)
     options.append(options_form(subscription, queue=subscription.is_queue))
     await request.answer(answer)
@@ -261,24 +297,25 @@ async def get_options(request: Request) -> None:
 
 async def set_options(request: Request) -> None:
     """A filled-in form; what is not in it stays as it was."""
-    subscription, _ = _find(request, kind="modify")
-    options = Options.read(
-        submitted(request.action, SUBSCRIBE_OPTIONS), request.service.site.limits.credit_max
-    )
-    changes_kind = (options.level or subscription.level, options.accepts or subscription.accepts)
-    if changes_kind != (subscription.level, subscription.accepts):
-        raise invalid_options("unsubscribe first to change how, or which, items are sent")
-    before = subscription.credit, subscription.lock_s
-    if options.queue_requests is not None:
-        subscription.credit = options.queue_requests
-    if options.lock_s is not None:
-        subscription.lock_s = options.lock_s
-    target = request.service.client(subscription.jid)
-    try:
-        await target.ask(target.session.subscribe, subscription.node, subscription.options)
-    except Refusal:
-        subscription.credit, subscription.lock_s = before
-        raise
+    found, _ = _find(request, kind="modify")
+    values = submitted(request.action, SUBSCRIBE_OPTIONS)
+    options = Options.read(values, request.service.site.limits.credit_max)
+    for subscription in found:
+        changes_kind = (options.level or subscription.level, options.accepts or subscription.accepts)
+        if changes_kind != (subscription.level, subscription.accepts):
+            raise invalid_options("unsubscribe first to change how, or which, items are sent")
+    for subscription in found:
+        before = subscription.credit, subscription.lock_s
+        if options.queue_requests is not None:
+            subscription.credit = options.queue_requests
+        if options.lock_s is not None:
+            subscription.lock_s = options.lock_s
+        target = request.service.client(subscription.jid)
+        try:
+            await target.ask(target.session.subscribe, subscription.node, subscription.options)
+        except Refusal:
+            subscription.credit, subscription.lock_s = before
+            raise
     await request.answer()
 
 
@@ -303,7 +340,7 @@ async def subscriptions(request: Request) -> None:
         if not each.leaving and node in (None, "", each.node)
     ]
     page, end = page_of(request.service, found, Page.read(request.parent))
-    listed.extend(_subscription(each, each.jid) for each in page)
+    listed.extend(_subscription(each, each.subscriber) for each in page)
     answer.extend(end)
     await request.answer(answer)
 
@@ -312,7 +349,7 @@ def page_of(
     service: Service, subscriptions: list[NodeSubscription], page: Page
 ) -> tuple[list[NodeSubscription], list[Element]]:
     """What of a list fits into an answer, and what is told of the page where that is not all."""
-    ordered = sorted(subscriptions, key=lambda each: each.subid)
+    ordered = sorted({each.subid: each for each in subscriptions}.values(), key=lambda each: each.subid)
     rest = [each for each in ordered if each.subid > page.after][: page.max]
     room = service.settings.send_bytes_max // 2
     out: list[NodeSubscription] = []

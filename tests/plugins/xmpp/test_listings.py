@@ -344,7 +344,7 @@ async def test_section_4_unavailable_presence_unlocks_and_unsubscribes(desk):
     await desk.worker.send(f"<presence type='unavailable' to='{COMPONENT_NAME}'/>")
     assert (await notified(desk.other)).get("id") == ITEM
     assert [info.name for info in desk.site.durable_subscriptions("xmpp/")] == [
-        "xmpp/plain/bob@localhost/other"
+        "xmpp/plain-bare/bob@localhost/other"
     ]
 
 

@@ -3,13 +3,14 @@
 import trio
 
 from daemon.frontend import Delivered, Identity, SubscribeOptions
+from daemon.settings import QueueSettings
 from plugins.xmpp.serving import serve
 from plugins.xmpp.settings import XmppSettings
 from plugins.xmpp.wire.component import tcp_connector
 from plugins.xmpp.wire.namespaces import PUBSUB, QOS
 from routing.message import Message
 from tests.support.site import running_site
-from tests.support.xmpp_pubsub import NODE, notified, subscribe
+from tests.support.xmpp_pubsub import NODE, NS, notified, subscribe
 from tests.support.xmpp_real import ready, site_at
 from tests.support.xmpp_servers import COMPONENT_NAME, connected
 
@@ -145,3 +146,47 @@ async def test_a_wrong_secret_is_refused_once(server, tmp_path, caplog):
         await trio.sleep(1)
         nursery.cancel_scope.cancel()
     assert tries == 1
+
+
+async def test_a_worker_that_logs_out_without_a_word_makes_no_dead_letters(server, tmp_path):
+    """Its server keeps messages for who is away, and gives them all to it when it logs in again."""
+    queues = QueueSettings(max_deliveries=3)
+    async with site_at(server, tmp_path / "site", queues=queues) as (service, site, nursery):
+        engine = await connected(server.c2s, nursery, "ada", "engine")
+        await ready(engine)
+        for _ in range(6):
+            worker = await connected(server.c2s, nursery, "bob", "worker")
+            await worker.send("<presence/>")
+            soon = "<field var='{urn:smqp:xmpp:0}lock'><value>2</value></field></x>"
+            await worker.iq("set", subscribe(worker.jid, "5").replace("</x>", soon))
+            service.clients[worker.jid].seen_at -= 60
+            await worker.close()
+            await engine.iq("set", publish("job"))
+            with trio.fail_after(30):
+                while service.registry.of_node(NODE):
+                    await trio.sleep(0.05)
+            await engine.iq("set", f"<pubsub xmlns='{PUBSUB}#owner'><purge node='{NODE}'/></pubsub>")
+        assert f"dead.{NODE}" not in site.broker.router.state.topics
+        worker = await connected(server.c2s, nursery, "bob", "worker")
+        await worker.send("<presence/>")
+        await worker.iq("get", "<query xmlns='jabber:iq:roster'/>", to="bob@localhost")
+        kept = []
+        while not worker.quiet():
+            if (item := (await worker.receive()).find("e:event/e:items/e:item", NS)) is not None:
+                kept.append(item.get("id"))
+        assert kept == [], "nothing was sent to who was not there"
+
+
+async def test_presence_is_answered(server, tmp_path):
+    async with site_at(server, tmp_path / "site") as (_, _, nursery):
+        client = await connected(server.c2s, nursery, "ada", "desk")
+        await ready(client)
+        await client.iq("get", "<query xmlns='jabber:iq:roster'/>", to="ada@localhost")
+        await client.send("<presence/>")
+        await client.send(f"<presence type='subscribe' to='{COMPONENT_NAME}'/>")
+        kinds = []
+        while len(kinds) < 2:
+            stanza = await client.receive()
+            if stanza.tag.endswith("presence") and stanza.get("from") == COMPONENT_NAME:
+                kinds.append(stanza.get("type"))
+        assert sorted(kinds, key=str) == [None, "subscribed"]

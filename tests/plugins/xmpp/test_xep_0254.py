@@ -230,7 +230,7 @@ async def test_support_is_announced_by_the_service_and_by_each_queue(tmp_path):
 
 
 async def test_a_subscriber_that_is_unavailable_loses_its_items_and_its_subscription(tmp_path):
-    async with xmpp_site(tmp_path) as (server, _, _):
+    async with xmpp_site(tmp_path) as (server, service, _):
         one, other = await subscribed(server, "one"), await subscribed(server, "other")
         await published(server)
         await notified(one)
@@ -238,7 +238,9 @@ async def test_a_subscriber_that_is_unavailable_loses_its_items_and_its_subscrip
         assert (await notified(other)).get("id") == ITEM
         answer = await one.iq("get", f"<pubsub xmlns='{PUBSUB}'><subscriptions/></pubsub>")
         listed = answer.findall("p:pubsub/p:subscriptions/p:subscription", NS)
-        assert [each.get("jid") for each in listed] == [other.jid]
+        assert [each.get("jid") for each in listed] == ["workerbee237@shakespeare.lit"]
+        [part] = service.registry.of_node(NODE)
+        assert part.jid == other.jid
 
 
 async def test_a_notification_that_bounces_means_the_same(tmp_path):

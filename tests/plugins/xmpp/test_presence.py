@@ -1,0 +1,268 @@
+"""Who is there, and what becomes of items for who is not, at servers that keep messages (XEP-0160)."""
+
+import pytest
+import trio
+
+from daemon.settings import QueueSettings
+from tests.support.xmpp import COMPONENT_NAME, XmppClient, xmpp_site
+from tests.support.xmpp_pubsub import (
+    NODE,
+    NS,
+    SMQP,
+    ada,
+    create,
+    notified,
+    pubsub,
+    put,
+    subscribe,
+)
+
+WORKER = "workerbee237@shakespeare.lit"
+SERVER_ERROR = (
+    "<error type='cancel'><service-unavailable xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error>"
+)
+
+
+async def working(server, resource: str, *, jid: str = "", lock_s: float = 60.0) -> XmppClient:
+    client = server.client(f"{WORKER}/{resource}")
+    lock = f"<field var='{{{SMQP}}}lock'><value>{lock_s:g}</value></field></x>"
+    answer = await client.iq("set", subscribe(jid or client.jid).replace("</x>", lock))
+    assert answer.get("type") == "result"
+    return client
+
+
+async def settled(condition) -> None:
+    with trio.fail_after(10):
+        while not condition():
+            await trio.sleep(0.01)
+
+
+def been_quiet(service, client) -> None:
+    """It was heard of a minute ago."""
+    service.clients[client.jid].seen_at -= 60
+
+
+async def test_nothing_is_sent_to_a_worker_that_has_left_in_silence(tmp_path):
+    async with xmpp_site(tmp_path) as (server, service, _):
+        server.keeps_messages = True
+        worker = await working(server, "one")
+        been_quiet(service, worker)
+        server.leave(worker)
+        await put(ada(server), NODE, "job")
+        await settled(lambda: not service.registry.of_node(NODE))
+        other = await working(server, "other")
+        item = await notified(other)
+        assert item.get("id") == "job"
+        assert item.find("{urn:smqp:xmpp:0}headers").get("deliveries") is None, (
+            "the first delivery that anybody has seen"
+        )
+        assert server.kept == []
+
+
+async def test_a_worker_that_is_there_is_asked_and_gets_its_items_in_their_order(tmp_path):
+    async with xmpp_site(tmp_path) as (server, service, _):
+        worker = await working(server, "one")
+        been_quiet(service, worker)
+        for number in range(4):
+            await put(ada(server), NODE, f"job-{number}")
+        assert [(await notified(worker)).get("id") for _ in range(4)] == [f"job-{n}" for n in range(4)]
+
+
+async def test_items_of_a_worker_that_left_with_them_are_no_failures(tmp_path):
+    """However many have left with it, it is no dead letter: the server kept it for each of them."""
+    async with xmpp_site(tmp_path, queues=QueueSettings(max_deliveries=3)) as (server, service, site):
+        server.keeps_messages = True
+        await put(ada(server), NODE, "job")
+        for number in range(6):
+            worker = await working(server, f"worker{number}")
+            assert (await notified(worker)).get("id") == "job"
+            been_quiet(service, worker)
+            server.leave(worker)
+            service.clients[worker.jid].watch()
+            await settled(lambda: not service.registry.of_node(NODE))
+        assert "dead." + NODE not in site.broker.router.state.topics
+
+
+async def test_a_worker_that_sees_an_item_and_does_nothing_fails(tmp_path):
+    async with xmpp_site(tmp_path, queues=QueueSettings(max_deliveries=2)) as (server, _, site):
+        await put(ada(server), NODE, "job")
+        await working(server, "one", lock_s=0.1)
+        await settled(lambda: f"dead.{NODE}" in site.broker.router.state.topics)
+
+
+async def test_a_client_that_answers_as_if_it_was_not_there_is_believed_to_be_there(tmp_path):
+    """Until the lock of an item ends without a word of it."""
+    async with xmpp_site(tmp_path) as (server, service, _):
+        worker = server.client(f"{WORKER}/mute")
+        worker.answers_questions = False
+        async with trio.open_nursery() as nursery:
+
+            async def unable() -> None:
+                while True:
+                    stanza = await worker.stanzas.receive()
+                    if stanza.get("type") == "get":
+                        await worker.send(f"<iq type='error' id='{stanza.get('id')}'>{SERVER_ERROR}</iq>")
+                    else:
+                        others.append(stanza)
+
+            others: list = []
+            nursery.start_soon(unable)
+            lock = f"<field var='{{{SMQP}}}lock'><value>0.3</value></field></x>"
+            text = subscribe(worker.jid).replace("</x>", lock)
+            await worker.send(f"<iq type='set' id='s'>{text}</iq>")
+            await settled(lambda: others)
+            been_quiet(service, worker)
+            await put(ada(server), NODE, "job")
+            await settled(lambda: len(others) == 2)
+            await settled(lambda: not service.registry.of_node(NODE))
+            nursery.cancel_scope.cancel()
+
+
+async def test_an_error_of_the_clients_own_shows_that_it_is_there(tmp_path):
+    async with xmpp_site(tmp_path) as (server, service, _):
+        worker = await working(server, "one")
+        worker.answers_questions = False
+        been_quiet(service, worker)
+        await put(ada(server), NODE, "job")
+        question = await worker.receive()
+        own = SERVER_ERROR.replace("</error>", "<own xmlns='urn:example'/></error>")
+        await worker.send(f"<iq type='error' id='{question.get('id')}'>{own}</iq>")
+        assert (await notified(worker)).get("id") == "job"
+
+
+# -- bare JIDs ------------------------------------------------------------------------------------
+
+
+async def test_a_bare_jid_subscribes_once_however_often_it_logs_in(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, _):
+        await create(ada(server), "news", **{f"{{{SMQP}}}queueing": "0"})
+        reader = None
+        for number in range(4):
+            if reader is not None:
+                server.leave(reader)
+            reader = server.client(f"{WORKER}/login{number}")
+            assert (await reader.iq("set", subscribe(WORKER, None, "news"))).get("type") == "result"
+        assert reader is not None
+        await put(ada(server), "news", "first")
+        stanza = await reader.receive()
+        assert stanza.get("to") == WORKER
+        await reader.iq("get", "<ping xmlns='urn:xmpp:ping'/>")
+        assert reader.quiet(), "one copy"
+        answer = await reader.iq("get", pubsub("<subscriptions/>"))
+        [listed] = answer.findall("p:pubsub/p:subscriptions/p:subscription", NS)
+        assert listed.get("jid") == WORKER
+        leave = pubsub(f"<unsubscribe node='news' jid='{WORKER}'/>")
+        assert (await reader.iq("set", leave)).get("type") == "result"
+        await put(ada(server), "news", "second")
+        assert reader.quiet()
+
+
+async def test_workers_that_subscribe_by_their_bare_jid_share_a_queue_and_end_as_one(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, _):
+        one, other = await working(server, "one", jid=WORKER), await working(server, "other", jid=WORKER)
+        answer = await one.iq("get", pubsub("<subscriptions/>"))
+        [listed] = answer.findall("p:pubsub/p:subscriptions/p:subscription", NS)
+        assert listed.get("jid") == WORKER
+        for number in range(4):
+            await put(ada(server), NODE, f"job-{number}")
+        shared = [(await notified(each)).get("id") for each in (one, other, one, other)]
+        assert sorted(shared) == [f"job-{number}" for number in range(4)]
+        # one that has no part in it speaks for all of them
+        third = server.client(f"{WORKER}/third")
+        leave = pubsub(f"<unsubscribe node='{NODE}' jid='{WORKER}'/>")
+        assert (await third.iq("set", leave)).get("type") == "result"
+        await put(ada(server), NODE, "last")
+        assert one.quiet()
+        assert other.quiet()
+
+
+async def test_a_bare_jids_subscriptions_are_still_there_after_a_restart(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, _):
+        await create(ada(server), "news", **{f"{{{SMQP}}}queueing": "0"})
+        reader = await working(server, "one", jid=WORKER)
+        assert (await reader.iq("set", subscribe(WORKER, None, "news"))).get("type") == "result"
+    again = type(server)()
+    reader = again.client(reader.jid)
+    async with xmpp_site(tmp_path, again):
+        await put(ada(again), "news", "first")
+        await put(ada(again), NODE, "job")
+        assert {(await notified(reader)).get("id") for _ in range(2)} == {"first", "job"}
+
+
+# -- who comes back -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sign", ["ping", "disco", "presence", "message"])
+async def test_any_sign_of_life_wakes_a_listener_that_was_away(tmp_path, sign):
+    async with xmpp_site(tmp_path) as (server, service, _):
+        await create(ada(server), "news", **{f"{{{SMQP}}}queueing": "0"})
+        listener = server.client(f"{WORKER}/one")
+        assert (await listener.iq("set", subscribe(listener.jid, None, "news"))).get("type") == "result"
+        server.leave(listener)
+        await put(ada(server), "news", "first")
+        await settled(lambda: service.registry.absent)
+        server.clients[listener.jid] = listener
+        text = {
+            "ping": "<iq type='get' id='p'><ping xmlns='urn:xmpp:ping'/></iq>",
+            "disco": "<iq type='get' id='p'><query xmlns='http://jabber.org/protocol/disco#info'/></iq>",
+            "presence": "<presence/>",
+            "message": "<message><active xmlns='http://jabber.org/protocol/chatstates'/></message>",
+        }[sign]
+        await listener.send(text)
+        await put(ada(server), "news", "second")
+        items = []
+        while len(items) < 2:
+            if (item := (await listener.receive()).find("e:event/e:items/e:item", NS)) is not None:
+                items.append(item.get("id"))
+        assert items == ["first", "second"]
+
+
+@pytest.mark.parametrize("jid", [WORKER, f"{WORKER}/one"])
+async def test_a_listener_that_says_nothing_is_found_again(tmp_path, jid):
+    async with xmpp_site(tmp_path) as (server, service, _):
+        await create(ada(server), "news", **{f"{{{SMQP}}}queueing": "0"})
+        listener = server.client(f"{WORKER}/one")
+        assert (await listener.iq("set", subscribe(jid, None, "news"))).get("type") == "result"
+        server.leave(listener)
+        await put(ada(server), "news", "first")
+        await settled(lambda: service.registry.absent)
+        server.clients[listener.jid] = listener
+        item = await notified(listener)
+        assert item.get("id") == "first"
+
+
+async def test_presence_is_answered_at_the_bare_jid(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, _):
+        client = ada(server)
+        await client.send(f"<presence type='subscribe' to='{COMPONENT_NAME}'/>")
+        server.clients[WORKER] = client
+        client.jid = WORKER
+        await client.send("<presence type='subscribe'/>")
+        answers = [await client.receive() for _ in range(2)]
+        assert [answer.get("type") for answer in answers] == ["subscribed", None]
+        assert {answer.get("to") for answer in answers} == {WORKER}
+
+
+# -- owners ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("named", ["bare", "full"])
+async def test_an_owner_ends_a_subscription_by_bare_or_full_jid(tmp_path, named):
+    async with xmpp_site(tmp_path) as (server, service, _):
+        worker = await working(server, "one")
+        jid = worker.jid if named == "full" else WORKER
+        text = f"<subscriptions node='{NODE}'><subscription jid='{jid}' subscription='none'/></subscriptions>"
+        assert (await ada(server).iq("set", pubsub(text, "#owner"))).get("type") == "result"
+        assert service.registry.of_node(NODE) == []
+
+
+@pytest.mark.parametrize("attributes", ["jid='nobody@shakespeare.lit'", f"jid='{WORKER}/one' subid='wrong'"])
+async def test_an_owner_is_told_of_a_subscription_that_could_not_be_ended(tmp_path, attributes):
+    async with xmpp_site(tmp_path) as (server, service, _):
+        await working(server, "one")
+        text = (
+            f"<subscriptions node='{NODE}'><subscription {attributes} subscription='none'/></subscriptions>"
+        )
+        answer = await ada(server).iq("set", pubsub(text, "#owner"))
+        assert answer.find("c:error/s:not-acceptable", NS) is not None
+        assert len(service.registry.of_node(NODE)) == 1
