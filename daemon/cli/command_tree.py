@@ -21,6 +21,7 @@ CORE: Final = {
     "init": "daemon.cli.init:init",
     "run": "daemon.cli.run:run",
     "why": "daemon.cli.why:why",
+    "hops": "daemon.cli.hops:app",
     "backup": "daemon.cli.backup:backup",
     "account": "daemon.cli.account:app",
     "config": "daemon.cli.config:app",

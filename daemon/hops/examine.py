@@ -94,14 +94,11 @@ def _doubt(gaps: list[Gap], damage: list[Damage]) -> str:
     parts = []
     if gaps:
         count, first, last = sum(gap.count for gap in gaps), gaps[0], gaps[-1]
-        after = f" after {moment(first.after_us)}" if first.after_us is not None else ""
-        before = f" before {moment(last.before_us)}" if last.before_us is not None else ""
-        between = " and".join(part for part in (after, before) if part)
         many = f", in {len(gaps)} gaps" if len(gaps) > 1 else ""
         numbers = f"{first.first}" if count == 1 else f"{first.first} to {last.last}"
         parts.append(
             f"{count} record{'s' if count > 1 else ''} of this log {'are' if count > 1 else 'is'} missing"
-            f" ({numbers}{many}{f', written{between}' if between else ''})"
+            f" ({numbers}{many}{written(first.after_us, last.before_us)})"
         )
     parts += [f"{one.file} is damaged ({one.what})" for one in damage[:1]]
     if len(damage) > 1:
@@ -134,6 +131,13 @@ def moment(us: int) -> str:
         return f"{us} us"
     time = datetime.datetime.fromtimestamp(us // 1_000_000, datetime.UTC)
     return f"{time:%Y-%m-%d %H:%M:%S}.{us % 1_000_000:06d}"
+
+
+def written(after_us: int | None, before_us: int | None) -> str:
+    """When a gap was written, in words after its numbers; "" where that is not known."""
+    after = f" after {moment(after_us)}" if after_us is not None else ""
+    before = f" before {moment(before_us)}" if before_us is not None else ""
+    return f", written{' and'.join(part for part in (after, before) if part)}" if after or before else ""
 
 
 def _unknown(
