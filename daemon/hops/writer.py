@@ -160,7 +160,13 @@ class HopLog:
         """
         directory.mkdir(mode=0o750, parents=True, exist_ok=True)
         close_left_open(directory, committed_record)
-        previous = max([committed_record, *(file.last or 0 for file in list_files(directory))])
+        found = max((file.last or 0 for file in list_files(directory)), default=0)
+        previous = max(committed_record, found)
+        if 0 < found < previous:
+            _log.warning(
+                "the hop log has lost its records %d to %d: the power was cut, or files are gone",
+                *(found + 1, previous),
+            )
         return cls(directory, server=server, boot=boot, previous=previous, settings=settings, now_us=now_us)
 
     @property

@@ -129,11 +129,14 @@ def test_a_power_cut_while_a_file_is_closed_leaves_nothing_of_the_line(
     assert list_files(site.directory)[0].path.read_bytes() == records + line + b"\n"
 
 
-def test_a_tail_that_a_power_cut_took_may_have_been_the_end_of_a_message(site: Site) -> None:
+def test_a_tail_that_a_power_cut_took_may_have_been_the_end_of_a_message(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
     site.write("published", "delivered")
     site.write("committed", "heartbeat", final=True)
     site.cut(2)
     site.start(2, 4)
+    assert "the hop log has lost its records 3 to 4" in caplog.text
     site.write("heartbeat")
     found = site.why()
     assert found.state == "unknown"
