@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from daemon.private_files import make_directory
+
 TRIES: Final = 10
 TRY_EVERY_S: Final = 0.05
 """Who looks whether a daemon runs holds the lock for a moment; a start outlasts that."""
@@ -29,7 +31,7 @@ def state_lock(state_directory: Path) -> Iterator[None]:
 
     Raises StateInUseError, which names the process, and OSError.
     """
-    state_directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_directory(state_directory)
     descriptor = os.open(state_directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         for attempt in range(TRIES):

@@ -49,14 +49,6 @@ def replace(path: Path, data: bytes, mode: int | None = None) -> None:
     sync_directory(path.parent)
 
 
-def give_to_owner_of(directory: Path, made: Path) -> None:
-    """Give a directory that root has made, and the files in it, to the owner of another."""
-    owner = directory.stat()
-    if os.geteuid() == 0 and owner.st_uid != 0:
-        for path in (made, *made.iterdir()):
-            os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
-
-
 @contextmanager
 def alone(directory: Path) -> Iterator[None]:
     """Be the only one who changes files of the directory; blocks while somebody else does."""
@@ -66,6 +58,17 @@ def alone(directory: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def make_directory(directory: Path, mode: int = 0o700) -> None:
+    """Make a directory, with those above it that are missing, so that all of them survive a power loss.
+
+    One that is there stays as it is. Those above it get the usual mode.
+    """
+    missing = [path for path in (directory.absolute(), *directory.absolute().parents) if not path.exists()]
+    directory.mkdir(mode=mode, parents=True, exist_ok=True)
+    for made in reversed(missing):
+        sync_directory(made.parent)
 
 
 def sync_directory(directory: Path) -> None:

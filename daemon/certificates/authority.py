@@ -30,6 +30,7 @@ from daemon.certificates.files import (
     write_public,
 )
 from daemon.certificates.identity import alternative_names, server_name_of
+from daemon.private_files import make_directory
 from routing.names import server_name
 
 AUTHORITY_KEY_FILE: Final = "ca.key"
@@ -55,7 +56,7 @@ class Authority:
     def create(cls, directory: Path, name: str, days: int, now: datetime.datetime) -> Self:
         """Make an authority called `name` in a directory that has none."""
         try:
-            (directory / ISSUED_DIRECTORY).mkdir(mode=0o755, parents=True, exist_ok=True)
+            make_directory(directory / ISSUED_DIRECTORY, 0o755)
         except OSError as error:
             raise CertificateError(f"{directory}: {error.strerror}") from None
         key = new_key(directory / AUTHORITY_KEY_FILE)

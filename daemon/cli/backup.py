@@ -20,8 +20,8 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from daemon.cli.failure import Failure
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, config_file, read_settings
-from daemon.private_files import sync_directory, write_new
-from daemon.state_mark import STORE
+from daemon.private_files import make_directory, sync_directory, write_new
+from daemon.site import STORE
 from daemon.store.backup import DamagedError, StoreCopy, copy_store
 
 
@@ -47,7 +47,7 @@ def backup(
         raise Failure(f"{target} exists already; a backup overwrites nothing, choose another name")
     made = None
     try:
-        target.absolute().parent.mkdir(parents=True, exist_ok=True)
+        make_directory(target.absolute().parent, 0o777)
         made = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.absolute().parent))
         (made / "state").mkdir(mode=0o700)
         store = _copy_store(settings.site.state_directory / STORE, made / "state" / STORE)

@@ -44,6 +44,7 @@ from daemon.certificates.identity import server_name_of
 from daemon.certificates.trust import Trust
 from daemon.cli.failure import USAGE, Failure
 from daemon.cli.options import JsonOption
+from daemon.private_files import make_directory
 from routing.errors import Refusal
 
 app = typer.Typer(no_args_is_help=True, help="Make, sign, renew and revoke the certificates of sites.")
@@ -90,7 +91,7 @@ def issue(
     directory = out or Path(server.replace(":", "_"))
     with _refusals():
         authority = Authority.open(ca)
-        _make_directory(directory)
+        make_directory(directory)
         key = new_key(directory / KEY_FILE)
         try:
             certificate = authority.issue(server, key.public_key(), days, _now(), replace)
@@ -109,7 +110,7 @@ def request(
 ) -> None:
     """At the site: make its key, unless it has one, and a request for the authority to sign."""
     with _refusals():
-        _make_directory(keys)
+        make_directory(keys)
         path = keys / KEY_FILE
         key = load_key(path) if path.exists() else new_key(path)
         pem = make_request(server, key).public_bytes(serialization.Encoding.PEM)
@@ -143,7 +144,7 @@ def sign(
         authority = Authority.open(ca)
         certificate = authority.sign(wanted, days, _now(), replace)
         directory = out or Path(name.replace(":", "_"))
-        _make_directory(directory)
+        make_directory(directory)
         _deliver(authority, certificate, directory)
     _tell(
         as_json,
@@ -165,7 +166,7 @@ def renew(
     with _refusals():
         authority = Authority.open(ca)
         certificate = authority.renew(server, days, _now())
-        _make_directory(directory)
+        make_directory(directory)
         _deliver(authority, certificate, directory)
     _tell(
         as_json,
@@ -254,10 +255,6 @@ def _deliver(authority: Authority, certificate: x509.Certificate, directory: Pat
         source = authority.directory / name
         if source.resolve() != (directory / name).resolve():
             write_public(directory / name, source.read_bytes())
-
-
-def _make_directory(directory: Path) -> None:
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 @contextlib.contextmanager

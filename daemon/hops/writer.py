@@ -26,7 +26,7 @@ import msgspec
 from daemon.hops import closing
 from daemon.hops.files import closed_name, list_files, open_name
 from daemon.hops.recovery import close_left_open
-from daemon.private_files import sync_directory
+from daemon.private_files import make_directory, sync_directory
 from daemon.settings import HopSettings
 from routing.hops import FORMAT_VERSION, Closing, Event, HopRecord
 
@@ -158,7 +158,7 @@ class HopLog:
         a file that was closed had come true; numbering continues after those. Raises OSError where the
         directory cannot be used.
         """
-        directory.mkdir(mode=0o750, parents=True, exist_ok=True)
+        make_directory(directory, 0o750)
         close_left_open(directory, committed_record)
         found = max((file.last or 0 for file in list_files(directory)), default=0)
         previous = max(committed_record, found)

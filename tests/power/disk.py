@@ -137,12 +137,14 @@ class Cut(msgspec.Struct):
 class Disk:
     """All that is below `root`; at first as it is, and all of that synced."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, scan: bool = True) -> None:
+        """`scan`: or the root is empty."""
         self.root = root
         self._top = Directory()
         self._by_inode: dict[int, Node] = {}
         self._changes = 0
-        self.adopt(root)
+        if scan:
+            self.adopt(root)
 
     def adopt(self, directory: Path) -> None:
         """What is below a directory now is there for certain."""
@@ -156,6 +158,8 @@ class Disk:
     def _scan(self, directory: Path) -> Directory:
         found = Directory()
         for path in directory.iterdir():
+            if not (path.is_dir() or path.is_file()):
+                continue  # a socket
             found.names[path.name] = self._scan(path) if path.is_dir() else File(path.read_bytes())
             self._by_inode[path.stat().st_ino] = found.names[path.name]
         self._by_inode[directory.stat().st_ino] = found

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.power.disk import Cut, Disk, File, Loss
+from tests.power.disk import Cut, Disk, File, Loss, Tree
 from tests.power.recorder import Event, can_record, preloaded, read
 from tests.support.process import ROOT
 from tests.support.required import may_skip
@@ -30,6 +30,11 @@ class Recorded:
         code = f"from pathlib import Path\nroot = Path({str(self.root)!r})\n" + textwrap.dedent(code)
         subprocess.run([sys.executable, "-c", code], env=environment, check=True, cwd=self.root)
         self.events = list(read(record.read_bytes()))
+
+    def now(self) -> Tree:
+        """All of it has happened: what is there."""
+        self.disk.apply(self.events)
+        return self.disk.now(self.root)
 
     def cuts(self, events: list[Event]) -> Iterator[Cut]:
         """Many ways in which the power may go after these events, and no others."""
@@ -149,3 +154,34 @@ def test_a_new_file_is_whole_once_it_is_written(tmp_path: Path, root: Path) -> N
         """,
     )
     assert {cut.tree["file"] for cut in run.cuts(run.events)} == {b"new" * 1000}
+
+
+def test_directories_that_are_made_are_there_with_those_above_them(tmp_path: Path, root: Path) -> None:
+    run = Recorded(
+        tmp_path,
+        """
+        from daemon.private_files import make_directory
+        make_directory(root / "a" / "b" / "c")
+        """,
+    )
+    assert all(cut.tree.keys() == {"a", "a/b", "a/b/c"} for cut in run.cuts(run.events))
+
+
+def test_a_closed_file_of_a_hop_log_is_there_and_whole(tmp_path: Path, root: Path) -> None:
+    run = Recorded(
+        tmp_path,
+        """
+        from daemon.hops.writer import HopLog
+        from daemon.settings import HopSettings
+        log = HopLog.open(
+            root / "state" / "hops", server="a", boot=1, committed_record=0, settings=HopSettings()
+        )
+        for number in range(100):
+            log.append("heartbeat", held=number)
+        log.close()
+        """,
+    )
+    closed = {path: text for path, text in run.now().items() if path.endswith(".jsonl")}
+    assert len(closed) == 1
+    for cut in run.cuts([]):
+        assert closed.items() <= cut.tree.items()
