@@ -87,6 +87,7 @@ class Ledger:
         self._now = now
         self._sessions = 0
         self._receipt_smuids: dict[str, set[str]] = defaultdict(set)
+        self._named: dict[tuple[str, int, int], str] = {}
 
     def note(self, text: str) -> None:
         """Add a line to the trace."""
@@ -146,6 +147,10 @@ class Ledger:
         told.smuids.add(smuid)
         if len(told.smuids) > 1:
             self.violate(f"{key} was published more than once: {sorted(told.smuids)}")
+        parts = parse_smuid(smuid)
+        other = self._named.setdefault((parts.server, parts.boot, parts.counter), key)
+        if other != key:
+            self.violate(f"{other} and {key} have the same Smuid, but for their birth: {smuid}")
 
     def replied(self, reply: str, smuid: str) -> None:
         """A reply was answered."""

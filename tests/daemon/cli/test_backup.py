@@ -87,7 +87,6 @@ def test_nothing_is_overwritten(store: Store, run, tmp_path: Path) -> None:
 
 
 def test_a_site_without_a_store_is_said_to_have_none(site: Path, run, tmp_path: Path) -> None:
-    (site / "state" / "smqpd.db").unlink()
     result = run(tmp_path / "copy")
     assert "there is no store at" in str(result.exception)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["site"]

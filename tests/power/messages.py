@@ -1,0 +1,252 @@
+"""Messages between two daemons, and what has to hold of them whatever a loss of power has left.
+
+The clients, the ledger of what they were told and the judges are the simulation's (`tests.sim`); daemons,
+time, sockets and disks are real. One site is stopped and started again on the way.
+"""
+
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import trio
+
+from daemon import broker as broker_module
+from daemon.hops.examine import examine
+from tests.power.disk import Cut
+from tests.power.recording import Recorded, Recording
+from tests.power.sites import PowerSite, chance_of, join, linked, make_sites
+from tests.sim import balance, promises
+from tests.sim.clients import Clients
+from tests.sim.ledger import Ledger, Told
+from tests.sim.power import broken_hop_files, loses_records
+from tests.sim.scenario import Publication, Scenario, draw
+from tests.support.ports import free_ports
+
+LASTS_S: Final = 6.0
+THINK_S_MAX: Final = 0.05
+WAL_BYTES: Final = 150_000
+QUIET_WITHIN_S: Final = 30.0
+QUIET_LOOKS: Final = 4
+LOOK_EVERY_S: Final = 0.01
+_KEPT: Final = (
+    *("told", "holds", "of_message", "replies", "ended", "ending", "changes"),
+    *("_last", "_sessions", "_reply_smuids", "_receipt_smuids", "_named"),
+)
+
+
+def scenario_of(seed: int) -> Scenario:
+    """One of the simulation's for two sites, in a few seconds."""
+    drawn = draw(seed, sites_max=2)
+    share = LASTS_S / drawn.lasts_s
+
+    def sooner(at: float | None) -> float | None:
+        return None if at is None else at * share
+
+    replace = msgspec.structs.replace
+    return replace(
+        drawn,
+        publications=[
+            replace(one, at=one.at * share, removed_at=sooner(one.removed_at)) for one in drawn.publications
+        ],
+        readers=[
+            replace(
+                one,
+                begins_at=one.begins_at * share,
+                ends_at=sooner(one.ends_at),
+                think_s=min(one.think_s, THINK_S_MAX),
+            )
+            for one in drawn.readers
+        ],
+        lasts_s=LASTS_S,
+    )
+
+
+class NotedLedger(Ledger):
+    """Leaves a note after each thing that a client was told or is about to say."""
+
+    def __init__(self, scenario: Scenario, recorded: Recorded) -> None:
+        super().__init__(scenario, trio.current_time)
+        self._recorded = recorded
+
+    def keep(self) -> None:
+        self._recorded.note({name: getattr(self, name) for name in _KEPT})
+
+
+def _noted(name: str) -> Any:
+    told = getattr(Ledger, name)
+
+    def noted(self: NotedLedger, *arguments: Any, **options: Any) -> Any:
+        result = told(self, *arguments, **options)
+        self.keep()
+        return result
+
+    return noted
+
+
+for _name in (
+    *("session", "sent", "accepted", "refused", "removed", "receipt", "replied", "reply_came"),
+    *("delivered", "hold_is", "unsubscribing", "unsubscribed", "session_ended"),
+):
+    setattr(NotedLedger, _name, _noted(_name))
+
+
+def ledger_at(scenario: Scenario, note: dict[str, Any]) -> Ledger:
+    """The ledger when a note was left; all sessions have ended since."""
+    ledger = Ledger(scenario, trio.current_time)
+    for name, value in note.items():
+        setattr(ledger, name, value)
+    for hold in ledger.holds.values():
+        if hold.state == "with":
+            hold.state = "returned"
+    ledger.publications = {key: one for key, one in ledger.publications.items() if ledger.told[key].sent}
+    for site in scenario.sites:
+        fresh = Publication(f"new-{site}", site, 0.0, "a", "ALL", -1, None, "ALL", True, 0, 10, None, False)
+        ledger.publications[fresh.key] = fresh
+        ledger.told[fresh.key] = Told()
+    return ledger
+
+
+# -- the workload ---------------------------------------------------------------------------------
+
+
+def work(recorded: Recorded, seed: int, file: Path) -> None:
+    """Record what two sites do."""
+    trio.run(_work, recorded, seed, file)
+
+
+async def _work(recorded: Recorded, seed: int, file: Path) -> None:
+    broker_module.WAL_CHECKPOINT_BYTES = WAL_BYTES  # type: ignore[misc] # so that it happens here, too
+    scenario = scenario_of(seed)
+    ports = dict(zip(scenario.sites, free_ports(len(scenario.sites)), strict=True))
+    make_sites(recorded.root, scenario.sites)
+    join(recorded.root, ports)
+    ledger = NotedLedger(scenario, recorded)
+    clients = Clients(ledger, chance_of("clients", seed))
+    sites = {
+        name: PowerSite(recorded.root / name, port, scenario.max_deliveries) for name, port in ports.items()
+    }
+    async with trio.open_nursery() as nursery:
+        for site in sites.values():
+            await nursery.start(site.run, clients)
+        await linked(list(sites.values()))
+        await trio.sleep(0.3)  # the readers that are there from the beginning
+        for site in sites.values():
+            await _settled(site)
+        recorded.begin()
+        ledger.keep()
+        clients.begun_at = trio.current_time()
+        clients.change()
+        await trio.sleep(scenario.lasts_s / 2)
+        again = sites[chance_of("again", seed).choice(scenario.sites)]
+        again.stop()
+        while again.site is not None:
+            await trio.sleep(0.01)
+        await nursery.start(again.run, clients)
+        await trio.sleep(scenario.lasts_s / 2)
+        recorded.end(file)
+
+
+async def _settled(site: PowerSite) -> None:
+    while site.broker is None or site.broker.router.state.out or not site.broker._idle:
+        await trio.sleep(0.01)
+
+
+# -- the judge ------------------------------------------------------------------------------------
+
+
+def judge_state(
+    directory: Path, recording: Recording, note: dict[str, Any], cuts: dict[str, Cut]
+) -> list[str]:
+    """What is wrong with a state of the disks; `cuts` are of the sites' state directories."""
+    scenario = scenario_of(recording.seed)
+    broken = [
+        f"{path} lost part of {file}, which was closed"
+        for path, cut in cuts.items()
+        for file in broken_hop_files(cut, directory / path / "hops")
+    ]
+    lost = {path.partition("/")[0] for path, cut in cuts.items() if loses_records(cut)}
+    return broken + trio.run(_judge, directory, scenario, note, lost)
+
+
+async def _judge(directory: Path, scenario: Scenario, note: dict[str, Any], lost: set[str]) -> list[str]:
+    ledger = ledger_at(scenario, note)
+    try:
+        with trio.fail_after(2 * QUIET_WITHIN_S):
+            await judge(directory, scenario, ledger, lost)
+    except Exception as error:
+        ledger.violate(balance.shown(error))
+    return ledger.violations
+
+
+async def judge(directory: Path, scenario: Scenario, ledger: Ledger, lost: set[str]) -> None:
+    """Start the sites with what is in the directory, let all be finished; what is wrong.
+
+    `lost`: sites whose hop log has lost something.
+    """
+    ports = dict(zip(scenario.sites, free_ports(len(scenario.sites)), strict=True))
+    join(directory, ports)
+    sites = {
+        name: PowerSite(directory / name, port, scenario.max_deliveries, lost=name in lost)
+        for name, port in ports.items()
+    }
+    clients = Clients(ledger, chance_of("judge"))
+    clients.calm = True
+    clients.begun_at = -1e6
+    async with trio.open_nursery() as nursery:
+        for site in sites.values():
+            await nursery.start(site.run, clients)
+        await _quiet(list(sites.values()), ledger)
+        facts = balance.judge(ledger, sites)  # type: ignore[arg-type] # they have what it asks for
+        promises.judge(ledger, sites, facts)  # type: ignore[arg-type] # likewise
+        for site in sites.values():
+            _judge_why(ledger, site)
+        nursery.cancel_scope.cancel()
+
+
+async def _quiet(sites: list[PowerSite], ledger: Ledger) -> None:
+    until, looks, changes = trio.current_time() + QUIET_WITHIN_S, 0, -1
+    why = ""
+    while looks < QUIET_LOOKS:
+        await trio.sleep(LOOK_EVERY_S)
+        why = _unrest(sites, ledger)
+        looks = looks + 1 if not why and changes == ledger.changes else 0
+        changes = ledger.changes
+        if trio.current_time() > until:
+            ledger.violate(f"there is no quiet: {why}")
+            return
+
+
+def _unrest(sites: list[PowerSite], ledger: Ledger) -> str:
+    """Why it is not quiet; "" where it is."""
+    for site in sites:
+        if site.broker is None or site.manager is None:
+            return f"{site.name} does not run"
+        router = site.broker.router
+        if any(one.state != "up" for one in site.manager.status()):
+            return f"{site.name} has no link"
+        if router.state.out or not site.broker._idle or site.broker._hops.has_unwritten:
+            return f"{site.name} has decisions to carry out"
+        for copy in router.federation.forwarding.copies.values():
+            if any(forward.unacknowledged for forward in copy.forwards.values()):
+                return f"{site.name} waits for a peer to have {copy.smuid}"
+        for subscription in router.state.subscriptions.values():
+            if subscription.locks or subscription.received:
+                return f"{site.name}: {subscription.owner} has not finished"
+    for key, publication in ledger.publications.items():
+        told = ledger.told[key]
+        if publication.guarantee and not told.accepted:
+            return f"{key} is not accepted"
+        if publication.removed_at is not None and not told.removed:
+            return f"{key} is not removed"
+    return ""
+
+
+def _judge_why(ledger: Ledger, site: PowerSite) -> None:
+    """What it says of a message is true, or it says that it does not know."""
+    assert site.broker is not None
+    held = {entry.smuid(site.name) for entry in site.broker.router.state.entries.values()}
+    for told in ledger.told.values():
+        for smuid in told.smuids:
+            found = examine(site.machine.directory / "hops", smuid)
+            if found.state == "waiting" and smuid not in held:
+                ledger.violate(f"`why` says at {site.name} of {smuid}, which is not held: {found.verdict}")
