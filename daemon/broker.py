@@ -7,7 +7,9 @@
 their decisions gather for the next transaction: the busier the site, the more messages share an fsync.
 
 A transaction that fails (a full disk) is taken apart: its new messages are refused to their publishers,
-everything else in it is kept and tried again, so that nothing accepted is lost.
+everything else in it is kept and tried again, so that nothing accepted is lost. Where it fails for single
+decisions, which no retry mends, those are set aside and whoever caused them is refused: see
+`daemon.taking_apart`.
 """
 
 import logging
@@ -22,13 +24,14 @@ import trio
 from daemon import frontend
 from daemon.accounts import Accounts
 from daemon.bodies import Bodies, Stored
-from daemon.carrier import Carrier
+from daemon.carrier import Carried, Carrier
 from daemon.clock import Clock
 from daemon.committing import Commits
 from daemon.federating import Federating
 from daemon.hops import service as hop_service
 from daemon.hops.writer import HopLog
 from daemon.inventory import held_message, subscription_info
+from daemon.mishaps import Mishaps
 from daemon.session import BrokerSession
 from daemon.settings import Limits, Settings
 from daemon.store.health import StoreHealth
@@ -76,6 +79,7 @@ class Broker:
         self.accounts = accounts
         self.clock = clock
         self.settings = settings
+        self.mishaps = Mishaps()
         self._store_health = StoreHealth()
         self._store = store
         self._hops = hops
@@ -110,9 +114,19 @@ class Broker:
             self.load_wires,
             self.has_room,
             self.store_has_room_for_peers,
+            self.mishaps,
         )
         self.commits = Commits(store)
-        self._carrier = Carrier(self.router, self._bodies, hops, clock, store, self.federating.effects)
+        self._carrier = Carrier(
+            self.router,
+            self._bodies,
+            hops,
+            clock,
+            store,
+            self.federating.effects,
+            self.mishaps,
+            self.federating.end_link,
+        )
         restore = self.router.restore(clock.now())
         store.restore_into(restore, clock.now(), settings.queues.dedupe_window_s)
 
@@ -271,21 +285,19 @@ class Broker:
     async def _carry_out(self, *, commits: bool = False) -> None:
         """One transaction; `commits` also where nothing is to be stored."""
         self._idle = False
-        try:
+        while True:
             carried = self._carrier.prepare()
-            if self._maintenance_due:
-                carried.batch.publications_until = self.clock.now() - self.settings.queues.dedupe_window_s
-                carried.batch.links.expire(self.clock.now(), self.router.state.removed.oldest_at)
-            # after a failure, an empty transaction tells whether the store works again
-            stores = commits or bool(carried.batch) or self.store_failed is not None or self._record_due
-            if stores:
-                record = self._hops.flush()
-                self._store.write(carried.batch, record, self.clock.mark())
-                await self.commits.commit(len(carried.decisions))
-        except sqlite3.Error as error:
-            await self._failed(error)
-            return
-        if stores:
+            try:
+                record = await self._store_batch(carried, commits=commits)
+                break
+            except sqlite3.OperationalError as error:
+                await self._failed(error)
+                return
+            except Exception as error:  # of ours, or at one place of a store that is damaged
+                if not self._set_aside(carried, error):
+                    await self._failed(error)
+                    return
+        if record is not None:
             self._hops.settle(record)
             self._bodies.committed()
             self._maintenance_due = False
@@ -301,6 +313,40 @@ class Broker:
         self._idle = not self.router.state.out
         await self._tend_wal()
 
+    async def _store_batch(self, carried: Carried, *, commits: bool) -> int | None:
+        """The last hop record that is true with it; None where there was nothing to store."""
+        if carried.faults:
+            raise carried.faults[0].error
+        if self._maintenance_due:
+            carried.batch.publications_until = self.clock.now() - self.settings.queues.dedupe_window_s
+            carried.batch.links.expire(self.clock.now(), self.router.state.removed.oldest_at)
+        # after a failure, an empty transaction tells whether the store works again
+        if not (commits or carried.batch or self.store_failed is not None or self._record_due):
+            return None
+        record = self._hops.flush()
+        self._store.write(carried.batch, record, self.clock.mark())
+        await self.commits.commit(len(carried.decisions))
+        return record
+
+    def _set_aside(self, carried: Carried, error: Exception) -> bool:
+        """Set aside what a transaction cannot be carried out with; False where that cannot be found."""
+        self._store.roll_back()
+        self._hops.revert()
+        try:
+            faults = carried.faults or self._carrier.find_faults()
+        except sqlite3.Error:
+            faults = []
+        if faults:
+            self._carrier.set_aside(faults, self.clock.now())
+        elif self._maintenance_due:
+            self.mishaps.note("what is forgotten each minute", error)
+            self._maintenance_due = False
+            self._carrier.set_aside([], self.clock.now())
+        else:
+            self.mishaps.note("a transaction", error)
+            return False
+        return True
+
     async def _tend_wal(self) -> None:
         if self._wal_checkpointed:
             self._wal_checkpointed = False
@@ -313,7 +359,7 @@ class Broker:
         elif self._store.wal_bytes() > WAL_CHECKPOINT_BYTES and trio.current_time() >= self._wal_rests_until:
             self._wal_full.set()
 
-    async def _failed(self, error: sqlite3.Error) -> None:
+    async def _failed(self, error: Exception) -> None:
         self._store_health.fails(error)
         self._store.roll_back()
         self._hops.revert()

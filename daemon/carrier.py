@@ -2,10 +2,12 @@
 
 `prepare` turns the router's decisions into a `Batch` for the store and a list of effects; the broker
 commits the one and then has `release` carry out the other. If the commit fails, `take_apart` refuses the
-new messages and keeps all other decisions for the next `prepare`.
+new messages and keeps all other decisions for the next `prepare`; `set_aside` does so with single decisions
+that cannot be stored, which `find_faults` finds. See `daemon.taking_apart`.
 """
 
 import math
+import sqlite3
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
@@ -16,13 +18,14 @@ from daemon.bodies import Bodies, Stored
 from daemon.clock import Clock
 from daemon.hops.writer import HopFields, HopLog
 from daemon.link_rows import LinkRows
+from daemon.mishaps import Mishaps
 from daemon.store.batch import Batch
 from daemon.store.store import Store
+from daemon.taking_apart import OWN_ERROR, Fault, Kept, TakingApart, whom
 from routing import decisions
 from routing.decisions import Decision
 from routing.errors import Refusal
-from routing.federation.decisions import Send
-from routing.queue import GUARANTEED, ONE, STATED, TOGETHER, Entry
+from routing.queue import GUARANTEED, ONE, STATED, Entry
 from routing.router import Router
 
 
@@ -34,6 +37,9 @@ class Carried(msgspec.Struct):
     effects: list[Decision]
     buried: set[int]
     """Identities of the decisions `Bury` that have been carried out: others in `decisions` came of them."""
+
+    faults: list[Fault]
+    """Decisions that could not be prepared: the batch is without them, and is not to be stored."""
 
 
 class Carrier:
@@ -47,8 +53,10 @@ class Carrier:
         clock: Clock,
         store: Store,
         link_effects: Mapping[type, Callable[[Any], None]],
+        mishaps: Mishaps,
+        end_link: Callable[[str, str], None],
     ) -> None:
-        """`link_effects`: how each decision that is for a peer is released."""
+        """`link_effects`: how each decision that is for a peer is released; `end_link`, with a reason."""
         self._router = router
         self._links = LinkRows(router.federation, clock)
         self._bodies = bodies
@@ -56,12 +64,15 @@ class Carrier:
         self._clock = clock
         self._store = store
         self._kept: list[Decision] = []
-        self._carried = Carried([], Batch(), [], set())
+        self._mishaps = mishaps
+        self._end_link = end_link
+        self._taking_apart = TakingApart(router, end_link)
+        self._carried = Carried([], Batch(), [], set(), [])
         self._batch = self._carried.batch
         self._effects = self._carried.effects
-        self._handlers: dict[type, Callable[[Any], None]] = {
+        rows: dict[type, Callable[[Any], None]] = {
             decisions.StoreMessage: self._store_message,
-            decisions.KeepMessage: self._keep_message,
+            decisions.SetAside: self._set_aside,
             decisions.DiscardMessage: self._discard_message,
             decisions.StorePublication: self._store_publication,
             decisions.MarkReceived: self._mark_received,
@@ -71,10 +82,15 @@ class Carrier:
             decisions.StoreSubscription: self._store_subscription,
             decisions.DiscardSubscription: self._discard_subscription,
             decisions.StoreTopic: self._store_topic,
+            **self._links.handlers,
+        }
+        self._row_handlers = set(rows.values())
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            **rows,
+            decisions.KeepMessage: self._keep_message,
             decisions.Record: self._record,
             decisions.Refused: self._refused,
             decisions.Bury: self._bury,
-            **self._links.handlers,
         }
         self._releases: dict[type, Callable[[Any], None]] = {
             decisions.Deliver: self._deliver,
@@ -90,59 +106,95 @@ class Carrier:
     def prepare(self) -> Carried:
         """Take the router's decisions; what they record is appended to the hop log, not yet flushed."""
         taken, self._kept = self._kept + self._router.take(), []
-        self._carried = Carried(taken, Batch(), [], set())
+        self._carried = Carried(taken, Batch(), [], set(), [])
         self._batch, self._effects = self._carried.batch, self._carried.effects
         self._links.batch = self._batch.links
         handlers = self._handlers
         # a burial adds decisions to the end of the list while it is read
         for decision in taken:
-            handlers[type(decision)](decision)
+            try:
+                handlers[type(decision)](decision)
+            except Exception as error:  # of ours: the others are to be stored
+                self._carried.faults.append(Fault(decision, error))
         return self._carried
 
     def release(self, carried: Carried) -> None:
-        """The batch is on disk (or was empty): carry the effects out."""
+        """The batch is on disk (or was empty): carry the effects out.
+
+        Where one cannot be, by an error of ours, the session or link that it is for ends: so what was with it
+        goes to others, or comes again.
+        """
         releases = self._releases
         for effect in carried.effects:
-            releases[type(effect)](effect)
+            try:
+                releases[type(effect)](effect)
+            except Exception as error:
+                self._mishaps.note(Fault(effect, error).what, error)
+                handle, peer = whom(effect)
+                if handle is not None:
+                    handle.end(frontend.Ending("failed", OWN_ERROR))
+                if peer:
+                    self._end_link(peer, OWN_ERROR)
 
     def take_apart(self, refusal: Refusal, now: float) -> None:
-        """The batch could not be stored: refuse its new messages, keep the rest for the next time.
+        """The batch could not be stored: refuse its new messages, keep the rest for the next time."""
+        self._keep(self._taking_apart.refuse_new(self._every(), self._carried.buried, refusal, now))
 
-        What the server itself publishes is kept too, unless it tells of a message that is refused;
-        and what came from a peer, which goes on waiting for its acknowledgement.
+    def set_aside(self, faults: list[Fault], now: float) -> None:
+        """These cannot be prepared or stored: keep all others for the next time."""
+        for fault in faults:
+            self._mishaps.note(fault.what, fault.error)
+        self._keep(self._taking_apart.set_aside(self._every(), self._carried.buried, faults, now))
+
+    def find_faults(self) -> list[Fault]:
+        """The decisions that cannot be stored, each tried by itself in a transaction that is rolled back.
+
+        Raises sqlite3.OperationalError where it is the store that fails.
         """
-        every = self._carried.decisions + self._router.take()
-        answered = {d.entry.id for d in every if type(d) is decisions.Answer and d.entry is not None}
-        failed: set[int] = set()
-        smuids: set[str] = set()
-        for decision in every:
-            if type(decision) is decisions.StoreMessage and not decision.entry.flags & TOGETHER:
-                entry, message = decision.entry, decision.message
-                if entry.id in answered or decision.cause in failed:
-                    failed.add(entry.id)
-                    smuids.add(message.smuid)
-                    self._router.unpublish(entry, message.account, message.cmuid, now)
-        self._kept = []
-        for decision in every + self._router.take():
-            if isinstance(decision, decisions.Answer) and decision.smuid in smuids:
-                decision.consumer.handle.put(frontend.Answer(decision.request, error=refusal))
-            elif isinstance(decision, decisions.StorePublication) and decision.smuid in smuids:
-                continue
-            elif _id_of(decision) not in failed and id(decision) not in self._carried.buried:
-                self._kept.append(decision)
-        for failed_id in failed:
-            self._bodies.discard(failed_id)
+        faults = []
+        with self._store.trial() as attempt:
+            for decision in self._carried.decisions:
+                handler = self._handlers[type(decision)]
+                if handler not in self._row_handlers:
+                    continue
+                self._batch, self._effects = Batch(), []
+                self._links.batch = self._batch.links
+                try:
+                    handler(decision)
+                    attempt(self._batch)
+                except sqlite3.OperationalError:
+                    raise
+                except Exception as error:  # whatever it is, the others are to be stored
+                    faults.append(Fault(decision, error))
+        return faults
+
+    @property
+    def backlog(self) -> int:
+        """Decisions that wait to be tried again."""
+        return len(self._kept)
+
+    def _every(self) -> list[Decision]:
+        return self._carried.decisions + self._router.take()
+
+    def _keep(self, kept: Kept) -> None:
+        self._kept = kept.decisions
+        for failed in kept.failed:
+            self._bodies.discard(failed)
 
     # -- to the store -----------------------------------------------------------------------------
 
     def _store_message(self, d: decisions.StoreMessage) -> None:
         stored = Stored(message=d.message)
-        self._bodies.add(d.entry.id, stored)
         self._batch.add_message(d.entry, stored.wire, d.message, d.receipt_due)
+        self._bodies.add(d.entry.id, stored)
         self._links.begin(d.entry)
 
     def _keep_message(self, d: decisions.KeepMessage) -> None:
         self._bodies.keep(d.entry.id, Stored(message=d.message))
+
+    def _set_aside(self, d: decisions.SetAside) -> None:
+        smuid = d.entry.smuid(self._router.state.server)
+        self._batch.set_aside.append((smuid, d.reason, self._clock.wall_us(), d.entry.id))
 
     def _discard_message(self, d: decisions.DiscardMessage) -> None:
         if d.entry.flags & GUARANTEED:
@@ -315,13 +367,3 @@ def _time_left(entry: Entry, now: float) -> float | None:
     if not entry.flags & STATED or entry.deadline == math.inf:
         return None
     return max(entry.deadline - now, 0.0)
-
-
-def _id_of(decision: Decision) -> int | None:
-    """The message that a decision is about, if it is about one."""
-    entry: Entry | None = getattr(decision, "entry", None)
-    if entry is not None:
-        return entry.id
-    if isinstance(decision, Send):
-        return decision.copy.entry.id
-    return getattr(decision, "entry_id", None)

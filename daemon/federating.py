@@ -25,7 +25,9 @@ from daemon.enquiring import Enquiring
 from daemon.link.port import Arrived, ControlArrived, Links
 from daemon.link.refusals import Refusals
 from daemon.log import CONTROL_CHARACTERS
+from daemon.mishaps import Mishaps
 from daemon.peers import Peer
+from daemon.taking_apart import OWN_ERROR
 from daemon.waiting_room import WaitingRoom
 from routing.decisions import Refused
 from routing.errors import Refusal
@@ -78,6 +80,7 @@ class Federating:
         load: Callable[[Iterable[int]], Awaitable[dict[int, bytes]]],
         has_room: Callable[[str, int], bool],
         store_has_room: Callable[[], bool],
+        mishaps: Mishaps,
     ) -> None:
         self.links: Links | None = None
         self._router = router
@@ -87,6 +90,7 @@ class Federating:
         self._wake = wake
         self._load = load
         self._store_has_room = store_has_room
+        self._mishaps = mishaps
         self._waiting_room = WaitingRoom(self._has_room_for, self._federation.forwarding.would_hold)
         self._waiting: dict[str, deque[Send]] = {}
         self._opening: Counter[str] = Counter()
@@ -212,6 +216,11 @@ class Federating:
         self.links.send(peer, Control(kind=kind, payload=payload, reference=reference), Lane.CONTROL)
         return True
 
+    def end_link(self, peer: str, reason: str) -> None:
+        """End the link with a peer, which begins anew."""
+        if self.links is not None:
+            self.links.end(peer, reason)
+
     def _why_down(self, peer: str) -> str:
         links = self.links.status() if self.links is not None else []
         return next((link.why_down for link in links if link.peer == peer), "")
@@ -224,7 +233,11 @@ class Federating:
                 self.links.answer_probe(peer, probe)
         self.enquiring.carried_out()
         for arrival in self._waiting_room.leaving(self._clock.now()):
-            self._federation.arrive(arrival, self._clock.now())
+            try:
+                self._federation.arrive(arrival, self._clock.now())
+            except Exception as error:  # of ours: it ends the link, as for a copy that did not wait
+                self._mishaps.note(f"a copy from {arrival.peer} to {arrival.topic}", error)
+                self.end_link(arrival.peer, OWN_ERROR)
             self._wake()
         if len(self._router.state.out) < BACKLOG_MAX:
             self._room.set()

@@ -46,6 +46,13 @@ class DiscardMessage(msgspec.Struct, gc=False):
     entry: Entry
 
 
+class SetAside(msgspec.Struct, gc=False):
+    """Move what the store has of a message to where the operator can look at it; its end here follows."""
+
+    entry: Entry
+    reason: str
+
+
 class StorePublication(msgspec.Struct, gc=False):
     """Remember a Cmuid across restarts."""
 
@@ -207,6 +214,7 @@ Decision = (
     StoreMessage
     | KeepMessage
     | DiscardMessage
+    | SetAside
     | StorePublication
     | MarkReceived
     | MarkDone

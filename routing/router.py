@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 from routing.acknowledging import Acknowledgements
-from routing.decisions import Answer, Bury, Decision
+from routing.decisions import Answer, Bury, Decision, SetAside
 from routing.delivery import Deliveries
 from routing.errors import Refusal
 from routing.federation.copies import Seen
 from routing.federation.federation import Federation
 from routing.message import DeliveryMode, Message
 from routing.publishing import Publishing
-from routing.queue import CROSSES, EXPIRED, GONE, Entry
+from routing.queue import CROSSES, EXPIRED, GONE, GUARANTEED, Entry
 from routing.receipts import Receipt, Receipts
 from routing.restore import Restore
 from routing.state import RouterSettings, SiteState
@@ -228,6 +228,16 @@ class Router:
         self.state.settings = settings
 
     # -- the server's own -------------------------------------------------------------------------
+
+    def set_aside(self, entry: Entry, reason: str, now: float) -> None:
+        """A copy cannot be stored, or cannot be read: it ends here, its receipt is closed, and the next is
+        offered to those whom it was with. What the store has of it is kept for the operator.
+        """
+        self._now = now
+        if not entry.flags & GONE:
+            if entry.flags & GUARANTEED:
+                self.state.out.append(SetAside(entry, reason))
+            self._deliveries.end(entry, self._deliveries.holders(entry), "dropped", now, reason)
 
     def buried(self, bury: Bury, message: Message, now: float) -> None:
         """The message that the decision `Bury` asked for: on to the dead-letter topic with it."""

@@ -163,6 +163,12 @@ class LinkManager:
         if known is not None and known.link is not None:
             known.link.say_probed(probe)
 
+    def end(self, peer: str, reason: str) -> None:
+        """See `Links`."""
+        known = self._peers.get(peer)
+        if known is not None and known.link is not None:
+            known.link.end(reason, error=True)
+
     def status(self) -> list[LinkStatus]:
         """See `Links`."""
         return [self._peers[name].status() for name in sorted(self._peers)]

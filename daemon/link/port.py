@@ -153,5 +153,8 @@ class Links(Protocol):
     def answer_probe(self, peer: str, probe: Probe) -> None:
         """Send a probe back."""
 
+    def end(self, peer: str, reason: str) -> None:
+        """End the link with a peer, if there is one; it is dialled again."""
+
     def status(self) -> list[LinkStatus]:
         """All peers, by name."""

@@ -6,6 +6,7 @@ since a message is delivered again only after the transaction in which it came b
 
 import math
 
+from daemon.store.checksum import checksum
 from daemon.store.link_batch import LinkBatch, Row
 from routing.message import Message
 from routing.queue import COMMITTED_STATES, RECEIPT, Entry
@@ -33,6 +34,7 @@ class Batch:
         "received",
         "returned",
         "returned_one",
+        "set_aside",
         "subscriptions",
         "topics",
     )
@@ -45,6 +47,7 @@ class Batch:
         self.returned_one: list[Row] = []
         self.done: list[Row] = []
         self.receipted: list[Row] = []
+        self.set_aside: list[Row] = []
         self.discards: list[Row] = []
         self.subscriptions: list[Row] = []
         self.ended_subscriptions: list[Row] = []
@@ -77,6 +80,7 @@ class Batch:
             message.account,
             message.cmuid,
             wire,
+            checksum(entry.id, entry.topic.name, wire),
         )
 
     def discard(self, entry: Entry) -> None:

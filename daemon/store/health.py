@@ -5,7 +5,6 @@ says that the store failed, and that it works again only once it has for a while
 """
 
 import logging
-import sqlite3
 from typing import Final
 
 import trio
@@ -27,7 +26,7 @@ class StoreHealth:
         self._failed_at = 0.0
         self._is_told = False
 
-    def fails(self, error: sqlite3.Error) -> None:
+    def fails(self, error: Exception) -> None:
         """A transaction could not be committed."""
         self.failed = str(error)
         self._failed_at = trio.current_time()

@@ -7,9 +7,10 @@ A store that knows a step which this version does not know is refused: it was wr
     site           one row: boot number, last hop record that came true, the clock (see `daemon.clock`)
     topic          topics with settings of their own
     subscription   durable subscriptions
-    message        guaranteed messages that are held; `wire` last, so that a scan need not read it
+    message        guaranteed messages that are held; `wire` behind all that a scan reads
     mark           what a subscription has left on a message; subscription 0 counts returns of mode ONE
     publication    Cmuids of the last minutes, oldest first
+    quarantine     messages that were set aside, see `daemon.store.quarantine`
 
 Of what crosses links, and empty where there are no peers:
 
@@ -89,6 +90,16 @@ def second(db: Any) -> None:
     db.execute(
         "CREATE TABLE answer (peer TEXT NOT NULL, query INTEGER NOT NULL, due INTEGER NOT NULL,"
         " have INTEGER NOT NULL, PRIMARY KEY (peer, query)) WITHOUT ROWID"
+    )
+
+
+@migrations()
+def third(db: Any) -> None:
+    """What is set aside, and a checksum of each message; NULL for those that were there before."""
+    db.execute("ALTER TABLE message ADD COLUMN checksum INTEGER")
+    db.execute(
+        "CREATE TABLE quarantine (id INTEGER PRIMARY KEY, smuid TEXT NOT NULL, topic TEXT NOT NULL,"
+        " account TEXT NOT NULL, at_us INTEGER NOT NULL, reason TEXT NOT NULL, wire BLOB NOT NULL)"
     )
 
 

@@ -8,12 +8,14 @@ made to be called from a worker thread; meanwhile nothing else may use the writi
 import math
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from daemon.store.batch import Batch
 from daemon.store.link_index import recall, restore_links
+from daemon.store.quarantine import FORGET_OLDEST, QUARANTINE_MAX, SET_ASIDE
 from daemon.store.schema import migrate
 from routing.dedupe import CMUIDS_MAX
 from routing.federation.copies import Seen
@@ -29,7 +31,7 @@ WAIT_S: Final = 0.05
 RELEASED_PAGES: Final = 1_000
 """Given back to the file system at a time: 4 MB, a few milliseconds."""
 
-_INSERT_MESSAGE: Final = "INSERT INTO message VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
+_INSERT_MESSAGE: Final = "INSERT INTO message VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 _INSERT_PUBLICATION: Final = "INSERT INTO publication (publisher, cmuid, smuid, at) VALUES (?,?,?,?)"
 _MARK_RECEIVED: Final = (
     "INSERT INTO mark VALUES (?,?,1,0,0,0) ON CONFLICT (message, subscription) DO UPDATE SET received = 1"
@@ -118,8 +120,32 @@ class Store:
 
     def write(self, batch: Batch, last_record: int, clock: tuple[float, float, str, float]) -> None:
         """Execute a batch in a transaction that stays open: `commit` or `roll_back` must follow."""
+        self._writer.execute("BEGIN IMMEDIATE")
+        self._execute(batch)
+        self._writer.execute(_PUT_SITE, (last_record, *clock))
+
+    @contextmanager
+    def trial(self) -> Iterator[Callable[[Batch], None]]:
+        """Try batches, one after the other, in a transaction that is rolled back; raises what one raises."""
+
+        def attempt(batch: Batch) -> None:
+            self._writer.execute("SAVEPOINT attempt")
+            try:
+                self._execute(batch)
+            except Exception:
+                self._writer.execute("ROLLBACK TO attempt")
+                raise
+            finally:
+                self._writer.execute("RELEASE attempt")
+
+        self._writer.execute("BEGIN IMMEDIATE")
+        try:
+            yield attempt
+        finally:
+            self.roll_back()
+
+    def _execute(self, batch: Batch) -> None:
         connection = self._writer
-        connection.execute("BEGIN IMMEDIATE")
         for sql, rows in (
             (_INSERT_MESSAGE, batch.messages.values()),
             (_INSERT_PUBLICATION, batch.publications),
@@ -128,6 +154,8 @@ class Store:
             (_RETURNED_ONE, batch.returned_one),
             (_MARK_DONE, batch.done),
             (_RECEIPTED, batch.receipted),
+            (SET_ASIDE, batch.set_aside),
+            (FORGET_OLDEST, [QUARANTINE_MAX] if batch.set_aside else ()),
             (_DISCARD_MARKS, batch.discards),
             (_DISCARD_MESSAGE, batch.discards),
             (_PUT_SUBSCRIPTION, batch.subscriptions),
@@ -143,7 +171,6 @@ class Store:
         if batch.publications_until is not None:
             connection.execute(_EXPIRE_PUBLICATIONS, (CMUIDS_MAX, batch.publications_until))
             connection.execute(f"PRAGMA incremental_vacuum({RELEASED_PAGES})").fetchall()
-        connection.execute(_PUT_SITE, (last_record, *clock))
 
     def commit(self) -> None:
         """Make the transaction true: returns once it is on disk. May be called from another thread."""

@@ -182,7 +182,7 @@ class Arriving:
         copy = self._hold(arrival, now, 1, "received")
         if copy.entry.flags & RECEIPT:
             self._owe(arrival, copy, 1, [], now)
-        self._forwarding.answer(arrival, "accepted")
+        self._forwarding.answer(arrival, "accepted", entry_id=copy.entry.id)
         self._deliveries.offer_to_one(copy.entry, now)
 
     def _accept_all(self, arrival: Arrival, now: float) -> None:
@@ -194,7 +194,7 @@ class Arriving:
         sent = self._forwarding.send_to_all(copy, counted=bool(arrival.query))
         if copy.entry.flags & RECEIPT:
             self._owe(arrival, copy, len(due), sent, now)
-        self._forwarding.answer(arrival, "accepted")
+        self._forwarding.answer(arrival, "accepted", entry_id=entry.id)
         if not (due or entry.flags & STATED or (sent and entry.flags & GUARANTEED)):
             state.finish(entry, "expired", "due to nobody")
             return
@@ -237,7 +237,7 @@ class Arriving:
         sent = forwarding.send_to_all(copy, counted=bool(arrival.query))
         if arrival.query:
             self._count_wider(arrival, copy, owed, sent, now)
-        forwarding.answer(arrival, "depth")
+        forwarding.answer(arrival, "depth", entry_id=copy.entry.id)
         if not copy.entry.flags & (STATED | GONE) and copy.entry.due <= 0:
             state.finish(copy.entry, "expired", "due to nobody")
 

@@ -28,12 +28,17 @@ class Send(msgspec.Struct, gc=False):
 
 
 class Acknowledge(msgspec.Struct, gc=False):
-    """Answer what a peer has sent: what came of it is on disk."""
+    """Answer what a peer has sent: what came of it is on disk.
+
+    Attributes:
+        entry_id: of the copy that was made of it here; 0 where none was.
+    """
 
     peer: str
     number: int
     outcome: Outcome
     reason: str = ""
+    entry_id: int = 0
 
 
 class TellInterest(msgspec.Struct, gc=False):

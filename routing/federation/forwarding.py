@@ -290,7 +290,7 @@ class Forwarding:
             if not copy.entry.flags & (ONE | GONE) and copy.entry.flags & STATED:
                 self.send(copy, peer, counted=False)
 
-    def answer(self, arrival: Arrival, outcome: Outcome, reason: str = "") -> None:
-        """Acknowledge an arrival, once what it brought is on disk."""
+    def answer(self, arrival: Arrival, outcome: Outcome, reason: str = "", entry_id: int = 0) -> None:
+        """Acknowledge an arrival, once what it brought is on disk, under that id if it is held."""
         if arrival.number:
-            self._state.out.append(Acknowledge(arrival.peer, arrival.number, outcome, reason))
+            self._state.out.append(Acknowledge(arrival.peer, arrival.number, outcome, reason, entry_id))

@@ -14,6 +14,7 @@ from daemon.carrier import Carrier
 from daemon.frontend import Event
 from daemon.hops.reader import HopLogReader
 from daemon.hops.writer import HopLog
+from daemon.mishaps import Mishaps
 from daemon.settings import HopSettings
 from daemon.store.store import Store
 from routing import decisions as d
@@ -65,7 +66,16 @@ class Disk(Backing):
         )
         self.router = ObservedRouter(SERVER, site.boot, SETTINGS, lambda: 0)
         self.bodies = Bodies()
-        self.carrier = Carrier(self.router, self.bodies, self.hops, self.clock, self.store, {})
+        self.carrier = Carrier(
+            self.router,
+            self.bodies,
+            self.hops,
+            self.clock,
+            self.store,
+            {},
+            Mishaps(),
+            lambda peer, reason: None,
+        )
         self.store.restore_into(self.router.restore(now), now, SETTINGS.dedupe_window_s)
         return self.router
 

@@ -7,6 +7,7 @@ import trio
 from daemon.bodies import Bodies, Stored
 from daemon.federating import Federating
 from daemon.link.port import ControlArrived
+from daemon.mishaps import Mishaps
 from daemon.peers import Peer
 from routing.decisions import StoreMessage
 from routing.federation.enquiry import Ask, Ping
@@ -65,6 +66,7 @@ class Alpha:
             self.load,
             lambda topic, size: True,
             lambda: True,
+            Mishaps(),
         )
         self.links = self.federating.links = SentUnits()  # type: ignore[assignment] # no more of them is used
         self.federating.peers_changed({"beta": Peer(name="beta")})
@@ -157,7 +159,7 @@ async def test_who_claims_the_name_of_this_site_elsewhere_is_in_the_log(
 @pytest.mark.parametrize(
     ("kind", "payload", "reason"),
     [
-        ("receipt", b'{"query":1,"due":-7,"have":99,"closed":true}', "receipt: 99/-7 is no count"),
+        ("receipt", b'{"query":1,"due":7,"have":99,"closed":true}', "receipt: 99/7 is no count"),
         ("receipt", b'{"query":1,"due":1e9,"have":"x","closed":true}', "receipt: Expected `int`"),
         ("interest", b'{"changes":[{"kind":"ALL","name":"a b","distance":0}]}', "interest: 1 wants are"),
         ("interest", b'{"changes":[{"kind":"NO\\nBODY","name":"a","distance":0}]}', "interest: Invalid enum"),

@@ -1,0 +1,84 @@
+"""Messages that were set aside: they cannot be read, or not be handled, and what is left of them is kept.
+
+A message goes there in the transaction that ends it at this site. The quarantine is bounded: with each that
+comes, the oldest beyond the bounds are forgotten for good.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+MESSAGES_MAX: Final = 1_000
+BYTES_MAX: Final = 256 * 2**20
+QUARANTINE_MAX: Final = (MESSAGES_MAX, BYTES_MAX)
+
+SET_ASIDE: Final = (
+    "INSERT OR REPLACE INTO quarantine (smuid, reason, at_us, id, topic, account, wire)"
+    " SELECT ?, ?, ?, id, topic, publisher, wire FROM message WHERE id = ?"
+)
+FORGET_OLDEST: Final = (
+    "DELETE FROM quarantine WHERE id IN (SELECT id FROM (SELECT id,"
+    " row_number() OVER newest AS messages, sum(length(wire)) OVER newest AS bytes"
+    " FROM quarantine WINDOW newest AS (ORDER BY at_us DESC, id DESC)) WHERE messages > ? OR bytes > ?)"
+)
+
+Execute = Callable[..., sqlite3.Cursor]
+
+
+class Quarantined(msgspec.Struct, frozen=True, kw_only=True):
+    """One message that was set aside.
+
+    Attributes:
+        account: of the publisher.
+        at_us: when it was set aside, Unix microseconds.
+        size: of what there is of it, headers and bodies.
+    """
+
+    smuid: str
+    topic: str
+    account: str
+    at_us: int
+    reason: str
+    size: int
+
+
+def quarantined(execute: Execute) -> list[Quarantined]:
+    """What there is, the oldest first."""
+    rows = execute(
+        "SELECT smuid, topic, account, at_us, reason, length(wire) FROM quarantine ORDER BY at_us, id"
+    )
+    return [
+        Quarantined(smuid=smuid, topic=topic, account=account, at_us=at_us, reason=reason, size=size)
+        for smuid, topic, account, at_us, reason, size in rows
+    ]
+
+
+def wire_of(execute: Execute, smuid: str) -> bytes | None:
+    """The bytes of a message, as they were found in the store; None where it is not there."""
+    row = execute("SELECT wire FROM quarantine WHERE smuid = ? ORDER BY at_us DESC", (smuid,)).fetchone()
+    return None if row is None else bytes(row[0])
+
+
+def drop(execute: Execute, smuids: Iterable[str] | None) -> int:
+    """Forget these for good, or all (None); how many that were."""
+    if smuids is None:
+        return execute("DELETE FROM quarantine").rowcount
+    return sum(execute("DELETE FROM quarantine WHERE smuid = ?", (smuid,)).rowcount for smuid in smuids)
+
+
+def read(path: Path, reading: Callable[[Execute], Any]) -> Any:
+    """Look into the quarantine of a store, whether its daemon runs or not.
+
+    A store that an earlier version wrote last has none, and is like one that is empty. Raises
+    FileNotFoundError and sqlite3.Error.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no store at {path}")
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'quarantine'").fetchone():
+            return reading(lambda *_: connection.execute("SELECT 1 WHERE 0"))
+        return reading(connection.execute)

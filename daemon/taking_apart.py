@@ -1,0 +1,174 @@
+"""What is kept of a transaction that cannot be stored, and who is told that something was not.
+
+Two reasons: the store fails (a full disk), and then new messages are refused and all else is tried again; or
+single decisions cannot be stored, by an error of ours or at a damaged place of the store, and then those are
+set aside with what hangs on them, and all else is tried again at once.
+
+Whoever asked for what is set aside is refused. Of a message that is its publisher, or the peer that it came
+from; of all else whoever is answered next, since what one input brings about stands together, the
+answer last.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import msgspec
+
+from daemon import frontend
+from routing import decisions
+from routing.decisions import Decision
+from routing.errors import Refusal
+from routing.federation.decisions import Acknowledge, DiscardReceipt, Send
+from routing.queue import TOGETHER, Entry
+from routing.router import Router
+
+REFUSAL: Final = Refusal(Refusal.STORE_FAILED, "the site could not store this; its log says why")
+REASON: Final = "it could not be stored"
+OWN_ERROR: Final = "an error of smqpd; the log of the site where it happened says more"
+
+_OF_A_LOST_COPY: Final = (decisions.Record, decisions.DiscardMessage, DiscardReceipt)
+"""What is still true of a copy that could not be stored, and ends."""
+
+
+class Kept(msgspec.Struct):
+    """What is left to do; `failed`: ids of messages that never were."""
+
+    decisions: list[Decision]
+    failed: Iterable[int]
+
+
+class Fault(msgspec.Struct):
+    """A decision that cannot be carried out."""
+
+    decision: Decision
+    error: Exception
+
+    @property
+    def what(self) -> str:
+        """The decision for people: what it was about, and nothing of what publishers wrote."""
+        decision = self.decision
+        told = [type(decision).__name__]
+        for name in ("peer", "smuid", "topic", "publisher"):
+            value = getattr(decision, name, "")
+            if value and isinstance(value, str):
+                told.append(f"{name} {value}")
+        entry = getattr(decision, "entry", None)
+        if isinstance(entry, Entry):
+            told.append(f"topic {entry.topic.name}, number {entry.id}")
+        return ", ".join(told)
+
+
+class TakingApart:
+    """Owned by the carrier.
+
+    Args:
+        end_link: ends the link with a peer, for a reason.
+    """
+
+    def __init__(self, router: Router, end_link: Callable[[str, str], None]) -> None:
+        self._router = router
+        self._end_link = end_link
+
+    def refuse_new(self, every: list[Decision], buried: set[int], refusal: Refusal, now: float) -> Kept:
+        """The store fails: refuse the new messages of clients, keep the rest for the next time.
+
+        What the server itself publishes is kept too, unless it tells of a message that is refused; and what
+        came from a peer, which goes on waiting for its acknowledgement.
+        """
+        answered = {d.entry.id for d in every if type(d) is decisions.Answer and d.entry is not None}
+        failed: dict[int, str] = {}
+        for decision in every:
+            if type(decision) is not decisions.StoreMessage or decision.entry.flags & TOGETHER:
+                continue
+            if decision.entry.id in answered or decision.cause in failed:
+                self._unpublish(decision, failed, now)
+        return self._without(every, buried, failed, refusal)
+
+    def set_aside(self, every: list[Decision], buried: set[int], faults: list[Fault], now: float) -> Kept:
+        """Single decisions cannot be stored."""
+        culprits = {id(fault.decision) for fault in faults}
+        answered = {d.entry.id for d in every if type(d) is decisions.Answer and d.entry is not None}
+        failed: dict[int, str] = {}
+        lost: set[int] = set()
+        for position, decision in enumerate(every):
+            if type(decision) is decisions.StoreMessage:
+                if decision.cause in failed:
+                    self._unpublish(decision, failed, now)
+                elif id(decision) not in culprits:
+                    continue
+                elif decision.entry.id in answered and not decision.entry.flags & TOGETHER:
+                    self._unpublish(decision, failed, now)
+                else:
+                    lost.add(decision.entry.id)
+                    self._router.set_aside(decision.entry, REASON, now)
+                    if decision.entry.flags & TOGETHER:
+                        self._refuse_next(every, position)
+            elif id(decision) in culprits:
+                if isinstance(decision, decisions.Bury):
+                    self._router.set_aside(decision.entry, REASON, now)
+                self._refuse_next(every, position)
+        kept = self._without(every, buried | culprits, failed, REFUSAL)
+        kept.decisions = [told for d in kept.decisions if (told := _told(d, lost)) is not None]
+        return kept
+
+    def _unpublish(self, decision: decisions.StoreMessage, failed: dict[int, str], now: float) -> None:
+        message = decision.message
+        failed[decision.entry.id] = message.smuid
+        self._router.unpublish(decision.entry, message.account, message.cmuid, now)
+
+    def _without(
+        self, every: list[Decision], done: set[int], failed: dict[int, str], refusal: Refusal
+    ) -> Kept:
+        """What is left without messages that never were; their publishers are told."""
+        smuids = set(failed.values())
+        kept = []
+        for decision in every + self._router.take():
+            if isinstance(decision, decisions.Answer) and decision.smuid in smuids:
+                decision.consumer.handle.put(frontend.Answer(decision.request, error=refusal))
+            elif isinstance(decision, decisions.StorePublication) and decision.smuid in smuids:
+                continue
+            elif _id_of(decision) not in failed and id(decision) not in done:
+                kept.append(decision)
+        return Kept(kept, failed)
+
+    def _refuse_next(self, every: list[Decision], position: int) -> None:
+        """Who is answered next is not told that all went well."""
+        for index in range(position + 1, len(every)):
+            decision = every[index]
+            if isinstance(decision, decisions.Answer) and decision.entry is None:
+                every[index] = msgspec.structs.replace(decision, error=decision.error or REFUSAL)
+                return
+            if isinstance(decision, Acknowledge):
+                self._end_link(decision.peer, OWN_ERROR)
+                return
+
+
+def _told(decision: Decision, lost: set[int]) -> Decision | None:
+    """A decision, as it stands where these copies could not be stored and end; None where it does not."""
+    if not lost:
+        return decision
+    if isinstance(decision, Acknowledge) and decision.entry_id in lost:
+        return msgspec.structs.replace(decision, outcome="denied", reason=REASON)
+    if _id_of(decision) not in lost or isinstance(decision, Acknowledge):
+        return decision
+    if not isinstance(decision, _OF_A_LOST_COPY):
+        return None
+    if isinstance(decision, decisions.Record) and decision.event == "delivered":
+        return None
+    return decision
+
+
+def _id_of(decision: Decision) -> int | None:
+    """The message that a decision is about, if it is about one."""
+    entry: Entry | None = getattr(decision, "entry", None)
+    if entry is not None:
+        return entry.id
+    if isinstance(decision, Send):
+        return decision.copy.entry.id
+    return getattr(decision, "entry_id", None)
+
+
+def whom(effect: Any) -> tuple[Any, str]:
+    """Whom an effect is for: the handle of a session, or None, and a peer, or ""."""
+    consumer = getattr(effect, "consumer", None)
+    return (consumer.handle if consumer is not None else None), getattr(effect, "peer", "")

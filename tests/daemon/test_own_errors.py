@@ -1,0 +1,249 @@
+"""Errors of smqpd's own, wherever a transaction meets one: the site goes on, and everybody else is served."""
+
+import logging
+import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from daemon import frontend
+from routing.errors import Refusal
+from routing.federation.copies import Arrival, PeerRules
+from routing.federation.decisions import StoreInterest
+from routing.federation.interest import InterestChange
+from routing.message import Message, Section
+from tests.support.broker import Client, RunningSite, running_site
+
+UNWRITABLE = Message(others=(("X-Forged", "two\r\nlines"),), delivery="ONE")
+"""No front end lets it through: `Session.publish` refuses it, so that these tests go around that."""
+
+TOO_GREAT = Message(sequence=2**63, delivery="ONE")
+
+
+def publish_unchecked(client: Client, site: RunningSite, topic: str, message: Message) -> int:
+    request = client.request()
+    session = client.session
+    site.broker.router.publish(
+        session.consumer, topic, message, session.system_topic, request, site.broker.clock.now()
+    )
+    site.broker.wake()
+    return request
+
+
+@pytest.mark.parametrize(
+    ("message", "error"),
+    [(UNWRITABLE, "HeaderRefusal"), (TOO_GREAT, "OverflowError")],
+    ids=["prepare", "write"],
+)
+async def test_a_message_that_cannot_be_stored_is_refused_alone(
+    tmp_path: Path,
+    mock_clock: MockClock,
+    caplog: pytest.LogCaptureFixture,
+    message: Message,
+    error: str,
+) -> None:
+    async with running_site(tmp_path) as site:
+        ada, bob, eva = site.login("ada"), await site.login("bob").subscribe("jobs"), site.login("eva")
+        before = eva.send("jobs", b"before", delivery="ONE", receipt="ONE")
+        bad = publish_unchecked(ada, site, "jobs", message)
+        after = eva.send("jobs", b"after", delivery="ONE")
+        with pytest.raises(Refusal) as refused:
+            await ada.answer(bad)
+        assert refused.value.code == Refusal.STORE_FAILED
+        accepted = [(await eva.answer(request)).smuid for request in (before, after)]
+        got = await bob.delivered(2)
+        assert [one.stored.message.smuid for one in got] == accepted
+        await bob.commit(*(one.number for one in got))
+        assert await ada.publish("jobs", b"the next of the same publisher")
+        assert site.broker.mishaps.count == 1
+        assert site.broker.store_failed is None
+        image = site.image(tmp_path / "image")
+    [told] = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert "StoreMessage, topic jobs" in told.getMessage()
+    assert error in caplog.text
+    assert "Traceback" in caplog.text
+    finals = [record.smuid for record in site.records() if record.final]
+    assert sorted(set(accepted)) == sorted(smuid for smuid in finals if smuid in accepted)
+    async with running_site(image) as site:
+        [left] = await (await site.login("bob").subscribe("jobs")).delivered()
+        assert left.stored.message.sections[0].body == b"the next of the same publisher"
+
+
+async def test_the_same_error_again_is_counted_and_fills_no_log(
+    tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_site(tmp_path) as site:
+        ada = site.login("ada")
+        for _ in range(20):
+            with pytest.raises(Refusal):
+                await ada.answer(publish_unchecked(ada, site, "jobs", TOO_GREAT))
+        assert site.broker.mishaps.count == 20
+        assert len([record for record in caplog.records if record.levelno >= logging.ERROR]) == 1
+        mock_clock.jump(60)
+        with pytest.raises(Refusal):
+            await ada.answer(publish_unchecked(ada, site, "jobs", TOO_GREAT))
+    assert caplog.messages[-1].endswith("as before; 21 errors so far")
+
+
+async def test_a_request_that_cannot_be_stored_is_refused(tmp_path: Path, mock_clock: MockClock) -> None:
+    async with running_site(tmp_path) as site:
+        ada, eva = site.login("ada"), site.login("eva")
+        with pytest.raises(Refusal) as refused:
+            await ada.subscribe("jobs", credit=2**63)
+        assert refused.value.code == Refusal.TOO_MANY, "front ends say it before"
+        request = ada.request()
+        options = frontend.SubscribeOptions(credit=2**63)
+        now = site.broker.clock.now()
+        site.broker.router.subscribe(ada.session.consumer, "jobs", options, request, now)
+        stored = eva.send("jobs", b"work", delivery="ONE")
+        with pytest.raises(Refusal) as refused:
+            await ada.answer(request)
+        assert refused.value.code == Refusal.STORE_FAILED
+        await eva.answer(stored)
+
+
+class BrokenHandle:
+    """A front end's session that fails whenever it is handed something."""
+
+    def __init__(self) -> None:
+        self.endings: list[frontend.Ending] = []
+
+    def put(self, event: frontend.Event) -> None:
+        raise TypeError("a front end that is broken")
+
+    def end(self, ending: frontend.Ending) -> None:
+        self.endings.append(ending)
+
+
+async def test_an_effect_that_fails_ends_its_session_and_no_other(
+    tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_site(tmp_path) as site:
+        router, clock = site.broker.router, site.broker.clock
+        bob, eva = await site.login("bob").subscribe("news"), site.login("eva")
+        handle: Any = BrokenHandle()
+        broken = router.open(handle, "ada", "desk")
+        router.subscribe(broken, "news", frontend.SubscribeOptions(), 1, clock.now())
+        site.broker.wake()
+        smuid = await eva.publish("news", b"hello")
+        assert [one.stored.message.smuid for one in await bob.delivered()] == [smuid]
+        assert {ending.reason for ending in handle.endings} == {"failed"}
+        router.close(broken, clock.now())
+        ada = await site.login("ada").subscribe("news")
+        [again] = await ada.delivered()
+        assert again.stored.message.smuid == smuid, "it was not lost with the session"
+    assert "a front end that is broken" in caplog.text
+
+
+class ToldLinks:
+    """Links that remember what was to be said."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[int, str]] = []
+        self.ended: list[str] = []
+
+    def acknowledge(
+        self, peer: str, session: int, numbers: Iterable[int], outcome: str, reason: str = ""
+    ) -> None:
+        self.told += ((number, outcome) for number in numbers)
+
+    def end(self, peer: str, reason: str) -> None:
+        self.ended.append(peer)
+
+
+def with_peer(site: RunningSite) -> ToldLinks:
+    links: Any = ToldLinks()
+    site.broker.federating.links = links
+    site.broker.router.federation.set_peer("beta.example", PeerRules())
+    return links  # type: ignore[no-any-return]
+
+
+def arrival(message: Message, number: int) -> Arrival:
+    smuid, account = f"beta.example/0123456789ab-1-{number}", "eva:desk@beta.example"
+    return Arrival(
+        peer="beta.example",
+        number=number,
+        topic="jobs",
+        message=Message(
+            smuid=smuid,
+            account=account,
+            created="2026-11-21T10:00:00Z",
+            sequence=message.sequence,
+            others=message.others,
+            sections=(Section("text/plain", b"%d" % number),),
+        ),
+        mode="ONE",
+        depth=0,
+        hops=("beta.example",),
+        timeout_left_s=None,
+        query=0,
+    )
+
+
+@pytest.mark.parametrize("message", [UNWRITABLE, TOO_GREAT], ids=["prepare", "write"])
+async def test_a_copy_that_cannot_be_stored_is_denied_to_the_peer_and_ends(
+    tmp_path: Path, mock_clock: MockClock, message: Message
+) -> None:
+    async with running_site(tmp_path) as site:
+        links = with_peer(site)
+        bob = await site.login("bob").subscribe("jobs")
+        for number, each in enumerate((Message(), message, Message()), start=1):
+            site.broker.router.federation.arrive(arrival(each, number), site.broker.clock.now())
+        site.broker.wake()
+        got = await bob.delivered(2)
+        assert [one.stored.message.sections[0].body for one in got] == [b"1", b"3"]
+        assert links.told == [(1, "accepted"), (2, "denied"), (3, "accepted")]
+    ends = [(r.event, r.final) for r in site.records() if r.smuid.endswith("-1-2")]
+    assert ends == [("received", False), ("dropped", True)]
+
+
+async def test_what_a_peer_tells_that_cannot_be_stored_ends_its_link(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with running_site(tmp_path) as site:
+        links, federation = with_peer(site), site.broker.router.federation
+        eva = site.login("eva")
+        stored = eva.send("jobs", b"work", delivery="ONE")
+        out = site.broker.router.state.out
+        out.append(StoreInterest("beta.example", [InterestChange("ALL", "weather", 2**63)], whole=False))
+        federation.heard("beta.example", 7)
+        await eva.answer(stored)
+        assert links.ended == ["beta.example"]
+
+
+async def test_a_commit_that_meets_a_damaged_page_is_refused_and_the_site_goes_on(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with running_site(tmp_path) as site:
+        ada, eva = await site.login("ada").subscribe("jobs"), site.login("eva")
+        await eva.publish("jobs", b"work", delivery="ONE")
+        [got] = await ada.delivered()
+        with sqlite3.connect(site.directory / "smqpd.db") as other:
+            other.execute(
+                "CREATE TRIGGER damaged BEFORE DELETE ON message"
+                " BEGIN SELECT RAISE(ABORT, 'as a damaged page would'); END"
+            )
+        with pytest.raises(Refusal) as refused:
+            await ada.commit(got.number)
+        assert refused.value.code == Refusal.STORE_FAILED
+        assert await eva.publish("jobs", b"more", delivery="ONE")
+        assert site.broker.store_failed is None
+
+
+async def test_what_is_forgotten_each_minute_holds_nothing_up(tmp_path: Path, mock_clock: MockClock) -> None:
+    async with running_site(tmp_path) as site:
+        eva = site.login("eva")
+        await eva.publish("jobs", cmuid="c1", delivery="ONE")
+        with sqlite3.connect(site.directory / "smqpd.db") as other:
+            other.execute(
+                "CREATE TRIGGER damaged BEFORE DELETE ON publication"
+                " BEGIN SELECT RAISE(ABORT, 'as a damaged page would'); END"
+            )
+        mock_clock.jump(7_200)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        assert await eva.publish("jobs", delivery="ONE")
+        assert site.broker.mishaps.count == 1
