@@ -23,6 +23,8 @@ from tests.support.ports import free_port
 from tests.support.process import daemon
 from tests.support.witnesses import Publisher, Subscriber
 
+pytestmark = pytest.mark.kill
+
 SEED = 7
 ROUNDS = 20
 

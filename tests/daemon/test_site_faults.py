@@ -17,6 +17,8 @@ from tests.support.real_sites import real_sites
 from tests.support.required import may_skip
 from tests.support.trial import trial, way_for
 
+pytestmark = pytest.mark.kill
+
 
 @pytest.mark.parametrize("namespaces", [True, False])
 async def test_a_partition_loses_nothing(tmp_path: Path, namespaces: bool) -> None:

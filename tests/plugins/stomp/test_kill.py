@@ -3,12 +3,15 @@
 from collections import Counter
 from contextlib import asynccontextmanager, suppress
 
+import pytest
 import trio
 
 from tests.support.ports import free_port
 from tests.support.process import daemon
 from tests.support.stomp import StompClient
 from tests.support.stomp_site import environment, make
+
+pytestmark = pytest.mark.kill
 
 MESSAGES = 400
 KILLS = 2

@@ -7,6 +7,7 @@ import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+import pytest
 import trio
 
 from daemon.discovery import Installed
@@ -16,6 +17,8 @@ from tests.support.process import ROOT, daemon
 from tests.support.xmpp_real import make, python_path
 from tests.support.xmpp_servers import COMPONENT_NAME, RealClient, RealServer
 from tests.support.xmpp_worker import NODE, Journal, read_journal
+
+pytestmark = pytest.mark.kill
 
 KILLED = ("daemon", "worker 0", "server", "worker 1", "server and daemon")
 ITEMS = 12

@@ -16,6 +16,8 @@ from routing.trace.synthetic.write import generate
 from tests.support.required import may_skip
 from tests.support.traced import QUICK_JAVA
 
+pytestmark = pytest.mark.spark
+
 
 @contextmanager
 def spark_class(home: Path, environment: dict[str, str], until: str, *arguments: str) -> Iterator[str]:

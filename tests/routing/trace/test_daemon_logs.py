@@ -6,12 +6,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 import trio
 
 from routing.message import Message, Section
 from tests.support.process import PATIENCE_S
 from tests.support.real_sites import RealSite, real_sites
 from tests.support.trial import way_for
+
+pytestmark = pytest.mark.spark
 
 KILLS = 2
 MESSAGES = 30
