@@ -24,7 +24,7 @@ from daemon.frontend import (
 )
 from daemon.inventory import subscription_info, topic_info
 from daemon.transaction import Transaction
-from routing.errors import HeaderRefusal, Refusal
+from routing.errors import SUBSCRIPTIONS, HeaderRefusal, Refusal
 from routing.frames import check_message
 from routing.headers import write_created
 from routing.message import DeliveryMode, Message
@@ -115,7 +115,7 @@ class BrokerSession:
         held = self._consumer.subscriptions
         if len(held) >= limits.subscriptions_per_session_max and (topic, options.name) not in held:
             text = f"more than {limits.subscriptions_per_session_max} subscriptions of one session"
-            raise Refusal(Refusal.TOO_MANY, text, subject=Refusal.SUBSCRIPTIONS)
+            raise Refusal(Refusal.TOO_MANY, text, subject=SUBSCRIPTIONS)
         self._router.subscribe(self._consumer, topic, options, request, self._broker.clock.now())
         self._broker.wake()
 

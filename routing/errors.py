@@ -10,6 +10,9 @@ the task that met it; it is never shown to a peer.
 
 from typing import Final
 
+SUBSCRIPTIONS: Final = "subscriptions"
+"""What there may be too many of, as the subject of a refusal."""
+
 
 class Refusal(Exception):
     """What was asked for is not done, and nothing of it was.
@@ -35,8 +38,6 @@ class Refusal(Exception):
     STORE_FAILED: Final = "store-failed"
     TOO_LARGE: Final = "too-large"
     TOO_MANY: Final = "too-many"
-
-    SUBSCRIPTIONS: Final = "subscriptions"
 
     def __init__(self, code: str, text: str, *, subject: str = "") -> None:
         super().__init__(text)

@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element, SubElement
 
 from plugins.xmpp.wire.namespaces import COMPONENT, PUBSUB_ERRORS, STANZA_ERRORS
 from plugins.xmpp.wire.serializer import escape_attribute, is_sendable
-from routing.errors import Refusal
+from routing.errors import SUBSCRIPTIONS, Refusal
 
 IQ: Final = f"{{{COMPONENT}}}iq"
 MESSAGE: Final = f"{{{COMPONENT}}}message"
@@ -66,7 +66,7 @@ _REFUSALS: Final = {
 def from_refusal(refusal: Refusal) -> StanzaError:
     """What the broker refused, as XEP-0060 says it."""
     condition, kind, pubsub = _REFUSALS.get(refusal.code, ("undefined-condition", "cancel", ""))
-    if refusal.code == Refusal.TOO_MANY and refusal.subject != Refusal.SUBSCRIPTIONS:
+    if refusal.code == Refusal.TOO_MANY and refusal.subject != SUBSCRIPTIONS:
         pubsub = ""
     return StanzaError(condition, kind, refusal.text, pubsub=pubsub)
 

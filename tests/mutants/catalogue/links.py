@@ -97,7 +97,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="a peer shows no certificate",
-        file="daemon/link/tls.py",
+        file="daemon/link/keys.py",
         old="context.verify_mode = ssl.CERT_REQUIRED",
         new="context.verify_mode = ssl.CERT_OPTIONAL",
         tests=(
@@ -106,7 +106,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="old TLS is spoken",
-        file="daemon/link/tls.py",
+        file="daemon/link/keys.py",
         old="context.minimum_version = ssl.TLSVersion.TLSv1_3",
         new="context.minimum_version = ssl.TLSVersion.TLSv1_2",
         tests=(

@@ -130,7 +130,7 @@ def test_units_are_the_same_byte_by_byte_and_all_at_once() -> None:
 @given(
     topic=st.from_regex(r"[a-zA-Z0-9_@:-]{1,20}(\.[a-zà-ÿ0-9]{1,9}){0,4}", fullmatch=True),
     number=st.integers(1, 2**63 - 1),
-    attempt=st.integers(1, 2**31),
+    attempt=st.integers(1, 2**31 - 1),
     depth=st.integers(-1, 2**31 - 1),
     hops=st.lists(st.sampled_from(["a", "b:1", "c.d.e:65535", "[::1]:720"]), unique=True),
     left=st.none() | st.just(INFINITE) | st.integers(0, 10**9).map(lambda ns: ns / 1_000),
