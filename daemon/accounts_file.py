@@ -34,8 +34,8 @@ where the dead letters of `ann` go. `smqpd` is the server's own: receipts come f
 ACCOUNT_EXPECTED: Final = "an account name is 1 to 64 of A-Z a-z 0-9 . _ + -, and not `smqpd` or `dead.`..."
 
 HEADER: Final = """\
-# The accounts of this site. Change them with `smqpd account`, which also tells a running daemon;
-# after a change by hand send it SIGHUP. Rights are topic patterns: `*` is one level, a last `#` any rest.
+# The accounts of this site. Change them with `smqpd account`, which also tells a running site; after
+# a change by hand `smqpd reload` does. Rights are topic patterns: `*` is one level, a last `#` any rest.
 
 [accounts]
 """

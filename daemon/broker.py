@@ -15,7 +15,7 @@ decisions, which no retry mends, those are set aside and whoever caused them is 
 import logging
 import math
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -388,10 +388,12 @@ class Broker:
         wakes_at = trio.current_time() + max(self._alarm_at - self.clock.now(), 0.0)
         self._alarm.deadline = min(wakes_at, self._record_at)
 
-    async def keep_house(self) -> None:
-        """Each minute, reclaim what is no longer needed. Runs until cancelled."""
+    async def keep_house(self, *chores: Callable[[], None]) -> None:
+        """Each minute, do the `chores`, and reclaim what is no longer needed. Runs until cancelled."""
         while True:
             await trio.sleep(MAINTENANCE_S)
+            for chore in chores:
+                chore()
             for subscription in self.router.maintain(self.clock.now()):
                 name = subscription.options.name
                 _log.warning(

@@ -4,6 +4,8 @@ Who may open it is who owns the directory: mode 0600, and no other login. One co
 a line of JSON; the answer is one line or several, and the end of the connection is its end. Who closes
 before that wants no more of it.
 
+    {"ask": "status"}                    how the site stands to its files: `daemon.standing.Standing`
+    {"ask": "reload"}                    the same, after it has read them again
     {"ask": "peers"}                     the state of every link
     {"ask": "routes", "name": NAME}      where a message for a topic or a server would go
     {"ask": "ping", "name": SERVER}      these three: `daemon.reports.Told`, a line each, as they come
@@ -45,7 +47,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         mode, depth, deliver: of a trace, see `routing.federation.enquiry.Trace`.
     """
 
-    ask: Literal["peers", "routes", "ping", "trace", "why"]
+    ask: Literal["status", "reload", "peers", "routes", "ping", "trace", "why"]
     name: str = ""
     timeout_s: Annotated[float, msgspec.Meta(ge=0, le=LEFT_S_MAX)] = 0.0
     mode: DeliveryMode = "ALL"
@@ -55,6 +57,10 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 class NotRunningError(Exception):
     """No daemon answers."""
+
+
+class ForbiddenError(NotRunningError):
+    """This user may not ask, so whether one would answer is not known."""
 
 
 Tell = Callable[[Any], Awaitable[None]]
@@ -145,12 +151,15 @@ async def _answer(
 
 
 def ask(state_directory: Path, question: Question) -> bytes:
-    """A daemon's answer of one line, as JSON. Blocks. Raises NotRunningError."""
+    """A daemon's answer of one line, as JSON. Blocks. Raises NotRunningError, ForbiddenError."""
     return next(ask_all(state_directory, question))
 
 
 def ask_all(state_directory: Path, question: Question) -> Iterator[bytes]:
-    """The lines of a daemon's answer, as they come; at least one. Blocks. Raises NotRunningError."""
+    """The lines of a daemon's answer, as they come; at least one. Blocks.
+
+    Raises NotRunningError, ForbiddenError.
+    """
     answered = False
     try:
         with _short(state_directory) as short, socket.socket(socket.AF_UNIX) as stream:
@@ -161,6 +170,8 @@ def ask_all(state_directory: Path, question: Question) -> Iterator[bytes]:
                 while line := lines.readline(ANSWER_BYTES_MAX):
                     answered = True
                     yield line
+    except PermissionError:
+        raise ForbiddenError(f"this user may not ask the daemon in {state_directory}") from None
     except OSError as error:
         raise NotRunningError(f"no daemon answers in {state_directory}: {error.strerror or error}") from None
     if not answered:

@@ -11,7 +11,7 @@ Events of one session come in the order in which they became true. An answer to 
 RECEIVED or COMMIT comes only when what it promises is on disk.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol
 
@@ -339,6 +339,12 @@ class Plugin(Protocol):
     name: str
     settings: type[msgspec.Struct]
     enabled_by_default: bool
+
+    def check(self, settings: Any, accounts: Collection[str]) -> Iterable[str]:
+        """What is hardly meant in `settings`, a line each, at a site with these accounts; changes nothing.
+
+        Raises ConfigError for what `serve` would not start with.
+        """
 
     async def serve(
         self, site: Site, settings: Any, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED

@@ -49,6 +49,14 @@ def replace(path: Path, data: bytes, mode: int | None = None) -> None:
     sync_directory(path.parent)
 
 
+def give_to_owner_of(directory: Path, made: Path) -> None:
+    """Give a directory that root has made, and the files in it, to the owner of another."""
+    owner = directory.stat()
+    if os.geteuid() == 0 and owner.st_uid != 0:
+        for path in (made, *made.iterdir()):
+            os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
+
+
 @contextmanager
 def alone(directory: Path) -> Iterator[None]:
     """Be the only one who changes files of the directory; blocks while somebody else does."""

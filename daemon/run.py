@@ -1,7 +1,8 @@
 """Starts a site as a process: lock, logs, signals, and what the service manager wants to hear.
 
     SIGTERM, SIGINT   drain and stop; a second one stops without waiting for connections
-    SIGHUP            read configuration, accounts, peers and certificates again; bad files change nothing
+    SIGHUP            read configuration, accounts, peers and certificates again, as `smqpd reload` asks for;
+                      the log says what became of it
 
 Exit code 0 after a clean stop, 1 where it could not start or something of ours failed.
 """
@@ -14,13 +15,12 @@ import socket
 from pathlib import Path
 from typing import Final
 
-import msgspec
 import trio
 
 from daemon import log
 from daemon.cli.failure import Failure
-from daemon.config import ConfigError, load
-from daemon.discovery import Installed, installed_plugins
+from daemon.config import ConfigError
+from daemon.discovery import installed_plugins
 from daemon.listen import ListenError
 from daemon.lock import StateInUseError, state_lock
 from daemon.settings import Settings
@@ -29,9 +29,6 @@ from daemon.systemd import Notifier, passed_sockets
 from daemon.version import VERSION
 
 logger = logging.getLogger(__name__)
-
-FIXED: Final = ("site", "hops", "links", "plugins")
-"""Tables that only a start reads."""
 
 STATUS_S: Final = 10.0
 
@@ -47,9 +44,7 @@ def main(config: Path, settings: Settings) -> None:
     log.set_up(settings.log)
     notifier = Notifier(os.environ)
     passed = passed_sockets(os.environ)
-    if not settings.plugins:
-        raise Failure("no front end is enabled, nobody could connect; see [plugins] in the configuration")
-    # From the lock on `smqpd account` may send it; before it is listened for there is nothing to reload.
+    # From the lock on others may send it; before it is listened for there is nothing to reload.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     asked: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -86,7 +81,7 @@ async def _run(
         async with trio.open_nursery() as nursery:
 
             async def serve(task_status: trio.TaskStatus[RunningSite]) -> None:
-                await serve_site(settings, installed.plugins, passed, task_status)
+                await serve_site(config, settings, installed, notifier, passed, task_status)
                 nursery.cancel_scope.cancel()
 
             notifier.status("reading the store")
@@ -94,20 +89,18 @@ async def _run(
             _spare_the_collector()
             for name in passed:
                 logger.warning("the socket that was passed as %r belongs to no front end", name)
-            logger.info("smqpd %s runs the site %s: %s", VERSION, site.server_name, site.status)
-            notifier.ready(site.status)
+            logger.info("smqpd %s runs the site %s: %s", VERSION, site.server_name, site.standing.line)
+            notifier.ready(site.standing.line)
             nursery.start_soon(notifier.watchdog, trio.lowlevel.checkpoint)
             nursery.start_soon(_tell_status, notifier, site)
             if asked:  # before anybody listened
                 site.stop()
             async for number in signals:
                 if number == signal.SIGHUP:
-                    notifier.reloading()
-                    reload(config, site, installed)
-                    notifier.ready(site.status)
+                    site.reload()
                 else:
-                    logger.info("%s: stopping; %s", signal.Signals(number).name, site.status)
-                    notifier.stopping(f"draining; {site.status}")
+                    logger.info("%s: stopping; %s", signal.Signals(number).name, site.standing.line)
+                    notifier.stopping(f"draining; {site.standing.line}")
                     site.stop()
     logger.info("stopped")
 
@@ -121,24 +114,7 @@ def _spare_the_collector() -> None:
     gc.set_threshold(YOUNG_OBJECTS_MAX)
 
 
-def reload(config: Path, site: RunningSite, installed: Installed) -> None:
-    """Read all files again, and say in the log what became of it. Bad files change nothing."""
-    before = site.settings
-    try:
-        settings = load(config, installed)
-        kept = {table: getattr(before, table) for table in FIXED}
-        site.reload(msgspec.structs.replace(settings, **kept))
-    except (ConfigError, OSError) as error:  # OSError: a site that begins to link writes to its disk
-        logger.error("not reloaded, everything stays as it was: %s", error)
-        return
-    log.set_up(settings.log)
-    logger.info("reloaded")
-    for table in FIXED:
-        if getattr(settings, table) != getattr(before, table):
-            logger.warning("[%s] has changed; that takes effect with the next start", table)
-
-
 async def _tell_status(notifier: Notifier, site: RunningSite) -> None:
     while True:
         await trio.sleep(STATUS_S)
-        notifier.status(site.status)
+        notifier.status(site.standing.line)

@@ -57,7 +57,7 @@ class SiteSettings(msgspec.Struct, frozen=True, kw_only=True):
         str,
         text(
             "The name of this site, `host` or `host:port`, unique in the federation. It is part of every"
-            " Smuid and system topic: do not change it while messages are waiting.",
+            " Smuid and system topic, so a store keeps the name that it began with.",
             rf"^{SERVER_PATTERN}$",
             SERVER_EXPECTED,
         ),

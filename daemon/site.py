@@ -8,35 +8,49 @@
 Whatever ends the site (`RunningSite.draining`, cancellation, a task that fails), front ends go first, at
 the latest when the drain time is over; then the broker carries out what they caused; then the hop log and
 the store are closed.
+
+A reload reads all files again and takes each part on by itself: what is refused stays as it was, is logged,
+and is told to the service manager and to each command of the operator until it is mended.
 """
 
+import logging
 import socket
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
+import msgspec
 import trio
 
+from daemon import log
 from daemon.accounts import Accounts
 from daemon.broker import Broker
 from daemon.clock import SystemClock
-from daemon.control import serve_control
+from daemon.config import ConfigError, load
+from daemon.control import Question, Tell, serve_control
+from daemon.discovery import Installed
+from daemon.examination import LINKS_SOCKET, Examination, Finding, examine, expired
+from daemon.expiry import ExpiryWatch
 from daemon.frontend import Identity, Limits, Plugin, Session, SubscriptionInfo
 from daemon.hops.writer import HopLog
 from daemon.listen import Listeners
 from daemon.settings import Settings
-from daemon.site_links import HOPS, SiteLinks
+from daemon.site_links import SiteLinks
+from daemon.standing import Standing, said
+from daemon.state_mark import HOPS, STORE, own_state
 from daemon.store.schema import TooNewError
 from daemon.store.store import Store
+from daemon.systemd import Notifier
 from daemon.tls import ClientTls
 from daemon.version import VERSION
 
-STORE: Final = "smqpd.db"
-"""In the state directory."""
+logger = logging.getLogger(__name__)
 
-LINKS_SOCKET: Final = "smqp-links"
-"""The name of a socket that the service manager opens for peers."""
+FIXED: Final = ("site", "hops", "links", "plugins")
+"""Tables that only a start reads."""
 
 CLOSE_S: Final = 1.0
 """After the drain time, for front ends to end by themselves."""
@@ -47,14 +61,19 @@ class RunningSite:
 
     def __init__(
         self,
-        settings: Settings,
+        config: Path,
+        installed: Installed,
+        found: Examination,
         accounts: Accounts,
         broker: Broker,
         links: SiteLinks,
         suid: str,
+        notifier: Notifier,
         passed: dict[str, list[socket.socket]],
     ) -> None:
-        """Raises ConfigError where the TLS files cannot be used."""
+        """`found`: in the files of `config`, none of which is refused."""
+        assert found.tls is not None
+        settings = found.settings
         self.server_name = settings.site.server_name
         self.server_ident = f"smqpd/{VERSION}"
         self.suid = suid
@@ -63,8 +82,14 @@ class RunningSite:
         self.broker = broker
         self.links = links
         self.settings = settings
+        self._config = config
+        self._installed = installed
+        self._notifier = notifier
         self._accounts = accounts
-        self._tls = ClientTls(settings.tls)
+        self._tls: ClientTls = found.tls
+        self._findings: list[Finding] = []
+        self.expiry = ExpiryWatch(broker.clock.wall_us)
+        self._found(found.findings)
         self._listeners = Listeners(
             limits=lambda: self.limits,
             tls_context=lambda: self._tls.context,
@@ -89,9 +114,15 @@ class RunningSite:
         return self.settings.site.redirect or None
 
     @property
-    def status(self) -> str:
-        """One line for people."""
-        return f"{self._listeners.connections} connections, {self.broker.held} messages held"
+    def standing(self) -> Standing:
+        """How it stands to its files."""
+        return Standing(
+            server=self.server_name,
+            version=VERSION,
+            connections=self._listeners.connections,
+            held=self.broker.held,
+            findings=[*self._findings, *expired(self.expiry.expiries, self.expiry.now)],
+        )
 
     async def authenticate(self, account: str, password: str, remote: str) -> Identity:
         """See `daemon.frontend.Site`."""
@@ -132,18 +163,77 @@ class RunningSite:
         self.draining.set()
         self.broker.drain()
 
-    def reload(self, settings: Settings) -> None:
-        """Take on new accounts, rights, limits, TLS files and peers; connections of clients stay.
+    async def answer(self, question: Question, tell: Tell) -> None:
+        """What an operator asks, see `daemon.control`. Raises Refusal."""
+        match question.ask:
+            case "status":
+                await tell(self.standing)
+            case "reload":
+                await tell(self.reload())
+            case _:
+                await self.links.answer(question, tell)
 
-        What only a start can change stays as it is. Raises ConfigError, and then nothing has changed.
+    def reload(self) -> Standing:
+        """Take on new accounts, rights, limits, TLS files, keys and peers; connections of clients stay.
+
+        Each part that is refused stays as it was. What only a start can change stays, too.
         """
-        tls = ClientTls(settings.tls)
-        accounts = self._accounts.read()
-        self.links.reload()  # the last that can refuse
-        self._accounts.replace(accounts)
-        self._tls = tls
+        self._notifier.reloading()
+        self._found(self._taken_on())
+        log.set_up(self.settings.log)
+        standing = self.standing
+        logger.info("reloaded%s", ", not all of it" if standing.not_taken_on else "")
+        self._notifier.ready(standing.line)
+        return standing
+
+    def _taken_on(self) -> list[Finding]:
+        """Read everything, and take on what is good; returns what is to be said of it."""
+        before, findings = self.settings, []
+        try:
+            wanted = load(self._config, self._installed)
+        except ConfigError as error:
+            findings.append(Finding("configuration", "refused", str(error)))
+            wanted = before
+        changed = [table for table in FIXED if getattr(wanted, table) != getattr(before, table)]
+        settings = msgspec.structs.replace(wanted, **{table: getattr(before, table) for table in FIXED})
+        found = self._examined(settings, starts=False)
+        findings += found.findings
+        if found.accounts is not None:
+            self._accounts.replace(found.accounts)
+        if found.tls is not None:
+            self._tls = found.tls
         self.settings = settings
+        try:
+            self.links.take(found.peers, found.keys)
+        except OSError as error:  # a site that begins to link writes to its disk
+            findings.append(Finding("peers", "refused", f"the links cannot begin: {error}"))
+        if self.links.manager is None and found.peers:
+            reasons = "; ".join(finding.problem for finding in found.refused if finding.part == "keys")
+            findings.append(Finding("peers", "refused", f"without keys there are no links: {reasons}"))
         self.broker.reconfigure(settings)
+        for table in changed:
+            problem = f"[{table}] has changed; that takes effect with the next start"
+            findings.append(Finding("configuration", "warning", problem))
+        if changed:
+            known = {finding.problem for finding in findings}
+            for finding in self._examined(wanted, starts=True).refused:
+                if finding.problem not in known:
+                    problem = f"the next start would be refused: {finding.problem}"
+                    findings.append(Finding(finding.part, "warning", problem))
+        return findings
+
+    def _examined(self, settings: Settings, *, starts: bool) -> Examination:
+        links = self.links.manager is not None
+        now = self.expiry.now
+        return examine(self._config, settings, self._installed, now, links=links, starts=starts)
+
+    def _found(self, findings: list[Finding]) -> None:
+        """Log what was found, and show it from now on."""
+        self._findings = findings
+        for finding in findings:
+            level = logging.WARNING if finding.level == "warning" else logging.ERROR
+            logger.log(level, "%s", said(finding))
+        self.expiry.watch([*self._tls.expiries, *self.links.expiries])
 
 
 class StartError(Exception):
@@ -151,36 +241,46 @@ class StartError(Exception):
 
 
 async def serve_site(
+    config: Path,
     settings: Settings,
-    plugins: Mapping[str, Plugin],
+    installed: Installed,
+    notifier: Notifier,
     passed: dict[str, list[socket.socket]],
     task_status: trio.TaskStatus[RunningSite] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Run a site until it is stopped and has drained; started once all front ends accept.
+    """Run the site of `settings`, which stand in `config`, until it is stopped and has drained.
 
-    The state directory must be locked by the caller; `passed` holds the listening sockets that the service
-    manager opened, by name. Raises ConfigError and StartError, and ListenError in an ExceptionGroup.
+    Started once all front ends accept. The state directory must be locked by the caller; `passed` holds the
+    listening sockets that the service manager opened, by name. Raises ConfigError and StartError, and
+    ListenError in an ExceptionGroup.
     """
+    found = examine(config, settings, installed, datetime.now(UTC), passed=passed)
+    if found.refused:
+        more = len(found.refused) - 1
+        others = f" ({more} more; `smqpd config check {config}` says all)" if more else ""
+        raise StartError(f"{found.refused[0]}{others}")
+    assert found.peers is not None
     accounts = Accounts(settings.site.accounts_file, settings.site.server_name)
-    with _opened(settings) as (store, hops, clock):
+    with _opened(config, settings) as (store, hops, clock):
         broker = Broker(settings, accounts, store, hops, clock)
         suid = f"{settings.site.server_name}/{store.site.boot:x}"
+        sockets = passed.pop(LINKS_SOCKET, ())
         try:
-            links = SiteLinks(settings, broker, store.site.boot, passed.pop(LINKS_SOCKET, ()))
+            links = SiteLinks(settings, broker, store.site.boot, found.peers, found.keys, sockets)
         except OSError as error:
             raise StartError(f"{settings.site.state_directory} cannot be used: {error}") from None
-        site = RunningSite(settings, accounts, broker, links, suid, passed)
+        site = RunningSite(config, installed, found, accounts, broker, links, suid, notifier, passed)
         async with trio.open_nursery() as core:
             await core.start(broker.keep_hops, settings.site.state_directory / HOPS)
             broker_ended = trio.Event()
             try:
                 await core.start(_run_broker, broker, broker_ended)
                 core.start_soon(broker.keep_time)
-                core.start_soon(broker.keep_house)
+                core.start_soon(broker.keep_house, site.expiry.look)
                 core.start_soon(broker.keep_wal)
                 await core.start(links.run)
-                await core.start(serve_control, settings.site.state_directory, links.answer)
-                await _serve_front_ends(site, plugins, task_status)
+                await core.start(serve_control, settings.site.state_directory, site.answer)
+                await _serve_front_ends(site, installed.plugins, task_status)
                 await links.drain()
             finally:
                 broker.stop()
@@ -190,7 +290,7 @@ async def serve_site(
 
 
 @contextmanager
-def _opened(settings: Settings) -> Iterator[tuple[Store, HopLog, SystemClock]]:
+def _opened(config: Path, settings: Settings) -> Iterator[tuple[Store, HopLog, SystemClock]]:
     """The store and the hop log, which belong together, and the clock that goes on where they ended."""
     state = settings.site.state_directory
     try:
@@ -198,6 +298,10 @@ def _opened(settings: Settings) -> Iterator[tuple[Store, HopLog, SystemClock]]:
     except (TooNewError, sqlite3.Error, OSError) as error:
         raise StartError(f"the store {state / STORE} cannot be used: {error}") from None
     with closing(store):
+        try:
+            own_state(config, settings.site, store)
+        except sqlite3.Error as error:
+            raise StartError(f"the store {state / STORE} cannot be used: {error}") from None
         clock = SystemClock(store.site.clock)
         try:
             hops = HopLog.open(

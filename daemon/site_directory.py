@@ -4,7 +4,8 @@ smqpd.toml      the configuration, commented
 accounts.toml   one account, `admin`, with every right
 keys/admin.toml its login, for the command line on this machine
 keys/tls.crt, keys/tls.key   a certificate that the site made for itself
-state/          what the daemon keeps
+state/          what the daemon keeps: an empty store
+smqpd.id        which store that is, see `daemon.state_mark`
 """
 
 from pathlib import Path
@@ -19,6 +20,7 @@ from daemon.discovery import Installed
 from daemon.passwords import generate_password, hash_password
 from daemon.self_signed import make_self_signed
 from daemon.settings import Settings, SiteSettings, TlsSettings
+from daemon.state_mark import STORE, make_state
 from daemon.template import render, render_commented, toml_value
 from routing.rights import EVERYTHING
 
@@ -27,8 +29,8 @@ CONFIG_HEADER: Final = """\
 # The configuration of one smqpd site. A line that begins with `# name = ` shows a default. Paths are
 # relative to this file.
 #
-# After a change: `smqpd config check` this file, then send the daemon SIGHUP. Accounts, rights, limits,
-# peers and certificates take effect at once, everything else with the next start.
+# After a change: `smqpd config check`, then `smqpd reload`, which says what the running site has taken on.
+# Accounts, rights, limits, peers and certificates take effect at once, everything else with the next start.
 
 """
 
@@ -43,7 +45,7 @@ class MadeSite(msgspec.Struct, frozen=True):
 
 def make_site(directory: Path, server_name: str, port: int, installed: Installed) -> MadeSite:
     """Make a site that listens on loopback. Raises FileExistsError where there is one, and OSError."""
-    for name in ("smqpd.toml", "accounts.toml", "keys"):
+    for name in ("smqpd.toml", "accounts.toml", "keys", f"state/{STORE}"):
         if (directory / name).exists():
             raise FileExistsError(f"{directory / name} exists already")
     keys = directory / "keys"
@@ -63,6 +65,7 @@ def make_site(directory: Path, server_name: str, port: int, installed: Installed
     private_files.write_new(keys / "admin.toml", _login(address, password).encode())
     config = directory / "smqpd.toml"
     private_files.write_new(config, new_config(server_name, port, installed).encode(), 0o644)
+    make_state(config, SiteSettings(server_name=server_name, state_directory=directory / "state"))
     for made in (keys, directory, directory.absolute().parent):
         private_files.sync_directory(made)
     return MadeSite(config, address, password)

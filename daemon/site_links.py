@@ -1,40 +1,37 @@
 """The links of a running site: keys, peers and the link manager, from start over reloads to goodbye.
 
 A site has links once its keys directory holds a site's key (`smqpd cert`), or once it is told to listen
-for peers, or has peers: then missing keys are an error. A site that gets its keys while it runs begins to
-link with the next reload.
+for peers, or has peers: then missing keys are an error (`daemon.examination`). A site that gets its keys
+while it runs begins to link with the next reload.
 """
 
 import random
 import secrets
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
 import trio
 
 from daemon.broker import Broker
-from daemon.certificates.errors import CertificateError
-from daemon.certificates.files import KEY_FILE
-from daemon.config import ConfigError
 from daemon.control import Question, Tell
+from daemon.expiry import Expiry
+from daemon.link.keys import LinkKeys
 from daemon.link.manager import LinkManager
 from daemon.link.port import Identity, LinkStatus
 from daemon.link.tls import TlsTransport
 from daemon.owed import with_owed
-from daemon.peers import Peer, load_peers
+from daemon.peers import Peer
 from daemon.private_files import sync_directory, write_new
 from daemon.routes import routes
 from daemon.settings import Settings
+from daemon.state_mark import HOPS
 from routing.federation.enquiry import FEATURES, Ping, Trace, Why
 from routing.names import check_topic, parse_smuid, server_name
 
 INSTALLATION: Final = "installation"
 """In the state directory: a random word, so that two sites with one name are noticed."""
-
-HOPS: Final = "hops"
-"""In the state directory: the hop log."""
 
 
 class SiteLinks:
@@ -46,51 +43,70 @@ class SiteLinks:
     """
 
     def __init__(
-        self, settings: Settings, broker: Broker, boot: int, passed: Iterable[socket.socket] = ()
+        self,
+        settings: Settings,
+        broker: Broker,
+        boot: int,
+        peers: Mapping[str, Peer],
+        keys: LinkKeys | None,
+        passed: Iterable[socket.socket] = (),
     ) -> None:
-        """`passed`: sockets on which peers are listened for, in the place of the configured addresses.
+        """`keys`: None for a site without links. `passed`: sockets on which peers are listened for, in the
+        place of the configured addresses.
 
-        Raises ConfigError where keys or peers cannot be used, and OSError.
+        Raises OSError.
         """
         self.manager: LinkManager | None = None
         self._settings = settings
         self._broker = broker
         self._boot = boot
         self._passed = list(passed)
+        self._peers = peers
+        self._keys: LinkKeys | None = None
         self._transport: TlsTransport | None = None
         self._wanted = trio.Event()
-        self._begin(load_peers(settings.links.peers_file))
+        self.take(peers, keys)
 
     @property
     def addresses(self) -> list[str]:
         """`host:port` each."""
         return self._transport.addresses if self._transport is not None else []
 
-    def _begin(self, peers: dict[str, Peer]) -> None:
+    @property
+    def expiries(self) -> list[Expiry]:
+        """When what is used now ends."""
+        return self._keys.expiries if self._keys is not None else []
+
+    def take(self, peers: Mapping[str, Peer] | None, keys: LinkKeys | None) -> None:
+        """Peers and keys are these from now on; what is None stays. Raises OSError where links begin."""
+        if peers is not None:
+            self._peers = peers
+        if keys is None:
+            if self.manager is None:
+                self._broker.federating.peers_changed({})
+        elif self._transport is None:
+            self._begin(keys)
+        else:
+            self._transport.take(keys)
+        self._keys = keys or self._keys
+        if self.manager is not None:
+            self.manager.set_peers(self._peers)
+            if keys is not None:
+                self.manager.trust_changed()
+
+    def _begin(self, keys: LinkKeys) -> None:
         settings, links, broker = self._settings, self._settings.links, self._broker
-        if not (peers or links.listen or self._passed or (links.keys_directory / KEY_FILE).exists()):
-            broker.federating.peers_changed({})
-            return
-        try:
-            self._transport = TlsTransport(
-                settings.site.server_name,
-                links.keys_directory,
-                links.listen,
-                broker.clock.wall_us,
-                self._passed,
-            )
-        except CertificateError as error:
-            raise ConfigError(links.keys_directory, "", str(error)) from None
         identity = Identity(
             server=settings.site.server_name,
             site=_installation(settings.site.state_directory),
             boot=self._boot,
             features=FEATURES,
         )
+        self._transport = TlsTransport(keys, links.listen, broker.clock.wall_us, self._passed)
         self.manager = broker.federating.links = LinkManager(
             identity=identity,
             settings=links,
-            peers=peers,
+            peers=self._peers,
             transport=self._transport,
             port=broker.federating,
             source=random.Random(),
@@ -113,19 +129,6 @@ class SiteLinks:
                 return
             await nursery.start(self.manager.run)
             task_status.started()
-
-    def reload(self) -> None:
-        """Read keys and peers again. Raises ConfigError, and then nothing has changed."""
-        peers = load_peers(self._settings.links.peers_file)
-        if self.manager is None or self._transport is None:
-            self._begin(peers)
-            return
-        try:
-            self._transport.reload(self._settings.links.keys_directory)
-        except CertificateError as error:
-            raise ConfigError(self._settings.links.keys_directory, "", str(error)) from None
-        self.manager.set_peers(peers)
-        self.manager.trust_changed()
 
     async def answer(self, question: Question, tell: Tell) -> None:
         """What an operator asks, see `daemon.control`. Raises Refusal."""

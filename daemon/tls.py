@@ -6,7 +6,12 @@ New connections take the context that is current; what is open stays as it is.
 import ssl
 from pathlib import Path
 
+from cryptography import x509
+
+from daemon.certificates.errors import CertificateError
+from daemon.certificates.files import load_certificates
 from daemon.config import ConfigError
+from daemon.expiry import Expiry, expiries_of
 from daemon.private_files import refuse_loose
 from daemon.settings import TlsSettings
 
@@ -51,12 +56,25 @@ def no_password() -> str:
 
 
 class ClientTls:
-    """The context that new connections get; None where the site has no certificate."""
+    """What new connections get, as it was read at one moment.
+
+    Attributes:
+        context: None where the site has no certificate.
+        expiries: when the certificates in the file end.
+    """
 
     def __init__(self, tls: TlsSettings) -> None:
-        """Raises ConfigError."""
-        self.reload(tls)
+        """Reads the files. Raises ConfigError."""
+        self.context: ssl.SSLContext | None = None
+        self.expiries: list[Expiry] = []
+        if tls.certificate is not None:
+            self.context = client_context(tls)
+            self.expiries = expiries_of(tls.certificate, _certificates(tls.certificate))
 
-    def reload(self, tls: TlsSettings) -> None:
-        """Read the files again. Raises ConfigError, and then keeps what it had."""
-        self.context = None if tls.certificate is None else client_context(tls)
+
+def _certificates(path: Path) -> list[x509.Certificate]:
+    """The certificates in the file; none where only OpenSSL can read them."""
+    try:
+        return load_certificates(path)
+    except CertificateError:
+        return []

@@ -31,6 +31,7 @@ class Trust:
         self, authorities: list[x509.Certificate], revocations: list[x509.CertificateRevocationList]
     ) -> None:
         self._authorities = authorities
+        self._revocations = revocations
         self._revoked = {(one.issuer, revoked.serial_number) for one in revocations for revoked in one}
         self._authority_of = lru_cache(REMEMBERED_MAX)(self._find_authority)
 
@@ -46,6 +47,21 @@ class Trust:
                     f"{revocation_file}: has no list signed by the authority {name} of {authority_file}"
                 )
         return cls(authorities, revocations)
+
+    def authorities_end(self) -> list[tuple[str, datetime.datetime]]:
+        """Each authority in words, and when its certificate ends (UTC, aware)."""
+        return [
+            (f"the certificate of the authority {one.subject.rfc4514_string()}", one.not_valid_after_utc)
+            for one in self._authorities
+        ]
+
+    def revocations_end(self) -> list[tuple[str, datetime.datetime]]:
+        """The list of each authority in words, and when it ends: after that OpenSSL lets nobody in."""
+        return [
+            (f"the list of the authority {one.issuer.rfc4514_string()}", one.next_update_utc)
+            for one in self._revocations
+            if one.next_update_utc is not None
+        ]
 
     def refusal(self, certificate: x509.Certificate, now: datetime.datetime) -> str | None:
         """Why this certificate is not trusted at `now` (UTC, aware); None if it is."""

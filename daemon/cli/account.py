@@ -1,9 +1,7 @@
-"""`smqpd account`: who may log in, and with which rights. A running daemon is told of each change."""
+"""`smqpd account`: who may log in, and with which rights. A running site takes it on, or says why not."""
 
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -21,11 +19,10 @@ from daemon.accounts_file import (
     edit,
     read_accounts,
 )
-from daemon.cli.config import check_files
 from daemon.cli.failure import USAGE, Failure
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, read_settings
-from daemon.config import ConfigError, nearest
-from daemon.lock import signal_running
+from daemon.cli.telling import tell
+from daemon.config import nearest
 from daemon.passwords import generate_password, hash_password
 from daemon.settings import Settings
 from routing.rights import RIGHTS, Rights
@@ -72,9 +69,8 @@ def add(
         raise Failure(f"there is an account {name} already; see `smqpd account passwd` and `rights`")
     rights = _rights(Rights(), publish, subscribe, remove, administer)
     phc = _password(password_file, generate)
-    with _changed(settings) as editor:
-        editor.add(name, Account(password=phc, rights=rights))
-    typer.echo(f"Added {name}.")
+    account = Account(password=phc, rights=rights)
+    typer.echo(_change(config, f"Added {name}.", lambda editor: editor.add(name, account)))
 
 
 @app.command("list")
@@ -98,17 +94,13 @@ def list_(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> No
 @app.command()
 def disable(name: Name, config: ConfigOption = DEFAULT_CONFIG) -> None:
     """Refuse its logins and end its sessions; its subscriptions and messages stay."""
-    with _changed(read_settings(config)) as editor:
-        editor.set_disabled(name, True)
-    typer.echo(f"Disabled {name}.")
+    typer.echo(_change(config, f"Disabled {name}.", lambda editor: editor.set_disabled(name, True)))
 
 
 @app.command()
 def enable(name: Name, config: ConfigOption = DEFAULT_CONFIG) -> None:
     """Let it log in again."""
-    with _changed(read_settings(config)) as editor:
-        editor.set_disabled(name, False)
-    typer.echo(f"Enabled {name}.")
+    typer.echo(_change(config, f"Enabled {name}.", lambda editor: editor.set_disabled(name, False)))
 
 
 @app.command()
@@ -122,9 +114,8 @@ def passwd(
     settings = read_settings(config)
     _existing(settings, name)
     phc = _password(password_file, generate)
-    with _changed(settings) as editor:
-        editor.set_password(name, phc)
-    typer.echo(f"Changed the password of {name}.")
+    done = f"Changed the password of {name}."
+    typer.echo(_change(config, done, lambda editor: editor.set_password(name, phc)))
 
 
 @app.command()
@@ -143,8 +134,8 @@ def rights(
     held = _existing(settings, name).rights
     wanted = _rights(Rights() if clear else held, publish, subscribe, remove, administer)
     if wanted != held:
-        with _changed(settings) as editor:
-            editor.set_rights(name, wanted)
+        done = f"Changed the rights of {name}."
+        typer.echo(_change(config, done, lambda editor: editor.set_rights(name, wanted)), err=True)
     if json:
         typer.echo(msgspec.json.encode(wanted))
         return
@@ -152,28 +143,17 @@ def rights(
         typer.echo(f"{right:<11}{' '.join(getattr(wanted, right)) or '-'}")
 
 
-@contextmanager
-def _changed(settings: Settings) -> Iterator[AccountsEditor]:
-    """Change the accounts of a site, and tell its daemon."""
+def _change(config: Path, done: str, change: Callable[[AccountsEditor], None]) -> str:
+    """Change the accounts of a site, and have it take that on; returns what to print."""
+    site = read_settings(config).site
     try:
-        with edit(settings.site.accounts_file) as editor:
-            yield editor
+        with edit(site.accounts_file) as editor:
+            change(editor)
     except (NoSuchAccountError, FileExistsError) as error:
         raise Failure(str(error)) from None
     except OSError as error:
-        raise Failure(f"{settings.site.accounts_file}: cannot be changed: {error.strerror}") from None
-    try:
-        signal_running(settings.site.state_directory, signal.SIGHUP)
-    except PermissionError:
-        raise Failure(
-            "the change is kept, but this user may not tell the running daemon; send it SIGHUP"
-        ) from None
-    try:
-        check_files(settings)
-    except ConfigError as error:
-        raise Failure(
-            f"the change is kept, but no daemon takes it on until this is mended: {error}"
-        ) from None
+        raise Failure(f"{site.accounts_file}: cannot be changed: {error.strerror}") from None
+    return tell(config, site.state_directory, done, ["accounts"])
 
 
 def _existing(settings: Settings, name: str) -> Account:

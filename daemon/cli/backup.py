@@ -21,7 +21,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from daemon.cli.failure import Failure
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, config_file, read_settings
 from daemon.private_files import make_directory, sync_directory, write_new
-from daemon.site import STORE
+from daemon.state_mark import STORE
 from daemon.store.backup import DamagedError, StoreCopy, copy_store
 
 

@@ -27,6 +27,8 @@ CORE: Final = {
     "config": "daemon.cli.config:app",
     "cert": "daemon.cli.cert:app",
     "peer": "daemon.cli.peer:app",
+    "reload": "daemon.cli.status:reload",
+    "status": "daemon.cli.status:status",
     "peers": "daemon.cli.peers:peers",
     "routes": "daemon.cli.peers:routes",
     "ping": "daemon.cli.ping:ping",

@@ -1,42 +1,96 @@
 """`smqpd config`: look at a configuration before a daemon does."""
 
+import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
 
-from daemon.accounts_file import read_accounts
-from daemon.cli.failure import USAGE, Failure
+from daemon.cli.as_daemon import as_user, daemon_user, unreadable, user_name
+from daemon.cli.failure import FAILED, USAGE, Failure
 from daemon.cli.init import SMQP_PORT
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, config_file, read_settings
+from daemon.config import load
 from daemon.discovery import installed_plugins
-from daemon.peers import load_peers
+from daemon.examination import Examination, Finding, examine
 from daemon.settings import Settings
 from daemon.site_directory import new_config
 from daemon.template import render
-from daemon.tls import client_context
 
 app = typer.Typer(help="Check and show a site's configuration.", no_args_is_help=True)
 
 
+class Checked(msgspec.Struct, kw_only=True):
+    """What `--json` prints; `user` is whose rights it was checked with."""
+
+    file: str
+    user: str
+    good: bool
+    findings: list[Finding]
+
+
 @app.command()
-def check(file: Annotated[Path, typer.Argument(metavar="FILE|DIR")] = DEFAULT_CONFIG) -> None:
-    """Say whether a daemon would accept FILE, with its accounts, peers and TLS files."""
-    file = config_file(file)
-    settings = read_settings(file)
-    accounts = read_accounts(settings.site.accounts_file)
-    check_files(settings)
-    front_ends = ", ".join(settings.plugins) or "none"
-    found = f"site {settings.site.server_name}, accounts: {len(accounts)}, front ends: {front_ends}"
-    typer.echo(f"{file} is good: {found}")
+def check(
+    file: Annotated[Path | None, typer.Argument(metavar="FILE|DIR", help="In the place of --site.")] = None,
+    config: ConfigOption = DEFAULT_CONFIG,
+    json: JsonOption = False,
+) -> None:
+    """Say what a daemon would make of FILE, with its accounts, peers, keys, front ends and state.
+
+    Ends with 1 where it would refuse something, or could not use it; what is only to be seen to is a warning.
+    """
+    file = config_file(file or config)
+    settings, found, user = _examined(file)
+    findings = found.everything(datetime.now(UTC))
+    errors = [finding for finding in findings if finding.level != "warning"]
+    if json:
+        typer.echo(
+            msgspec.json.encode(Checked(file=str(file), user=user, good=not errors, findings=findings))
+        )
+    else:
+        for finding in findings:
+            warning = "warning: " if finding.level == "warning" else ""
+            typer.echo(f"smqpd: {warning}{finding.problem}", err=True)
+    if errors:
+        raise typer.Exit(FAILED)
+    if not json:
+        front_ends = ", ".join(settings.plugins) or "none"
+        about = f"accounts: {len(found.accounts or ())}, front ends: {front_ends}"
+        warnings = f"; warnings: {len(findings)}" if findings else ""
+        typer.echo(f"{file} is good: site {settings.site.server_name}, {about}{warnings}")
 
 
-def check_files(settings: Settings) -> None:
-    """Whether a daemon would accept the TLS files and the peers of a site. Raises ConfigError."""
-    if settings.tls.certificate is not None:
-        client_context(settings.tls)
-    load_peers(settings.links.peers_file)
+def _examined(file: Path) -> tuple[Settings, Examination, str]:
+    """What was found, with the rights of the daemon's user, and who that is. Raises Failure, ConfigError."""
+    installed = installed_plugins()
+    settings = load(file, installed)
+    uid, own = daemon_user(settings), os.geteuid()
+
+    def look() -> Examination:
+        return examine(file, load(file, installed), installed, datetime.now(UTC))
+
+    if own == uid:
+        return settings, look(), user_name(uid)
+    if own == 0:
+        look()  # what has to be imported is imported by root, who may read the libraries
+        try:
+            with as_user(uid):
+                return settings, look(), user_name(uid)
+        except OSError as error:
+            reason = f"root may not act as {user_name(uid)} here ({error.strerror})"
+            raise Failure(f"not checked: {reason}; run it as {user_name(uid)}") from None
+    closed = ", ".join(map(str, unreadable(settings)))
+    if closed:
+        raise Failure(
+            f"not checked: {user_name(own)} may not read {closed}; run it as {user_name(uid)}, whose site it"
+            " is, or as root"
+        )
+    found = look()
+    found.findings = [finding for finding in found.findings if finding.part != "state"]
+    found.findings.append(Finding("state", "warning", f"not checked: the state is {user_name(uid)}'s"))
+    return settings, found, user_name(own)
 
 
 @app.command()
@@ -47,7 +101,7 @@ def show(
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Print every setting as it is in effect, with its meaning."""
+    """Print every setting as it is in FILE, or else by default, with its meaning."""
     if defaults:
         if json:
             raise Failure("--defaults has no --json", USAGE)

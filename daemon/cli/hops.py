@@ -11,7 +11,7 @@ from daemon.cli.printable import printable
 from daemon.hops.coverage import Damage, Gap
 from daemon.hops.examine import written
 from daemon.hops.reader import HopLogReader
-from daemon.site_links import HOPS
+from daemon.state_mark import HOPS
 
 app = typer.Typer(no_args_is_help=True, help="Look after this site's hop log.")
 

@@ -3,14 +3,19 @@
 import os
 import re
 import socket
+import sqlite3
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
 from daemon.cli.failure import USAGE, Failure
+from daemon.cli.options import config_file, read_settings
 from daemon.discovery import installed_plugins
+from daemon.lock import StateInUseError
 from daemon.site_directory import ADMIN, make_site
+from daemon.state_mark import accept_state
+from daemon.store.schema import TooNewError
 from routing.names import SERVER_EXPECTED, is_server_name
 
 SMQP_PORT: Final = 720
@@ -28,8 +33,20 @@ def init(
         int | None,
         typer.Option(min=1, max=65_535, help="For SMQP on loopback. Default: 720, or 7720 if not root."),
     ] = None,
+    accept: Annotated[
+        bool,
+        typer.Option(
+            "--accept-state",
+            help="Of a site that is there: its state is right as it is now; a new one where it is gone.",
+        ),
+    ] = False,
 ) -> None:
     """Make a site in DIR: configuration, keys, and one administrator, whose password is shown once."""
+    if accept:
+        if server_name is not None or port is not None:
+            raise Failure("--accept-state is for a site that is there, and takes nothing else", USAGE)
+        _accept_state(directory)
+        return
     name = server_name or _machine_name()
     if not is_server_name(name):
         raise Failure(f"--server-name {name!r} is not {SERVER_EXPECTED}", USAGE)
@@ -50,6 +67,19 @@ def init(
     typer.echo(f"\n  account   {ADMIN}\n  password  {made.password}\n")
     typer.echo("The password is not shown again; keys/admin.toml keeps it for commands on this machine.")
     typer.echo(f"Start it with:  smqpd run --config {made.config}")
+
+
+def _accept_state(directory: Path) -> None:
+    config = config_file(directory)
+    site = read_settings(config).site
+    try:
+        is_new = accept_state(config, site)
+    except StateInUseError as error:
+        raise Failure(f"{error}; stop it first") from None
+    except (TooNewError, sqlite3.Error, OSError) as error:
+        raise Failure(f"{site.state_directory} cannot be used: {error}") from None
+    found = "a new, empty store" if is_new else "the store that is there"
+    typer.echo(f"From now on the state of {site.server_name} is {found}, in {site.state_directory}.")
 
 
 def _machine_name() -> str:

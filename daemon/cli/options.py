@@ -1,5 +1,6 @@
 """Options that several commands share, and what they read."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -29,7 +30,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="For programs: one JSON
 
 def config_file(config: Path) -> Path:
     """The file that `--config` or `--site` names. Raises Failure where there is none."""
-    file = config / DEFAULT_CONFIG if config.is_dir() else config
+    file = config / DEFAULT_CONFIG if os.path.isdir(config) else config
     try:
         file.stat()
     except FileNotFoundError:

@@ -1,9 +1,5 @@
-"""`smqpd peer`: who may link with this site, and what may cross. A running daemon is told of each change."""
+"""`smqpd peer`: who may link with this site, and what may cross. A running site takes it on, or says why."""
 
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -13,8 +9,8 @@ from rich.table import Table
 
 from daemon.cli.failure import USAGE, Failure
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, read_settings
+from daemon.cli.telling import tell
 from daemon.config import ConfigError, typed
-from daemon.lock import signal_running
 from daemon.peers import EVERYTHING, Peer, add_peer, load_peers, remove_peer
 
 app = typer.Typer(help="The sites that this one links with.", no_args_is_help=True)
@@ -50,35 +46,34 @@ def add(
     config: ConfigOption = DEFAULT_CONFIG,
 ) -> None:
     """Link with a site. Pattern options can be given several times; without them every topic may cross."""
-    if name == read_settings(config).site.server_name:
+    settings = read_settings(config)
+    if name == settings.site.server_name:
         raise Failure(f"{name} is this site itself; name another", USAGE)
-    with _changed(config) as path:
-        given = {
-            "name": name,
-            "address": address,
-            "allow_in": _patterns(allow_in),
-            "allow_out": _patterns(allow_out),
-            "depth_max": depth_max,
-            "flood": flood,
-        }
-        try:
-            # as a file would be, so that both are held to the same rules
-            peer = typed(path, "", given, Peer)
-        except ConfigError as error:
-            raise Failure(
-                f"not a peer: {error.key}{': ' if error.key else ''}{error.problem}", USAGE
-            ) from None
-        done = "Changed" if replace and name in load_peers(path) else "Added"
-        add_peer(path, peer, replace=replace)
-    typer.echo(f"{done} {name}.")
+    path = settings.links.peers_file
+    given = {
+        "name": name,
+        "address": address,
+        "allow_in": _patterns(allow_in),
+        "allow_out": _patterns(allow_out),
+        "depth_max": depth_max,
+        "flood": flood,
+    }
+    try:
+        # as a file would be, so that both are held to the same rules
+        peer = typed(path, "", given, Peer)
+    except ConfigError as error:
+        raise Failure(f"not a peer: {error.key}{': ' if error.key else ''}{error.problem}", USAGE) from None
+    done = "Changed" if replace and name in load_peers(path) else "Added"
+    add_peer(path, peer, replace=replace)
+    typer.echo(tell(config, settings.site.state_directory, f"{done} {name}.", ["peers"]))
 
 
 @app.command()
 def remove(name: Name, config: ConfigOption = DEFAULT_CONFIG) -> None:
     """Link with a site no longer; a link that is up ends, and what waits for it is not sent."""
-    with _changed(config) as path:
-        remove_peer(path, name)
-    typer.echo(f"Removed {name}.")
+    settings = read_settings(config)
+    remove_peer(settings.links.peers_file, name)
+    typer.echo(tell(config, settings.site.state_directory, f"Removed {name}.", ["peers"]))
 
 
 @app.command("list")
@@ -99,19 +94,6 @@ def list_(config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) ->
             "yes" if peer.flood else "no",
         )
     Console().print(table)
-
-
-@contextmanager
-def _changed(config: Path) -> Iterator[Path]:
-    """Change the peers of a site, and tell its daemon."""
-    settings = read_settings(config)
-    yield settings.links.peers_file
-    try:
-        signal_running(settings.site.state_directory, signal.SIGHUP)
-    except PermissionError:
-        raise Failure(
-            "the change is kept, but this user may not tell the running daemon; send it SIGHUP"
-        ) from None
 
 
 def _patterns(given: list[str] | None) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from daemon.cli.printable import printable
 from daemon.cli.why_everywhere import ask_everybody, show_journey
 from daemon.hops.examine import Findings, examine, moment
 from daemon.hops.fate import duration
-from daemon.site_links import HOPS
+from daemon.state_mark import HOPS
 from routing.errors import HeaderRefusal
 from routing.hops import HopRecord
 

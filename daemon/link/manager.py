@@ -92,6 +92,9 @@ class LinkManager:
 
     def set_peers(self, peers: Mapping[str, Peer]) -> None:
         """These are the peers from now on. A link with who is none any more is ended, at once."""
+        self._wanted = dict(peers)
+        if self._nursery is None:  # `run` begins with them
+            return
         for name in [name for name in self._peers if name not in peers]:
             gone = self._peers.pop(name)
             gone.removed = True
@@ -103,7 +106,6 @@ class LinkManager:
             known = self._peers.get(name)
             if known is None:
                 known = self._peers[name] = self._new_peer(settings)
-                assert self._nursery is not None
                 self._nursery.start_soon(self._keep_dialling, known)
             elif known.settings.address != settings.address:
                 known.back_off.succeeded()

@@ -12,37 +12,25 @@ import os
 import socket
 import ssl
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Final
 
 import trio
 from cryptography import x509
 
 from daemon.certificates.errors import CertificateError
-from daemon.certificates.files import (
-    AUTHORITY_FILE,
-    CERTIFICATE_FILE,
-    KEY_FILE,
-    REVOCATION_FILE,
-    check_private,
-    load_certificate,
-)
 from daemon.certificates.identity import server_name_of
-from daemon.certificates.trust import Trust
+from daemon.link.keys import ALPN, LinkKeys
 from daemon.link.refusals import Refusals
 from daemon.link.transport import DialError, Handler, Secured
 from daemon.listen import open_listeners, shown, split_address
 from daemon.peers import Peer
-from daemon.tls import no_password
 
 logger = logging.getLogger(__name__)
 
-ALPN: Final = "h2"
 HANDSHAKE_S: Final = 10.0
 HANDSHAKES_MAX: Final = 64
 """Strangers that may be in their handshake at a time; who comes then is closed at once."""
 LINGER_S: Final = 1.0
-EXPIRES_SOON: Final = datetime.timedelta(days=30)
 
 _VERIFY_WORDS: Final = {  # X509_V_ERR_*, openssl-verification-options(1)
     3: "there is no revocation list of its authority",
@@ -83,44 +71,23 @@ class TlsTransport:
 
     def __init__(
         self,
-        server: str,
-        keys_directory: Path,
+        keys: LinkKeys,
         listen: tuple[str, ...],
         wall_us: Callable[[], int],
         passed: Iterable[socket.socket] = (),
     ) -> None:
-        """`passed`: sockets that listen already, in the place of `listen`.
-
-        Raises CertificateError for keys and certificates that cannot be used.
-        """
+        """`passed`: sockets that listen already, in the place of `listen`."""
         self.addresses: list[str] = []
-        self._server = server
         self._listen = listen
         self._passed = list(passed)
         self._wall_us = wall_us
         self._handshakes = 0
         self._refusals = Refusals(logger)
-        self.reload(keys_directory)
+        self.take(keys)
 
-    def reload(self, keys_directory: Path) -> None:
-        """Read all files again. Raises CertificateError, and then keeps what it had."""
-        check_private(keys_directory / KEY_FILE)
-        own = load_certificate(keys_directory / CERTIFICATE_FILE)
-        name = server_name_of(own)
-        if name != self._server:
-            raise CertificateError(
-                f"{keys_directory / CERTIFICATE_FILE}: is for {name}, but this site is {self._server}"
-            )
-        trust = Trust.load(keys_directory / AUTHORITY_FILE, keys_directory / REVOCATION_FILE)
-        contexts = _context(keys_directory, server_side=False), _context(keys_directory, server_side=True)
-        self._trust = trust
-        self._client_context, self._server_context = contexts
-        refusal = trust.refusal(own, self._now())
-        if refusal is not None:
-            logger.error("peers will refuse %s: %s", keys_directory / CERTIFICATE_FILE, refusal)
-        elif own.not_valid_after_utc - self._now() < EXPIRES_SOON:
-            end = f"{own.not_valid_after_utc:%Y-%m-%d}"
-            logger.warning("%s expires on %s; renew it", keys_directory / CERTIFICATE_FILE, end)
+    def take(self, keys: LinkKeys) -> None:
+        """New connections use these keys, and `refusal` judges by them, from now on."""
+        self._keys = keys
 
     async def dial(self, peer: Peer) -> Secured:
         """See `Transport`."""
@@ -131,7 +98,7 @@ class TlsTransport:
         except OSError as error:
             raise DialError(_os_words(error)) from None
         try:
-            return await self._secure(tcp, self._client_context, server_side=False)
+            return await self._secure(tcp, self._keys.client_context, server_side=False)
         except OSError as error:  # the peer was gone before its address could be asked for
             await trio.aclose_forcefully(tcp)
             raise DialError(_os_words(error)) from None
@@ -158,7 +125,7 @@ class TlsTransport:
     def refusal(self, secured: Secured) -> str | None:
         """See `Transport`."""
         assert isinstance(secured.proof, x509.Certificate)
-        return self._trust.refusal(secured.proof, self._now())
+        return self._keys.trust.refusal(secured.proof, self._now())
 
     def explain(self, error: trio.BrokenResourceError) -> str:
         """See `Transport`."""
@@ -176,7 +143,7 @@ class TlsTransport:
                 raise DialError(f"{HANDSHAKES_MAX} others are in their handshake")
             self._handshakes += 1
             try:
-                return await self._secure(tcp, self._server_context, server_side=True)
+                return await self._secure(tcp, self._keys.server_context, server_side=True)
             finally:
                 self._handshakes -= 1
         except (DialError, OSError) as error:
@@ -211,29 +178,6 @@ class TlsTransport:
 
     def _now(self) -> datetime.datetime:
         return datetime.datetime.fromtimestamp(self._wall_us() / 1e6, datetime.UTC)
-
-
-def _context(keys_directory: Path, *, server_side: bool) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server_side else ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.check_hostname = False  # the name is in a URI, and the manager's to judge
-    context.verify_mode = ssl.CERT_REQUIRED
-    context.verify_flags |= ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF
-    context.set_alpn_protocols([ALPN])
-    if server_side:
-        context.num_tickets = 0
-    try:
-        context.load_verify_locations(keys_directory / AUTHORITY_FILE)
-        context.load_verify_locations(keys_directory / REVOCATION_FILE)
-        context.load_cert_chain(
-            keys_directory / CERTIFICATE_FILE, keys_directory / KEY_FILE, password=no_password
-        )
-    except (ssl.SSLError, OSError, ValueError) as error:
-        reason = getattr(error, "reason", None) or error
-        raise CertificateError(
-            f"{keys_directory}: {CERTIFICATE_FILE} and {KEY_FILE} do not work together: {reason}"
-        ) from None
-    return context
 
 
 async def _send_alert(stream: trio.SSLStream[trio.SocketStream], tcp: trio.SocketStream) -> None:

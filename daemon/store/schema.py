@@ -4,7 +4,8 @@ To change the stored format, append a migration; never edit one that has been re
 note that it was taken share one transaction, so that a migration that is interrupted has not happened.
 A store that knows a step which this version does not know is refused: it was written by a newer one.
 
-    site           one row: boot number, last hop record that came true, the clock (see `daemon.clock`)
+    site           one row: boot number, last hop record that came true, the clock (see `daemon.clock`),
+                   whose store it is (see `daemon.store.ownership`)
     topic          topics with settings of their own
     subscription   durable subscriptions
     message        guaranteed messages that are held; `wire` behind all that a scan reads
@@ -103,12 +104,25 @@ def third(db: Any) -> None:
     )
 
 
+@migrations()
+def ownership(db: Any) -> None:
+    """Whose store it is; empty in one of an earlier version, until a site has opened it."""
+    db.execute("ALTER TABLE site ADD COLUMN server_name TEXT NOT NULL DEFAULT ''")
+    db.execute("ALTER TABLE site ADD COLUMN identity TEXT NOT NULL DEFAULT ''")
+
+
 class TooNewError(Exception):
     """The store was written by a newer smqpd, which must go on with it."""
 
 
 def migrate(connection: sqlite3.Connection) -> None:
     """Bring a store up to date. Raises TooNewError, leaving it as it was."""
+    refuse_newer(connection)
+    migrations.apply(Database(connection))
+
+
+def refuse_newer(connection: sqlite3.Connection) -> None:
+    """Raise TooNewError for a store that this version cannot run; changes nothing."""
     db = Database(connection)
     applied = [step.name for step in migrations.applied(db)]
     own = [step.name for step in migrations.pending(Database(memory=True))]
@@ -118,4 +132,3 @@ def migrate(connection: sqlite3.Connection) -> None:
             f"the store has the change {unknown[0]!r}, which this version does not know;"
             " run the newer smqpd that wrote it"
         )
-    migrations.apply(db)

@@ -9,14 +9,15 @@ import math
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
 from daemon.store.batch import Batch
 from daemon.store.link_index import recall, restore_links
+from daemon.store.ownership import own
 from daemon.store.quarantine import FORGET_OLDEST, QUARANTINE_MAX, SET_ASIDE
-from daemon.store.schema import migrate
+from daemon.store.schema import migrate, refuse_newer
 from routing.dedupe import CMUIDS_MAX
 from routing.federation.copies import Seen
 from routing.queue import RECEIPT
@@ -81,6 +82,32 @@ class SiteRow:
         self.clock = clock
 
 
+def make_store(path: Path, server_name: str, identity: str) -> str:
+    """Make the store of a site that has none, or own the one that is there; returns its identity.
+
+    No start is counted. Raises TooNewError, sqlite3.Error, OSError.
+    """
+    with closing(_connected(path)) as connection:
+        return own(connection, server_name, identity)
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    """The connection that writes, to a store that is up to date."""
+    connection = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None, check_same_thread=False)
+    try:
+        path.chmod(0o600)
+        refuse_newer(connection)  # before anything that changes it
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+        migrate(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
 class Store:
     """The database of one site. Errors of SQLite (`sqlite3.Error`) are passed on; see `Broker`."""
 
@@ -88,15 +115,9 @@ class Store:
         """Open or make the store, bring it up to date. Raises TooNewError, sqlite3.Error."""
         self.path = path
         self._wal_path = f"{path}-wal"
-        self._writer = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None, check_same_thread=False)
-        path.chmod(0o600)
-        self._writer.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        self._writer.execute("PRAGMA journal_mode = WAL")
-        self._writer.execute("PRAGMA synchronous = FULL")
-        self._writer.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+        self._writer = _connected(path)
         # a checkpoint would make one commit in many slow; `checkpoint` does it beside them
         self._writer.execute("PRAGMA wal_autocheckpoint = 0")
-        migrate(self._writer)
         self._reader = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._reader.execute("PRAGMA query_only = ON")
         self._reader.execute("PRAGMA cache_size = -4096")
@@ -110,6 +131,10 @@ class Store:
         self.size_bytes = 0
         """What is in use, with what is in the WAL only, as of the last commit."""
         self._measure()
+
+    def own(self, server_name: str, identity: str) -> str:
+        """See `daemon.store.ownership.own`."""
+        return own(self._writer, server_name, identity)
 
     def close(self) -> None:
         """Close both connections, which empties the WAL into the database."""

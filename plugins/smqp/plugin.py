@@ -1,5 +1,6 @@
 """The front end `smqp`: its settings, and its listeners."""
 
+from collections.abc import Collection, Iterable
 from typing import Annotated, Final
 
 import msgspec
@@ -30,6 +31,10 @@ class SmqpPlugin:
     name: Final = "smqp"
     settings: Final = SmqpSettings
     enabled_by_default: Final = True
+
+    def check(self, settings: SmqpSettings, accounts: Collection[str]) -> Iterable[str]:
+        """See `daemon.frontend.Plugin`."""
+        return ()
 
     async def serve(
         self,

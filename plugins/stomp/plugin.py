@@ -1,5 +1,6 @@
 """The STOMP front end: where it listens, and what answers there."""
 
+from collections.abc import Collection, Iterable
 from functools import partial
 from typing import Any, Final
 
@@ -28,6 +29,10 @@ class StompPlugin:
     name = "stomp"
     settings = StompSettings
     enabled_by_default = False
+
+    def check(self, settings: Any, accounts: Collection[str]) -> Iterable[str]:
+        """See `daemon.frontend.Plugin`."""
+        return ()
 
     async def serve(
         self, site: Site, settings: Any, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED

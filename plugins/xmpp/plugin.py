@@ -3,8 +3,9 @@
 A site that does not enable it imports no more than this: slixmpp takes 10 MB of memory.
 """
 
+from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import trio
@@ -12,6 +13,9 @@ import trio
 from daemon.config import ConfigError
 from daemon.frontend import Site
 from plugins.xmpp.settings import TABLE, XmppSettings
+
+if TYPE_CHECKING:
+    from plugins.xmpp.wire.component import Connect
 
 SECRET_BYTES_MAX: Final = 1_024
 
@@ -38,6 +42,14 @@ class XmppPlugin:
     settings: type[msgspec.Struct] = XmppSettings
     enabled_by_default = False
 
+    def check(self, settings: Any, accounts: Collection[str]) -> Iterable[str]:
+        """See `daemon.frontend.Plugin`."""
+        assert isinstance(settings, XmppSettings)
+        self._ready(settings)
+        for rule in settings.accounts:
+            if "{" not in rule.account and rule.account not in accounts:
+                yield f"accounts: a rule names {rule.account}, which is no account of this site"
+
     async def serve(
         self, site: Site, settings: Any, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
@@ -45,6 +57,15 @@ class XmppPlugin:
 
         Started without waiting for the XMPP server: that one may come later, or be gone for a while.
         """
+        connect, secret = self._ready(settings)
+        from plugins.xmpp import serving
+
+        task_status.started()
+        await serving.serve(site, settings, connect, secret)
+
+    @staticmethod
+    def _ready(settings: XmppSettings) -> "tuple[Connect, str]":
+        """How the XMPP server is reached, and the secret. Raises ConfigError."""
         if not settings.component:
             raise ConfigError(TABLE, "component", "is required")
         try:
@@ -52,9 +73,7 @@ class XmppPlugin:
         except ImportError as error:
             problem = f"a library is missing ({error}); install smqpd[xmpp]"
             raise ConfigError(TABLE, "", problem) from None
-        connect, secret = serving.connector(settings), read_secret(settings.secret_file)
-        task_status.started()
-        await serving.serve(site, settings, connect, secret)
+        return serving.connector(settings), read_secret(settings.secret_file)
 
 
 plugin = XmppPlugin()

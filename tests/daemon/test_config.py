@@ -32,6 +32,9 @@ class Echo:
     def __init__(self, enabled_by_default: bool) -> None:
         self.enabled_by_default = enabled_by_default
 
+    def check(self, settings: Any, accounts: Any) -> Any:
+        raise AssertionError("a configuration is read without its accounts")
+
     async def serve(self, site: Any, settings: Any, task_status: Any = None) -> None:
         raise AssertionError("a configuration starts nothing")
 

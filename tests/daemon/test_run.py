@@ -130,18 +130,38 @@ async def test_a_reload_ends_what_was_disabled_and_drops_no_connection(site: Sit
         assert await says(other, "login ann right") == "bad-login"
 
 
-@pytest.mark.parametrize("name", ["smqpd.toml", "accounts.toml", "keys/tls.key", "peers.toml"])
-async def test_a_bad_file_keeps_everything_and_says_why(site: Site, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "part", "login"),
+    [
+        ("smqpd.toml", "configuration", "bad-login"),
+        ("accounts.toml", "accounts", "welcome"),
+        ("keys/tls.key", "tls", "bad-login"),
+        ("peers.toml", "peers", "bad-login"),
+    ],
+)
+async def test_a_bad_file_keeps_its_part_as_it_was_and_the_rest_is_taken_on(
+    site: Site, name: str, part: str, login: str
+) -> None:
     async with daemon(site.config) as running, await site.connect() as stream:
+        before = {file: (site.directory / file).read_text() for file in ("smqpd.toml", "keys/tls.key")}
         with edit(site.directory / "accounts.toml") as editor:
             editor.set_disabled("ann", True)
         (site.directory / name).write_text("[limit]\n")
         running.signal(signal.SIGHUP)
         await running.tells("RELOADING=1")
-        await running.tells("READY=1")
-        assert "not reloaded, everything stays as it was: " in running.log
-        assert str(site.directory / name) in running.log
-        assert await says(stream, "login ann right") == "welcome"
+        told = await running.tells("READY=1")
+        for said in (told, running.log):
+            assert f"not taken on: {part}: " in said
+            assert str(site.directory / name) in said
+        assert await says(stream, "login ann right") == login
+
+        for file, text in before.items():
+            (site.directory / file).write_text(text)
+        (site.directory / "peers.toml").unlink(missing_ok=True)
+        if part != "accounts":
+            running.signal(signal.SIGHUP)
+            await running.tells("RELOADING=1")
+            assert "not taken on" not in await running.tells("READY=1")
 
 
 async def test_a_reload_takes_on_limits_and_names_what_waits_for_a_start(site: Site) -> None:
@@ -203,7 +223,17 @@ async def test_after_sigkill_it_starts_again(site: Site) -> None:
             lambda site: (site.directory / "state" / "smqpd.db").write_text("x" * 4096),
             "file is not a database",
         ),
-        (lambda site: (site.directory / "state" / "hops").write_text(""), "the hop log in"),
+        (
+            lambda site: (site.directory / "state").rename(site.directory / "elsewhere"),
+            "state/smqpd.db: is gone, but this site had a store",
+        ),
+        (
+            lambda site: site.config.write_text(
+                site.config.read_text().replace('"a.example"', '"b.example"')
+            ),
+            "is the store of a.example, but server_name in [site] is b.example",
+        ),
+        (lambda site: (site.directory / "state" / "hops").write_text(""), "hops: is not a directory"),
         (lambda site: site.config.write_text(site.config.read_text().replace(f"{site.port}", "1x")), "1x"),
         (lambda site: site.config.write_text(NO_FRONT_END), "no front end is enabled"),
         (

@@ -1,5 +1,6 @@
 """A front end for tests: `login ACCOUNT PASSWORD` opens a session, every other line comes back."""
 
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import msgspec
@@ -20,6 +21,9 @@ class Echo:
     name = "echo"
     settings = EchoSettings
     enabled_by_default = False
+
+    def check(self, settings: Any, accounts: Collection[str]) -> Iterable[str]:
+        return ()
 
     async def serve(
         self, site: Site, settings: Any, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED

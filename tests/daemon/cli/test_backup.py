@@ -87,6 +87,7 @@ def test_nothing_is_overwritten(store: Store, run, tmp_path: Path) -> None:
 
 
 def test_a_site_without_a_store_is_said_to_have_none(site: Path, run, tmp_path: Path) -> None:
+    (site / "state" / "smqpd.db").unlink()
     result = run(tmp_path / "copy")
     assert "there is no store at" in str(result.exception)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["site"]
@@ -111,7 +112,7 @@ def test_what_is_committed_while_it_copies_is_not_in_it_and_holds_nothing_up(tmp
     writer = sqlite3.connect(path, isolation_level=None)
     writer.execute("BEGIN")
     writer.executemany(
-        "INSERT INTO message VALUES (?,'t',0,0,0,0,0,0,'',0,'','',?)",
+        "INSERT INTO message VALUES (?,'t',0,0,0,0,0,0,'',0,'','',?,NULL)",
         ((number, b"x" * 40_000) for number in range(500)),
     )
     writer.execute("COMMIT")

@@ -157,11 +157,13 @@ def test_a_site_is_named_by_its_directory_too(site: Path, smqpd: Shell) -> None:
         assert "admin" in smqpd.out or "a.example" in smqpd.out
 
 
-def test_a_change_that_another_bad_file_keeps_from_the_daemon_says_so(site: Path, smqpd: Shell) -> None:
+def test_where_the_site_does_not_run_a_change_says_from_when_it_holds_and_what_keeps_a_start(
+    site: Path, smqpd: Shell
+) -> None:
     (site / "peers.toml").write_text("no TOML")
-    assert smqpd("account", "disable", "admin") == 1
-    assert "the change is kept, but no daemon takes it on until this is mended" in smqpd.err
-    assert "peers.toml" in smqpd.err
+    assert smqpd("account", "disable", "admin") == 0
+    assert smqpd.out == "Disabled admin. The site does not run; this holds from its next start.\n"
+    assert smqpd.err.startswith(f"smqpd: warning: the next start would be refused: {site / 'peers.toml'}: ")
     assert read_accounts(site / "accounts.toml")["admin"].disabled
 
 

@@ -89,9 +89,9 @@ def test_the_rules_of_a_peer_are_replaced_as_a_whole_and_where_they_stand() -> N
     done("add", "gamma")
     path = Path("peers.toml")
     path.write_text(path.read_text().replace("depth_max = 3", "depth_max = 3  # they asked for it"))
-    assert done("add", "beta", "--allow-in", "a.#", "--replace") == "Changed beta.\n"
+    assert done("add", "beta", "--allow-in", "a.#", "--replace").startswith("Changed beta. ")
     assert "# they asked for it" in path.read_text()
     assert load_peers(path)["beta"] == Peer(name="beta", allow_in=("a.#",))
     assert list(load_peers(path)) == ["beta", "gamma"]
-    assert done("add", "delta", "--replace") == "Added delta.\n"
+    assert done("add", "delta", "--replace").startswith("Added delta. ")
     assert list(load_peers(path)) == ["beta", "gamma", "delta"]

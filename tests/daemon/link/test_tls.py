@@ -16,6 +16,7 @@ import trio
 from daemon.certificates.authority import Authority
 from daemon.certificates.errors import CertificateError
 from daemon.certificates.files import write_private
+from daemon.link.keys import LinkKeys
 from daemon.link.tls import TlsTransport
 from daemon.peers import Peer
 from daemon.settings import LinkSettings
@@ -71,7 +72,7 @@ class TlsSite:
         return self.transport.addresses[0]
 
     def reload(self) -> None:
-        self.transport.reload(self.keys)
+        self.transport.take(LinkKeys.load(self.keys, self.base.name))
         self.base.links.trust_changed()
 
 
@@ -79,7 +80,7 @@ class TlsSite:
 async def tls_site(
     name: str, keys: Path, *peers: Peer, clock: Callable[[], int] = wall_us
 ) -> AsyncIterator[TlsSite]:
-    transport = TlsTransport(name, keys, ("127.0.0.1:0",), clock)
+    transport = TlsTransport(LinkKeys.load(keys, name), ("127.0.0.1:0",), clock)
     async with site(Network(), name, peers, transport=transport, settings=SOON) as base:
         yield TlsSite(base, transport, keys)
 
@@ -110,7 +111,7 @@ async def test_a_socket_that_the_service_manager_opened_takes_the_place_of_addre
 ) -> None:
     opened = socket.create_server(("127.0.0.1", 0))
     keys = federation.issue("alpha")
-    transport = TlsTransport("alpha", keys, ("192.0.2.1:1",), wall_us, [opened])
+    transport = TlsTransport(LinkKeys.load(keys, "alpha"), ("192.0.2.1:1",), wall_us, [opened])
     peer = Peer(name="alpha", address=f"127.0.0.1:{opened.getsockname()[1]}")
     async with (
         site(Network(), "alpha", [Peer(name="beta")], transport=transport, settings=SOON) as alpha,
@@ -154,7 +155,6 @@ async def test_an_expired_certificate_is_refused(
         caplog,
         "its certificate has expired",
         "alpha the certificate of this site has expired, it says",
-        "peers will refuse",
     )
 
 
@@ -276,27 +276,40 @@ def test_a_key_that_others_can_read_is_refused(federation: Federation) -> None:
     keys = federation.issue("alpha")
     (keys / "site.key").chmod(0o644)
     with pytest.raises(CertificateError, match="is open to others"):
-        TlsTransport("alpha", keys, (), wall_us)
+        LinkKeys.load(keys, "alpha")
 
 
 def test_a_certificate_for_another_site_is_refused(federation: Federation) -> None:
     with pytest.raises(CertificateError, match="is for beta, but this site is alpha"):
-        TlsTransport("alpha", federation.issue("beta"), (), wall_us)
+        LinkKeys.load(federation.issue("beta"), "alpha")
 
 
 def test_a_key_that_does_not_belong_to_the_certificate_is_refused(federation: Federation) -> None:
     keys, other = federation.issue("alpha"), federation.issue("beta")
     write_private(keys / "site.key", (other / "site.key").read_bytes())
     with pytest.raises(CertificateError, match="do not work together"):
-        TlsTransport("alpha", keys, (), wall_us)
+        LinkKeys.load(keys, "alpha")
 
 
-def test_a_reload_of_bad_files_changes_nothing(federation: Federation) -> None:
+def test_keys_without_a_list_of_what_is_revoked_are_refused(federation: Federation) -> None:
     keys = federation.issue("alpha")
-    transport = TlsTransport("alpha", keys, (), wall_us)
     (keys / "crl.pem").write_bytes(b"")
     with pytest.raises(CertificateError, match="not a revocation list"):
-        transport.reload(keys)
+        LinkKeys.load(keys, "alpha")
+    (keys / "crl.pem").unlink()
+    with pytest.raises(CertificateError, match=r"crl\.pem: No such file"):
+        LinkKeys.load(keys, "alpha")
+
+
+def test_keys_that_peers_refuse_are_said_to_be_so(federation: Federation, tmp_path: Path) -> None:
+    keys = federation.issue("alpha")
+    assert LinkKeys.load(keys, "alpha").flaw(NOW) is None
+    federation.authority.revoke("alpha", NOW)
+    federation.trust(keys)
+    assert "is revoked" in (LinkKeys.load(keys, "alpha").flaw(NOW) or "")
+    other = Federation(tmp_path, "other")
+    other.trust(keys)
+    assert "unknown authority" in (LinkKeys.load(keys, "alpha").flaw(NOW) or "")
 
 
 def plain_context() -> ssl.SSLContext:

@@ -1,0 +1,88 @@
+"""The keys of a site, read from their directory: what it shows to peers, and whom it trusts."""
+
+import ssl
+from datetime import datetime
+from pathlib import Path
+from typing import Final, Self
+
+from cryptography import x509
+
+from daemon.certificates.errors import CertificateError
+from daemon.certificates.files import (
+    AUTHORITY_FILE,
+    CERTIFICATE_FILE,
+    KEY_FILE,
+    REVOCATION_FILE,
+    check_private,
+    load_certificate,
+)
+from daemon.certificates.identity import server_name_of
+from daemon.certificates.trust import Trust
+from daemon.expiry import Expiry
+from daemon.tls import no_password
+
+ALPN: Final = "h2"
+
+
+class LinkKeys:
+    """All files of a keys directory as they were at one moment.
+
+    Attributes:
+        expiries: when the site's certificate, its authorities and their lists end.
+    """
+
+    def __init__(self, directory: Path, own: x509.Certificate, trust: Trust) -> None:
+        """Raises CertificateError where the key is not the certificate's. See `load`."""
+        self.trust = trust
+        self.client_context = _context(directory, server_side=False)
+        self.server_context = _context(directory, server_side=True)
+        self._own = own
+        self._path = directory / CERTIFICATE_FILE
+        self.expiries = [
+            Expiry(self._path, "the certificate", own.not_valid_after_utc),
+            *(Expiry(directory / AUTHORITY_FILE, what, at) for what, at in trust.authorities_end()),
+            *(Expiry(directory / REVOCATION_FILE, what, at) for what, at in trust.revocations_end()),
+        ]
+
+    @classmethod
+    def load(cls, directory: Path, server: str) -> Self:
+        """The keys of the site `server`.
+
+        Raises CertificateError for what is missing, open to others, for another site, or does not belong
+        together. What has expired, or is trusted by nobody, is loaded all the same, see `flaw`.
+        """
+        check_private(directory / KEY_FILE)
+        path = directory / CERTIFICATE_FILE
+        own = load_certificate(path)
+        name = server_name_of(own)
+        if name != server:
+            raise CertificateError(f"{path}: is for {name}, but this site is {server}")
+        return cls(directory, own, Trust.load(directory / AUTHORITY_FILE, directory / REVOCATION_FILE))
+
+    def flaw(self, now: datetime) -> str | None:
+        """Why peers refuse this site at `now` (UTC, aware), where that is more than an end in `expiries`."""
+        if any(expiry.is_past(now) for expiry in self.expiries):
+            return None
+        refusal = self.trust.refusal(self._own, now)
+        return refusal and f"{self._path}: peers refuse this site: {refusal}"
+
+
+def _context(directory: Path, *, server_side: bool) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server_side else ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.check_hostname = False  # the name is in a URI, and the manager's to judge
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.verify_flags |= ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF
+    context.set_alpn_protocols([ALPN])
+    if server_side:
+        context.num_tickets = 0
+    try:
+        context.load_verify_locations(directory / AUTHORITY_FILE)
+        context.load_verify_locations(directory / REVOCATION_FILE)
+        context.load_cert_chain(directory / CERTIFICATE_FILE, directory / KEY_FILE, password=no_password)
+    except (ssl.SSLError, OSError, ValueError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise CertificateError(
+            f"{directory}: {CERTIFICATE_FILE} and {KEY_FILE} do not work together: {reason}"
+        ) from None
+    return context

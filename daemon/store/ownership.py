@@ -1,0 +1,54 @@
+"""Whose store it is: a server's name, and a word of its own that no other store has.
+
+The name is in every Smuid, receipt and reply address that other sites and clients hold, so a store keeps the
+name that it began with. Read here before a daemon opens the store, which changes it.
+"""
+
+import secrets
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+
+from daemon.store.schema import refuse_newer
+
+
+class Ownership(msgspec.Struct, frozen=True):
+    """Both are empty in a store of an earlier version that no site has opened since."""
+
+    server_name: str = ""
+    identity: str = ""
+
+
+def new_identity() -> str:
+    """A word that no other store has."""
+    return secrets.token_hex(16)
+
+
+def own(connection: sqlite3.Connection, server_name: str, identity: str) -> str:
+    """The store's identity; one that belonged to nobody is the server's from now on, as `identity`."""
+    connection.execute(
+        "UPDATE site SET server_name = ?, identity = ? WHERE identity = ''", (server_name, identity)
+    )
+    owned: str = connection.execute("SELECT identity FROM site").fetchone()[0]
+    return owned
+
+
+def read_ownership(path: Path) -> Ownership:
+    """Whose the store at `path` is; changes nothing, and leaves no file beside it.
+
+    Raises FileNotFoundError, TooNewError and sqlite3.Error.
+    """
+    if not path.exists():
+        raise FileNotFoundError(f"there is no store at {path}")
+    # Without a write-ahead log nobody writes; SQLite would make an empty one, of whoever only looks.
+    at_rest = "" if Path(f"{path}-wal").exists() else "&immutable=1"
+    uri = f"{path.absolute().as_uri()}?mode=ro{at_rest}"
+    with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as reader:
+        refuse_newer(reader)
+        columns = {row[1] for row in reader.execute("PRAGMA table_info(site)")}
+        if "identity" not in columns:
+            return Ownership()
+        row = reader.execute("SELECT server_name, identity FROM site").fetchone()
+        return Ownership(*row) if row else Ownership()

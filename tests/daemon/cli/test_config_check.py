@@ -1,0 +1,298 @@
+"""`smqpd config check` says what `smqpd run` would, before it does."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+import plugins.xmpp
+from daemon.accounts_file import edit
+from daemon.certificates.authority import Authority
+from daemon.config import ConfigError, load
+from daemon.discovery import installed_plugins
+from daemon.peers import Peer, add_peer
+from daemon.site import StartError, serve_site
+from daemon.site_directory import make_site
+from daemon.systemd import Notifier
+from tests.support.cli import Shell
+from tests.support.keys import write_keys
+from tests.support.process import ROOT
+
+NOBODY = 65_534
+
+
+class Site:
+    """A site that can be spoilt."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory / "site"
+        self.config = make_site(self.directory, "alpha.example", 0, installed_plugins()).config
+        self.keys = self.directory / "keys"
+        self.authority = Authority.create(directory / "ca", "test", 3650, datetime.now(UTC) - timedelta(99))
+
+    def configure(self, table: str, *lines: str) -> None:
+        """Put lines at the beginning of a table, which is made where there is none."""
+        text = self.config.read_text()
+        if f"\n[{table}]\n" not in text:
+            text += f"\n[{table}]\n"
+        self.config.write_text(text.replace(f"\n[{table}]\n", "\n".join(["", f"[{table}]", *lines, ""])))
+
+    def issue(self, name: str = "alpha.example", days_ago: int = 0, days: int = 60) -> None:
+        write_keys(self.authority, name, self.keys, datetime.now(UTC) - timedelta(days_ago), days)
+
+    def peer(self, name: str = "beta.example", address: str | None = "192.0.2.7:721") -> None:
+        add_peer(self.directory / "peers.toml", Peer(name=name, address=address))
+
+    def xmpp(self, *lines: str) -> None:
+        secret = self.keys / "xmpp-secret"
+        secret.write_text("shared\n")
+        secret.chmod(0o600)
+        self.configure("plugins.xmpp", 'component = "smqp.example"', *lines)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+@pytest.fixture
+def smqpd(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    monkeypatch.delenv("SMQPD_CONFIG", raising=False)
+    return Shell(monkeypatch, capsys)
+
+
+def swapped(site: Site) -> None:
+    site.issue()
+    site.issue("beta.example")
+
+
+def mismatched(site: Site) -> None:
+    site.issue()
+    key = (site.keys / "site.key").read_bytes()
+    site.issue()
+    (site.keys / "site.key").write_bytes(key)
+
+
+def without(*names: str) -> Callable[[Site], None]:
+    def spoil(site: Site) -> None:
+        site.issue()
+        for name in names:
+            (site.keys / name).unlink()
+        site.peer()
+
+    return spoil
+
+
+def no_component(site: Site) -> None:
+    site.configure("plugins.xmpp")
+
+
+def no_secret(site: Site) -> None:
+    site.xmpp()
+    (site.keys / "xmpp-secret").unlink()
+
+
+def open_secret(site: Site) -> None:
+    site.xmpp()
+    (site.keys / "xmpp-secret").chmod(0o644)
+
+
+def no_front_end(site: Site) -> None:
+    site.config.write_text('[site]\nserver_name = "alpha.example"\n[plugins.smqp]\nenabled = false\n')
+
+
+REFUSED: list[tuple[Callable[[Site], object], str]] = [
+    (swapped, "site.pem: is for beta.example, but this site is alpha.example"),
+    (mismatched, "site.pem and site.key do not work together"),
+    (without("site.key"), "site.key: No such file"),
+    (without("site.pem"), "site.pem: No such file"),
+    (without("ca.pem"), "ca.pem: No such file"),
+    (without("crl.pem"), "crl.pem: No such file"),
+    (lambda site: site.peer(), "site.key: No such file"),
+    (lambda site: site.configure("links", 'listen = ["127.0.0.1:0"]'), "site.key: No such file"),
+    (no_component, "[plugins.xmpp]: component: is required"),
+    (no_secret, "the component's secret cannot be read"),
+    (open_secret, "others can read the component's secret"),
+    (lambda site: site.xmpp("tls = true", 'tls_authorities = "none.pem"'), "none.pem: the authorities"),
+    (no_front_end, "no front end is enabled"),
+    (lambda site: site.configure("plugins.stomp", 'listen = ["[::1::2]:1"]'), "cannot be listened on"),
+    (lambda site: site.configure("plugins.stomp", 'listen = ["a..b:1"]'), "cannot be listened on"),
+    (lambda site: (site.keys / "tls.key").chmod(0o644), "tls.key: is open to others"),
+    (lambda site: (site.directory / "accounts.toml").chmod(0o644), "accounts.toml: is open to others"),
+    (lambda site: (site.directory / "accounts.toml").unlink(), "accounts.toml: cannot be read"),
+    (lambda site: (site.directory / "peers.toml").write_text("[["), "peers.toml: is not TOML"),
+    (lambda site: (site.directory / "peers.toml").mkdir(), "peers.toml: cannot be read: Is a directory"),
+    (lambda site: shutil.rmtree(site.directory / "state"), "smqpd.db: is gone, but this site had a store"),
+    (lambda site: (site.directory / "state/smqpd.db").write_text("x" * 4096), "file is not a database"),
+    (lambda site: (site.directory / "state/hops").write_text(""), "hops: is not a directory"),
+    (lambda site: (site.directory / "state/control").mkdir(), "control: is a directory"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "says"), REFUSED)
+async def test_what_keeps_a_site_from_starting_is_an_error_of_the_check_in_the_same_words(
+    site: Site, smqpd: Shell, spoil: Callable[[Site], object], says: str
+) -> None:
+    spoil(site)
+    assert smqpd("config", "check", site.config) == 1
+    assert smqpd.out == ""
+    [said] = smqpd.err.splitlines()
+    assert says in said
+    settings = load(site.config, installed_plugins())
+    with pytest.raises((StartError, ConfigError)) as refused:
+        await serve_site(site.config, settings, installed_plugins(), Notifier({}), {})
+    assert f"smqpd: {refused.value}" == said
+
+
+def expired(site: Site) -> None:
+    site.issue(days_ago=90, days=10)
+
+
+def revoked(site: Site) -> None:
+    site.issue()
+    site.authority.revoke("alpha.example", datetime.now(UTC))
+    shutil.copy(site.authority.directory / "crl.pem", site.keys)
+
+
+def of_another_authority(site: Site) -> None:
+    site.issue()
+    other = Authority.create(site.directory.parent / "other", "other", 3650, datetime.now(UTC))
+    for name in ("ca.pem", "crl.pem"):
+        shutil.copy(other.directory / name, site.keys)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (expired, "site.pem: the certificate expired on"),
+        (revoked, "peers refuse this site: its certificate is revoked"),
+        (of_another_authority, "peers refuse this site: its certificate is from an unknown authority"),
+    ],
+)
+def test_what_a_site_starts_with_and_cannot_use_is_an_error_too(
+    site: Site, smqpd: Shell, spoil: Callable[[Site], None], says: str
+) -> None:
+    spoil(site)
+    assert smqpd("config", "check", site.config) == 1
+    assert says in smqpd.err
+    assert smqpd("config", "check", site.config, "--json") == 1
+    checked = json.loads(smqpd.out)
+    assert checked["good"] is False
+    assert [finding["level"] for finding in checked["findings"]] == ["broken"]
+
+
+def waits_for_a_peer(site: Site) -> None:
+    site.issue()
+    site.peer(address=None)
+
+
+def names_nobody(site: Site) -> None:
+    site.xmpp("[[plugins.xmpp.accounts]]", 'domain = "example.org"', 'account = "operatoins"')
+
+
+def names_somebody(site: Site) -> None:
+    site.xmpp(
+        "[[plugins.xmpp.accounts]]",
+        'domain = "example.com"',
+        'account = "admin"',
+        "[[plugins.xmpp.accounts]]",
+        'domain = "example.org"',
+        'account = "{local}"',
+    )
+
+
+def listens_twice(site: Site) -> None:
+    site.configure("plugins.stomp", 'listen = ["127.0.0.1:7000"]', 'listen_tls = ["127.0.0.1:7000"]')
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (waits_for_a_peer, "beta.example has no address, so it has to dial this site, which listens for no"),
+        (lambda site: site.issue(days=10), "site.pem: the certificate expires on"),
+        (names_nobody, "a rule names operatoins, which is no account of this site"),
+        (names_somebody, ""),
+        (listens_twice, "both listen on 127.0.0.1:7000"),
+        (lambda site: site.configure("plugins.smqp", "listen_tls = []"), ""),
+    ],
+)
+def test_what_is_hardly_meant_is_a_warning(
+    site: Site, smqpd: Shell, spoil: Callable[[Site], None], says: str
+) -> None:
+    spoil(site)
+    assert smqpd("config", "check", site.config) == 0
+    assert f"{site.config} is good: site alpha.example, accounts: 1, front ends: " in smqpd.out
+    assert says in smqpd.err
+    assert smqpd.err.count("smqpd: warning: ") == smqpd.err.count("\n") == (1 if says else 0)
+    assert smqpd("config", "check", "--site", site.directory, "--json") == 0
+    assert json.loads(smqpd.out)["good"] is True
+
+
+def test_everything_that_is_wrong_is_said_at_once(site: Site, smqpd: Shell) -> None:
+    (site.directory / "accounts.toml").write_text("[acounts]\n")
+    site.peer()
+    no_secret(site)
+    assert smqpd("config", "check", site.config) == 1
+    assert len(smqpd.err.splitlines()) == 3
+
+
+def test_an_extra_that_is_not_installed_is_named(
+    site: Site, smqpd: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.xmpp()
+    monkeypatch.delattr(plugins.xmpp, "serving", raising=False)
+    monkeypatch.setitem(sys.modules, "plugins.xmpp.serving", None)
+    assert smqpd("config", "check", site.config) == 1
+    assert "[plugins.xmpp]: a library is missing (" in smqpd.err
+    assert "install smqpd[xmpp]" in smqpd.err
+
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root acts for other users")
+
+
+@pytest.fixture
+def open_directory() -> Iterator[Path]:
+    """One that others may enter, unlike that of a test."""
+    with tempfile.TemporaryDirectory() as directory:
+        Path(directory).chmod(0o755)
+        yield Path(directory)
+
+
+@needs_root
+def test_root_sees_what_the_daemon_would(open_directory: Path, smqpd: Shell) -> None:
+    site = Site(open_directory)
+    for path in (site.directory, *site.directory.rglob("*")):
+        os.chown(path, NOBODY, NOBODY)
+    assert smqpd("config", "check", site.config, "--json") == 0
+    with edit(site.directory / "accounts.toml") as editor:
+        editor.set_disabled("admin", False)
+    os.chown(site.directory / "accounts.toml", 0, 0)
+    assert smqpd("config", "check", site.config) == 1
+    assert smqpd.err == f"smqpd: {site.directory / 'accounts.toml'}: cannot be read: Permission denied\n"
+    assert os.geteuid() == 0
+
+
+@needs_root
+def test_who_may_not_read_the_files_is_told_so_and_nothing_else(open_directory: Path) -> None:
+    site = Site(open_directory)
+    site.directory.chmod(0o755)
+    code = (
+        "import os, sys; sys.path.insert(0, sys.argv[1]); from daemon.cli.main import main;"
+        "import daemon.cli.config, daemon.discovery; daemon.discovery.installed_plugins();"
+        f"os.setgroups([]); os.setresgid({NOBODY}, {NOBODY}, {NOBODY});"
+        f"os.setresuid({NOBODY}, {NOBODY}, {NOBODY}); sys.argv[1:] = ['config', 'check', sys.argv[2]]; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(ROOT), str(site.config)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("smqpd: not checked: ")
+    assert f"may not read {site.directory / 'accounts.toml'}, {site.directory / 'keys'}" in done.stderr
+    assert "run it as root, whose site it is, or as root" in done.stderr

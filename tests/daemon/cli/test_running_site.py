@@ -1,0 +1,194 @@
+"""Commands that change a site which runs: they say what the site did, and their exit code says so, too."""
+
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from daemon.accounts_file import Account, edit
+from daemon.certificates.authority import Authority
+from daemon.cli import telling
+from daemon.cli.failure import FAILED, UNREACHABLE
+from daemon.lock import state_lock
+from daemon.passwords import hash_password
+from daemon.site_directory import make_site
+from plugins.smqp.client import Client, ConnectionLost, session
+from routing.errors import Refusal
+from routing.message import Message, Section
+from routing.rights import EVERYTHING
+from tests.support.installed import ROOT, checkout_plugins
+from tests.support.keys import write_keys
+from tests.support.operator import Operator
+from tests.support.ports import free_port
+from tests.support.process import PATIENCE_S, Daemon, daemon, environment
+
+
+class Site(Operator):
+    """A site with the accounts admin and eve, and its operator."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.directory = directory
+        self.port = free_port()
+        self.config = make_site(directory, "alpha.example", self.port, checkout_plugins()).config
+        with edit(directory / "accounts.toml") as editor:
+            editor.add("eve", Account(password=hash_password("secret"), rights=EVERYTHING))
+
+    def issue(self, authority: Authority, name: str = "alpha.example", days: int = 100) -> None:
+        write_keys(authority, name, self.directory / "keys", datetime.now(UTC), days)
+
+    @asynccontextmanager
+    async def eve(self) -> AsyncIterator[Client]:
+        stream = await trio.open_tcp_stream("127.0.0.1", self.port)
+        async with session(stream, "eve", "secret", channel="test") as client:
+            yield client
+
+    async def status(self) -> Any:
+        """What `smqpd status` knows, whatever its exit code."""
+        _, out, _ = await self.command("status", "--json")
+        return json.loads(out)
+
+    def systemctl_reload(self) -> subprocess.CompletedProcess[str]:
+        """The command of ExecReload= in the unit, as systemd runs it for this site."""
+        unit = (ROOT / "etc/systemd/smqpd@.service").read_text().splitlines()
+        [line] = [line.partition("=")[2] for line in unit if line.startswith("ExecReload=")]
+        words = shlex.split(line.replace("/var/lib/smqpd/%i", str(self.directory)))
+        assert words[:2] == ["/usr/bin/env", "smqpd"]
+        smqpd = [sys.executable, "-c", "from daemon.cli.main import main; main()"]
+        return subprocess.run(
+            smqpd + words[2:], env=environment(self.directory), capture_output=True, text=True, check=False
+        )
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path / "site")
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority.create(tmp_path / "ca", "test", 3650, datetime.now(UTC) - timedelta(days=1))
+
+
+async def until_logged(running: Daemon, text: str) -> None:
+    with trio.fail_after(PATIENCE_S):
+        while text not in running.log:
+            await trio.sleep(0.02)
+
+
+async def test_eve_is_cut_off_although_the_links_cannot_be_as_the_files_say(site: Site) -> None:
+    async with daemon(site.config) as running:
+        (site.directory / "peers.toml").write_text('[[peers]]\nname = "beta.example"\n')
+        async with site.eve() as client:
+            assert await client.publish("weather", Message(sections=(Section("text/plain", b"rain"),)))
+            code, out, said = await site.command("account", "disable", "eve")
+            assert (code, out) == (0, "Disabled eve. The site has taken it on.\n")
+            assert "smqpd: warning: not taken on: keys: " in said
+            assert "site.key: No such file" in said
+            with pytest.raises((ConnectionLost, Refusal)):
+                await client.publish("weather", Message(sections=(Section("text/plain", b"more"),)))
+        with pytest.raises((ConnectionLost, Refusal)):
+            async with site.eve():
+                pass
+        await running.tells("RELOADING=1")
+        assert "not taken on: keys: " in await running.tells("READY=1")
+
+
+async def test_a_peer_that_cannot_be_linked_with_is_a_failure_until_that_is_mended(
+    site: Site, authority: Authority
+) -> None:
+    async with daemon(site.config) as running:
+        code, out, said = await site.command("peer", "add", "beta.example", "127.0.0.1:9")
+        assert (code, out) == (FAILED, "")
+        assert said.startswith(
+            "Added beta.example. But the site has not taken it on, and goes on as before: "
+        )
+        code, out, said = await site.command("reload")
+        assert (code, out) == (FAILED, "")
+        assert "not taken on, and as it was before: keys: " in said
+        assert site.systemctl_reload().returncode == FAILED
+        assert "site.key: No such file" in site.systemctl_reload().stderr
+        assert (await site.command("status"))[0] == FAILED
+        assert {finding["part"] for finding in (await site.status())["findings"]} == {"keys", "peers"}
+
+        site.issue(authority)
+        done = site.systemctl_reload()
+        assert (done.returncode, done.stdout, done.stderr) == (0, "Reloaded.\n", "")
+        assert await site.command("reload") == (0, "Reloaded.\n", "")
+        assert await site.asked("status") == {
+            "server": "alpha.example",
+            "version": "1",
+            "connections": 0,
+            "held": 0,
+            "findings": [],
+        }
+        assert (await site.command("peer", "add", "gamma.example", "127.0.0.1:9"))[1] == (
+            "Added gamma.example. The site has taken it on.\n"
+        )
+        assert [link["peer"] for link in await site.asked("peers")] == ["beta.example", "gamma.example"]
+        await until_logged(running, "beta.example cannot be dialled")
+
+
+async def test_a_peer_goes_although_the_keys_cannot_be_read(site: Site, authority: Authority) -> None:
+    site.issue(authority)
+    assert (await site.command("peer", "add", "beta.example", "127.0.0.1:9"))[0] == 0
+    async with daemon(site.config):
+        (site.directory / "keys/crl.pem").unlink()
+        code, out, said = await site.command("peer", "remove", "beta.example")
+        assert (code, out) == (0, "Removed beta.example. The site has taken it on.\n")
+        assert "crl.pem: No such file" in said
+        assert await site.asked("peers") == []
+
+
+async def test_a_reload_with_a_bad_configuration_fails_and_takes_on_the_rest(site: Site) -> None:
+    async with daemon(site.config):
+        assert (await site.command("account", "enable", "eve"))[0] == 0
+        with edit(site.directory / "accounts.toml") as editor:
+            editor.set_disabled("eve", True)
+        good = site.config.read_text()
+        for bad in (good + "[limit]\n", "[site\n"):
+            site.config.write_text(bad)
+            done = site.systemctl_reload()
+            assert done.returncode == FAILED
+            assert f"configuration: {site.config}: " in done.stderr
+        with pytest.raises((ConnectionLost, Refusal)):
+            async with site.eve():
+                pass
+        site.config.write_text(good.replace("[plugins.smqp]", "[plugins.xmpp]\n[plugins.smqp]"))
+        code, _, said = await site.command("reload")
+        assert code == FAILED
+        assert "plugins.xmpp: no such front end" in said  # this daemon has smqp and echo only
+        site.config.write_text(good.replace('"alpha.example"', '"beta.example"'))
+        code, _, said = await site.command("reload")
+        assert code == 0
+        assert "[site] has changed; that takes effect with the next start" in said
+        assert "the next start would be refused: " in said
+        assert "is the store of alpha.example" in said
+
+
+async def test_what_does_not_run_cannot_reload(site: Site) -> None:
+    for command in ("reload", "status"):
+        code, _, said = await site.command(command)
+        assert code == UNREACHABLE
+        assert "no daemon answers" in said
+
+
+async def test_a_site_that_starts_and_does_not_answer_is_not_said_to_have_done_it(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(telling, "PATIENCE_S", 0.0)
+    told = []
+    monkeypatch.setattr(telling, "signal_running", lambda directory, number: told.append(number))
+    with state_lock(site.directory / "state"):
+        code, _, said = await site.command("account", "disable", "eve")
+    assert code == UNREACHABLE
+    assert said.startswith("Disabled eve. But whether the site has taken it on is not known: ")
+    assert len(told) == 1
