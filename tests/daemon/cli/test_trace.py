@@ -7,7 +7,7 @@ import trio
 import typer
 from typer.testing import CliRunner
 
-from daemon.cli import main
+from daemon.cli import command_tree
 from daemon.cli.failure import UNREACHABLE, Failure
 from daemon.control import Question, Tell, serve_control
 from daemon.reports import Heard, Report
@@ -20,12 +20,12 @@ def with_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = typer.Typer(help="Jobs.")
     jobs.command("run")(lambda: typer.echo("a job runs"))
     jobs.command("links")(lambda: typer.echo("links"))
-    monkeypatch.setattr(main, "installed_commands", lambda: ({"trace": jobs}, {}))
+    monkeypatch.setattr(command_tree, "installed_commands", lambda: ({"trace": jobs}, {}))
 
 
 @pytest.fixture
 def without_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(main, "installed_commands", lambda: ({}, {}))
+    monkeypatch.setattr(command_tree, "installed_commands", lambda: ({}, {}))
 
 
 def traced(directory: Path, *words: str) -> str:
@@ -34,7 +34,7 @@ def traced(directory: Path, *words: str) -> str:
     site.mkdir(exist_ok=True)
     (site / "smqpd.toml").write_text('[site]\nserver_name = "alpha.example"\n')
     (site / "state").mkdir(exist_ok=True)
-    result = CliRunner().invoke(main.build_app(), ["trace", *words], env={"SMQPD_CONFIG": str(site)})
+    result = CliRunner().invoke(command_tree.build_app(), ["trace", *words], env={"SMQPD_CONFIG": str(site)})
     return str(result.exception) if isinstance(result.exception, Failure) else result.output
 
 
@@ -53,7 +53,7 @@ def test_anything_else_is_a_topic_and_a_topic_may_be_called_like_a_command(
 
 @pytest.mark.usefixtures("with_jobs")
 def test_the_help_shows_both() -> None:
-    help = CliRunner().invoke(main.build_app(), ["trace", "--help"], env={"COLUMNS": "200"}).output
+    help = CliRunner().invoke(command_tree.build_app(), ["trace", "--help"], env={"COLUMNS": "200"}).output
     assert "TOPIC | COMMAND" in help
     assert [name for name in ("topic", "run", "links") if name in help] == ["topic", "run", "links"]
 
@@ -66,9 +66,9 @@ def test_without_the_jobs_everything_is_a_topic(tmp_path: Path, words: list[str]
 
 @pytest.mark.usefixtures("with_jobs")
 def test_what_is_added_to_one_command_line_is_not_in_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    main.build_app()
-    monkeypatch.setattr(main, "installed_commands", lambda: ({}, {}))
-    group = typer.main.get_command(main.build_app()).commands["trace"]  # type: ignore[attr-defined] # a group
+    command_tree.build_app()
+    monkeypatch.setattr(command_tree, "installed_commands", lambda: ({}, {}))
+    group = typer.main.get_command(command_tree.build_app()).commands["trace"]  # type: ignore[attr-defined] # a group
     assert list(group.commands) == ["topic"]
 
 
