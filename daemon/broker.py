@@ -36,6 +36,7 @@ from daemon.session import BrokerSession
 from daemon.settings import Limits, Settings
 from daemon.store.health import StoreHealth
 from daemon.store.store import WAL_CHECKPOINT_BYTES, Store
+from daemon.unfinished import Unfinished
 from routing.errors import Refusal
 from routing.router import Router
 from routing.state import RouterSettings
@@ -84,6 +85,7 @@ class Broker:
         self._store = store
         self._hops = hops
         self._bodies = Bodies()
+        self.unfinished = Unfinished(lambda: self.limits.unfinished_bytes_max)
         self._sessions: set[BrokerSession] = set()
         self._work = trio.Event()
         self._alarm = trio.CancelScope()

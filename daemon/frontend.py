@@ -13,7 +13,7 @@ RECEIVED or COMMIT comes only when what it promises is on disk.
 
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import AbstractContextManager
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 import msgspec
 import trio
@@ -24,6 +24,9 @@ from routing.message import DeliveryMode, Message
 from routing.rights import Right as Right
 from routing.subscription import Accepts as Accepts
 from routing.subscription import SubscribeOptions as SubscribeOptions
+
+UNCOUNTED_BYTES: Final = 4_096
+"""What a connection may hold of a message that is not whole without saying so: see `Session.hold`."""
 
 
 class StoredMessage(Protocol):
@@ -189,6 +192,21 @@ class Session(Protocol):
 
         Raises Refusal (forbidden, bad-topic, bad-header, too-large, queue-full, not-available): nothing
         was accepted. `message` must not carry Smuid, Hops or Account; without Created it is given one.
+        """
+
+    def check_publish(self, topic: str) -> None:
+        """Whether a message to this topic would be taken, before it has come whole.
+
+        Raises Refusal (forbidden, bad-topic, not-available); a message may still be refused for the rest.
+        """
+
+    async def hold(self, bytes: int) -> None:
+        """The connection holds so many bytes that are no messages yet, from now on and in all.
+
+        Bodies count whole once their length is known. To be called before more is read, with any change to
+        or from more than `UNCOUNTED_BYTES`, and with 0 once nothing is held; `close` does that. Waits for
+        room, for some seconds at most; to hold less never waits. Raises Refusal (too-many): it holds what it
+        held before, and the front end must let go of what was to be added.
         """
 
     def subscribe(self, topic: str, options: SubscribeOptions, request: Any = None) -> None:

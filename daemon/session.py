@@ -59,6 +59,7 @@ class BrokerSession:
         self._pending_bytes = 0
         self._handed_bytes = 0
         self._transaction: Transaction | None = None
+        self._unfinished = broker.unfinished.holder(account, remote)
         self._tokens = self._rate = broker.limits.publish_rate_per_s_max
         self._tokens_at = broker.clock.now()
 
@@ -96,6 +97,15 @@ class BrokerSession:
             return
         self._router.publish(self._consumer, topic, message, self.system_topic, request, broker.clock.now())
         broker.wake()
+
+    def check_publish(self, topic: str) -> None:
+        """See `daemon.frontend.Session`."""
+        check_topic(topic)
+        self._check("publish", topic)
+
+    async def hold(self, bytes: int) -> None:
+        """See `daemon.frontend.Session`."""
+        await self._broker.unfinished.hold(self._unfinished, bytes)
 
     def _take_token(self) -> None:
         now = self._broker.clock.now()
@@ -338,6 +348,7 @@ class BrokerSession:
         self._ended = True
         self._outbox.clear()
         self._arrived.set()
+        self._broker.unfinished.close(self._unfinished)
         self._broker.close_session(self)
 
 

@@ -103,6 +103,15 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     frame_header_bytes_max: Annotated[int, count("All header lines of one frame.", 1_024)] = 65_536
     frame_headers_max: Annotated[int, count("Header lines of one frame.", 16)] = 200
     message_bytes_max: Annotated[int, count("All sections of one message.", 1)] = 16_777_216
+    unfinished_bytes_max: Annotated[
+        int,
+        count(
+            "Memory for what is no message yet, of all connections: bodies that have not come whole, open"
+            " transactions. One account, or one address, gets half of it at most; two messages of the"
+            " greatest size have to fit.",
+            2,
+        ),
+    ] = 268_435_456
     sections_max: Annotated[int, count("Content sections of one message.", 1)] = 64
     subscriptions_per_session_max: Annotated[int, count("Subscriptions of one connection.", 1)] = 1_000
     credit_max: Annotated[int, count("Unfinished messages that one subscription may ask for.", 1)] = 10_000
@@ -113,6 +122,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         float,
         msgspec.Meta(description="Messages a second from one connection; 0 for no limit.", ge=0, le=1e9),
     ] = 0.0
+
+    def __post_init__(self) -> None:
+        if self.unfinished_bytes_max < 2 * self.message_bytes_max:
+            raise ValueError("unfinished_bytes_max must be at least twice message_bytes_max")
 
 
 class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -119,10 +119,35 @@ class FrameReader:
                 return None
             unfinished.frame.sections = tuple(unfinished.sections)
         self._open = None
+        if self._position == len(self._data):
+            self._data = b""  # what was a large frame is not kept until the next one
+            self._position = self._scanned = 0
         if unfinished.refusal is not None:
             self.refused = unfinished.frame
             raise unfinished.refusal
         return unfinished.frame
+
+    @property
+    def unfinished(self) -> Frame | None:
+        """The frame whose head has been read and whose sections have not all come; None if there is none.
+
+        A refused one is none any more: what is still to come of it is passed over.
+        """
+        return self._open.frame if self._open is not None and self._open.refusal is None else None
+
+    @property
+    def unfinished_bytes(self) -> int:
+        """Bytes that are held, or will be once the sections that have begun are whole."""
+        if self._open is None:
+            return self.buffered
+        return self._open.body_bytes + max(self._wanted, self.buffered)
+
+    def refuse(self, refusal: Refusal) -> None:
+        """Have the unfinished frame refused: it is passed over, and `take` raises this once it has ended."""
+        assert self._open is not None
+        self._open.refusal = refusal
+        self._open.sections.clear()
+        self._open.body_bytes = self._wanted = 0
 
     @property
     def buffered(self) -> int:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from daemon.frontend import Answer, Ending, Event, Session
 from plugins.smqp import replies
+from plugins.smqp.protocol import read_command
 from plugins.smqp.requests import (
     Command,
     Commit,
@@ -26,6 +27,7 @@ from plugins.smqp.requests import (
     Unsubscribe,
 )
 from routing.errors import Refusal
+from routing.frames import Frame
 from routing.names import make_address
 
 CONNECT_TIMEOUT_S: Final = 60.0
@@ -59,6 +61,14 @@ class Dispatcher:
             Subscribe: lambda command: session.subscribe(command.topic, command.options, command.key),
             Unsubscribe: lambda command: session.unsubscribe(command.topic, command.name, command.key),
         }
+
+    def check(self, frame: Frame) -> None:
+        """Whether it is of use to read the sections of a frame whose head has come. Raises Refusal."""
+        if frame.command == "PUBLISH":
+            self._session.check_publish(frame.arguments.strip())
+        else:
+            read_command(frame)
+            raise Refusal(Refusal.BAD_FRAME, f"{frame.command} has no sections")
 
     def carry_out(self, command: Command) -> bytes:
         """Do what the command asks, QUIT excepted; the reply, or b"" where an event brings it or none is due.

@@ -76,6 +76,14 @@ def reply_key(frame: Frame) -> RequestKey:
     return frame.command, ""
 
 
+def is_answered(frame: Frame) -> bool:
+    """Whether a frame that is refused before it was read whole gets an answer. Source: SMQP GUARANTEE."""
+    return frame.command != "PUBLISH" or not any(
+        name.lower() in ("guarantee", "guar") and value.strip().upper() == "NO"
+        for name, value in frame.headers
+    )
+
+
 def write_ids(numbers: Iterable[int]) -> str:
     """Numbers as ids and ranges: `5 17-40`."""
     words: list[str] = []

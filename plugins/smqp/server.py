@@ -15,13 +15,13 @@ from typing import Final
 
 import trio
 
-from daemon.frontend import Limits, Session, Site
+from daemon.frontend import UNCOUNTED_BYTES, Limits, Session, Site
 from plugins.smqp import replies
 from plugins.smqp.dispatch import Dispatcher
-from plugins.smqp.protocol import read_command, reply_key
+from plugins.smqp.protocol import is_answered, read_command, reply_key
 from plugins.smqp.requests import Command, Login, Ping, Quit
 from routing.errors import FramingLost, Refusal
-from routing.frames import FrameLimits, FrameReader
+from routing.frames import Frame, FrameLimits, FrameReader
 
 RECEIVE_BYTES: Final = 65_536
 LOGIN_ATTEMPTS_MAX: Final = 3
@@ -54,6 +54,8 @@ class _Connection:
         self._sending = trio.Lock()
         self._answered = trio.Event()  # set when answers have gone out; renewed by who waits for it
         self._replies: list[bytes] = []
+        self._begun: Frame | None = None  # whose head has been looked at, and whose rest is awaited
+        self._held = 0  # bytes that the session knows of
         self._goodbye = b""  # the last frame, to be sent; once set, no further command is taken
         self._parted = False  # the session's own goodbye was sent
 
@@ -138,7 +140,7 @@ class _Connection:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._write_events, session, dispatcher, nursery.cancel_scope)
             try:
-                await self._read_commands(dispatcher)
+                await self._read_commands(session, dispatcher)
             except _GONE:
                 self._goodbye = b""
             nursery.cancel_scope.cancel()
@@ -157,7 +159,7 @@ class _Connection:
             self._goodbye = b""
         connection.cancel()
 
-    async def _read_commands(self, dispatcher: Dispatcher) -> None:
+    async def _read_commands(self, session: Session, dispatcher: Dispatcher) -> None:
         idle_since = trio.current_time()
         while True:
             limits = self._site.limits
@@ -166,7 +168,9 @@ class _Connection:
             while not self._goodbye and dispatcher.unanswered < unanswered_max:
                 command = self._take()
                 if command is None:
-                    break
+                    if await self._make_room(session, dispatcher):
+                        break
+                    continue
                 idle_since = now
                 if isinstance(command, Quit):
                     self._goodbye = replies.goodbye("quit")
@@ -191,6 +195,29 @@ class _Connection:
 
     # -- bytes ------------------------------------------------------------------------------------
 
+    async def _make_room(self, session: Session, dispatcher: Dispatcher) -> bool:
+        """For the rest of a frame that has begun; False where it is refused, and is to be passed over."""
+        frame = self._frames.unfinished
+        try:
+            if frame is not None and frame is not self._begun:
+                self._begun = frame
+                dispatcher.check(frame)
+            held = self._frames.unfinished_bytes
+            held = held if held > UNCOUNTED_BYTES else 0
+            if held != self._held:
+                if held > self._held:
+                    await self._flush()
+                await session.hold(held)
+                self._held = held
+        except Refusal as refusal:
+            if frame is None:  # a long head, which cannot be passed over
+                self._replies.append(replies.error(("", ""), refusal))
+                self._goodbye = replies.goodbye(refusal.code)
+            else:
+                self._frames.refuse(refusal)
+            return False
+        return True
+
     def _take(self) -> Command | None:
         """The next command that can be read; None where more bytes are needed or a goodbye is due."""
         while True:
@@ -207,7 +234,9 @@ class _Connection:
                 self._goodbye = replies.goodbye("framing-lost")
                 return None
             except Refusal as refusal:
-                self._replies.append(replies.error(reply_key(self._frames.refused), refusal))
+                frame = self._frames.refused
+                if frame is not self._begun or is_answered(frame):
+                    self._replies.append(replies.error(reply_key(frame), refusal))
 
     async def _receive(self) -> bool:
         """Wait for bytes; False at the end of the stream."""

@@ -140,6 +140,16 @@ class Decoder:
         """What was fed and is not yet part of a frame that was returned."""
         return len(self._data) - self._at + len(self._more)
 
+    @property
+    def unfinished(self) -> tuple[str, dict[str, str]] | None:
+        """Command and headers of a frame whose body has not come whole; None where there is none."""
+        return None if self._head is None else self._head[:2]
+
+    @property
+    def unfinished_bytes(self) -> int:
+        """What is held of a frame that is not whole, or will be once its body of a stated length is."""
+        return max(self._wanted, self.buffered_bytes)
+
     def feed(self, data: bytes | bytearray) -> None:
         """Take bytes as they came from the stream."""
         if self._at == len(self._data) and not self._more:
@@ -184,6 +194,8 @@ class Decoder:
         self._head = None
         self._wanted = 0
         self._at = end + 1
+        if self._at == len(data):
+            self._data, self._at = b"", 0  # what was a large frame is not kept until the next one
         return Frame(command, headers, data[start:end])
 
     def _wait_for_body(self, head: tuple[str, dict[str, str], int, int]) -> None:

@@ -80,6 +80,9 @@ class Connection:
         self._session: Session
         self._consuming: Consuming | None = None
         self._out: list[bytes] = []
+        self._begun: object = (
+            None  # the headers of a frame that has been looked at, and whose body is awaited
+        )
         self._owed = 0  # answers that the session has yet to give
         self._acknowledged: list[int] = []  # by ACKs that came one after the other, to be committed together
         self._leaving = False
@@ -90,6 +93,11 @@ class Connection:
     def unanswered(self) -> int:
         """Requests that the session has not answered yet: one may be read no further where these are many."""
         return self._owed
+
+    @property
+    def unfinished_bytes(self) -> int:
+        """What is held, or has been announced, of frames and transactions that are not complete."""
+        return self._decoder.unfinished_bytes + self._transactions.bytes
 
     # -- what the transport calls -----------------------------------------------------------------
 
@@ -109,6 +117,7 @@ class Connection:
                 if self._acknowledged and (frame is None or frame.command != "ACK"):
                     self._commit_acknowledged()
                 if frame is None:
+                    self._look_ahead()
                     return None
                 if self._consuming is None:
                     return self._login(frame)
@@ -122,6 +131,26 @@ class Connection:
                 else:
                     self._fail(refusal, frame.headers.get("receipt"), frame.command)
         return None
+
+    def _look_ahead(self) -> None:
+        """Where the body of a SEND is still to come: refuse now what would be refused with it."""
+        unfinished = self._decoder.unfinished
+        if unfinished is None or unfinished[1] is self._begun or self._consuming is None:
+            return
+        command, headers = unfinished
+        self._begun = headers
+        if command != "SEND":
+            return
+        try:
+            self._session.check_publish(self._topic_of(Frame(command, headers)))
+        except Refusal as refusal:
+            self._fail(refusal, headers.get("receipt"), command)
+
+    def refuse_unfinished(self, refusal: Refusal) -> None:
+        """There is no room for what `unfinished_bytes` tells of: ERROR, for the frame that is awaited."""
+        command, headers = self._decoder.unfinished or (None, {})
+        if not self.closing:
+            self._fail(refusal, headers.get("receipt"), command)
 
     def accept(self, connect: Connect, session: Session) -> None:
         """The login was right: CONNECTED."""
@@ -224,10 +253,7 @@ class Connection:
             reply_address=consuming.reply_address(reply_to) if reply_to is not None else None,
             wall_ms=self._wall_ms,
         )
-        if destination.kind == "temporary":
-            topic = consuming.temporary_topic(destination.name)
-        else:
-            topic = destination.topic
+        topic = self._topic_of(frame)
         receipt = headers.get("receipt")
         if transaction is None:
             self._publish(topic, message, receipt)
@@ -236,6 +262,14 @@ class Connection:
             size = len(frame.body) + sum(len(name) + len(value) for name, value in headers.items())
             self._transactions.add(transaction, lambda: session.publish(topic, message), size)
             self._receipt(receipt)
+
+    def _topic_of(self, frame: Frame) -> str:
+        """Where a SEND goes."""
+        assert self._consuming is not None
+        destination = parse_destination(required(frame, "destination"))
+        if destination.kind == "temporary":
+            return self._consuming.temporary_topic(destination.name)
+        return destination.topic
 
     def _publish(self, topic: str, message: Message, receipt: str | None) -> None:
         if message.guarantee:

@@ -21,7 +21,7 @@ from typing import Final, Protocol
 
 import trio
 
-from daemon.frontend import Event, Session, Site
+from daemon.frontend import UNCOUNTED_BYTES, Event, Session, Site
 from plugins.stomp.connect import Connect
 from plugins.stomp.protocol import Connection
 from plugins.stomp.settings import StompSettings
@@ -144,6 +144,7 @@ class _Served:
         self._handled = trio.lowlevel.ParkingLot()
         self._reading = trio.CancelScope()
         self._said_goodbye = False
+        self._held = 0  # bytes that the session knows of
 
     async def run(self) -> None:
         """Read until the client has closed, or the time to linger is over."""
@@ -183,10 +184,25 @@ class _Served:
         patience = None
         if connection.hears_every_s is not None:
             patience = connection.hears_every_s * self._settings.heart_beat_grace
+        await self._make_room()
         while data := await self._receive(patience):
             connection.receive(data)
             await self._flush()
             await self._let_answers_catch_up()
+            await self._make_room()
+
+    async def _make_room(self) -> None:
+        """Hold, of the memory that all connections share, what has come or was announced and is not whole."""
+        held = self._connection.unfinished_bytes
+        held = held if held > UNCOUNTED_BYTES else 0
+        if held == self._held or self._session is None:
+            return
+        try:
+            await self._session.hold(held)
+            self._held = held
+        except Refusal as refusal:
+            self._connection.refuse_unfinished(refusal)
+            await self._flush()
 
     async def _let_answers_catch_up(self) -> None:
         """Where as many answers are owed as may be, wait until half of them have been given."""

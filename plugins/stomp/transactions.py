@@ -1,11 +1,15 @@
 """Open transactions: frames wait here until COMMIT carries them out together. Source: STOMP 1.2 "BEGIN"."""
 
 from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
 from plugins.stomp.settings import StompSettings
 from routing.errors import Refusal
+
+STEP_BYTES: Final = 1_024
+"""What a waiting frame takes besides its headers and body."""
 
 Step = Callable[[], None]
 
@@ -25,6 +29,11 @@ class Transactions:
         self._open: dict[str, Transaction] = {}
         self._frames = 0
         self._bytes = 0
+
+    @property
+    def bytes(self) -> int:
+        """Memory that all of them take, about."""
+        return self._bytes + self._frames * STEP_BYTES
 
     def begin(self, name: str) -> None:
         """Open one."""

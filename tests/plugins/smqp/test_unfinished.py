@@ -1,0 +1,100 @@
+"""Bodies that have not come whole: what cannot be taken is not held, and the connection goes on."""
+
+import pytest
+import trio.testing
+
+from daemon.frontend import Limits
+from tests.support.site import running_site
+from tests.support.smqp_peer import connected, frame, publish
+
+MEGABYTE = 1_000_000
+
+
+@pytest.fixture
+async def site(tmp_path):
+    limits = Limits(message_bytes_max=MEGABYTE, unfinished_bytes_max=4 * MEGABYTE)
+    async with running_site(tmp_path, limits) as site:
+        yield site
+
+
+def begun(topic, cmuid, *headers):
+    """All of a PUBLISH but its last byte, and that."""
+    whole = publish(topic, cmuid, *headers, body=b"x" * (MEGABYTE - 1) + b"!")
+    return whole[:-1], whole[-1:]
+
+
+async def settle():
+    await trio.testing.wait_all_tasks_blocked(0.01)
+
+
+async def test_a_body_counts_whole_as_soon_as_its_length_is_known_and_no_more_once_it_has_come(site):
+    async with connected(site) as peer:
+        begin, end = begun("t", "c1")
+        await peer.send(begin[:5_000])
+        await settle()
+        assert MEGABYTE <= site.broker.unfinished.bytes < MEGABYTE + 1_000
+        await peer.send(begin[5_000:], end)
+        assert (await peer.line())[0] == "OK PUBLISH"
+        await settle()
+        assert site.broker.unfinished.bytes == 0
+
+
+@pytest.mark.parametrize("topic", ["forbidden", "nobody:x@smqp.example", "no/topic"])
+async def test_the_body_of_what_is_forbidden_is_passed_over(site, topic):
+    async with connected(site, "eve") as peer:
+        begin, end = begun(topic, "c1")
+        await peer.send(begin)
+        await settle()
+        assert site.broker.unfinished.bytes == 0
+        await peer.send(end, publish("eve.t", "c2"))
+        start, attributes = await peer.line()
+        assert start == "ERROR bad-topic" if "/" in topic else "ERROR forbidden"
+        assert attributes["Cmuid"] == "c1"
+        assert (await peer.line())[0] == "OK PUBLISH"
+
+
+async def test_an_unguaranteed_one_is_passed_over_without_an_answer(site):
+    async with connected(site, "eve") as peer:
+        await peer.send(*begun("forbidden", "c1", "Guarantee: NO"), frame("PING"))
+        assert (await peer.line())[0] == "PONG"
+
+
+async def test_a_command_that_has_no_body_is_refused_before_it_comes(site):
+    async with connected(site) as peer:
+        head = frame("PING", "Sections: 1")
+        section = frame("Content-Type: text/plain", f"Content-Length: {MEGABYTE}")
+        await peer.send(head + section, b"x" * (MEGABYTE - 1))
+        await settle()
+        assert site.broker.unfinished.bytes == 0
+        await peer.send(b"x", frame("PING"))
+        assert (await peer.line())[0] == "ERROR bad-frame"
+        assert (await peer.line())[0] == "PONG"
+
+
+async def test_who_has_too_much_unfinished_is_refused_and_others_are_not(site, monkeypatch):
+    monkeypatch.setattr("daemon.unfinished.WAIT_S", 0)
+    async with connected(site) as one, connected(site) as two, connected(site) as three:
+        unfinished = []
+        for peer in (one, two):
+            begin, end = begun("t", "c")
+            await peer.send(begin)
+            unfinished.append((peer, end))
+            await settle()
+        assert site.broker.unfinished.bytes <= 2 * MEGABYTE
+        await three.send(*begun("t", "c1"))
+        start, attributes = await three.line()
+        assert (start, attributes["Cmuid"]) == ("ERROR too-many", "c1")
+        await three.send(publish("t", "c2"))
+        assert (await three.line())[0] == "OK PUBLISH"
+        await one.send(unfinished[0][1])
+        assert (await one.line())[0] == "OK PUBLISH"
+        await three.send(*begun("t", "c3"))
+        assert (await three.line())[0] == "OK PUBLISH"
+
+
+async def test_what_a_connection_held_is_free_when_it_is_lost(site):
+    async with connected(site) as peer:
+        await peer.send(begun("t", "c1")[0])
+        await settle()
+    await settle()
+    assert site.broker.unfinished.bytes == 0
