@@ -38,7 +38,7 @@ smuid = st.builds(
     server,
     st.integers(0, 2**47),
     st.integers(0, 2**31),
-    st.integers(0, 2**63 - 1),
+    st.integers(0, 2**60 - 1),
 )
 cmuid = st.text(
     st.characters(exclude_categories=["Cc", "Cs", "Zs", "Zl", "Zp"]), min_size=1, max_size=40
