@@ -212,6 +212,10 @@ def _of_state(config: Path, settings: Settings) -> Iterator[Finding]:
             if not os.access(there, os.R_OK | os.W_OK | os.X_OK, effective_ids=True):
                 yield Finding("state", "refused", f"{there}: may not be written")
                 return
+        for path in state.iterdir() if state.exists() else ():
+            if path.is_file() and not os.access(path, os.R_OK | os.W_OK, effective_ids=True):
+                yield Finding("state", "refused", f"{path}: may not be written; whose is it?")
+                return
         if (state / SOCKET).is_dir():
             yield Finding("state", "refused", f"{state / SOCKET}: is a directory; a socket comes there")
         check_state(config, settings.site)

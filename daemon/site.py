@@ -32,7 +32,7 @@ from daemon.clock import SystemClock
 from daemon.config import ConfigError, load
 from daemon.control import Question, Tell, serve_control
 from daemon.discovery import Installed
-from daemon.examination import LINKS_SOCKET, Examination, Finding, examine, expired
+from daemon.examination import LINKS_SOCKET, Examination, Finding, Part, examine, expired
 from daemon.expiry import ExpiryWatch
 from daemon.frontend import Identity, Limits, Plugin, Session, SubscriptionInfo
 from daemon.hops.writer import HopLog
@@ -77,6 +77,8 @@ class RunningSite:
         self.server_name = settings.site.server_name
         self.server_ident = f"smqpd/{VERSION}"
         self.suid = suid
+        self.serving = False
+        """Whether all front ends accept."""
         self.draining = trio.Event()
         self.front_ends = trio.CancelScope()
         self.broker = broker
@@ -178,12 +180,15 @@ class RunningSite:
 
         Each part that is refused stays as it was. What only a start can change stays, too.
         """
-        self._notifier.reloading()
+        tells = self.serving and not self.draining.is_set()  # else it would seem to have started, or to stay
+        if tells:
+            self._notifier.reloading()
         self._found(self._taken_on())
         log.set_up(self.settings.log)
         standing = self.standing
         logger.info("reloaded%s", ", not all of it" if standing.not_taken_on else "")
-        self._notifier.ready(standing.line)
+        if tells:
+            self._notifier.ready(standing.line)
         return standing
 
     def _taken_on(self) -> list[Finding]:
@@ -211,6 +216,7 @@ class RunningSite:
             reasons = "; ".join(finding.problem for finding in found.refused if finding.part == "keys")
             findings.append(Finding("peers", "refused", f"without keys there are no links: {reasons}"))
         self.broker.reconfigure(settings)
+        findings += _elsewhere(before, wanted)
         for table in changed:
             problem = f"[{table}] has changed; that takes effect with the next start"
             findings.append(Finding("configuration", "warning", problem))
@@ -234,6 +240,19 @@ class RunningSite:
             level = logging.WARNING if finding.level == "warning" else logging.ERROR
             logger.log(level, "%s", said(finding))
         self.expiry.watch([*self._tls.expiries, *self.links.expiries])
+
+
+def _elsewhere(before: Settings, wanted: Settings) -> Iterator[Finding]:
+    """What a running site goes on to read where it was when it started."""
+    files: tuple[tuple[Part, Path, Path], ...] = (
+        ("accounts", before.site.accounts_file, wanted.site.accounts_file),
+        ("peers", before.links.peers_file, wanted.links.peers_file),
+        ("keys", before.links.keys_directory, wanted.links.keys_directory),
+    )
+    for part, old, new in files:
+        if old != new:
+            problem = f"{new}: is not read before the next start; until then {old} is"
+            yield Finding(part, "refused", problem)
 
 
 class StartError(Exception):
@@ -333,6 +352,7 @@ async def _serve_front_ends(
         async with trio.open_nursery() as nursery:
             for name, plugin_settings in site.settings.plugins.items():
                 await nursery.start(plugins[name].serve, site, plugin_settings)
+            site.serving = True
             task_status.started(site)
             await site.draining.wait()
             site.front_ends.deadline = trio.current_time() + site.settings.site.drain_s + CLOSE_S

@@ -280,6 +280,18 @@ def test_root_sees_what_the_daemon_would(open_directory: Path, smqpd: Shell) -> 
 
 
 @needs_root
+@pytest.mark.parametrize("name", ["state/smqpd.db", "keys/tls.key", "accounts.toml"])
+def test_what_root_has_made_for_itself_is_found(open_directory: Path, smqpd: Shell, name: str) -> None:
+    site = Site(open_directory)
+    for path in (site.directory, *site.directory.rglob("*")):
+        os.chown(path, NOBODY, NOBODY)
+    os.chown(site.directory / name, 0, 0)
+    assert smqpd("config", "check", site.config) == 1
+    assert str(site.directory / name) in smqpd.err
+    assert not list((site.directory / "state").glob("*-shm"))
+
+
+@needs_root
 def test_who_may_not_read_the_files_is_told_so_and_nothing_else(open_directory: Path) -> None:
     site = Site(open_directory)
     site.directory.chmod(0o755)

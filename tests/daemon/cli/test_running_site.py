@@ -174,6 +174,23 @@ async def test_a_reload_with_a_bad_configuration_fails_and_takes_on_the_rest(sit
         assert "is the store of alpha.example" in said
 
 
+async def test_a_change_in_a_file_that_the_site_does_not_read_yet_is_not_said_to_be_taken_on(
+    site: Site,
+) -> None:
+    async with daemon(site.config):
+        other = site.directory / "others.toml"
+        other.write_bytes((site.directory / "accounts.toml").read_bytes())
+        other.chmod(0o600)
+        site.config.write_text(
+            site.config.read_text().replace("[site]\n", f'[site]\naccounts_file = "{other}"\n')
+        )
+        code, _, said = await site.command("account", "disable", "eve")
+        assert code == FAILED
+        assert f"{other}: is not read before the next start; until then {site.directory}" in said
+        async with site.eve():
+            pass
+
+
 async def test_what_does_not_run_cannot_reload(site: Site) -> None:
     for command in ("reload", "status"):
         code, _, said = await site.command(command)
