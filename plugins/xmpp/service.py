@@ -13,7 +13,7 @@ from xml.etree.ElementTree import Element, SubElement
 
 import trio
 
-from daemon.frontend import Identity, Site
+from daemon.frontend import Identity, Right, Session, Site
 from plugins.xmpp.delivery import presence
 from plugins.xmpp.delivery.absence import Absence
 from plugins.xmpp.delivery.client import QUIET_S, Client, Verdict
@@ -27,7 +27,7 @@ from plugins.xmpp.forms.stanzas import (
     from_refusal,
 )
 from plugins.xmpp.known.assured import Assured, AssuredLimits
-from plugins.xmpp.known.identities import AccountRules, bare_of, channel_of
+from plugins.xmpp.known.identities import AccountRules, NoAccount, bare_of, channel_of
 from plugins.xmpp.known.item_index import ItemIndex
 from plugins.xmpp.known.misuse import Misuse
 from plugins.xmpp.known.queueing import Assignments
@@ -118,20 +118,35 @@ class Service:
         if client is None:
             account = self.rules.account_of(bare_of(jid))
             if account is None:
-                raise StanzaError("forbidden", "auth", "no account at this site belongs to your JID")
+                raise NoAccount
             if len(self.clients) >= self.settings.clients_max:
                 raise StanzaError("resource-constraint", "wait", "too many clients")
-            session = self.site.open_session(
-                Identity(account=account), channel_of(jid), protocol="xmpp", remote=jid
-            )
+            session = self._log_in(account, jid)
             client = self.clients[jid] = Client(self, jid, session)
             self._nursery.start_soon(client.run)
         client.used_at = trio.current_time()
         return client
 
+    def _log_in(self, account: str, jid: str) -> Session:
+        try:
+            return self.site.open_session(
+                Identity(account=account), channel_of(jid), protocol="xmpp", remote=jid
+            )
+        except Refusal as refusal:
+            if refusal.code == Refusal.BAD_LOGIN:
+                raise NoAccount from refusal
+            raise
+
     def find_client(self, jid: str) -> Client | None:
         """The client of a full JID, where it is logged in."""
         return self.clients.get(jid)
+
+    def find_allowed(self, node: str, *rights: Right) -> Client | None:
+        """Any client whose account has these rights on a node."""
+        for client in self.clients.values():
+            if all(client.session.allows(right, node) for right in rights):
+                return client
+        return None
 
     def forget_client(self, client: Client) -> None:
         """Its session has ended."""

@@ -174,10 +174,12 @@ class XmppServer:
 
 
 @asynccontextmanager
-async def xmpp_site(directory: Path, server: XmppServer | None = None, queues=None, limits=None, **changes):
+async def xmpp_site(
+    directory: Path, server: XmppServer | None = None, queues=None, limits=None, rules=RULES, **changes
+):
     """A site whose front end is connected to a server; gives (server, service, site)."""
     server = server or XmppServer()
-    settings = XmppSettings(component=COMPONENT_NAME, accounts=RULES, **changes)
+    settings = XmppSettings(component=COMPONENT_NAME, accounts=rules, **changes)
     async with running_site(directory, limits, queues) as site, trio.open_nursery() as nursery:
         nursery.start_soon(server.run)
         service = await nursery.start(serve, site, settings, server.connect, SECRET)

@@ -3,7 +3,7 @@
     {urn:smqp:xmpp:0}queueing   whether items go to one subscriber each (XEP-0254); on by default
     {urn:smqp:xmpp:0}delivery   ONE, ALL, or MESSAGE where each message says
     pubsub#item_expire          seconds; `max` for items that stay until they are retracted
-    pubsub#persist_items        whether items are kept for those who subscribe later
+    pubsub#persist_items        whether items are kept for those who subscribe later; a queue keeps them
 
 What may be done with a node is the accounts' rights, which the site's operator sets: the access model is
 always `whitelist`. The names in braces are those of fields that nobody has registered (XEP-0068).
@@ -84,7 +84,7 @@ class NodeSettings(msgspec.Struct, frozen=True):
         return {
             QUEUEING_FIELD: "1" if self.is_queue else "0",
             DELIVERY_FIELD: self.delivery,
-            PERSIST_FIELD: "0" if self.timeout_s is None else "1",
+            PERSIST_FIELD: "1" if self.is_queue or self.timeout_s is not None else "0",
             EXPIRE_FIELD: "max" if self.timeout_s == INFINITE else expire,
             **_FIXED,
         }
@@ -120,13 +120,18 @@ class NodeSettings(msgspec.Struct, frozen=True):
         timeout_s = self.timeout_s
         if (expire := values.get(EXPIRE_FIELD)) is not None:
             timeout_s = _seconds(expire)
-        persist = values.get(PERSIST_FIELD, "")
-        if persist and not _boolean(PERSIST_FIELD, persist):
+        if delivery == "ONE" and timeout_s == INFINITE:
             timeout_s = None
-        elif persist and timeout_s is None:
-            timeout_s = INFINITE
-        # what waits in a queue stays until it is done anyway
-        return None if timeout_s == INFINITE and delivery == "ONE" else timeout_s
+        queue = NodeSettings(delivery, timeout_s).is_queue
+        persist = values.get(PERSIST_FIELD, "")
+        if not persist:
+            return timeout_s
+        if _boolean(PERSIST_FIELD, persist):
+            # what waits in a queue stays until it is done anyway
+            return INFINITE if timeout_s is None and not queue else timeout_s
+        if queue:
+            raise StanzaError("not-acceptable", "modify", f"{PERSIST_FIELD} of a queue can only be 1")
+        return None
 
     def form(self) -> Element:
         """To be filled in by an owner."""

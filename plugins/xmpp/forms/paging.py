@@ -32,6 +32,9 @@ class Page(msgspec.Struct):
         asked = parent.find(_SET)
         if asked is None:
             return cls()
+        if asked.find(f"{{{RESULT_SET}}}index") is not None:
+            # what is at a place changes with every item that comes or goes. Source: XEP-0059 2.6
+            raise StanzaError("feature-not-implemented", "cancel", "no pages by index")
         page = cls(after=asked.findtext(f"{{{RESULT_SET}}}after") or "")
         before = asked.find(f"{{{RESULT_SET}}}before")
         if before is not None:

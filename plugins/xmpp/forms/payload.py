@@ -8,10 +8,12 @@
       <delay xmlns='urn:xmpp:delay' stamp='...'/>           Created
     </item>
 
-Other content is `<data type='text/plain'>base64</data>`; a message of several sections, or with headers in
-its section, is a `<section type='...'>` for each, with its headers and one `<data>`. Content is sent as XML
-only where the bytes that come of it are the very bytes that were published, so it arrives unchanged
-through every front end. The item's id travels as the header Item-Id; a message without one has its Smuid.
+Text (`text/...` and JSON in UTF-8) of characters that XML can carry is `<text type='text/plain'>` as it is,
+other content `<data type='image/png'>base64</data>`; a message of several sections, or with headers in its
+section, is a `<section type='...'>` for each, with its headers and one `<text>` or `<data>`. Content is sent
+as XML or as text only where the bytes that come of it are the very bytes that were published, so it arrives
+unchanged through every front end. The item's id travels as the header Item-Id; a message without one has
+its Smuid.
 """
 
 import base64
@@ -20,9 +22,10 @@ from typing import Final
 from xml.etree.ElementTree import Element
 
 from daemon.frontend import Limits
+from plugins.xmpp.forms.stanzas import StanzaError
 from plugins.xmpp.wire.namespaces import DELAY, SMQP
 from plugins.xmpp.wire.parser import ParserLimits, StreamBroken, parse_fragment
-from plugins.xmpp.wire.serializer import escape_attribute, escape_text, serialize
+from plugins.xmpp.wire.serializer import UnsendableError, escape_attribute, escape_text, serialize
 from routing.errors import HeaderRefusal, Refusal
 from routing.headers import check_writable, is_header_name, parse_headers, write_headers
 from routing.message import Message, Section
@@ -30,12 +33,15 @@ from routing.message import Message, Section
 ITEM_ID: Final = "Item-Id"
 ITEM_ID_CHARACTERS_MAX: Final = 255
 XML_TYPE: Final = "application/xml"
+TEXT_TYPE: Final = "text/plain; charset=utf-8"
+_UTF_8: Final = frozenset({"charset=utf-8", "charset=us-ascii"})
 FRAGMENT_LIMITS: Final = ParserLimits(stanza_bytes_max=2**20, depth_max=40, attributes_max=64)
 """For content to be sent as XML; what is beyond them is sent as bytes."""
 
 _HEADERS: Final = f"{{{SMQP}}}headers"
 _HEADER: Final = f"{{{SMQP}}}header"
 _DATA: Final = f"{{{SMQP}}}data"
+_TEXT: Final = f"{{{SMQP}}}text"
 _SECTION: Final = f"{{{SMQP}}}section"
 _DELAY: Final = f"{{{DELAY}}}delay"
 
@@ -60,16 +66,20 @@ class Item:
 
 
 def read_item(item: Element, limits: Limits) -> Item:
-    """An item to the message that it publishes; its id is "" where it has none. Raises Refusal."""
+    """An item to the message that it publishes; its id is "" where it has none.
+
+    Raises Refusal, and StanzaError for what is no item.
+    """
     headers: list[tuple[str, str]] = []
     sections: list[Section] = []
     created = ""
+    _check_one_payload(item)
     for child in item:
         if child.tag == _HEADERS:
             headers += _read_headers(child)
         elif child.tag == _DELAY:
             created = child.get("stamp", "")
-        elif child.tag == _DATA:
+        elif child.tag in (_DATA, _TEXT):
             sections.append(Section(_content_type(child), _bytes(child)))
         elif child.tag == _SECTION:
             sections.append(_read_section(child))
@@ -89,6 +99,15 @@ def read_item(item: Element, limits: Limits) -> Item:
             raise HeaderRefusal(name, value, "named with 1 to 128 visible ASCII characters and no colon")
     check_writable(f"{name}: {value}" for name, value in headers)
     return Item(id, Message(sections=tuple(sections), **parse_headers(headers)))
+
+
+def _check_one_payload(item: Element) -> None:
+    """Raises StanzaError. Source: XEP-0060 7.1.3.6."""
+    elements = [child for child in item if child.tag not in (_HEADERS, _DELAY)]
+    if any(text.strip() for text in (item.text or "", *(child.tail or "" for child in item))):
+        raise StanzaError("bad-request", "modify", "text that is in no element", pubsub="invalid-payload")
+    if len(elements) > 1 and any(child.tag != _SECTION for child in elements):
+        raise StanzaError("bad-request", "modify", "more than one payload", pubsub="invalid-payload")
 
 
 def check_sections(sections: list[Section], limits: Limits) -> None:
@@ -128,10 +147,12 @@ def _read_headers(element: Element) -> list[tuple[str, str]]:
 
 
 def _content_type(element: Element) -> str:
-    return element.get("type") or "application/octet-stream"
+    return element.get("type") or (TEXT_TYPE if element.tag == _TEXT else "application/octet-stream")
 
 
 def _bytes(element: Element) -> bytes:
+    if element.tag == _TEXT:
+        return (element.text or "").encode()
     try:
         return base64.b64decode("".join((element.text or "").split()), validate=True)
     except binascii.Error:
@@ -141,7 +162,7 @@ def _bytes(element: Element) -> bytes:
 def _read_section(element: Element) -> Section:
     body = b""
     for child in element:
-        if child.tag == _DATA:
+        if child.tag in (_DATA, _TEXT):
             body = _bytes(child)
     return Section(_content_type(element), body, tuple(_read_headers(element)))
 
@@ -195,7 +216,23 @@ def _content(sections: tuple[Section, ...], namespace: str) -> str:
 
 
 def _data(section: Section, attributes: str = "") -> str:
+    if (text := _as_text(section)) is not None:
+        return f"<text{attributes}>{text}</text>"
     return f"<data{attributes}>{base64.b64encode(section.body).decode()}</data>"
+
+
+def _as_text(section: Section) -> str | None:
+    """The body between tags; None where it is no text, or none that XML can carry."""
+    kind, _, parameters = section.content_type.lower().partition(";")
+    kind, parameters = kind.strip(), parameters.strip()
+    if not (kind.startswith("text/") or kind == "application/json" or kind.endswith("+json")):
+        return None
+    if parameters and parameters.replace('"', "").replace(" ", "") not in _UTF_8:
+        return None
+    try:
+        return escape_text(section.body.decode())
+    except (UnicodeDecodeError, UnsendableError):
+        return None
 
 
 def _as_xml(body: bytes, namespace: str) -> str | None:

@@ -10,6 +10,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
+from plugins.xmpp.forms.stanzas import StanzaError
 from plugins.xmpp.settings import JidRule
 from routing.errors import Refusal
 from routing.names import account_name
@@ -37,6 +38,13 @@ def channel_of(jid: str) -> str:
     """
     readable = _NOT_IN_CHANNELS.sub("_", f"{local_of(jid) or bare_of(jid)}-{jid.partition('/')[2]}")[:36]
     return f"{readable.strip('-')}.{hashlib.sha256(jid.encode()).hexdigest()[:24]}"
+
+
+class NoAccount(StanzaError):
+    """No account belongs to a JID: no rule fits, or the one that does names an account that is not there."""
+
+    def __init__(self) -> None:
+        super().__init__("forbidden", "auth", "no account at this site belongs to your JID")
 
 
 class AccountRules:

@@ -85,25 +85,34 @@ class ItemIndex:
         self._nodes: OrderedDict[str, _Node] = OrderedDict()
 
     async def find(self, session: Session, node: str, id: str) -> HeldMessage | None:
-        """The oldest item of this id that waits, is locked or is kept. Raises Refusal (forbidden)."""
-        found = await self._find(session, node, id, 1)
-        return found[0] if found else None
+        """The newest item of this id that waits, is locked or is kept. Raises Refusal (forbidden)."""
+        found = await self._find(session, node, id)
+        return found[-1] if found else None
 
     async def find_all(self, session: Session, node: str, id: str) -> list[HeldMessage]:
         """All of this id, oldest first. Raises Refusal (forbidden)."""
-        return await self._find(session, node, id, None)
+        return await self._find(session, node, id)
+
+    async def replaced(self, session: Session, node: str, held: list[HeldMessage]) -> set[int]:
+        """Those of some items that a newer one of the same id has replaced, by number. Raises Refusal."""
+        index = self._index(session, node)
+        await index.read_on(session, node)
+        out = set()
+        for each in held:
+            numbers = index.numbers.get(item_id(each.stored.message))
+            if numbers and numbers[-1] > each.message_id:
+                out.add(each.message_id)
+        return out
 
     async def last(self, session: Session, node: str, before: int | None, count: int) -> list[HeldMessage]:
         """The last so many items, oldest first; those in front of a message, or at the end of the node."""
         return await self._index(session, node).last(session, node, before, count)
 
-    async def _find(self, session: Session, node: str, id: str, count: int | None) -> list[HeldMessage]:
+    async def _find(self, session: Session, node: str, id: str) -> list[HeldMessage]:
         index = self._index(session, node)
         await index.read_on(session, node)
         found: list[HeldMessage] = []
         for number in list(index.numbers.get(id, ())):
-            if len(found) == count:
-                break
             page = await session.browse(node, number - 1, 1)
             if page and page[0].message_id == number:
                 found.append(page[0])

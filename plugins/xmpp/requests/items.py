@@ -8,6 +8,7 @@ from typing import Final
 from xml.etree.ElementTree import Element
 
 from daemon.frontend import HeldMessage
+from plugins.xmpp.forms.node_settings import NodeSettings
 from plugins.xmpp.forms.paging import Page, page_end, read_max
 from plugins.xmpp.forms.payload import item_id, item_text
 from plugins.xmpp.forms.stanzas import StanzaError, result_text, unsupported
@@ -41,11 +42,11 @@ async def items(request: Request) -> None:
             page.before = ""
     if page.before is None:
         found = await request.client.session.browse(node, number_of(page.after), page.max) if page.max else []
-        listed, shown = _fitting(request, node, found)
+        listed, shown = await _fitting(request, node, found)
     else:
         before = number_of(page.before) if page.before else None
         found = await _last(request, node, before, page.max) if page.max else []
-        listed, shown = _fitting(request, node, found[::-1])
+        listed, shown = await _fitting(request, node, found[::-1])
         listed.reverse()
         shown.reverse()
     first, last = (str(shown[0]), str(shown[-1])) if shown else ("", page.after)
@@ -76,19 +77,23 @@ async def _last(request: Request, node: str, before: int | None, count: int) -> 
     window = count
     while True:
         found = await request.service.index.last(request.client.session, node, before, window)
-        visible = [held for held in found if _visible(request, node, held)]
+        replaced = await _replaced(request, node, found)
+        visible = [
+            held for held in found if held.message_id not in replaced and _visible(request, node, held)
+        ]
         if len(visible) >= count or len(found) < window or window >= LOOKED_AT_MAX:
             return visible[-count:]
         window *= 2
 
 
-def _fitting(request: Request, node: str, found: list[HeldMessage]) -> tuple[list[str], list[int]]:
+async def _fitting(request: Request, node: str, found: list[HeldMessage]) -> tuple[list[str], list[int]]:
     """Those that fit into an answer, from the first; and the numbers of what was looked at for them."""
     listed: list[str] = []
     shown: list[int] = []
     most = room = request.service.settings.send_bytes_max // 2
+    replaced = await _replaced(request, node, found)
     for held in found:
-        if _visible(request, node, held):
+        if held.message_id not in replaced and _visible(request, node, held):
             try:
                 item = item_text(held.stored.message, PUBSUB, created=True)
             except UnsendableError:
@@ -113,3 +118,10 @@ def _visible(request: Request, node: str, held: HeldMessage) -> bool:
         return True
     item = item_id(held.stored.message)
     return request.service.assignments.held_by(node, item, request.client.jid) is not None
+
+
+async def _replaced(request: Request, node: str, found: list[HeldMessage]) -> set[int]:
+    """Items of a queue are as many as were published, whatever their ids."""
+    if NodeSettings.of(request.client.session.topic(node)).is_queue:
+        return set()
+    return await request.service.index.replaced(request.client.session, node, found)

@@ -48,6 +48,9 @@ async def create(request: Request) -> None:
         if configure_element.get("node", node) != node:
             raise StanzaError("bad-request", "modify", "the configuration of another node")
         settings = settings.changed(submitted(configure_element, NODE_CONFIG) or {})
+    if settings.mode is None and settings.timeout_s is None:
+        text = "a topic without delivery and expiry of its own is there only while it holds something"
+        raise StanzaError("not-acceptable", "modify", text)
     await _apply(request.client, node, None, settings)
     answer = Element(f"{{{PUBSUB}}}pubsub")
     SubElement(answer, f"{{{PUBSUB}}}create", {"node": node})
@@ -76,8 +79,19 @@ async def configure(request: Request) -> None:
     node, old = _known(request)
     values = submitted(request.action, NODE_CONFIG)
     if values is not None:
-        await _apply(request.client, node, old, old.changed(values))
+        new = old.changed(values)
+        await _apply(request.client, node, old, new)
+        if new.is_queue is not old.is_queue:
+            await _end_unserved(request, node, queue=new.is_queue)
     await request.answer()
+
+
+async def _end_unserved(request: Request, node: str, *, queue: bool) -> None:
+    """Whoever takes only what the node gives no longer is told to subscribe anew, rather than nothing."""
+    silent = "ALL" if queue else "ONE"
+    for subscription in request.service.registry.of_node(node):
+        if subscription.accepts == silent:
+            await request.service.client(subscription.jid).end(subscription)
 
 
 async def default_configuration(request: Request) -> None:

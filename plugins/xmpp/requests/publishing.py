@@ -10,7 +10,7 @@ import msgspec
 from daemon.frontend import Answer, Session, TopicInfo
 from plugins.xmpp.forms.data_forms import PUBLISH_OPTIONS, submitted
 from plugins.xmpp.forms.node_settings import NodeSettings, same_value
-from plugins.xmpp.forms.payload import Item, check_sections, read_item, xml_section
+from plugins.xmpp.forms.payload import TEXT_TYPE, Item, check_sections, read_item, xml_section
 from plugins.xmpp.forms.stanzas import StanzaError, from_refusal, result_text
 from plugins.xmpp.known.identities import local_of
 from plugins.xmpp.requests.request import Asker, Done, Request, Service, node_of
@@ -107,16 +107,10 @@ async def _published(
     done: Done,
     answer: Answer,
 ) -> None:
-    node, item, session = publication.node, publication.item, client.session
-    if (
-        answer.error is None
-        and item.id
-        and timeout_of(item.message, topic) == INFINITE
-        and session.allows("remove", node)
-        and session.allows("subscribe", node)
-    ):
+    node, item = publication.node, publication.item
+    if answer.error is None and item.id and timeout_of(item.message, topic) == INFINITE:
         # a persistent item replaces the one that had its id. Source: XEP-0060 7.1.2
-        service.start(partial(_replace, service, client, node, item.id))
+        service.start(partial(_replace, service, node, item.id))
     await done(answer)
 
 
@@ -148,8 +142,14 @@ def _publish_result(iq: Element, node: str, id: str) -> str:
     return result_text(iq, f"<pubsub xmlns='{PUBSUB}'>{publish}</pubsub>")
 
 
-async def _replace(service: Service, client: Asker, node: str, id: str) -> None:
-    """The newest item of an id is the item."""
+async def _replace(service: Service, node: str, id: str) -> None:
+    """The newest item of an id is the item, whoever published it; the others are removed by who may do so.
+
+    Where nobody is there who may, they stay, and are shown to nobody, until it is published once more.
+    """
+    client = service.find_allowed(node, "subscribe", "remove")
+    if client is None:
+        return
     with suppress(Refusal):  # the session has ended: the next one that is published replaces both
         for held in (await service.index.find_all(client.session, node, id))[:-1]:
             await client.ask(client.session.remove, node, held.smuid)
@@ -212,7 +212,7 @@ def read_message(service: Service, to: str, message: Element) -> Publication | N
         else:
             sections.append(xml_section(child))
     if body:
-        sections.insert(0, Section("text/plain; charset=utf-8", body.encode()))
+        sections.insert(0, Section(TEXT_TYPE, body.encode()))
     if not sections:
         return None
     check_sections(sections, service.site.limits)

@@ -18,7 +18,7 @@ import trio
 from daemon.frontend import Answer
 from plugins.xmpp.forms.stanzas import StanzaError, from_refusal, result
 from plugins.xmpp.known.assured import MSG_ID_CHARACTERS_MAX, Holding
-from plugins.xmpp.known.identities import bare_of, channel_of
+from plugins.xmpp.known.identities import NoAccount, channel_of
 from plugins.xmpp.requests.publishing import Publication, give, read_message
 from plugins.xmpp.requests.request import Asker, Request, Service
 from plugins.xmpp.wire.namespaces import CLIENT, COMPONENT, QOS
@@ -41,9 +41,6 @@ async def request(service: Service, iq: Element, child: Element) -> None:
     jid = iq.get("from", "")
     if iq.get("type") != "set":
         raise StanzaError("bad-request", "modify")
-    if service.rules.account_of(bare_of(jid)) is None:
-        await service.log_misuse(jid, "the sender has no account at this site")
-        raise StanzaError("not-allowed", "cancel", "no account at this site belongs to your JID")
     handler = {
         f"{{{QOS}}}acknowledged": _acknowledged,
         f"{{{QOS}}}assured": _assured,
@@ -51,19 +48,25 @@ async def request(service: Service, iq: Element, child: Element) -> None:
     }.get(child.tag)
     if handler is None:
         raise StanzaError("feature-not-implemented", "cancel")
-    client = service.client(jid)
+    try:
+        client = service.client(jid)
+    except NoAccount as error:
+        await service.log_misuse(jid, "the sender has no account at this site")
+        raise StanzaError("not-allowed", "cancel", error.text) from None
     await handler(Request(service, client, iq, child, child))
 
 
 def _embedded(child: Element) -> Element:
     """The message, with what belongs to the IQ taken off it."""
-    for message in child:
-        if message.tag in (f"{{{CLIENT}}}message", f"{{{COMPONENT}}}message", "message"):
-            for name in ("to", "from"):
-                message.attrib.pop(name, None)
-            message.tail = None
-            return message
-    raise StanzaError("bad-request", "modify", "no message in it")
+    kinds = (f"{{{CLIENT}}}message", f"{{{COMPONENT}}}message", "message")
+    messages = [each for each in child if each.tag in kinds]
+    if len(messages) != 1:
+        raise StanzaError("bad-request", "modify", "one message is in it")
+    [message] = messages
+    for name in ("to", "from"):
+        message.attrib.pop(name, None)
+    message.tail = None
+    return message
 
 
 def _publication(service: Service, client: Asker, to: str, message: Element) -> Publication:

@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element
 
 import msgspec
 
-from daemon.frontend import Answer, Session, Site
+from daemon.frontend import Answer, Right, Session, Site
 from plugins.xmpp.forms.stanzas import StanzaError, from_refusal, result
 from plugins.xmpp.known.assured import Assured
 from plugins.xmpp.known.identities import AccountRules
@@ -75,6 +75,8 @@ class Service(Protocol):
     def client(self, jid: str) -> Asker: ...
 
     def find_client(self, jid: str) -> Asker | None: ...
+
+    def find_allowed(self, node: str, *rights: Right) -> Asker | None: ...
 
     def check_room_for_node(self) -> None: ...
 

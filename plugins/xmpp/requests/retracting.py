@@ -9,6 +9,7 @@ from xml.etree.ElementTree import Element
 
 from daemon.frontend import Answer, HeldMessage
 from plugins.xmpp.forms import notifications
+from plugins.xmpp.forms.node_settings import NodeSettings
 from plugins.xmpp.forms.stanzas import StanzaError
 from plugins.xmpp.requests.request import Request
 from plugins.xmpp.wire.namespaces import PUBSUB, QUEUEING
@@ -111,11 +112,12 @@ async def _retract_others(request: Request, node: str, ids: list[str]) -> None:
     """Items that are not all the asker's: those who may remove items may do so while nobody has them."""
     service, client = request.service, request.client
     found: list[HeldMessage] = []
+    queue = NodeSettings.of(client.session.topic(node)).is_queue
     for id in ids:
         verdict, held = await _verdict(request, node, id)
         if verdict != "forbidden" or held is None or held.locked or not client.session.allows("remove", node):
             raise _error(request, verdict)
-        found.append(held)
+        found += [held] if queue else await service.index.find_all(client.session, node, id)
     for held in found:
         await client.ask(client.session.remove, node, held.smuid)
     await request.answer()

@@ -45,7 +45,7 @@ async def test_receipts_come_to_the_node_that_the_service_names(tmp_path):
         assert item.find(f"{{{SMQP}}}headers/{{{SMQP}}}header[@name='Account']").text == own
         await worker.iq("set", pubsub("<retract node='work'><item id='i'/></retract>"))
         receipt = await notified(client)
-        assert base64.b64decode(receipt.findtext(f"{{{SMQP}}}data")) == b"1/1"
+        assert receipt.findtext(f"{{{SMQP}}}text") == "1/1"
         headers = {each.get("name"): each.text for each in receipt.iter(f"{{{SMQP}}}header")}
         assert (headers["Receipt-Topic"], headers["Receipt-Cmuid"]) == ("work", "c1")
         # nobody else may read it, and who has no account has none
@@ -160,5 +160,43 @@ async def test_what_the_server_could_not_take_goes_to_the_dead_letters(tmp_path)
             assert ("Dead-Topic", "work") in dead.others
         session.publish("work", Message(delivery="ONE", sections=(Section("text/plain", b"small"),)))
         item = await notified(client)
-        assert base64.b64decode(item.findtext(f"{{{SMQP}}}data")) == b"small"
+        assert item.findtext(f"{{{SMQP}}}text") == "small"
+        session.close()
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    ["text/plain", "text/plain; charset=utf-8", 'text/csv;charset="UTF-8"', "application/json"],
+)
+async def test_text_that_xml_can_hold_is_text_in_both_directions(tmp_path, content_type):
+    async with xmpp_site(tmp_path) as (server, _, site):
+        client = ada(server)
+        await client.iq("set", subscribe(client.jid, "1", "work"))
+        session = site.open_session(Identity(account="ada"), "desk", protocol="test", remote="")
+        body = "größer <&> \r\n\u2028".encode()
+        session.publish("work", Message(delivery="ONE", sections=(Section(content_type, body),)))
+        text = (await notified(client)).find(f"{{{SMQP}}}text")
+        assert text is not None
+        assert (text.get("type"), text.text) == (content_type, body.decode())
+        session.subscribe("back", SubscribeOptions())
+        content = "<text xmlns='urn:smqp:xmpp:0' type='text/markdown'># grün</text>"
+        await put(client, "back", "i", content)
+        [section] = (await next_delivery(session)).stored.message.sections
+        assert section == Section("text/markdown", "# grün".encode())
+        session.close()
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [("text/plain", b"\xff"), ("text/plain", b"a\x00"), ("text/plain; charset=latin-1", b"a"), ("a/b", b"a")],
+)
+async def test_what_is_no_text_that_xml_can_hold_is_bytes(tmp_path, content_type, body):
+    async with xmpp_site(tmp_path) as (server, _, site):
+        client = ada(server)
+        await client.iq("set", subscribe(client.jid, "1", "work"))
+        session = site.open_session(Identity(account="ada"), "desk", protocol="test", remote="")
+        session.publish("work", Message(delivery="ONE", sections=(Section(content_type, body),)))
+        data = (await notified(client)).findtext(f"{{{SMQP}}}data")
+        assert data is not None
+        assert base64.b64decode(data) == body
         session.close()

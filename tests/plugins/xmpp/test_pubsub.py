@@ -235,12 +235,12 @@ async def test_preconditions_of_a_publication_are_checked(tmp_path):
         client = ada(server)
         await create(client, "work")
         item = "<publish node='work'><item><a xmlns='urn:a'/></item></publish>"
-        wanted = form("publish-options", **{"pubsub#persist_items": "true"})
+        wanted = form("publish-options", **{"pubsub#persist_items": "false"})
         options = f"<publish-options>{wanted}</publish-options>"
         answer = await client.iq("set", pubsub(item + options))
         assert error_of(answer) == ("cancel", "conflict")
         assert answer.find("c:error/pe:precondition-not-met", NS) is not None
-        assert (await client.iq("set", pubsub(item + options.replace("true", "false")))).get(
+        assert (await client.iq("set", pubsub(item + options.replace("false", "true")))).get(
             "type"
         ) == "result"
 
@@ -304,3 +304,70 @@ async def test_an_owner_ends_subscriptions_of_others_and_begins_none(tmp_path):
         # what it had goes to the next
         await owner.iq("set", subscribe(owner.jid, "1", "work"))
         assert (await notified(owner)).get("id") == "item"
+
+
+async def test_an_item_is_replaced_whoever_publishes_it_again(tmp_path):
+    """XEP-0060 7.1.2, also by a publisher without the right to remove or to subscribe."""
+    async with xmpp_site(tmp_path) as (server, _, site):
+        owner, eve = ada(server), server.client("eve@shakespeare.lit/x")
+        kept = {f"{{{SMQP}}}queueing": "0", "pubsub#persist_items": "1"}
+        await create(owner, "eve.state", **kept)
+        for number in range(3):
+            content = f"<a xmlns='urn:a'>{number}</a>"
+            assert (await put(eve, "eve.state", "one", content)).get("type") == "result"
+        for asked in ("<items node='eve.state'><item id='one'/></items>", "<items node='eve.state'/>"):
+            answer = await owner.iq("get", pubsub(asked))
+            [item] = answer.iter(f"{{{PUBSUB}}}item")
+            assert item.findtext("{urn:a}a") == "2"
+        with trio.fail_after(10):
+            while site.broker.router.state.topics["eve.state"].messages > 1:
+                await trio.sleep(0.01)
+
+
+async def test_what_cannot_be_removed_yet_is_not_shown(tmp_path):
+    async with xmpp_site(tmp_path) as (server, service, site):
+        owner, eve = ada(server), server.client("eve@shakespeare.lit/x")
+        kept = {f"{{{SMQP}}}queueing": "0", "pubsub#persist_items": "1"}
+        await create(owner, "eve.state", **kept)
+        service.clients[owner.jid].session.close()
+        while owner.jid in service.clients:
+            await trio.sleep(0.01)
+        for number in range(3):
+            await put(eve, "eve.state", "one", f"<a xmlns='urn:a'>{number}</a>")
+        assert site.broker.router.state.topics["eve.state"].messages == 3
+        for asked in ("<items node='eve.state'/>", "<items node='eve.state' max_items='2'/>"):
+            [item] = (await owner.iq("get", pubsub(asked))).iter(f"{{{PUBSUB}}}item")
+            assert item.findtext("{urn:a}a") == "2"
+        retract = pubsub("<retract node='eve.state'><item id='one'/></retract>")
+        assert (await owner.iq("set", retract)).get("type") == "result"
+        answer = await owner.iq("get", pubsub("<items node='eve.state'/>"))
+        assert list(answer.iter(f"{{{PUBSUB}}}item")) == []
+
+
+async def test_a_queue_keeps_its_items_and_says_so(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, _):
+        client = ada(server)
+        await create(client, "work", **{"pubsub#persist_items": "1"})
+        answer = await client.iq("get", pubsub("<configure node='work'/>", "#owner"))
+        assert fields(next(answer.iter("{jabber:x:data}x")))["pubsub#persist_items"] == "1"
+        item = "<publish node='work'><item><a xmlns='urn:a'/></item></publish>"
+        options = form("publish-options", **{"pubsub#persist_items": "1"})
+        answer = await client.iq("set", pubsub(f"{item}<publish-options>{options}</publish-options>"))
+        assert answer.get("type") == "result"
+        text = f"<configure node='work'>{form('node_config', **{'pubsub#persist_items': '0'})}</configure>"
+        assert error_of(await client.iq("set", pubsub(text, "#owner"))) == ("modify", "not-acceptable")
+
+
+@pytest.mark.parametrize("before", ["0", "1"])
+async def test_who_would_get_nothing_any_more_is_told_that_its_subscription_has_ended(tmp_path, before):
+    async with xmpp_site(tmp_path) as (server, service, _):
+        owner, reader = ada(server), ada(server, "reader")
+        await create(owner, "work", **{f"{{{SMQP}}}queueing": before})
+        await reader.iq("set", subscribe(reader.jid, "5" if before == "1" else None, "work"))
+        values = {f"{{{SMQP}}}queueing": "0" if before == "1" else "1"}
+        text = f"<configure node='work'>{form('node_config', **values)}</configure>"
+        assert (await owner.iq("set", pubsub(text, "#owner"))).get("type") == "result"
+        told = (await reader.receive()).find("e:event/e:subscription", NS)
+        assert told is not None
+        assert (told.get("node"), told.get("subscription")) == ("work", "none")
+        assert service.registry.of_node("work") == []

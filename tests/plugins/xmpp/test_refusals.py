@@ -3,7 +3,9 @@
 import pytest
 
 from daemon.settings import Limits
-from tests.support.xmpp import COMPONENT_NAME, xmpp_site
+from plugins.xmpp.settings import JidRule
+from plugins.xmpp.wire.namespaces import QOS
+from tests.support.xmpp import COMPONENT_NAME, RULES, xmpp_site
 from tests.support.xmpp_pubsub import (
     ADA,
     INFO,
@@ -140,7 +142,7 @@ def headers_of(*lines: str) -> str:
 @pytest.mark.parametrize(
     ("content", "refused"),
     [
-        ("<a xmlns='urn:a'/>" * 65, ("wait", "policy-violation")),
+        (f"<section xmlns='{SMQP}'/>" * 65, ("wait", "policy-violation")),
         (headers_of(*["x"] * 200), ("wait", "policy-violation")),
         (headers_of("x" * 65_536), ("modify", "not-acceptable")),
         (
@@ -154,9 +156,6 @@ async def test_what_no_other_front_end_could_read_is_refused(tmp_path, content, 
     async with xmpp_site(tmp_path) as (server, _, site):
         client = ada(server)
         assert error_of(await put(client, "work", "i", content)) == refused
-        if SMQP not in content:
-            await client.send(f"<message id='m' to='work@{COMPONENT_NAME}'>{content}</message>")
-            assert error_of(await client.receive()) == refused
         assert site.broker.held == 0
 
 
@@ -181,3 +180,70 @@ async def test_too_many_subscriptions_are_told_apart_from_too_much_of_anything_e
         answer = await client.iq("set", pubsub(f"<publish node='first'><item>{content}</item></publish>"))
         assert error_of(answer) == ("wait", "policy-violation")
         assert answer.find("c:error/pe:too-many-subscriptions", NS) is None
+
+
+async def test_a_message_of_too_many_parts_is_refused(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, site):
+        client = ada(server)
+        content = "<a xmlns='urn:a'/>" * 65
+        await client.send(f"<message id='m' to='work@{COMPONENT_NAME}'>{content}</message>")
+        assert error_of(await client.receive()) == ("wait", "policy-violation")
+        assert site.broker.held == 0
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "<a xmlns='urn:a'/><b xmlns='urn:b'/>",
+        f"<a xmlns='urn:a'/><data xmlns='{SMQP}'/>",
+        "only text",
+        "<a xmlns='urn:a'/> and text",
+    ],
+)
+async def test_an_item_has_one_payload(tmp_path, content):
+    """XEP-0060 7.1.3.6."""
+    async with xmpp_site(tmp_path) as (server, _, site):
+        answer = await put(ada(server), "work", "i", content)
+        assert error_of(answer) == ("modify", "bad-request")
+        assert answer.find("c:error/pe:invalid-payload", NS) is not None
+        assert site.broker.held == 0
+
+
+async def test_one_message_is_sent_acknowledged(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, site):
+        publish = pubsub("<publish node='work'><item/></publish>")
+        messages = f"<message xmlns='jabber:client'>{publish}</message>" * 2
+        answer = await ada(server).iq("set", f"<acknowledged xmlns='{QOS}'>{messages}</acknowledged>")
+        assert error_of(answer) == ("modify", "bad-request")
+        assert site.broker.held == 0
+
+
+async def test_a_node_that_nothing_would_remember_is_not_created(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, _):
+        client = ada(server)
+        configure = f"<configure>{form('node_config', **{f'{{{SMQP}}}delivery': 'MESSAGE'})}</configure>"
+        answer = await client.iq("set", pubsub("<create node='n'/>" + configure))
+        assert error_of(answer) == ("modify", "not-acceptable")
+
+
+async def test_pages_by_index_are_refused(tmp_path):
+    """XEP-0059 2.6."""
+    async with xmpp_site(tmp_path) as (server, _, _):
+        client = ada(server)
+        await create(client, "work")
+        rsm = "<set xmlns='http://jabber.org/protocol/rsm'><max>1</max><index>2</index></set>"
+        answer = await client.iq("get", pubsub("<items node='work'/>" + rsm))
+        assert error_of(answer) == ("cancel", "feature-not-implemented")
+
+
+@pytest.mark.parametrize("jid", ["mallory@elsewhere.example/x", "ghost@nowhere.lit/x"])
+async def test_assured_from_who_has_no_account_is_not_allowed_and_told_of(tmp_path, jid):
+    """urn:xmpp:qos Memory attacks. A rule may name an account that the site does not have."""
+    rules = (*RULES, JidRule(domain="nowhere.lit", account="{local}"))
+    async with xmpp_site(tmp_path, rules=rules, event_log="log@shakespeare.lit/x") as (server, _, _):
+        log, stranger = server.client("log@shakespeare.lit/x"), server.client(jid)
+        text = f"<assured xmlns='{QOS}' msgId='1'><message xmlns='jabber:client'/></assured>"
+        assert error_of(await stranger.iq("set", text)) == ("cancel", "not-allowed")
+        event = (await log.receive()).find("{urn:xmpp:eventlog}log")
+        assert event is not None
+        assert event.get("subject") == jid
