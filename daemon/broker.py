@@ -161,11 +161,11 @@ class Broker:
         self._sessions.add(session)
         return session
 
-    def close_session(self, session: BrokerSession) -> None:
-        """The front end is done with a session; doing it twice changes nothing."""
+    def close_session(self, session: BrokerSession, *, lost: bool) -> None:
+        """The front end is done with a session, whose client was `lost` or not; twice changes nothing."""
         if session in self._sessions:
             self._sessions.discard(session)
-            self.router.close(session.consumer, self.clock.now())
+            self.router.close(session.consumer, self.clock.now(), lost=lost)
             self.wake()
 
     def check_room(self) -> None:
@@ -446,5 +446,5 @@ class Broker:
         """Close all sessions; `run` returns once everything they caused is on disk."""
         self._closing = True
         for session in list(self._sessions):
-            self.close_session(session)
+            self.close_session(session, lost=False)
         self._work.set()

@@ -325,6 +325,7 @@ class Carrier:
                 # a body that is on disk is loaded when the front end takes the event
                 stored=cast("Stored", stored),
                 attempt=d.attempt,
+                redelivered=d.redelivered,
                 received=lock is not None and lock.received,
                 lock_s=None if lock is None or lock.received else max(lock.ends_at - now, 0.0),
                 expires_in_s=_time_left(entry, now),

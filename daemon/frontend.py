@@ -23,6 +23,7 @@ from routing.errors import Refusal
 from routing.message import DeliveryMode, Message
 from routing.rights import Right as Right
 from routing.subscription import Accepts as Accepts
+from routing.subscription import Outcome as Outcome
 from routing.subscription import SubscribeOptions as SubscribeOptions
 
 UNCOUNTED_BYTES: Final = 4_096
@@ -71,7 +72,8 @@ class Delivered(msgspec.Struct):
         topic: the topic it was published to.
         subscription: the name of the subscription, "" for one without.
         stored: the message; always loaded when the front end sees the event.
-        attempt: 1 the first time, one more after each return.
+        attempt: 1 the first time, one more after each delivery that failed.
+        redelivered: True where it was with somebody before, who may have worked on it.
         received: True where this subscription has said RECEIVED before, so the message is its own.
         lock_s: seconds until the lock ends; None where there is none (not acknowledged, or received).
         expires_in_s: seconds of its timeout that are left; None where none was stated.
@@ -86,6 +88,7 @@ class Delivered(msgspec.Struct):
     subscription: str
     stored: StoredMessage
     attempt: int
+    redelivered: bool
     received: bool
     lock_s: float | None
     expires_in_s: float | None
@@ -236,9 +239,19 @@ class Session(Protocol):
         """
 
     def give_back(
-        self, numbers: Iterable[int], reason: str = "", delay_s: float = 0.0, request: Any = None
+        self,
+        numbers: Iterable[int],
+        reason: str = "",
+        delay_s: float = 0.0,
+        request: Any = None,
+        *,
+        outcome: Outcome = "failed",
     ) -> None:
-        """These go to the next subscriber (or here again, after `delay_s` seconds), their count raised."""
+        """These go to the next subscriber (or here again, after `delay_s` seconds).
+
+        Their count is raised, unless they are "released"; what is "rejected" goes to the dead-letter topic at
+        once.
+        """
 
     def transaction(self, request: Any = None) -> AbstractContextManager[None]:
         """The calls of publish, commit and give_back made inside are one: all of them happen, or none.
@@ -290,8 +303,11 @@ class Session(Protocol):
         Cancellation loses no event.
         """
 
-    def close(self) -> None:
-        """End the session: session-bound subscriptions end, locked messages go to the next subscriber."""
+    def close(self, *, lost: bool = False) -> None:
+        """End the session: session-bound subscriptions end, locked messages go to the next subscriber.
+
+        With `lost` the client has gone without a word, and what it may have worked on has failed.
+        """
 
 
 class Identity(msgspec.Struct, frozen=True):

@@ -30,7 +30,7 @@ from routing.headers import write_created
 from routing.message import DeliveryMode, Message
 from routing.names import check_topic, make_address, owner_of
 from routing.rights import RIGHTS, Right
-from routing.subscription import Consumer
+from routing.subscription import Consumer, Outcome
 
 if TYPE_CHECKING:
     from daemon.broker import Broker
@@ -162,15 +162,21 @@ class BrokerSession:
         self._router.reached_nobody(self._consumer, numbers)
 
     def give_back(
-        self, numbers: Iterable[int], reason: str = "", delay_s: float = 0.0, request: Any = None
+        self,
+        numbers: Iterable[int],
+        reason: str = "",
+        delay_s: float = 0.0,
+        request: Any = None,
+        *,
+        outcome: Outcome = "failed",
     ) -> None:
         """See `daemon.frontend.Session`."""
         self._check_open()
         if self._transaction is not None:
-            self._transaction.give_back(numbers, reason, delay_s)
+            self._transaction.give_back(numbers, reason, delay_s, outcome)
             return
         now = self._broker.clock.now()
-        self._router.give_back(self._consumer, numbers, reason, delay_s, request, now)
+        self._router.give_back(self._consumer, numbers, reason, delay_s, request, now, outcome)
         self._broker.wake()
 
     @contextmanager
@@ -343,13 +349,13 @@ class BrokerSession:
         """The session, as the router knows it."""
         return self._consumer
 
-    def close(self) -> None:
+    def close(self, *, lost: bool = False) -> None:
         """See `daemon.frontend.Session`."""
         self._ended = True
         self._outbox.clear()
         self._arrived.set()
         self._broker.unfinished.close(self._unfinished)
-        self._broker.close_session(self)
+        self._broker.close_session(self, lost=lost)
 
 
 def _cost(event: Event) -> int:

@@ -157,6 +157,14 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_deliveries: Annotated[
         int, count("Failed deliveries after which a message goes to the dead-letter topic.", 1)
     ] = 16
+    redelivery_wait_s: Annotated[
+        float,
+        seconds(
+            "Until a message comes again that has failed twice, where nobody else could take it; it doubles"
+            " with each further failure. 0: it comes again at once."
+        ),
+    ] = 0.1
+    redelivery_wait_max_s: Annotated[float, seconds("The longest of these waits.")] = 30.0
     lock_s: Annotated[
         float, seconds("Until a message that a subscriber has not answered goes to the next one.", 0.1)
     ] = 60.0

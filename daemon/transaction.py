@@ -11,7 +11,7 @@ from typing import Any
 from routing.errors import Refusal
 from routing.message import Message
 from routing.router import Router
-from routing.subscription import Consumer
+from routing.subscription import Consumer, Outcome
 
 
 class Transaction:
@@ -42,11 +42,11 @@ class Transaction:
         held = self._take(numbers)
         self._steps.append(lambda now: self._router.commit(self._consumer, held, None, now))
 
-    def give_back(self, numbers: Iterable[int], reason: str, delay_s: float) -> None:
+    def give_back(self, numbers: Iterable[int], reason: str, delay_s: float, outcome: Outcome) -> None:
         """Raises Refusal (lock-lost)."""
         held = self._take(numbers)
         self._steps.append(
-            lambda now: self._router.give_back(self._consumer, held, reason, delay_s, None, now)
+            lambda now: self._router.give_back(self._consumer, held, reason, delay_s, None, now, outcome)
         )
 
     def _take(self, numbers: Iterable[int]) -> list[int]:

@@ -12,12 +12,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from routing.decisions import Answer, Bury, MarkDone, MarkReceived, Record
-from routing.delivery import Deliveries
+from routing.delivery import Deliveries, note_reach, standing
 from routing.errors import Refusal
 from routing.queue import GUARANTEED, ONE, RECEIPT, STATED, Entry
 from routing.receipts import Receipts
 from routing.state import SiteState
-from routing.subscription import Consumer, Subscription
+from routing.subscription import Consumer, Outcome, Subscription
 
 
 class Acknowledgements:
@@ -37,6 +37,7 @@ class Acknowledgements:
             if lock is None:
                 lost.append(number)
             elif not lock.received:
+                note_reach(lock)
                 self._deliveries.unlock(lock)
                 lock.received = True
                 subscription = lock.subscription
@@ -55,6 +56,8 @@ class Acknowledgements:
                 lost.append(number)
                 continue
             subscription = lock.subscription
+            if not lock.received:
+                note_reach(lock)
             self._deliveries.take_from(lock)
             freed[subscription.id] = subscription
             self._complete(lock.entry, subscription, "committed", lock.attempt)
@@ -63,21 +66,22 @@ class Acknowledgements:
             self._deliveries.pump(subscription, now)
 
     def reached_nobody(self, consumer: Consumer, numbers: Iterable[int]) -> None:
-        """However these return, it does not count as an attempt."""
+        """However these return, they have not failed."""
         for number in numbers:
             if (lock := consumer.locks.get(number)) is not None and not lock.received:
-                lock.attempt -= 1
+                lock.is_untouched = True
 
     def give_back(
         self,
         consumer: Consumer,
         numbers: Iterable[int],
+        outcome: Outcome,
         reason: str,
         delay_s: float,
         request: Any,
         now: float,
     ) -> None:
-        """These go to the next subscriber, or here again after a delay."""
+        """These go to the next subscriber, or here again after a delay; rejected, to the dead letters."""
         lost, back = [], []
         for number in numbers:
             lock = consumer.locks.pop(number, None)
@@ -86,11 +90,13 @@ class Acknowledgements:
             else:
                 back.append(lock)
         for lock in back:
+            if not lock.received:
+                note_reach(lock)
             self._deliveries.take_from(lock)
         # first, so that whoever asked knows when the same message comes to it again
         self._state.out.append(Answer(consumer, request, _lost(lost)))
-        for lock in back:
-            self._deliveries.take_back(lock, reason or "given back", now, delay_s)
+        for lock in sorted(back, key=standing):
+            self._deliveries.take_back(lock, outcome, reason or "given back", now, delay_s)
         for subscription in {lock.subscription.id: lock.subscription for lock in back}.values():
             self._deliveries.pump(subscription, now)
 

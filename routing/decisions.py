@@ -129,7 +129,8 @@ class Deliver(msgspec.Struct, gc=False):
     Attributes:
         number: names the delivery within the session.
         lock: None where it is not acknowledged: unguaranteed, to one that does not acknowledge all.
-        attempt: from 1.
+        attempt: one more than the deliveries that have failed.
+        redelivered: it was with somebody before.
     """
 
     consumer: Consumer
@@ -138,6 +139,7 @@ class Deliver(msgspec.Struct, gc=False):
     number: int
     lock: Lock | None
     attempt: int
+    redelivered: bool
 
 
 class Withdraw(msgspec.Struct, gc=False):

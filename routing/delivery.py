@@ -14,6 +14,7 @@ subscriber says of its messages is in `routing.acknowledging`.
 """
 
 import heapq
+from itertools import islice
 from typing import Any, Final, Literal
 
 from routing.decisions import (
@@ -26,11 +27,11 @@ from routing.decisions import (
 from routing.queue import COUNTED, EXPIRED, GONE, GUARANTEED, ONE, RECEIPT, STATED, Entry
 from routing.receipts import Receipts
 from routing.state import SiteState
-from routing.subscription import Consumer, Lock, Subscription
+from routing.subscription import Consumer, Lock, Outcome, Subscription
 
-RETRY_FIRST_S: Final = 0.1
-RETRY_MAX_S: Final = 30.0
-RETRY_DOUBLINGS_MAX: Final = 16
+WAIT_DOUBLINGS_MAX: Final = 16
+REACH_MAX: Final = 64
+"""Whoever works on so many messages at once may work on all that it has."""
 DELAY_MAX_S: Final = 86_400.0
 """The longest that a client may have a message that it gives back wait."""
 
@@ -169,10 +170,11 @@ class Deliveries:
         entry.origin = entry.smuid(state.server)  # made once for all records of the delivery
         flags = entry.flags
         attempts = subscription.topic.attempts if flags & ONE else subscription.attempts
-        attempt = attempts.get(entry.id, 0) + 1 if attempts else 1
+        failed = attempts.get(entry.id) if attempts else None
+        attempt, redelivered = (1, False) if failed is None else (failed + 1, True)
         guaranteed = flags & GUARANTEED
         if not guaranteed and not subscription.acknowledges_all:
-            state.out.append(Deliver(consumer, subscription, entry, number, None, attempt))
+            state.out.append(Deliver(consumer, subscription, entry, number, None, attempt, redelivered))
             entry.due -= 1
             if attempts:
                 attempts.pop(entry.id, None)
@@ -193,7 +195,7 @@ class Deliveries:
                 state.wake_at = ends_at
         subscription.locks[entry.id] = lock
         consumer.locks[number] = lock
-        state.out.append(Deliver(consumer, subscription, entry, number, lock, attempt))
+        state.out.append(Deliver(consumer, subscription, entry, number, lock, attempt, redelivered))
         state.out.append(Record("delivered", entry, subscription, attempt=attempt))
         if not guaranteed:
             state.note_locked(entry)
@@ -207,28 +209,34 @@ class Deliveries:
 
     # -- back into the queue ----------------------------------------------------------------------
 
-    def take_back(self, lock: Lock, reason: str, now: float, delay_s: float = 0.0) -> None:
-        """A message that was with a subscriber waits again, or is buried after too many returns."""
+    def take_back(self, lock: Lock, outcome: Outcome, reason: str, now: float, delay_s: float = 0.0) -> None:
+        """A message that was with a subscriber waits again, where it stood, or is buried.
+
+        Buried is what was rejected, or has failed too often; what was released has not failed. In a
+        dead-letter topic nothing is buried.
+        """
         state = self._state
-        entry, subscription = lock.entry, lock.subscription
+        entry, subscription, settings = lock.entry, lock.subscription, state.settings
         if entry.flags & GONE:
             return
         state.out.append(Record("returned", entry, subscription, attempt=lock.attempt, reason=reason))
         if entry.flags & EXPIRED:
             self._expire_returned(lock)
             return
-        if lock.attempt >= state.settings.max_deliveries and not entry.topic.is_dead_letter:
+        has_failed = outcome != "released" and not lock.is_untouched
+        is_over = outcome == "rejected" or (has_failed and lock.attempt >= settings.max_deliveries)
+        if is_over and not entry.topic.is_dead_letter:
             state.out.append(Bury(entry, subscription, lock.attempt, reason))
             return
-        if entry.flags & ONE:
-            entry.topic.attempts[entry.id] = lock.attempt
-        else:
-            subscription.attempts[entry.id] = lock.attempt
-        self._note_returned(lock)
-        if lock.attempt > 1 and self._is_only_taker(lock):
+        failed = lock.attempt if has_failed else lock.attempt - 1
+        attempts = entry.topic.attempts if entry.flags & ONE else subscription.attempts
+        attempts[entry.id] = failed
+        self._note_returned(lock, failed)
+        if has_failed and lock.attempt > 1 and self._is_only_taker(lock):
             # a growing pause, or one bad message would be delivered in circles
-            doublings = min(lock.attempt - 2, RETRY_DOUBLINGS_MAX)
-            delay_s = max(delay_s, min(RETRY_FIRST_S * 2.0**doublings, RETRY_MAX_S))
+            doublings = min(lock.attempt - 2, WAIT_DOUBLINGS_MAX)
+            wait_s = settings.redelivery_wait_s * 2.0**doublings
+            delay_s = max(delay_s, min(wait_s, settings.redelivery_wait_max_s))
         if delay_s > 0:
             state.park(lock, now + min(delay_s, DELAY_MAX_S))
         else:
@@ -241,13 +249,13 @@ class Deliveries:
         if entry.due <= 0:
             self._state.finish(entry, "expired")
         else:
-            self._note_returned(lock)
+            self._note_returned(lock, lock.attempt)
 
-    def _note_returned(self, lock: Lock) -> None:
+    def _note_returned(self, lock: Lock, failed: int) -> None:
         entry, subscription = lock.entry, lock.subscription
         if entry.flags & GUARANTEED and (entry.flags & ONE or subscription.options.durable):
             subscription_id = 0 if entry.flags & ONE else subscription.id
-            self._state.out.append(MarkReturned(entry.id, subscription_id, lock.attempt))
+            self._state.out.append(MarkReturned(entry.id, subscription_id, failed))
 
     def _is_only_taker(self, lock: Lock) -> bool:
         if not lock.entry.flags & ONE:
@@ -267,21 +275,24 @@ class Deliveries:
             subscription.queue.insert(entry)
             self.pump(subscription, now)
 
-    def abandon(self, subscription: Subscription, now: float, reason: str) -> None:
-        """The subscriber has left: what is locked goes on; what was received stays the subscription's."""
+    def abandon(self, subscription: Subscription, now: float, reason: str, *, lost: bool) -> None:
+        """The subscriber has left: what is locked goes on; what was received stays the subscription's.
+
+        `lost`: without a word, see `come_back`.
+        """
         consumer, subscription.consumer = subscription.consumer, None
         assert consumer is not None
-        locks = list(subscription.locks.values())
+        back = come_back(subscription, lost=lost)
         subscription.locks.clear()
         self._state.locking.pop(subscription.id, None)
-        for lock in locks:
+        for lock, _ in back:
             consumer.locks.pop(lock.number, None)
             self.note_let_go(lock)
         for lock in subscription.received.values():
             consumer.locks.pop(lock.number, None)
             lock.number = 0
-        for lock in reversed(locks):
-            self.take_back(lock, reason, now)
+        for lock, outcome in back:
+            self.take_back(lock, outcome, reason, now)
 
     def hand_again(self, subscription: Subscription) -> None:
         """The subscriber is back: what it had received and not committed comes again, marked so."""
@@ -292,7 +303,7 @@ class Deliveries:
             consumer.next_number += 1
             consumer.locks[lock.number] = lock
             self._state.out.append(
-                Deliver(consumer, subscription, lock.entry, lock.number, lock, lock.attempt)
+                Deliver(consumer, subscription, lock.entry, lock.number, lock, lock.attempt, True)
             )
 
     # -- time -------------------------------------------------------------------------------------
@@ -312,11 +323,14 @@ class Deliveries:
                 del subscription.consumer.locks[lock.number]
                 state.out.append(_withdraw(lock, subscription.consumer, "lock-timeout"))
             for lock in late:
-                self.take_back(lock, "lock timed out", now)
+                self.take_back(lock, "failed", "lock timed out", now)
             if late:
                 self.pump(subscription, now)
+        again = []
         while state.delayed and state.delayed[0][0] <= now:
-            self._offer_again(heapq.heappop(state.delayed)[2], now)
+            again.append(heapq.heappop(state.delayed)[2])
+        for lock in sorted(again, key=standing):
+            self._offer_again(lock, now)
         for subscription in list(state.ordering.values()):
             if subscription.order is not None:
                 for entry in subscription.order.release(now):
@@ -395,6 +409,35 @@ class Deliveries:
         del locks[lock.entry.id]
         if not locks:
             self._state.locking.pop(lock.subscription.id, None)
+
+
+def come_back(subscription: Subscription, *, lost: bool) -> list[tuple[Lock, Outcome]]:
+    """What a subscriber that leaves has locked, as it stood in the queue, and whether that has failed.
+
+    Who leaves in good order has worked on nothing in vain. Who was lost without a word may have been at work
+    on its oldest messages, as many as it was ever seen to have begun at once; the others only waited there.
+    """
+    begun = subscription.reach if lost else 0
+    out: list[tuple[Lock, Outcome]] = [
+        (lock, "failed" if place < begun or begun >= REACH_MAX else "released")
+        for place, lock in enumerate(subscription.locks.values())
+    ]
+    return sorted(out, key=lambda back: standing(back[0]))
+
+
+def note_reach(lock: Lock) -> None:
+    """The subscriber has said something of a message that it has locked."""
+    subscription, id = lock.subscription, lock.entry.id
+    if subscription.reach >= REACH_MAX or next(iter(subscription.locks)) == id:
+        return
+    oldest = islice(subscription.locks, REACH_MAX)
+    place = next((place for place, each in enumerate(oldest, 1) if each == id), REACH_MAX)
+    subscription.reach = max(subscription.reach, place)
+
+
+def standing(lock: Lock) -> tuple[int, int]:
+    """Where a message stands in a queue."""
+    return -lock.entry.priority, lock.entry.id
 
 
 def _withdraw(

@@ -25,6 +25,7 @@ class Leaving(msgspec.Struct):
 
     subscription: Subscription
     waiting: deque[Entry]
+    why: str
 
 
 class Leavings:
@@ -36,13 +37,18 @@ class Leavings:
         self._open: deque[Leaving] = deque()
 
     def begin(
-        self, subscription: Subscription, had: Iterable[Entry], waiting: Iterable[Entry], now: float
+        self,
+        subscription: Subscription,
+        had: Iterable[Entry],
+        waiting: Iterable[Entry],
+        why: str,
+        now: float,
     ) -> None:
         """Give up what the subscriber had in hand, and begin with what waited, there and in the queue."""
+        leaving = Leaving(subscription, deque(waiting), why)
         for entry in had:
             if not entry.flags & GONE:
-                self._give_up(entry, subscription)
-        leaving = Leaving(subscription, deque(waiting))
+                self._give_up(entry, leaving)
         if not self._step(leaving):
             self._open.append(leaving)
             self._state.wake_at = min(self._state.wake_at, now + STEP_S)
@@ -68,14 +74,15 @@ class Leavings:
                 return True
             # what has expired is due only to those who have received it
             if not entry.flags & (GONE | EXPIRED):
-                self._give_up(entry, subscription)
+                self._give_up(entry, leaving)
         return not (leaving.waiting or subscription.queue)
 
-    def _give_up(self, entry: Entry, subscription: Subscription) -> None:
+    def _give_up(self, entry: Entry, leaving: Leaving) -> None:
+        subscription = leaving.subscription
         entry.due -= 1
         if entry.flags & RECEIPT:
             self._receipts.progress(entry, subscription, has_it=False)
-        self._state.out.append(Record("returned", entry, subscription, reason="unsubscribed"))
+        self._state.out.append(Record("returned", entry, subscription, reason=leaving.why))
         if entry.due <= 0 and not entry.flags & STATED:
             self._state.out.append(Record("expired", entry, final=True, reason="due to nobody any more"))
             self._state.discard(entry)

@@ -215,8 +215,7 @@ class Restore:
             if mark is None:
                 self._enqueue(subscription, entry)
                 continue
-            if mark.attempts:
-                subscription.attempts[entry.id] = mark.attempts
+            subscription.attempts[entry.id] = mark.attempts
             if mark.received:
                 lock = Lock(0, entry, subscription, mark.attempts + 1, 0.0, received=True)
                 subscription.received[entry.id] = lock

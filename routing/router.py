@@ -25,7 +25,7 @@ from routing.receipts import Receipt, Receipts
 from routing.restore import Restore
 from routing.state import RouterSettings, SiteState
 from routing.subscribing import Subscribing
-from routing.subscription import Consumer, SubscribeOptions, Subscription
+from routing.subscription import Consumer, Outcome, SubscribeOptions, Subscription
 from routing.topics import Topics
 
 
@@ -78,10 +78,13 @@ class Router:
         """A session begins."""
         return Consumer(handle, account, channel)
 
-    def close(self, consumer: Consumer, now: float) -> None:
-        """A session has ended: what it held locked goes on to others."""
+    def close(self, consumer: Consumer, now: float, *, lost: bool = False) -> None:
+        """A session has ended: what it held locked goes on to others.
+
+        `lost`: without a word from the client, so that what it was at work on has failed.
+        """
         self._now = now
-        self._subscribing.close(consumer, now)
+        self._subscribing.close(consumer, now, lost=lost)
 
     def pause(self, consumer: Consumer) -> None:
         """The session has much to send yet; it gets no more until `resume`."""
@@ -180,10 +183,11 @@ class Router:
         delay_s: float,
         request: Any,
         now: float,
+        outcome: Outcome = "failed",
     ) -> None:
-        """Not by this one, or not now."""
+        """Not by this one, or not now; rejected, by nobody."""
         self._now = now
-        self._acknowledgements.give_back(consumer, numbers, reason, delay_s, request, now)
+        self._acknowledgements.give_back(consumer, numbers, outcome, reason, delay_s, request, now)
 
     def remove(self, consumer: Consumer, topic: str, smuid: str, request: Any, now: float) -> None:
         """REMOVE. A message that is finished already is removed with success. Raises Refusal."""

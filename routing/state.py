@@ -32,6 +32,8 @@ class RouterSettings(msgspec.Struct, frozen=True, kw_only=True):
             longest wait for a receipt of a message without end.
         lock_s: an unreceived delivery goes to the next subscriber after this.
         max_deliveries: failed deliveries after which a message goes to the dead-letter topic.
+        redelivery_wait_s, redelivery_wait_max_s: how long a message waits that has failed twice and that
+            nobody else could take, and, the wait doubling with each further failure, the longest.
         queue_messages_max, queue_bytes_max: what one topic may hold; more is refused.
         system_messages_max, system_bytes_max: what may wait on system topics for or from one account.
         unguaranteed_bytes_max: memory for unguaranteed messages that wait or are locked; of those that wait
@@ -43,6 +45,8 @@ class RouterSettings(msgspec.Struct, frozen=True, kw_only=True):
     default_timeout_s: float
     lock_s: float
     max_deliveries: int
+    redelivery_wait_s: float
+    redelivery_wait_max_s: float
     queue_messages_max: int
     queue_bytes_max: int
     system_messages_max: int

@@ -8,7 +8,7 @@ from routing.decisions import (
     DiscardSubscription,
     StoreSubscription,
 )
-from routing.delivery import Deliveries
+from routing.delivery import Deliveries, come_back
 from routing.errors import Refusal
 from routing.joining import Joinings
 from routing.leaving import Leavings
@@ -109,10 +109,10 @@ class Subscribing:
         self.end(self.find(consumer, topic_name, name), now, by=consumer)
         self._state.out.append(Answer(consumer, request))
 
-    def close(self, consumer: Consumer, now: float) -> None:
-        """The session has ended."""
+    def close(self, consumer: Consumer, now: float, *, lost: bool) -> None:
+        """The session has ended; `lost`: without a word."""
         for subscription in list(consumer.subscriptions.values()):
-            self._leave(subscription, now, "session ended")
+            self._leave(subscription, now, "connection lost" if lost else "session ended", lost=lost)
 
     def end_unused(self, now: float) -> list[Subscription]:
         """End durable subscriptions that nobody has used for the configured time, and name them."""
@@ -132,20 +132,20 @@ class Subscribing:
         if subscription.options.durable:
             self._state.out.append(StoreSubscription(subscription))
 
-    def _leave(self, subscription: Subscription, now: float, reason: str) -> None:
+    def _leave(self, subscription: Subscription, now: float, why: str, *, lost: bool = False) -> None:
         consumer = subscription.consumer
         assert consumer is not None
         if not subscription.options.durable:
-            self.end(subscription, now, by=consumer)
+            self.end(subscription, now, by=consumer, why=why, lost=lost)
             return
         del consumer.subscriptions[subscription.topic.name, subscription.options.name]
         self._note_use(subscription, now)
-        self._deliveries.abandon(subscription, now, reason)
+        self._deliveries.abandon(subscription, now, why, lost=lost)
 
     def _replace(self, subscription: Subscription, consumer: Consumer, now: float) -> None:
         name = subscription.options.name
         del consumer.subscriptions[subscription.topic.name, name]
-        self._deliveries.abandon(subscription, now, "replaced")
+        self._deliveries.abandon(subscription, now, "replaced", lost=True)
         self._state.out.append(Detach(consumer, subscription.topic, name, "replaced"))
 
     def end(
@@ -155,8 +155,13 @@ class Subscribing:
         *,
         by: Consumer | None = None,
         reason: Literal["replaced", "removed", "forbidden"] = "removed",
+        why: str = "unsubscribed",
+        lost: bool = False,
     ) -> None:
-        """End a subscription; a session that consumes from it and did not ask for this is told."""
+        """End a subscription; a session that consumes from it and did not ask for this is told the `reason`.
+
+        `why` and `lost` say what becomes of the messages that it had, see `come_back`.
+        """
         state, topic = self._state, subscription.topic
         consumer = subscription.consumer
         if consumer is not None:
@@ -176,22 +181,23 @@ class Subscribing:
             topic.takers.remove(subscription)
         if subscription.options.durable:
             state.out.append(DiscardSubscription(subscription.id))
-        locks = [*subscription.locks.values(), *subscription.received.values()]
+        back = come_back(subscription, lost=lost)
+        back += [(lock, "failed" if lost else "released") for lock in subscription.received.values()]
         subscription.locks.clear()
         subscription.received.clear()
-        for lock in locks:
+        for lock, _ in back:
             self._deliveries.note_let_go(lock)
-        for lock in reversed(locks):
+        for lock, outcome in back:
             if lock.entry.flags & ONE:
-                self._deliveries.take_back(lock, "unsubscribed", now)
+                self._deliveries.take_back(lock, outcome, why, now)
         parked = [
             lock.entry
             for _, _, lock in state.delayed
             if lock.subscription is subscription and not lock.entry.flags & ONE
         ]
         held_back = subscription.order.release_all() if subscription.order else []
-        had = [lock.entry for lock in locks if not lock.entry.flags & ONE]
-        self.leavings.begin(subscription, had, (*parked, *held_back), now)
+        had = [lock.entry for lock, _ in back if not lock.entry.flags & ONE]
+        self.leavings.begin(subscription, had, (*parked, *held_back), why, now)
         state.forget_topic_if_unused(topic)
 
 

@@ -18,6 +18,8 @@ from routing.ordering import SequenceOrder
 from routing.queue import ONE, Entry, KeptEntries, PriorityQueue
 
 Accepts = Literal["ONE", "ALL", "BOTH"]
+Outcome = Literal["failed", "released", "rejected"]
+"""Of a delivery that comes back: worked on in vain; not touched; or not wanted again by anybody."""
 
 
 class SubscribeOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +51,8 @@ class Lock(msgspec.Struct):
     Attributes:
         number: names the delivery within the consumer's session; 0 while nobody is attached.
         ends_at: site time at which it goes to the next; unused once received.
-        attempt: from 1; one less once it is known that it has reached nobody.
+        attempt: from 1.
+        is_untouched: it is known that it has reached nobody.
     """
 
     number: int
@@ -58,6 +61,7 @@ class Lock(msgspec.Struct):
     attempt: int
     ends_at: float
     received: bool = False
+    is_untouched: bool = False
 
 
 class Consumer:
@@ -89,7 +93,10 @@ class Subscription:
         owner: `account:channel@server`, as in the header Account.
         since: messages with a greater id are due to it (and older ones with a stated timeout).
         used_at: site time at which a session was last noted to consume from it.
-        attempts: returns so far, by entry id, of messages of mode ALL.
+        attempts: failed deliveries so far, by entry id, of messages of mode ALL that came back; 0 of one that
+            was not touched.
+        reach: how many deliveries its client was ever seen to have begun at once: the place, by age, of the
+            youngest of which it said something.
         joining: what its topic keeps is still being offered to it; it gets nothing until that is done.
     """
 
@@ -107,6 +114,7 @@ class Subscription:
         "order",
         "owner",
         "queue",
+        "reach",
         "received",
         "since",
         "topic",
@@ -128,6 +136,7 @@ class Subscription:
         self.attempts: dict[int, int] = {}
         self.offered = False
         self.joining = False
+        self.reach = 1
         self.order: SequenceOrder | None = None
         self.set(options)
 
@@ -169,7 +178,7 @@ class Topic:
         recipient: `account@server` where only one account can read it, and everyone may write to it: of a
             system topic and its dead letters; "" for an ordinary topic.
         takers: subscriptions that may be able to take a message of mode ONE, next first.
-        attempts: returns so far, by entry id, of messages of mode ONE.
+        attempts: as of a subscription, of messages of mode ONE.
         messages, bytes: all that it holds.
     """
 

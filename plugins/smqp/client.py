@@ -23,7 +23,7 @@ from typing import Final
 import msgspec
 import trio
 
-from daemon.frontend import SubscribeOptions
+from daemon.frontend import Outcome, SubscribeOptions
 from plugins.smqp.connection import Connection, ConnectionLost, Pending
 from plugins.smqp.incoming import (
     Delivery,
@@ -192,9 +192,18 @@ class Client:
         """Second phase, or the only one: these are finished. Raises Refusal (lock-lost) where one was."""
         await self._acknowledge("COMMIT", deliveries, [])
 
-    async def give_back(self, deliveries: Iterable[Delivery], reason: str = "", delay_s: float = 0.0) -> None:
-        """These go to the next subscriber, or come here again, after `delay_s` seconds."""
+    async def give_back(
+        self,
+        deliveries: Iterable[Delivery],
+        reason: str = "",
+        delay_s: float = 0.0,
+        *,
+        outcome: Outcome = "failed",
+    ) -> None:
+        """These go to the next subscriber, or here again, after `delay_s` seconds; rejected, to nobody."""
         headers: Headers = [("Reason", reason)] if reason else []
+        if outcome != "failed":
+            headers.append(("Outcome", outcome.upper()))
         if delay_s:
             headers.append(("Delay", write_seconds(delay_s)))
         await self._acknowledge("RETURN", deliveries, headers)

@@ -54,7 +54,7 @@ class Dispatcher:
             Received: lambda command: session.received(command.numbers, command.key),
             Remove: lambda command: session.remove(command.topic, command.smuid, command.key),
             Return: lambda command: session.give_back(
-                command.numbers, command.reason, command.delay_s, command.key
+                command.numbers, command.reason, command.delay_s, command.key, outcome=command.outcome
             ),
             SetDelivery: lambda command: session.set_delivery(command.topic, command.mode, command.key),
             SetTimeout: lambda command: session.set_timeout(command.topic, command.timeout_s, command.key),

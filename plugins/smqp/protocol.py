@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeVar
 
-from daemon.frontend import SubscribeOptions
+from daemon.frontend import Outcome, SubscribeOptions
 from plugins.smqp.requests import (
     Command,
     Commit,
@@ -191,6 +191,8 @@ _read_durable = _reader_of_words("Durable", BOOLEANS)
 _read_ordered = _reader_of_words("Ordered", BOOLEANS)
 _read_lock: Callable[[str], float | None] = _reader_of_seconds("Lock", 0.1, LOCK_S_MAX)
 _read_acknowledge = _reader_of_words("Acknowledge", {"ALL": True, "GUARANTEED": False})
+_OUTCOMES: Final[dict[str, Outcome]] = {"FAILED": "failed", "RELEASED": "released", "REJECTED": "rejected"}
+_read_outcome: Callable[[str], Outcome] = _reader_of_words("Outcome", _OUTCOMES)
 _read_delay = _reader_of_seconds("Delay", 0, DELAY_S_MAX)
 
 
@@ -268,7 +270,8 @@ def _return(frame: Frame) -> Return:
     attributes = _Attributes(frame)
     reason = attributes.take("Reason", lambda value: value[:255], "")
     delay_s = attributes.take("Delay", _read_delay, 0.0)
-    return Return(_ids(frame), reason, delay_s, request=attributes.end())
+    outcome = attributes.take("Outcome", _read_outcome, _OUTCOMES["FAILED"])
+    return Return(_ids(frame), reason, delay_s, outcome, request=attributes.end())
 
 
 def _remove(frame: Frame) -> Remove:

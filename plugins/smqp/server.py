@@ -58,6 +58,7 @@ class _Connection:
         self._held = 0  # bytes that the session knows of
         self._goodbye = b""  # the last frame, to be sent; once set, no further command is taken
         self._parted = False  # the session's own goodbye was sent
+        self._quit = False  # the client has said goodbye
 
     async def run(self) -> None:
         site = self._site
@@ -80,7 +81,7 @@ class _Connection:
                     self._goodbye = replies.goodbye("login-timeout", text)
             finally:
                 if session is not None:
-                    session.close()
+                    session.close(lost=not self._quit)
         if self._goodbye and not self._parted:
             await self._send(self._goodbye)
             self._parted = True
@@ -173,6 +174,7 @@ class _Connection:
                     continue
                 idle_since = now
                 if isinstance(command, Quit):
+                    self._quit = True
                     self._goodbye = replies.goodbye("quit")
                 elif reply := dispatcher.carry_out(command):
                     self._replies.append(reply)

@@ -106,7 +106,7 @@ class _Receiving:
                 if self._left < credit:  # before the commit, so that no message comes that is not wanted
                     credit = self._left
                     await self._subscribe(client, credit)
-                await client.give_back(deliveries[len(batch) :])
+                await client.give_back(deliveries[len(batch) :], outcome="released")
             await self._finish(client, batch)
             self._heard()
 

@@ -191,7 +191,7 @@ class Consuming:
         number = self._last_number = event.number
         shared = shared_part(event.stored, self._version)
         attempt = event.attempt
-        between = _FIRST if attempt == 1 else f"redelivered:true\ndelivery-count:{attempt}\n"
+        between = f"redelivered:true\ndelivery-count:{attempt}\n" if event.redelivered else _FIRST
         automatic = subscription.ack == "auto"
         if self._version != "1.2":
             between += f"message-id:{shared.smuid}@{subscription.number}-{number}\n"

@@ -16,15 +16,16 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, Final
 
-from daemon.frontend import Answer, Delivered, Detached, Event, Limits, Session, Withdrawn
+from daemon.frontend import Answer, Delivered, Detached, Event, Limits, Outcome, Session, Withdrawn
 from plugins.stomp.codec import VERSIONS, Decoder, Frame, FrameLimits, Version, encode, escape
 from plugins.stomp.connect import Connect, NoCommonVersion, read_connect
 from plugins.stomp.consuming import Consuming, required
 from plugins.stomp.destinations import parse_destination
 from plugins.stomp.headers import read_message
 from plugins.stomp.settings import StompSettings
+from plugins.stomp.subscription import read_boolean
 from plugins.stomp.transactions import Transactions
-from routing.errors import HeaderRefusal, Refusal
+from routing.errors import Refusal
 from routing.message import Message
 
 
@@ -43,6 +44,7 @@ class Connection:
 
     Attributes:
         version: agreed at CONNECT.
+        said_goodbye: the client has sent DISCONNECT, so it has left nothing half done.
         closing: nothing more is read; once the output is sent the connection is to be closed.
         sends_every_s: the server's heart-beat interval; None for none.
         hears_every_s: the client's.
@@ -60,6 +62,7 @@ class Connection:
     ) -> None:
         self.version: Version = "1.2"
         self.closing = False
+        self.said_goodbye = False
         self.sends_every_s: float | None = None
         self.hears_every_s: float | None = None
         self._server_name = server_name
@@ -292,17 +295,13 @@ class Connection:
         self._consuming.unsubscribe(frame, self._owe(frame.headers.get("receipt")))
 
     def _ack(self, frame: Frame) -> None:
-        self._settle(frame, True)
+        self._settle(frame, None)
 
     def _nack(self, frame: Frame) -> None:
-        requeue = frame.headers.get("requeue", "true")
-        if requeue.lower() != "true":
-            raise HeaderRefusal(
-                "requeue", requeue, "true: what is not wanted here goes to the next subscriber"
-            )
-        self._settle(frame, False)
+        self._settle(frame, "failed" if read_boolean(frame.headers, "requeue", "true") else "rejected")
 
-    def _settle(self, frame: Frame, done: bool) -> None:
+    def _settle(self, frame: Frame, returned: Outcome | None) -> None:
+        """An ACK, or a NACK and what it makes of the message."""
         consuming = self._consuming
         assert consuming is not None
         delivery = consuming.find(frame)
@@ -310,30 +309,30 @@ class Connection:
         transaction = frame.headers.get("transaction")
         if transaction is not None:
             self._transactions.add(
-                transaction, lambda: self._finish(consuming.take(delivery, strict=True), done, None)
+                transaction, lambda: self._finish(consuming.take(delivery, strict=True), returned, None)
             )
             self._receipt(receipt)
             return
         numbers = consuming.take(delivery, strict=receipt is not None)
         if not numbers:
             self._receipt(receipt)
-        elif done and receipt is None:
+        elif returned is None and receipt is None:
             self._acknowledged += numbers
         else:
-            self._finish(numbers, done, receipt)
+            self._finish(numbers, returned, receipt)
             self._owed += receipt is not None
 
-    def _finish(self, numbers: list[int], done: bool, request: str | None) -> None:
+    def _finish(self, numbers: list[int], returned: Outcome | None, request: str | None) -> None:
         if not numbers:
             return
-        if done:
+        if returned is None:
             self._session.commit(numbers, request)
         else:
-            self._session.give_back(numbers, "nack", request=request)
+            self._session.give_back(numbers, "nack", request=request, outcome=returned)
 
     def _commit_acknowledged(self) -> None:
         numbers, self._acknowledged = self._acknowledged, []
-        self._finish(numbers, True, None)
+        self._finish(numbers, None, None)
 
     def _begin(self, frame: Frame) -> None:
         self._transactions.begin(required(frame, "transaction"))
@@ -355,6 +354,7 @@ class Connection:
 
     def _disconnect(self, frame: Frame) -> None:
         self._transactions.abort_all()
+        self.said_goodbye = True
         self._leaving = True
         self._parting = None
         self._farewell = frame.headers.get("receipt")

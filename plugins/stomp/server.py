@@ -155,7 +155,7 @@ class _Served:
                 nursery.cancel_scope.cancel()
         finally:
             if self._session is not None:
-                self._session.close()
+                self._session.close(lost=not self._connection.said_goodbye)
 
     async def drain(self) -> None:
         """Say that the server stops. Errors of the stream are the reader's to see."""
@@ -273,7 +273,9 @@ class _Served:
                 self._said_goodbye = True
                 self._reading.deadline = trio.current_time() + LINGER_S
                 if self._session is not None:
-                    self._session.close()  # what it held goes on to others now
+                    self._session.close(
+                        lost=not self._connection.said_goodbye
+                    )  # what it held goes on to others now
                 await self._transport.send_eof()
         finally:
             self._sending = False

@@ -109,14 +109,14 @@ def read_options(
     if "selector" in headers:
         raise HeaderRefusal("selector", headers["selector"], "supported: all of a destination comes")
     for header in _REFUSED:
-        if _boolean(headers, header):
+        if read_boolean(headers, header):
             raise HeaderRefusal(header, headers[header], "supported, only false")
     name = durable_name(headers, destination) or ""
     return SubscribeOptions(
         credit=_credit(headers, settings.prefetch_auto if ack == "auto" else settings.prefetch, limits),
         accepts=_ACCEPTS.get(destination.kind, "BOTH"),
         durable=bool(name),
-        ordered=_boolean(headers, "ordered"),
+        ordered=read_boolean(headers, "ordered"),
         lock_s=_visibility(headers, settings.lock_s),
         acknowledges_all=ack != "auto",
         name=name,
@@ -133,7 +133,7 @@ def durable_name(headers: dict[str, str], destination: Destination) -> str | Non
     if destination.kind not in ("topic", "plain"):
         return None
     header = next((header for header in _DURABLE_NAMES if header in headers), "id")
-    stated = _boolean(headers, "durable"), _boolean(headers, "persistent")
+    stated = read_boolean(headers, "durable"), read_boolean(headers, "persistent")
     if header == "id" and not any(stated):
         return None
     name = headers.get(header)
@@ -144,8 +144,9 @@ def durable_name(headers: dict[str, str], destination: Destination) -> str | Non
     return name
 
 
-def _boolean(headers: dict[str, str], name: str) -> bool:
-    value = headers.get(name, "false")
+def read_boolean(headers: dict[str, str], name: str, absent: str = "false") -> bool:
+    """A header that is true or false. Raises HeaderRefusal."""
+    value = headers.get(name, absent)
     lowered = value.lower()
     if lowered in ("true", "false"):
         return lowered == "true"

@@ -334,3 +334,81 @@ def test_what_comes_again_as_received_says_so_though_it_is_removed_at_the_same_m
     [deliver] = [one for one in router.take() if isinstance(one, Deliver)]
     assert deliver.lock is not None
     assert deliver.lock.received
+
+
+def send(site: Site, *bodies: str, topic: str = "jobs") -> None:
+    for body in bodies:
+        site.login("eva").publish(topic, body, delivery="ONE")
+
+
+def test_who_leaves_in_good_order_has_failed_in_nothing(site: Site) -> None:
+    send(site, *"abc")
+    for _ in range(40):
+        ada = site.login("ada").subscribe("jobs", durable=False)
+        assert ada.bodies() == ["a", "b", "c"]
+        ada.close()
+    site.restart()
+    got = site.login("bob").subscribe("jobs").take()
+    assert [(g.body, g.attempt, g.redelivered) for g in got] == [(body, 1, True) for body in "abc"]
+
+
+def test_who_is_lost_has_failed_in_what_it_may_have_begun(site: Site) -> None:
+    send(site, *"abcdef")
+    ada = site.login("ada").subscribe("jobs")
+    ada.take()
+    ada.close(lost=True)
+    bob = site.login("bob").subscribe("jobs")
+    got = bob.take()
+    assert "".join(g.body for g in got) == "abcdef"
+    assert [g.attempt for g in got] == [2, 1, 1, 1, 1, 1]
+    bob.commit(got[2])  # so it works on three at once
+    bob.close(lost=True)
+    site.wait(1)
+    got = site.login("cyd").subscribe("jobs").take()
+    assert [(g.body, g.attempt) for g in got] == [("a", 3), ("b", 2), ("d", 2), ("e", 1), ("f", 1)]
+    assert all(g.redelivered for g in got)
+    reasons = {t.reason for t in site.told if t.event == "returned"}
+    assert reasons == {"connection lost"}
+
+
+@pytest.mark.parametrize("mode", ["ONE", "ALL"])
+def test_what_comes_back_stands_where_it_stood(mode: str) -> None:
+    site = Site(max_deliveries=16)
+    ada, eva = site.login("ada").subscribe("jobs"), site.login("eva")
+    for body in "012345":
+        eva.publish("jobs", body, delivery=mode, priority=body == "3")
+    got = ada.take()
+    for _ in range(6):
+        ada.give_back(*got)
+        site.wait(10)
+        got = ada.take()
+        assert "".join(g.body for g in got) == "301245"
+
+
+def test_what_comes_back_goes_to_others_in_its_order(site: Site) -> None:
+    send(site, *"0123")
+    ada = site.login("ada").subscribe("jobs")
+    bob = site.login("bob").subscribe("jobs")
+    ada.close()
+    assert bob.bodies() == ["0", "1", "2", "3"]
+
+
+def test_what_is_rejected_is_buried_at_once(site: Site) -> None:
+    send(site, "bad", "good")
+    ada = site.login("ada").subscribe("jobs")
+    bad, good = ada.take()
+    ada.give_back(bad, reason="no such customer", outcome="rejected")
+    ada.give_back(good, outcome="released")
+    assert [(g.body, g.attempt) for g in ada.take()] == [("good", 1)]
+    dead = site.login("ops").subscribe("dead.jobs").one()
+    assert dict(dead.message.others)["Dead-Reason"] == "no such customer"
+
+
+def test_the_wait_before_a_message_comes_again_is_a_setting() -> None:
+    site = Site(redelivery_wait_s=0.0)
+    send(site, "a")
+    ada = site.login("ada").subscribe("jobs")
+    for attempt in range(1, 10):
+        got = ada.one()
+        assert got.attempt == attempt
+        ada.give_back(got)

@@ -46,9 +46,9 @@ def test_it_is_locked_until_it_is_committed_and_never_on_disk(site: Site, worker
 def test_what_a_worker_had_that_left_goes_to_the_next_with_its_count(site: Site, worker: Client) -> None:
     send(site, "a", "b")
     assert worker.bodies() == ["a", "b"]
-    worker.close()
+    worker.close(lost=True)
     other = site.login("bob").subscribe("jobs", acknowledges_all=True)
-    assert [(g.body, g.attempt) for g in other.take()] == [("a", 2), ("b", 2)]
+    assert [(g.body, g.attempt, g.redelivered) for g in other.take()] == [("a", 2, True), ("b", 1, True)]
 
 
 def test_what_is_given_back_comes_again_and_dies_after_too_many_times(site: Site, worker: Client) -> None:

@@ -77,7 +77,7 @@ class Clients:
                     await client.run(session)
             finally:
                 self._connections[site.name].remove(scope)
-                session.close()
+                session.close(lost=True)
                 client.left()
             await trio.sleep(self._chance.random())
 

@@ -14,7 +14,7 @@ from routing.names import make_address
 from routing.queue import GUARANTEED
 from routing.router import Router
 from routing.state import RouterSettings
-from routing.subscription import Consumer, SubscribeOptions
+from routing.subscription import Consumer, Outcome, SubscribeOptions
 from tests.support.model_store import ModelStore
 
 SERVER = "a.example"
@@ -23,6 +23,8 @@ SETTINGS = RouterSettings(
     default_timeout_s=86_400.0,
     lock_s=60.0,
     max_deliveries=16,
+    redelivery_wait_s=0.1,
+    redelivery_wait_max_s=30.0,
     queue_messages_max=1_000,
     queue_bytes_max=1_000_000,
     system_messages_max=1_000,
@@ -40,6 +42,7 @@ class Got(msgspec.Struct, frozen=True):
     body: str
     topic: str
     attempt: int
+    redelivered: bool
     received: bool
     acknowledge: bool
     message: Message
@@ -134,10 +137,13 @@ class Client:
     def reached_nobody(self, *got: Got) -> None:
         self.site.router.reached_nobody(self.consumer, [g.number for g in got])
 
-    def give_back(self, *got: Got, reason: str = "", delay_s: float = 0.0) -> None:
+    def give_back(
+        self, *got: Got, reason: str = "", delay_s: float = 0.0, outcome: Outcome = "failed"
+    ) -> None:
         request = self._request()
         numbers = [g.number for g in got]
-        self.site.router.give_back(self.consumer, numbers, reason, delay_s, request, self.site.now)
+        router, now = self.site.router, self.site.now
+        router.give_back(self.consumer, numbers, reason, delay_s, request, now, outcome)
         self._answer(request)
 
     def remove(self, topic: str, smuid: str) -> None:
@@ -174,9 +180,9 @@ class Client:
         self.site.router.resume(self.consumer, self.site.now)
         self.site.settle()
 
-    def close(self) -> None:
-        """The session ends."""
-        self.site.router.close(self.consumer, self.site.now)
+    def close(self, *, lost: bool = False) -> None:
+        """The session ends; `lost`: without a word."""
+        self.site.router.close(self.consumer, self.site.now, lost=lost)
         self.site.settle()
 
     def take(self) -> list[Got]:
@@ -212,6 +218,7 @@ class Client:
                         message.sections[0].body.decode(),
                         subscription.topic.name,
                         effect.attempt,
+                        effect.redelivered,
                         lock is not None and lock.received,
                         lock is not None,
                         message,

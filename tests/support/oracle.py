@@ -110,8 +110,8 @@ class Oracle:
                 self._published(entry, message.receipt, message.timeout_s)
                 if isinstance(decision, d.StoreMessage) and decision.cause:
                     self.causes[entry.id] = decision.cause
-            case d.Deliver(entry=entry, subscription=subscription, lock=lock):
-                self._delivered(entry, subscription, lock)
+            case d.Deliver(entry=entry, subscription=subscription, lock=lock, redelivered=redelivered):
+                self._delivered(entry, subscription, lock, redelivered=redelivered)
             case d.Record(entry=entry):
                 self._recorded(decision, entry, now)
 
@@ -135,7 +135,9 @@ class Oracle:
             set(due),
         )
 
-    def _delivered(self, entry: Entry, subscription: Subscription, lock: Lock | None) -> None:
+    def _delivered(
+        self, entry: Entry, subscription: Subscription, lock: Lock | None, *, redelivered: bool
+    ) -> None:
         sent = self.messages[entry.id]
         assert not sent.ended, f"delivered after it had {sent.ended}"
         assert subscription.id not in sent.done, "committed, and comes again"
@@ -151,7 +153,7 @@ class Oracle:
             if sent.one or subscription.id in sent.counted:
                 sent.have += 1
             return
-        if lock.received or lock.attempt > 1 or entry.flags & SEQUENCED:
+        if redelivered or entry.flags & SEQUENCED:
             # given back, or perhaps held back for one with a lower Sequence
             return
         stream = sent.topic if sent.one else subscription.id

@@ -124,19 +124,19 @@ class RouterMachine(ObservedSite):
         self.router.detach(client.consumer, topic, "", self._request(), self.now)
         self._done(settles)
 
-    @rule(account=st.sampled_from(ACCOUNTS), settles=st.booleans())
-    def close(self, account: str, settles: bool) -> None:
+    @rule(account=st.sampled_from(ACCOUNTS), lost=st.booleans(), settles=st.booleans())
+    def close(self, account: str, lost: bool, settles: bool) -> None:
         if account in self.clients:
-            self._close(self.clients.pop(account))
+            self._close(self.clients.pop(account), lost=lost)
             self._done(settles)
 
-    def _close(self, client: Client) -> None:
+    def _close(self, client: Client, *, lost: bool = False) -> None:
         client.is_open = False
         client.hand.clear()
         for subscription in client.consumer.subscriptions.values():
             if not subscription.options.durable:
                 self._ended(subscription)
-        self.router.close(client.consumer, self.now)
+        self.router.close(client.consumer, self.now, lost=lost)
 
     @rule(topic=st.sampled_from(TOPICS), message=messages, settles=st.booleans())
     def publish(self, topic: str, message: Message, settles: bool) -> None:
@@ -177,12 +177,18 @@ class RouterMachine(ObservedSite):
             self.oracle.finished(held.id, held.subscription)
         self.router.commit(client.consumer, [number], self._request(), self.now)
 
-    @rule(index=which, delay_s=st.sampled_from([0.0, 0.0, 2.0]), settles=st.booleans())
-    def give_back(self, index: int, delay_s: float, settles: bool) -> None:
+    @rule(
+        index=which,
+        delay_s=st.sampled_from([0.0, 0.0, 2.0]),
+        outcome=st.sampled_from(["failed", "failed", "released", "rejected"]),
+        settles=st.booleans(),
+    )
+    def give_back(self, index: int, delay_s: float, outcome: Any, settles: bool) -> None:
         if picked := self._pick(index):
             client, number = picked
             client.hand.pop(number)
-            self.router.give_back(client.consumer, [number], "", delay_s, self._request(), self.now)
+            request = self._request()
+            self.router.give_back(client.consumer, [number], "", delay_s, request, self.now, outcome)
             self._done(settles)
 
     @rule(index=which, settles=st.booleans())

@@ -158,7 +158,7 @@ class Client(Calls):
             return
         if subscription is None or subscription.name != delivered.subscription:
             if delivered.acknowledge:
-                self.session.give_back([number], "unsubscribed")
+                self.session.give_back([number], "unsubscribed", outcome="released")
             return
         message = delivered.stored.message
         held = Held(number, item_id(message), message.smuid, subscription, trio.current_time())

@@ -81,7 +81,7 @@ async def test_in_mode_client_an_ack_is_for_all_before_it_too(publisher, connect
         name["subscription"] = "0"
     await worker.ask("ACK", name)
     await leave(worker)
-    assert await left_over(connect) == [(b"3", "2")]
+    assert await left_over(connect) == [(b"3", "1")]
 
 
 async def test_a_cumulative_ack_spares_other_subscriptions(publisher, worker, connect):
@@ -94,7 +94,7 @@ async def test_a_cumulative_ack_spares_other_subscriptions(publisher, worker, co
     await worker.ask("ACK", {"id": message.headers["ack"]})
     await worker.ask("UNSUBSCRIBE", {"id": "other"})
     await worker.subscribe("/queue/other", id="again")
-    await worker.expect("MESSAGE", subscription="again", delivery_count="2")
+    await worker.expect("MESSAGE", subscription="again", redelivered="true", delivery_count="1")
 
 
 async def bare(client, *bodies, **headers):
@@ -111,7 +111,7 @@ async def test_a_bare_send_is_locked_until_it_is_acknowledged(publisher, worker,
     third = await worker.expect("MESSAGE", redelivered="false", delivery_count="1")
     assert third.body == b"c"
     await worker.stream.aclose()
-    assert await left_over(connect) == [(b"b", "2"), (b"c", "2")]
+    assert await left_over(connect) == [(b"b", "2"), (b"c", "1")]
 
 
 async def test_a_bare_send_that_is_not_wanted_comes_again(publisher, worker):
@@ -162,6 +162,34 @@ async def test_after_a_nack_the_message_is_delivered_again(publisher, worker):
     await worker.send("NACK", {"id": first.headers["ack"]})
     again = await worker.expect("MESSAGE", redelivered="true", delivery_count="2")
     assert again.headers["message-id"] == first.headers["message-id"]
+
+
+async def test_a_nack_without_requeue_makes_a_dead_letter(publisher, worker):
+    await worker.subscribe("/queue/work", ack="client-individual")
+    await worker.subscribe("/queue/dead.work", id="dead")
+    await work(publisher, 2)
+    first, _ = await receive(worker, 2)
+    await worker.ask("NACK", {"id": first.headers["ack"], "requeue": "false"})
+    dead = await worker.expect("MESSAGE", subscription="dead")
+    assert (dead.body, dead.headers["Dead-Reason"]) == (b"0", "nack")
+
+
+async def test_what_was_prefetched_and_not_read_has_not_failed(publisher, connect):
+    await work(publisher, 40)
+    for round in range(20):
+        worker = connect()
+        await worker.connect()
+        await worker.subscribe("/queue/work", ack="client-individual")
+        first = await worker.expect("MESSAGE", delivery_count="1", redelivered="true" if round else "false")
+        assert first.body == b"%d" % round
+        await worker.send("ACK", {"id": first.headers["ack"]})
+        if round % 2:
+            await receive(worker, 39 - round)
+            await worker.ask("UNSUBSCRIBE", {"id": "0"})
+        await worker.send("DISCONNECT", {"receipt": "bye"})
+        while (frame := await worker.receive()).command == "MESSAGE":
+            pass
+        assert frame.headers == {"receipt-id": "bye"}
 
 
 async def test_in_mode_client_a_nack_is_for_all_before_it_too(publisher, worker):
@@ -271,4 +299,4 @@ async def test_what_an_ended_subscription_held_goes_to_the_next_and_its_ack_does
     await worker.ask("UNSUBSCRIBE", {"id": "a"})
     await worker.ask("ACK", {"id": message.headers["ack"]})
     await worker.subscribe("/queue/work", id="b")
-    await worker.expect("MESSAGE", subscription="b", delivery_count="2")
+    await worker.expect("MESSAGE", subscription="b", redelivered="true", delivery_count="1")
