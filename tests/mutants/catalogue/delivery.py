@@ -40,11 +40,25 @@ MUTATIONS = [
     Mutation(
         name="the count of deliveries is not raised",
         file="routing/delivery.py",
-        old="attempts.get(entry.id, 0) + 1 if attempts else 1",
-        new="attempts.get(entry.id, 0) or 1 if attempts else 1",
+        old="else (failed + 1, True)",
+        new="else (failed or 1, True)",
         tests=(
             "tests/routing/test_router_returns.py::test_what_is_given_back_goes_to_the_next_with_its_count",
         ),
+    ),
+    Mutation(
+        name="what was only prefetched has failed",
+        file="routing/delivery.py",
+        old="begun = subscription.reach if lost else 0",
+        new="begun = REACH_MAX",
+        tests=("tests/routing/test_router_returns.py::test_who_leaves_in_good_order_has_failed_in_nothing",),
+    ),
+    Mutation(
+        name="what waited after a return comes in any order",
+        file="routing/delivery.py",
+        old="for lock in sorted(again, key=standing):",
+        new="for lock in reversed(again):",
+        tests=("tests/routing/test_router_returns.py::test_what_comes_back_stands_where_it_stood",),
     ),
     Mutation(
         name="mode ONE: a handover that comes again is taken again",

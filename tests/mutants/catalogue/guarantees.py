@@ -61,7 +61,7 @@ MUTATIONS = [
         name="what is committed comes again",
         file="routing/acknowledging.py",
         old='self._complete(lock.entry, subscription, "committed", lock.attempt)',
-        new="self._deliveries.take_back(lock, '', now)",
+        new="self._deliveries.take_back(lock, 'failed', '', now)",
         tests=("tests/routing/test_router_returns.py::test_what_is_committed_never_comes_again",),
     ),
     Mutation(
@@ -89,6 +89,24 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        name="whoever acknowledges is done with an unguaranteed message when it comes",
+        file="routing/delivery.py",
+        old="if not guaranteed and not subscription.acknowledges_all:",
+        new="if not guaranteed:",
+        tests=(
+            "tests/routing/test_router_unguaranteed.py::test_what_a_worker_had_that_left_goes_to_the_next_with_its_count",
+        ),
+    ),
+    Mutation(
+        name="what a worker has is dropped like what waits",
+        file="routing/state.py",
+        old="        self.unguaranteed.pop(entry.id, None)\n\n",
+        new="\n",
+        tests=(
+            "tests/routing/test_router_publishing.py::test_under_pressure_what_a_worker_has_in_hand_is_dropped_last",
+        ),
+    ),
+    Mutation(
         name="a drop is not on record",
         file="routing/delivery.py",
         old='self.end(oldest, holders, "dropped"',
@@ -100,8 +118,8 @@ MUTATIONS = [
     Mutation(
         name="no message is ever a dead letter",
         file="routing/delivery.py",
-        old="if lock.attempt >= state.settings.max_deliveries and",
-        new="if False and",
+        old="(has_failed and lock.attempt >= settings.max_deliveries)",
+        new="False",
         tests=(
             "tests/routing/test_router_returns.py::test_a_message_that_failed_too_often_goes_to_the_dead_letter_topic_with_the_reason",
         ),
