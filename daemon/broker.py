@@ -15,7 +15,7 @@ decisions, which no retry mends, those are set aside and whoever caused them is 
 import logging
 import math
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +23,7 @@ import trio
 
 from daemon import frontend
 from daemon.accounts import Accounts
-from daemon.bodies import Bodies, Stored
+from daemon.bodies import Bodies
 from daemon.carrier import Carried, Carrier
 from daemon.clock import Clock
 from daemon.committing import Commits
@@ -32,6 +32,7 @@ from daemon.hops import service as hop_service
 from daemon.hops.writer import HopLog
 from daemon.inventory import held_message, subscription_info
 from daemon.mishaps import Mishaps
+from daemon.reading import Reading
 from daemon.session import BrokerSession
 from daemon.settings import Limits, Settings
 from daemon.store.health import StoreHealth
@@ -96,7 +97,6 @@ class Broker:
         self._wal_checkpointed = False
         self._wal_rests_until = -math.inf
         self._maintenance_due = False
-        self._load_lock = trio.Lock()
         self.draining = False
         self._closing = False
         self._idle = True
@@ -108,12 +108,13 @@ class Broker:
             store.recall,
             accounts.enabled,
         )
+        self.reading = Reading(self.router, store, clock, self.wake)
         self.federating = Federating(
             self.router,
             self._bodies,
             clock,
             self.wake,
-            self.load_wires,
+            self.reading.load,
             self.has_room,
             self.store_has_room_for_peers,
             self.mishaps,
@@ -125,6 +126,7 @@ class Broker:
             hops,
             clock,
             store,
+            self.reading,
             self.federating.effects,
             self.mishaps,
             self.federating.end_link,
@@ -210,17 +212,10 @@ class Broker:
 
     async def load(self, events: list[frontend.Delivered]) -> None:
         """Fill in the messages of deliveries that are no longer in memory; what has ended stays None."""
-        found = await self.load_wires([event.message_id for event in events])
-        shared: dict[int, Stored] = {}
+        found = await self.reading.load(event.message_id for event in events)
         for event in events:
-            wire = found.get(event.message_id)
-            if wire is not None:
-                event.stored = shared.setdefault(event.message_id, Stored(wire=wire))
-
-    async def load_wires(self, ids: Iterable[int]) -> dict[int, bytes]:
-        """Messages from the store, by id; those that have ended are left out."""
-        async with self._load_lock:
-            return await trio.to_thread.run_sync(self._store.load, ids)
+            if (stored := found.get(event.message_id)) is not None:
+                event.stored = stored
 
     async def browse(self, topic: str, after: int, count: int) -> list[frontend.HeldMessage]:
         """See `daemon.frontend.Session`; what is not on disk yet is not shown."""
@@ -231,8 +226,7 @@ class Broker:
             found = {entry.id: self._bodies.find(entry.id) for entry, _ in shown}
             missing = [id for id, stored in found.items() if stored is None]
             if missing:
-                wires = await self.load_wires(missing)
-                found.update({id: Stored(wire=wire) for id, wire in wires.items()})
+                found.update(await self.reading.load(missing))
             else:
                 await trio.lowlevel.checkpoint()
             held += [

@@ -19,6 +19,7 @@ from daemon.clock import Clock
 from daemon.hops.writer import HopFields, HopLog
 from daemon.link_rows import LinkRows
 from daemon.mishaps import Mishaps
+from daemon.reading import Reading
 from daemon.store.batch import Batch
 from daemon.store.store import Store
 from daemon.taking_apart import OWN_ERROR, Fault, Kept, TakingApart, whom
@@ -52,6 +53,7 @@ class Carrier:
         hops: HopLog,
         clock: Clock,
         store: Store,
+        reading: Reading,
         link_effects: Mapping[type, Callable[[Any], None]],
         mishaps: Mishaps,
         end_link: Callable[[str, str], None],
@@ -64,6 +66,7 @@ class Carrier:
         self._clock = clock
         self._store = store
         self._kept: list[Decision] = []
+        self._reading = reading
         self._mishaps = mishaps
         self._end_link = end_link
         self._taking_apart = TakingApart(router, end_link)
@@ -73,6 +76,7 @@ class Carrier:
         rows: dict[type, Callable[[Any], None]] = {
             decisions.StoreMessage: self._store_message,
             decisions.SetAside: self._set_aside,
+            decisions.DropSetAside: self._drop_set_aside,
             decisions.DiscardMessage: self._discard_message,
             decisions.StorePublication: self._store_publication,
             decisions.MarkReceived: self._mark_received,
@@ -196,6 +200,9 @@ class Carrier:
         smuid = d.entry.smuid(self._router.state.server)
         self._batch.set_aside.append((smuid, d.reason, self._clock.wall_us(), d.entry.id))
 
+    def _drop_set_aside(self, d: decisions.DropSetAside) -> None:
+        self._batch.dropped.append((d.smuid,))
+
     def _discard_message(self, d: decisions.DiscardMessage) -> None:
         if d.entry.flags & GUARANTEED:
             self._batch.discard(d.entry)
@@ -228,11 +235,10 @@ class Carrier:
         self._batch.add_topic(d.topic)
 
     def _bury(self, d: decisions.Bury) -> None:
-        stored = self._bodies.find(d.entry.id)
-        if stored is None:
-            stored = Stored(wire=self._store.load([d.entry.id])[d.entry.id])
+        stored = self._bodies.find(d.entry.id) or self._reading.load_now(d.entry)
         self._carried.buried.add(id(d))
-        self._router.buried(d, stored.message, self._clock.now())
+        if stored is not None:
+            self._router.buried(d, stored.message, self._clock.now())
         self._carried.decisions += self._router.take()
 
     # -- to the hop log ---------------------------------------------------------------------------

@@ -11,6 +11,7 @@ before that wants no more of it.
     {"ask": "ping", "name": SERVER}      these three: `daemon.reports.Told`, a line each, as they come
     {"ask": "trace", "name": TOPIC}
     {"ask": "why", "name": SMUID}
+    {"ask": "quarantine-drop", "name": SMUID}   forget what was set aside of it, or of all; how many that were
 """
 
 import os
@@ -47,7 +48,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         mode, depth, deliver: of a trace, see `routing.federation.enquiry.Trace`.
     """
 
-    ask: Literal["status", "reload", "peers", "routes", "ping", "trace", "why"]
+    ask: Literal["status", "reload", "peers", "routes", "ping", "trace", "why", "quarantine-drop"]
     name: str = ""
     timeout_s: Annotated[float, msgspec.Meta(ge=0, le=LEFT_S_MAX)] = 0.0
     mode: DeliveryMode = "ALL"

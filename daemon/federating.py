@@ -61,7 +61,7 @@ class Federating:
 
     Args:
         wake: tells the broker that the router has decisions.
-        load: reads messages, as `Store.load` does.
+        load: reads messages, as `Reading.load` does.
         has_room: whether a message of so many bytes to a topic can be held now.
         store_has_room: whether the store can take copies from peers now.
 
@@ -77,7 +77,7 @@ class Federating:
         bodies: Bodies,
         clock: Clock,
         wake: Callable[[], None],
-        load: Callable[[Iterable[int]], Awaitable[dict[int, bytes]]],
+        load: Callable[[Iterable[int]], Awaitable[dict[int, Stored]]],
         has_room: Callable[[str, int], bool],
         store_has_room: Callable[[], bool],
         mishaps: Mishaps,
@@ -167,15 +167,15 @@ class Federating:
         while waiting and self.links is not None and self.links.has_room(peer):
             sends = list(islice(waiting, LOAD_MAX))
             found = {send.copy.entry.id: self._bodies.find(send.copy.entry.id) for send in sends}
-            wires = await self._load([id for id, stored in found.items() if stored is None])
+            loaded = await self._load([id for id, stored in found.items() if stored is None])
             if self._waiting.get(peer) is not waiting:
                 return
             for send in sends:
                 waiting.popleft()
                 entry = send.copy.entry
-                wire = _wire(found[entry.id]) or wires.get(entry.id)
-                if wire is not None and not entry.flags & (GONE | EXPIRED) and _is_owed(send):
-                    self._transfer(send, wire)
+                stored = found[entry.id] or loaded.get(entry.id)
+                if stored is not None and not entry.flags & (GONE | EXPIRED) and _is_owed(send):
+                    self._transfer(send, stored.wire)
 
     def _acknowledge(self, d: Acknowledge) -> None:
         if self.links is not None:
@@ -382,10 +382,6 @@ class Federating:
         while len(self._router.state.out) >= BACKLOG_MAX:
             self._room = trio.Event()
             await self._room.wait()
-
-
-def _wire(stored: Stored | None) -> bytes | None:
-    return stored.wire if stored is not None else None
 
 
 def _is_owed(send: Send) -> bool:

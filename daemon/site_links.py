@@ -144,6 +144,8 @@ class SiteLinks:
                 topic = check_topic(question.name)
                 trace = Trace(topic, question.mode, question.depth, question.deliver)
                 await ask(trace, question.timeout_s, tell)
+            case "quarantine-drop":
+                await tell(await self._broker.reading.drop(question.name))
             case "why":
                 await ask(Why(str(parse_smuid(question.name))), question.timeout_s, tell)
 

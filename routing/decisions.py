@@ -53,6 +53,12 @@ class SetAside(msgspec.Struct, gc=False):
     reason: str
 
 
+class DropSetAside(msgspec.Struct, gc=False):
+    """Forget what was set aside of a message, or of all where `smuid` is empty."""
+
+    smuid: str
+
+
 class StorePublication(msgspec.Struct, gc=False):
     """Remember a Cmuid across restarts."""
 
@@ -217,6 +223,7 @@ Decision = (
     | KeepMessage
     | DiscardMessage
     | SetAside
+    | DropSetAside
     | StorePublication
     | MarkReceived
     | MarkDone

@@ -27,7 +27,7 @@ Event = Literal[
     "loop",  # own name in Hops: dropped, no copy begins
     "depth",  # seen before with less depth: forwarded again, delivered no second time
     "denied",  # rights or peer rules refused it
-    "dropped",  # an unguaranteed copy given up under pressure, or for want of a reader
+    "dropped",  # an unguaranteed copy given up under pressure, or for want of a reader; or one set aside
     "receipt",  # the receipt X/Y was sent, `receipt` holds it
     "heartbeat",  # each minute: the log up to here is complete
 ]

@@ -76,8 +76,14 @@ def backup(
     else:
         typer.echo(
             f"Backed up to {target}: {store.size_bytes / 1e6:.1f} MB, messages held: {store.messages};"
-            f" checked.{'' if keys else ' Without the keys.'}"
+            f" {_checked(store)}.{'' if keys else ' Without the keys.'}"
         )
+
+
+def _checked(store: StoreCopy) -> str:
+    if not store.unreadable:
+        return "checked"
+    return f"but {store.unreadable} of them cannot be read: their checksums are wrong, as in the site itself"
 
 
 def _copy_store(source: Path, target: Path) -> StoreCopy:

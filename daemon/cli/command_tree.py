@@ -22,6 +22,7 @@ CORE: Final = {
     "run": "daemon.cli.run:run",
     "why": "daemon.cli.why:why",
     "hops": "daemon.cli.hops:app",
+    "quarantine": "daemon.cli.quarantine:app",
     "backup": "daemon.cli.backup:backup",
     "account": "daemon.cli.account:app",
     "config": "daemon.cli.config:app",

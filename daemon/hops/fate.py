@@ -156,6 +156,9 @@ def _ended(began: HopRecord | None, ended: HopRecord, readers: list[Reader]) -> 
                 f"Given up{after} and moved to the topic dead.{ended.topic}: {_reason(ended)}.{also}",
             )
         case "dropped":
+            if ended.guarantee:
+                kept = "`smqpd quarantine` has what there is of it"
+                return "dropped", f"Given up{after}: {_reason(ended)}; {kept}.{also}"
             return "dropped", f"Dropped{after}, as it had no guarantee: {_reason(ended)}."
         case _:
             return "unknown", f"The record that ends it says {ended.event!r}, which ends no message."

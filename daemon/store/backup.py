@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from daemon.private_files import write_new
+from daemon.store.checksum import checksum
 
 STEP_PAGES: Final = 2_048
 """8 MB with SQLite's default page: many steps a second, so that progress moves and Ctrl-C is heard."""
@@ -28,10 +29,12 @@ class StoreCopy(msgspec.Struct, frozen=True):
     Attributes:
         boot: of the daemon that had written the store.
         messages: guaranteed messages that the store holds.
+        unreadable: how many of them have a wrong checksum; they will be set aside when they are due.
     """
 
     boot: int
     messages: int
+    unreadable: int
     size_bytes: int
 
 
@@ -70,4 +73,10 @@ def _checked(copy: sqlite3.Connection, target: Path) -> StoreCopy:
         raise DamagedError(f"SQLite's integrity check says: {verdict}")
     (boot,) = copy.execute("SELECT boot FROM site").fetchone()
     (messages,) = copy.execute("SELECT count(*) FROM message").fetchone()
-    return StoreCopy(boot=boot, messages=messages, size_bytes=target.stat().st_size)
+    unreadable = 0
+    if "checksum" in {row[1] for row in copy.execute("PRAGMA table_info(message)")}:
+        every = copy.execute("SELECT id, CAST(topic AS BLOB), wire, checksum FROM message")
+        unreadable = sum(
+            stated is not None and stated != checksum(id, topic, wire) for id, topic, wire, stated in every
+        )
+    return StoreCopy(boot=boot, messages=messages, unreadable=unreadable, size_bytes=target.stat().st_size)

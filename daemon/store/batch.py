@@ -25,6 +25,7 @@ class Batch:
     __slots__ = (
         "discards",
         "done",
+        "dropped",
         "ended_subscriptions",
         "links",
         "messages",
@@ -48,6 +49,7 @@ class Batch:
         self.done: list[Row] = []
         self.receipted: list[Row] = []
         self.set_aside: list[Row] = []
+        self.dropped: list[Row] = []
         self.discards: list[Row] = []
         self.subscriptions: list[Row] = []
         self.ended_subscriptions: list[Row] = []
@@ -80,7 +82,7 @@ class Batch:
             message.account,
             message.cmuid,
             wire,
-            checksum(entry.id, entry.topic.name, wire),
+            checksum(entry.id, entry.topic.name.encode(), wire),
         )
 
     def discard(self, entry: Entry) -> None:

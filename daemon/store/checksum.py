@@ -8,6 +8,6 @@ write the store may write a checksum.
 import zlib
 
 
-def checksum(id: int, topic: str, wire: bytes) -> int:
-    """Of a message as it is stored."""
-    return zlib.crc32(wire, zlib.crc32(topic.encode(), id & 0xFFFFFFFF))
+def checksum(id: int, topic: bytes, wire: bytes) -> int:
+    """Of a message as it is stored; `topic` is its name in UTF-8."""
+    return zlib.crc32(wire, zlib.crc32(topic, id & 0xFFFFFFFF))

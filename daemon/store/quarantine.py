@@ -5,7 +5,7 @@ comes, the oldest beyond the bounds are forgotten for good.
 """
 
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +20,7 @@ SET_ASIDE: Final = (
     "INSERT OR REPLACE INTO quarantine (smuid, reason, at_us, id, topic, account, wire)"
     " SELECT ?, ?, ?, id, topic, publisher, wire FROM message WHERE id = ?"
 )
+DROP: Final = "DELETE FROM quarantine WHERE smuid = ?1 OR ?1 = ''"
 FORGET_OLDEST: Final = (
     "DELETE FROM quarantine WHERE id IN (SELECT id FROM (SELECT id,"
     " row_number() OVER newest AS messages, sum(length(wire)) OVER newest AS bytes"
@@ -27,6 +28,7 @@ FORGET_OLDEST: Final = (
 )
 
 Execute = Callable[..., sqlite3.Cursor]
+Reading = Callable[[Execute], Any]
 
 
 class Quarantined(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,20 +59,26 @@ def quarantined(execute: Execute) -> list[Quarantined]:
     ]
 
 
+def drop(path: Path, smuid: str) -> int:
+    """Forget a message, or all (""), in a store that no daemon has open; how many that were.
+
+    Raises FileNotFoundError and sqlite3.Error.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no store at {path}")
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        if not _has_quarantine(connection):
+            return 0
+        return connection.execute(DROP, (smuid,)).rowcount
+
+
 def wire_of(execute: Execute, smuid: str) -> bytes | None:
     """The bytes of a message, as they were found in the store; None where it is not there."""
     row = execute("SELECT wire FROM quarantine WHERE smuid = ? ORDER BY at_us DESC", (smuid,)).fetchone()
     return None if row is None else bytes(row[0])
 
 
-def drop(execute: Execute, smuids: Iterable[str] | None) -> int:
-    """Forget these for good, or all (None); how many that were."""
-    if smuids is None:
-        return execute("DELETE FROM quarantine").rowcount
-    return sum(execute("DELETE FROM quarantine WHERE smuid = ?", (smuid,)).rowcount for smuid in smuids)
-
-
-def read(path: Path, reading: Callable[[Execute], Any]) -> Any:
+def read(path: Path, reading: Reading) -> Any:
     """Look into the quarantine of a store, whether its daemon runs or not.
 
     A store that an earlier version wrote last has none, and is like one that is empty. Raises
@@ -79,6 +87,10 @@ def read(path: Path, reading: Callable[[Execute], Any]) -> Any:
     if not path.is_file():
         raise FileNotFoundError(f"there is no store at {path}")
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
-        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'quarantine'").fetchone():
+        if not _has_quarantine(connection):
             return reading(lambda *_: connection.execute("SELECT 1 WHERE 0"))
         return reading(connection.execute)
+
+
+def _has_quarantine(connection: sqlite3.Connection) -> bool:
+    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'quarantine'").fetchone() is not None

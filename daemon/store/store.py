@@ -13,10 +13,20 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from daemon.store.batch import Batch
+from daemon.store.checksum import checksum
 from daemon.store.link_index import recall, restore_links
 from daemon.store.ownership import own
-from daemon.store.quarantine import FORGET_OLDEST, QUARANTINE_MAX, SET_ASIDE
+from daemon.store.quarantine import (
+    DROP,
+    FORGET_OLDEST,
+    QUARANTINE_MAX,
+    SET_ASIDE,
+    Quarantined,
+    quarantined,
+)
 from daemon.store.schema import migrate, refuse_newer
 from routing.dedupe import CMUIDS_MAX
 from routing.federation.copies import Seen
@@ -33,6 +43,7 @@ RELEASED_PAGES: Final = 1_000
 """Given back to the file system at a time: 4 MB, a few milliseconds."""
 
 _INSERT_MESSAGE: Final = "INSERT INTO message VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+_READ_MESSAGE: Final = "SELECT wire, CAST(topic AS BLOB), checksum FROM message WHERE id = ?"
 _INSERT_PUBLICATION: Final = "INSERT INTO publication (publisher, cmuid, smuid, at) VALUES (?,?,?,?)"
 _MARK_RECEIVED: Final = (
     "INSERT INTO mark VALUES (?,?,1,0,0,0) ON CONFLICT (message, subscription) DO UPDATE SET received = 1"
@@ -80,6 +91,18 @@ class SiteRow:
         self.boot = boot
         self.last_record = last_record
         self.clock = clock
+
+
+class Loaded(msgspec.Struct):
+    """Messages as they were read.
+
+    Attributes:
+        wires: by id.
+        unreadable: by id, why not.
+    """
+
+    wires: dict[int, bytes]
+    unreadable: dict[int, str]
 
 
 def make_store(path: Path, server_name: str, identity: str) -> str:
@@ -181,6 +204,7 @@ class Store:
             (_RECEIPTED, batch.receipted),
             (SET_ASIDE, batch.set_aside),
             (FORGET_OLDEST, [QUARANTINE_MAX] if batch.set_aside else ()),
+            (DROP, batch.dropped),
             (_DISCARD_MARKS, batch.discards),
             (_DISCARD_MESSAGE, batch.discards),
             (_PUT_SUBSCRIPTION, batch.subscriptions),
@@ -209,14 +233,31 @@ class Store:
 
     # -- reading ----------------------------------------------------------------------------------
 
-    def load(self, ids: Iterable[int]) -> dict[int, bytes]:
-        """The wire form of messages, by id; what is no longer there is left out. May block on the disk."""
-        out = {}
+    def load(self, ids: Iterable[int]) -> Loaded:
+        """Messages by id; what is no longer there is left out. May block on the disk."""
+        loaded = Loaded({}, {})
         for id in ids:
-            row = self._reader.execute("SELECT wire FROM message WHERE id = ?", (id,)).fetchone()
-            if row is not None:
-                out[id] = row[0]
-        return out
+            try:
+                try:
+                    row = self._reader.execute(_READ_MESSAGE, (id,)).fetchone()
+                except sqlite3.OperationalError:  # a disk that fails once need not fail twice
+                    row = self._reader.execute(_READ_MESSAGE, (id,)).fetchone()
+            except sqlite3.DatabaseError as error:
+                loaded.unreadable[id] = f"the store cannot be read there ({error})"
+                continue
+            if row is None:
+                continue
+            wire, topic, stated = row
+            # a store that an earlier version wrote has messages without a checksum
+            if stated is not None and stated != checksum(id, topic, wire):
+                loaded.unreadable[id] = "its checksum is wrong: bits of it have changed since it was stored"
+            else:
+                loaded.wires[id] = wire
+        return loaded
+
+    def quarantined(self) -> list[Quarantined]:
+        """What was set aside. May block on the disk."""
+        return quarantined(self._reader.execute)
 
     def recall(self, smuid: str) -> Seen | None:
         """What is remembered of another server's Smuid; None if nothing is. May block on the disk."""

@@ -15,6 +15,7 @@ from daemon.frontend import Event
 from daemon.hops.reader import HopLogReader
 from daemon.hops.writer import HopLog
 from daemon.mishaps import Mishaps
+from daemon.reading import Reading
 from daemon.settings import HopSettings
 from daemon.store.store import Store
 from routing import decisions as d
@@ -72,6 +73,7 @@ class Disk(Backing):
             self.hops,
             self.clock,
             self.store,
+            Reading(self.router, self.store, self.clock, lambda: None),
             {},
             Mishaps(),
             lambda peer, reason: None,

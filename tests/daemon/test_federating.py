@@ -72,7 +72,7 @@ class Alpha:
         self.federating.peers_changed({"beta": Peer(name="beta")})
         self.publisher = self.router.open(None, "ada", "desk")
 
-    async def load(self, ids: object) -> dict[int, bytes]:
+    async def load(self, ids: object) -> dict[int, Stored]:
         return {}
 
     def link_up(self) -> None:

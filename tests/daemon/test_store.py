@@ -103,7 +103,7 @@ def test_a_message_comes_back_as_it_was_stored(store: Store) -> None:
     [(row, marks)] = restored(store).messages.values()
     assert row == StoredIndex(9, "news", 1_009, 3, 5, flags, 12.5, 4, "ONE", 7, "eva:desk@a", "c1")
     assert marks == []
-    assert store.load([9, 10]) == {9: b"wire 9"}
+    assert store.load([9, 10]).wires == {9: b"wire 9"}
 
 
 def test_a_message_without_a_deadline_comes_back_without_one(store: Store) -> None:
