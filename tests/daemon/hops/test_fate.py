@@ -105,7 +105,10 @@ def returned(by: str, reason: str = "") -> dict[str, object]:
             f"Published by {ADA}. Given up 2 ms later and moved to the topic dead.news: 9 deliveries failed.",
         ),
         (
-            [published(guarantee=False), {"event": "dropped", "final": True, "reason": "too many waiting"}],
+            [
+                published(guarantee=False),
+                {"event": "dropped", "final": True, "guarantee": False, "reason": "too many waiting"},
+            ],
             "dropped",
             f"Published by {ADA}. Dropped 1 ms later, as it had no guarantee: too many waiting.",
         ),
