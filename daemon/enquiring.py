@@ -36,7 +36,7 @@ from daemon.reports import (
 from routing.errors import Refusal
 from routing.federation.arriving import accepted_depth
 from routing.federation.enquiry import About, Ask, Enquiries, Ping, Trace, Why, check_ask, kind
-from routing.federation.outlook import LINK_DOWN, ways
+from routing.federation.outlook import DOWN, LINK_DOWN, Way, ways
 from routing.headers import write_created
 from routing.message import Message, Section
 from routing.router import Router
@@ -217,11 +217,15 @@ class Enquiring:
     def _cannot_be_asked(self, about: About, peer: str) -> str:
         """Why a peer cannot be asked; "" where it can."""
         if not self._federation.forwarding.peers[peer].up:
-            why = self._why_down(peer)
-            return f"{LINK_DOWN}{f' ({why})' if why else ''}"
+            return self._in_full(Way(peer, None, LINK_DOWN))
         if kind(about) not in self._features.get(peer, ()):
             return f"it does not know `{kind(about)}`: its smqpd is too old"
         return ""
+
+    def _in_full(self, way: Way) -> str:
+        """Why nothing goes there; of a link that is down, why it is."""
+        why = self._why_down(way.peer) if way.why in DOWN else ""
+        return f"{LINK_DOWN} ({why}){way.why.removeprefix(LINK_DOWN)}" if why else way.why
 
     def _ping(self, ask: Ask, peer: str, ping: Ping) -> None:
         if ping.server == self._server:
@@ -238,16 +242,19 @@ class Enquiring:
                 self._ask_on(ask, ping, name)
                 return
             reasons[name] = why
-        told = "; ".join(f"{name}: {why}" for name, why in reasons.items())
-        self._report(ask, peer, "stopped", told or f"no way to {ping.server} is known here")
+        if not reasons:
+            unheard = (name for name, known in sorted(peers.items()) if not known.up and name not in ask.hops)
+            reasons = {name: self._cannot_be_asked(ping, name) for name in unheard}
+            reasons = {f"no way to {ping.server} is known here": "", **reasons}
+        told = "; ".join(f"{name}: {why}" if why else name for name, why in reasons.items())
+        self._report(ask, peer, "stopped", told)
 
     def _trace(self, ask: Ask, peer: str, trace: Trace, *, again: bool) -> None:
         asked, passed_over = [], []
         count = self._subscriptions(trace)
         if not (trace.mode == "ONE" and count):
             for way in ways(self._federation, trace.topic, trace.mode, trace.depth, ask.hops):
-                why = way.why if way.why != LINK_DOWN else ""
-                why = why or self._cannot_be_asked(trace, way.peer)
+                why = self._in_full(way) if way.why else self._cannot_be_asked(trace, way.peer)
                 if why:
                     passed_over.append(PassedOver(way.peer, why))
                 else:

@@ -7,8 +7,6 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from daemon.accounts_file import (
     ACCOUNT_EXPECTED,
@@ -21,6 +19,7 @@ from daemon.accounts_file import (
 )
 from daemon.cli.failure import USAGE, Failure
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, read_settings
+from daemon.cli.output import show_table
 from daemon.cli.telling import tell
 from daemon.config import nearest
 from daemon.passwords import generate_password, hash_password
@@ -84,11 +83,15 @@ def list_(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> No
         ]
         typer.echo(msgspec.json.encode(rows))
         return
-    table = Table("account", "state", *RIGHTS)
-    for name, account in accounts.items():
-        patterns = (" ".join(getattr(account.rights, right)) for right in RIGHTS)
-        table.add_row(name, "disabled" if account.disabled else "enabled", *patterns)
-    Console().print(table)
+    table = [
+        (
+            name,
+            "disabled" if account.disabled else "enabled",
+            *(" ".join(getattr(account.rights, right)) or "-" for right in RIGHTS),
+        )
+        for name, account in accounts.items()
+    ]
+    show_table(("account", "state", *RIGHTS), table, folds=("account", *RIGHTS))
 
 
 @app.command()

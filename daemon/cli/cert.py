@@ -16,8 +16,6 @@ from typing import Annotated, Any
 import typer
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
-from rich.console import Console
-from rich.table import Table
 
 from daemon.certificates.authority import (
     AUTHORITY_DAYS,
@@ -44,6 +42,7 @@ from daemon.certificates.identity import server_name_of
 from daemon.certificates.trust import Trust
 from daemon.cli.failure import USAGE, Failure
 from daemon.cli.options import JsonOption
+from daemon.cli.output import show_table
 from daemon.private_files import make_directory
 from routing.errors import Refusal
 
@@ -216,12 +215,11 @@ def show(
     if as_json:
         _print_json(facts)
         return
-    table = Table("name", "state", "until", "days left")
-    table.add_column("serial", overflow="fold")
-    for row in facts:
-        until = row["until"].partition("T")[0]
-        table.add_row(row["name"], row["state"], until, str(row["days_left"]), row["serial"])
-    Console().print(table)
+    rows = [
+        (row["name"], row["state"], row["until"].partition("T")[0], str(row["days_left"]), row["serial"])
+        for row in facts
+    ]
+    show_table(("name", "state", "until", "days left", "serial"), rows, folds=("name", "serial"))
 
 
 def _facts(certificate: x509.Certificate, state: str = "") -> dict[str, Any]:

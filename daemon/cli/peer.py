@@ -4,11 +4,10 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from daemon.cli.failure import USAGE, Failure
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, read_settings
+from daemon.cli.output import show_table
 from daemon.cli.telling import tell
 from daemon.config import ConfigError, typed
 from daemon.peers import EVERYTHING, Peer, add_peer, load_peers, remove_peer
@@ -83,9 +82,8 @@ def list_(config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) ->
     if as_json:
         typer.echo(msgspec.json.encode(list(peers.values())))
         return
-    table = Table("name", "address", "may come", "may go", "depth", "flood")
-    for peer in peers.values():
-        table.add_row(
+    rows = [
+        (
             peer.name,
             peer.address or "(dials us)",
             " ".join(peer.allow_in) or "-",
@@ -93,7 +91,10 @@ def list_(config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) ->
             "any" if peer.depth_max < 0 else str(peer.depth_max),
             "yes" if peer.flood else "no",
         )
-    Console().print(table)
+        for peer in peers.values()
+    ]
+    columns = ("name", "address", "may come", "may go", "depth", "flood")
+    show_table(columns, rows, folds=("name", "may come", "may go"))
 
 
 def _patterns(given: list[str] | None) -> tuple[str, ...]:

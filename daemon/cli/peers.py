@@ -4,19 +4,18 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from daemon.cli.asking import value
-from daemon.cli.failure import USAGE, Failure
+from daemon.cli.failure import FAILED, USAGE, Failure
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, read_settings
+from daemon.cli.output import show_table
 from daemon.cli.printable import printable
 from daemon.control import Question
 from daemon.hops.fate import duration
 from daemon.link.port import LinkStatus
 from daemon.routes import Route
 from routing.errors import Refusal
+from routing.federation.outlook import DOWN
 from routing.names import check_topic
 
 
@@ -25,20 +24,23 @@ def peers(
     config: ConfigOption = DEFAULT_CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the links of the running site."""
+    """Show the links of the running site; exit code 1 where one is not up."""
     found = value(read_settings(config), Question(ask="peers"), list[LinkStatus])
-    if only_down:
-        found = [link for link in found if link.state != "up"]
+    down = [link for link in found if link.state != "up"]
+    shown = down if only_down else found
     if as_json:
-        typer.echo(msgspec.json.encode(found))
-        return
-    columns = ("peer", "state", "for", "round trip", "waiting", "unanswered", "lag")
-    table = Table(*columns, box=None, pad_edge=False)
-    table.columns[0].overflow = "fold"
-    for column in table.columns[1:]:
-        column.no_wrap = True
-    for link in found:
-        table.add_row(
+        typer.echo(msgspec.json.encode(shown))
+    elif shown:
+        _show(shown)
+    else:
+        typer.echo("All links are up." if found else "This site has no peers; see `smqpd peer add --help`.")
+    if down:
+        raise typer.Exit(FAILED)
+
+
+def _show(links: list[LinkStatus]) -> None:
+    rows = [
+        (
             link.peer,
             link.state,
             duration(round(link.since_s * 1e6)),
@@ -47,11 +49,13 @@ def peers(
             str(link.in_flight),
             "-" if link.lag_s is None else duration(round(link.lag_s * 1e6)),
         )
-    console = Console()
-    console.print(table)
-    for link in found:
+        for link in links
+    ]
+    columns = ("peer", "state", "for", "round trip", "waiting", "unanswered", "lag")
+    show_table(columns, rows, folds=("peer",))
+    for link in links:
         if link.why_down:
-            console.print(Text(printable(f"{link.peer} is down: {link.why_down}")), soft_wrap=True)
+            typer.echo(printable(f"{link.peer} is down: {link.why_down}"))
 
 
 def routes(
@@ -59,7 +63,10 @@ def routes(
     config: ConfigOption = DEFAULT_CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """Show where a message would go from here, and with which Depth at least."""
+    """Show where a message would go from here, and with which Depth at least.
+
+    Exit code 1 where a link that it would go over, or might, is down.
+    """
     try:
         check_topic(name)  # as every name of a server is one, too
     except Refusal as refusal:
@@ -67,9 +74,22 @@ def routes(
     found = value(read_settings(config), Question(ask="routes", name=name), list[Route])
     if as_json:
         typer.echo(msgspec.json.encode(found))
-        return
-    table = Table("for", "peer", "depth", "goes there")
-    for route in found:
-        distance = "-" if route.distance is None else str(route.distance)
-        table.add_row(route.kind, route.peer, distance, f"no: {route.why}" if route.why else "yes")
-    Console().print(table)
+    elif found:
+        _show_routes(found)
+    else:
+        typer.echo("This site has no peers: a message goes no further; see `smqpd peer add --help`.")
+    if any(route.why in DOWN for route in found):
+        raise typer.Exit(FAILED)
+
+
+def _show_routes(found: list[Route]) -> None:
+    rows = [
+        (
+            route.kind,
+            route.peer,
+            "-" if route.distance is None else str(route.distance),
+            printable(f"no: {route.why}") if route.why else "yes",
+        )
+        for route in found
+    ]
+    show_table(("for", "peer", "depth", "goes there"), rows, folds=("peer", "goes there"))

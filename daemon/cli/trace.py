@@ -17,7 +17,7 @@ from daemon.cli.printable import printable
 from daemon.control import Question
 from daemon.reports import End, Heard, Report, Unanswered
 from routing.errors import Refusal
-from routing.federation.outlook import COME_FROM_THERE
+from routing.federation.outlook import COME_FROM_THERE, LINK_DOWN
 from routing.names import check_topic
 
 TOPIC = "topic"
@@ -111,6 +111,14 @@ def topic(
     if traced.unanswered:
         missing = ", ".join(f"{one.site} (asked by {one.asker})" for one in traced.unanswered)
         raise Failure(f"no report within {timeout_s:g} s from {printable(missing)}", FAILED)
+    cut_off = [
+        f"{one.peer} (from {heard.report.at})"
+        for heard in reports
+        for one in heard.report.passed_over
+        if one.why.startswith(LINK_DOWN)
+    ]
+    if cut_off:
+        raise Failure(f"not reached, since the link is down: {printable(', '.join(cut_off))}", FAILED)
 
 
 def _lines(heard: Heard, mode: str) -> list[str]:

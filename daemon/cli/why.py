@@ -3,17 +3,16 @@
 With `--ask-peers` the daemon asks all other sites, see `daemon.cli.why_everywhere`.
 """
 
-from typing import Annotated, Final
+from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from daemon.cli.asking import TimeoutOption
 from daemon.cli.failure import FAILED, USAGE, Failure
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, read_settings
+from daemon.cli.output import Console, show_table
 from daemon.cli.printable import printable
 from daemon.cli.why_everywhere import ask_everybody, show_journey
 from daemon.hops.examine import Findings, examine, moment
@@ -21,9 +20,6 @@ from daemon.hops.fate import duration
 from daemon.state_mark import HOPS
 from routing.errors import HeaderRefusal
 from routing.hops import HopRecord
-
-WHO_WIDTH: Final = 40
-"""Rather than break a usual address over lines, the last column is made narrow."""
 
 
 def why(
@@ -56,25 +52,23 @@ def why(
 
 
 def _show(report: Findings) -> None:
-    console = Console(highlight=False)
+    console = Console()
     if report.records:
         first = report.records[0]
         date = moment(first.time_us).partition(" ")[0]
         title = f"{report.smuid} at {first.server}, topic {first.topic}, {date} (UTC)"
         console.print(Text(printable(title), style="bold"), soft_wrap=True)
-        table = Table("time", "after", "event", "who", "more", box=None, pad_edge=False, header_style="dim")
-        for column in table.columns[:3]:
-            column.no_wrap = True
-        table.columns[3].min_width = min(max(len(_who(record)) for record in report.records), WHO_WIDTH)
-        for record in report.records:
-            table.add_row(
+        rows = [
+            (
                 moment(record.time_us).removeprefix(f"{date} "),
                 "" if record is first else duration(record.time_us - first.time_us),
                 Text(record.event, style="bold" if record.final else ""),
-                Text(_who(record), overflow="fold"),
-                Text(printable(_more(record)), overflow="fold"),
+                _who(record),
+                printable(_more(record)),
             )
-        console.print(table)
+            for record in report.records
+        ]
+        show_table(("time", "after", "event", "who", "more"), rows, folds=("who", "more"))
         console.print()
     console.print(Text(printable(report.verdict)), soft_wrap=True)
     passed_over = ", ".join(

@@ -1,16 +1,13 @@
 """`smqpd why SMUID --ask-peers`: the way of a message over all sites, its times, and what is not known."""
 
-import sys
-from typing import Final
-
 import msgspec
 import typer
-from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
 from daemon.cli.asking import told
 from daemon.cli.failure import FAILED, USAGE, Failure
+from daemon.cli.output import Console
 from daemon.cli.printable import printable
 from daemon.control import Question
 from daemon.hops.examine import moment
@@ -20,8 +17,6 @@ from daemon.reports import End, Report
 from daemon.settings import Settings
 from routing.errors import HeaderRefusal
 from routing.names import parse_smuid
-
-UNFOLDED_COLUMNS: Final = 2_000
 
 
 class Everywhere(msgspec.Struct, kw_only=True):
@@ -47,19 +42,18 @@ def ask_everybody(settings: Settings, smuid: str, timeout_s: float) -> Everywher
 
 
 def show_journey(found: Everywhere, *, as_json: bool) -> None:
-    """Print it. Raises typer.Exit where no site has a record of the message."""
+    """Print it. Raises typer.Exit where no site has a record of the message, or some cannot be asked."""
     way = found.journey
     if as_json:
         typer.echo(msgspec.json.encode(found))
     else:
         _show(way)
-    if way.began is None and not way.apart:
+    if way.gaps or (way.began is None and not way.apart):
         raise typer.Exit(FAILED)
 
 
 def _show(way: Journey) -> None:
-    # A file or another program has no width: nothing is folded there.
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else UNFOLDED_COLUMNS)
+    console = Console()
     roots = [*([way.began] if way.began is not None else []), *way.apart]
     if roots:
         title = f"{way.smuid}, topic {way.topic}"

@@ -13,6 +13,14 @@ from routing.message import DEPTH_UNLIMITED, DeliveryMode
 from routing.names import is_system_topic, parse_address
 
 LINK_DOWN: Final = "the link is down"
+DOWN_UNWANTED: Final = "the link is down, and when it was up nobody there wanted it"
+DOWN_UNTOLD: Final = "the link is down, and has not been up: what is wanted there is not known"
+DOWN: Final = (LINK_DOWN, DOWN_UNWANTED, DOWN_UNTOLD)
+"""Where it would go with the link up, or may go: what lies beyond a link that is down changes unheard."""
+
+UNTOLD: Final = "the link has just come up: what is wanted there is not known yet"
+UNWANTED: Final = "nobody there wants it"
+NO_WAY: Final = "no way to it is known there"
 COME_FROM_THERE: Final = "it has come from there"
 
 
@@ -46,6 +54,8 @@ def ways_to(federation: Federation, want: Want, depth: int, hops: tuple[str, ...
     for name, peer in sorted(federation.forwarding.peers.items()):
         distance = 0 if peer.rules.flood and not one else distances.get(name)
         why = _why_not(peer, want, distance, onward(depth), hops)
+        if why == UNWANTED:
+            why = _why_unwanted(federation, peer, want)
         found.append(Way(name, None if why else onward(depth), why))
     return _nearest(found, distances) if one else found
 
@@ -58,10 +68,20 @@ def _why_not(peer: Peer, want: Want, distance: int | None, depth: int | None, ho
     if want[0] != "SERVER" and not peer.may_go(want[1]):
         return "the rules of the link forbid it"
     if distance is None:
-        return "nobody there wants it"
+        return UNWANTED
     if not within(distance, depth):
         return f"who wants it there is {distance + 1} links away, further than its Depth"
     return "" if peer.up else LINK_DOWN
+
+
+def _why_unwanted(federation: Federation, peer: Peer, want: Want) -> str:
+    """Why a peer has not told that anybody there wants it. A site tells of itself first of all."""
+    told = federation.interest.distance(peer.name, ("SERVER", peer.name)) is not None
+    if not peer.up:
+        return DOWN_UNWANTED if told else DOWN_UNTOLD
+    if not told:
+        return UNTOLD
+    return NO_WAY if want[0] == "SERVER" else UNWANTED
 
 
 def _nearest(found: list[Way], distances: dict[str, int]) -> list[Way]:

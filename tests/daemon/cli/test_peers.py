@@ -1,5 +1,6 @@
 """`smqpd peers` and `smqpd routes`: what they show of what a daemon has said."""
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import trio
 from daemon.cli.failure import USAGE
 from daemon.control import Question, Tell, serve_control
 from daemon.link.port import LinkStatus
+from daemon.routes import Route
 from tests.support.operator import Operator
 
 UP = LinkStatus(
@@ -52,12 +54,12 @@ async def operator(tmp_path: Path) -> AsyncIterator[Operator]:
         nursery.cancel_scope.cancel()
 
 
-async def test_on_a_narrow_terminal_names_and_numbers_are_whole_and_reasons_have_their_own_line(
+async def test_names_and_numbers_are_whole_reasons_have_their_own_line_and_a_link_down_is_exit_code_1(
     operator: Operator,
 ) -> None:
-    _, shown, _ = await operator.command("peers")
+    code, shown, _ = await operator.command("peers")
+    assert code == 1
     lines = shown.splitlines()
-    assert all(len(line) <= 80 for line in lines[:-1])
     assert any("name.of.alpha.example" in line and "2.1 ms" in line for line in lines)
     assert any("beta.example" in line and "1234567" in line and "1 d" in line for line in lines)
     assert lines[-1] == (
@@ -66,9 +68,35 @@ async def test_on_a_narrow_terminal_names_and_numbers_are_whole_and_reasons_have
 
 
 async def test_only_links_that_are_down_are_shown_where_that_is_asked_for(operator: Operator) -> None:
-    assert [one["peer"] for one in await operator.asked("peers", "--only-down")] == ["beta.example"]
+    code, shown, _ = await operator.command("peers", "--only-down", "--json")
+    assert (code, [one["peer"] for one in json.loads(shown)]) == (1, ["beta.example"])
 
 
 async def test_the_way_to_what_is_no_topic_is_not_asked_for(operator: Operator) -> None:
     code, _, why = await operator.command("routes", "no where")
     assert (code, "is not a topic" in why) == (USAGE, True)
+
+
+@pytest.mark.parametrize(
+    ("why", "code"),
+    [
+        ("", 0),
+        ("nobody there wants it", 0),
+        ("the link is down", 1),
+        ("the link is down, and has not been up: what is wanted there is not known", 1),
+    ],
+)
+async def test_routes_end_with_1_where_a_link_that_matters_is_down(
+    tmp_path: Path, why: str, code: int
+) -> None:
+    (tmp_path / "smqpd.toml").write_text('[site]\nserver_name = "gamma.example"\n')
+    (tmp_path / "state").mkdir()
+
+    async def answer(question: Question, tell: Tell) -> None:
+        await tell([Route(peer="beta.example", kind="ALL", distance=None, why=why)])
+
+    async with trio.open_nursery() as nursery:
+        await nursery.start(serve_control, tmp_path / "state", answer)
+        ended, shown, _ = await Operator(tmp_path).command("routes", "weather")
+        nursery.cancel_scope.cancel()
+    assert (ended, why in shown) == (code, True)

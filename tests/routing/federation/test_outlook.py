@@ -67,6 +67,9 @@ def why_not(federation: Federation, site: str, depth: int = -1, *hops: str) -> d
 
 def test_each_peer_has_a_reason_why_nothing_goes_there() -> None:
     federation = Federation(CHAIN)
+    unknown = "the link has just come up: what is wanted there is not known yet"
+    assert why_not(federation, "b") == {"a": unknown, "c": unknown}
+    federation.settle()
     assert why_not(federation, "b") == {"a": "nobody there wants it", "c": "nobody there wants it"}
     federation.subscribe("d")
     federation.settle()
@@ -77,6 +80,18 @@ def test_each_peer_has_a_reason_why_nothing_goes_there() -> None:
     assert why_not(federation, "b", -1, "a", "c")["a"] == "it has been there"
     federation.cut("b", "c")
     assert why_not(federation, "b")["c"] == "the link is down"
+
+
+def test_of_a_link_that_is_down_only_what_was_told_is_known() -> None:
+    federation = Federation(CHAIN)
+    federation.cut("b", "c")
+    assert why_not(federation, "b")["c"] == (
+        "the link is down, and has not been up: what is wanted there is not known"
+    )
+    federation.join("b", "c")
+    federation.settle()
+    federation.cut("b", "c")
+    assert why_not(federation, "b")["c"] == "the link is down, and when it was up nobody there wanted it"
 
 
 def test_the_rules_of_a_link_hold_for_probes() -> None:

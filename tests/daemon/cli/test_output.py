@@ -1,0 +1,53 @@
+"""Tables: nothing of them is cut, at terminals of any width and in pipes."""
+
+import os
+import re
+import sys
+
+import pytest
+import trio
+
+from tests.support.process import ROOT
+from tests.support.terminal import terminal
+
+SHOW = """
+from daemon.cli.output import show_table
+show_table(
+    ("name", "state", "more"),
+    [("a-name-that-is-quite-long.federation.example", "up", " ".join(f"w{n:02}" for n in range(60)))],
+    folds=("name", "more"),
+)
+"""
+WORDS = [f"w{number:02}" for number in range(60)]
+COMMAND = [sys.executable, "-c", SHOW]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+@pytest.mark.parametrize("columns", [200, 80, 40, 16])
+@pytest.mark.parametrize("kind", ["xterm", "dumb"])
+async def test_at_a_terminal_a_table_is_folded_and_nothing_of_it_is_cut(columns: int, kind: str) -> None:
+    async with terminal(COMMAND, ENVIRONMENT, columns=columns, kind=kind) as at:
+        assert await at.exit_code() == 0
+    width = 80 if kind == "dumb" else columns
+    assert all(len(line) <= width for line in _plain(at.shown).splitlines())
+    assert "\u2026" not in at.shown
+    assert sorted(_letters(at.shown)) == sorted(
+        _letters("name state more a-name-that-is-quite-long.federation.example up " + " ".join(WORDS))
+    )
+
+
+@pytest.mark.parametrize("more", [{}, {"COLUMNS": "40"}, {"NO_COLOR": "1"}, {"TERM": "dumb"}])
+async def test_in_a_pipe_a_row_is_a_line(more: dict[str, str]) -> None:
+    done = await trio.run_process(COMMAND, capture_stdout=True, env={**ENVIRONMENT, **more})
+    assert done.stdout.decode().splitlines() == [
+        "name" + " " * 42 + "state  more",
+        "a-name-that-is-quite-long.federation.example  up     " + " ".join(WORDS),
+    ]
+
+
+def _plain(shown: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", shown)
+
+
+def _letters(shown: str) -> str:
+    return "".join(_plain(shown).split())
