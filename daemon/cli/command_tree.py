@@ -24,6 +24,7 @@ CORE: Final = {
     "hops": "daemon.cli.hops:app",
     "quarantine": "daemon.cli.quarantine:app",
     "backup": "daemon.cli.backup:backup",
+    "restore": "daemon.cli.restore:restore",
     "account": "daemon.cli.account:app",
     "config": "daemon.cli.config:app",
     "cert": "daemon.cli.cert:app",

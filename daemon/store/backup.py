@@ -7,6 +7,7 @@ daemon is held up by nothing; its write-ahead log cannot shrink until the copy i
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +15,9 @@ import msgspec
 
 from daemon.private_files import write_new
 from daemon.store.checksum import checksum
+from daemon.store.schema import refuse_newer
+from routing.errors import Refusal
+from routing.frames import decode_message
 
 STEP_PAGES: Final = 2_048
 """8 MB with SQLite's default page: many steps a second, so that progress moves and Ctrl-C is heard."""
@@ -29,7 +33,7 @@ class StoreCopy(msgspec.Struct, frozen=True):
     Attributes:
         boot: of the daemon that had written the store.
         messages: guaranteed messages that the store holds.
-        unreadable: how many of them have a wrong checksum; they will be set aside when they are due.
+        unreadable: those of them that are damaged; the daemon sets such a message aside.
     """
 
     boot: int
@@ -42,7 +46,7 @@ def copy_store(source: Path, target: Path, progress: Callable[[int, int], None])
     """Copy the store at `source` to the new file `target`, mode 0600, and check the copy.
 
     `progress` is called with the pages that were copied and those there are. Raises FileNotFoundError,
-    FileExistsError, DamagedError and sqlite3.Error; what was written by then is left.
+    FileExistsError, DamagedError, TooNewError and sqlite3.Error; what was written by then is left.
     """
     if not source.is_file():
         raise FileNotFoundError(f"there is no store at {source}")
@@ -67,16 +71,40 @@ def copy_store(source: Path, target: Path, progress: Callable[[int, int], None])
         reader.close()
 
 
-def _checked(copy: sqlite3.Connection, target: Path) -> StoreCopy:
+def check_store(path: Path) -> StoreCopy:
+    """Whether a daemon of this version can go on with the store in this file; changes nothing.
+
+    Messages that cannot be read are counted, as the daemon sets them aside and goes on. Raises DamagedError,
+    TooNewError and sqlite3.Error.
+    """
+    uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
+    with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
+        return _checked(connection, path)
+
+
+def _checked(copy: sqlite3.Connection, path: Path) -> StoreCopy:
+    refuse_newer(copy)
     (verdict,) = copy.execute("PRAGMA integrity_check(1)").fetchone()
     if verdict != "ok":
         raise DamagedError(f"SQLite's integrity check says: {verdict}")
     (boot,) = copy.execute("SELECT boot FROM site").fetchone()
-    (messages,) = copy.execute("SELECT count(*) FROM message").fetchone()
-    unreadable = 0
-    if "checksum" in {row[1] for row in copy.execute("PRAGMA table_info(message)")}:
-        every = copy.execute("SELECT id, CAST(topic AS BLOB), wire, checksum FROM message")
-        unreadable = sum(
-            stated is not None and stated != checksum(id, topic, wire) for id, topic, wire, stated in every
-        )
-    return StoreCopy(boot=boot, messages=messages, unreadable=unreadable, size_bytes=target.stat().st_size)
+    messages = unreadable = 0
+    has_checksums = any(row[1] == "checksum" for row in copy.execute("PRAGMA table_info(message)"))
+    summed = "checksum" if has_checksums else "NULL"
+    for id, topic, wire, stored in copy.execute(
+        f"SELECT id, CAST(topic AS BLOB), wire, {summed} FROM message"
+    ):
+        messages += 1
+        unreadable += not _is_readable(id, topic, wire, stored)
+    size = path.stat().st_size
+    return StoreCopy(boot=boot, messages=messages, unreadable=unreadable, size_bytes=size)
+
+
+def _is_readable(id: int, topic: bytes, wire: bytes, stored: int | None) -> bool:
+    if stored is not None and stored != checksum(id, topic, wire):
+        return False
+    try:
+        decode_message(wire)
+    except Refusal:
+        return False
+    return True

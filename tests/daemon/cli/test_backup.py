@@ -10,11 +10,16 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from daemon.cli.backup import backup
+from daemon.cli.restore import restore
+from daemon.config import load
 from daemon.discovery import Installed
+from daemon.lock import state_lock
 from daemon.peers import Peer, add_peer, load_peers
 from daemon.site_directory import make_site
 from daemon.store.backup import copy_store
 from daemon.store.store import Store
+
+SITE = ("accounts.toml", "smqpd.id", "smqpd.toml", "state/smqpd.db")
 
 
 @pytest.fixture
@@ -38,6 +43,13 @@ def run(site: Path) -> Callable[..., Result]:
     return lambda *arguments: CliRunner().invoke(app, ["--site", str(site), *map(str, arguments)])
 
 
+@pytest.fixture
+def restore_to() -> Callable[..., Result]:
+    app = typer.Typer()
+    app.command()(restore)
+    return lambda *arguments: CliRunner().invoke(app, [*map(str, arguments)])
+
+
 def files(directory: Path) -> list[str]:
     return sorted(str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file())
 
@@ -45,7 +57,9 @@ def files(directory: Path) -> list[str]:
 def test_the_copy_of_a_running_site_is_a_site(site: Path, store: Store, run, tmp_path: Path) -> None:
     result = run(tmp_path / "copy")
     assert result.exit_code == 0
-    assert files(tmp_path / "copy") == ["accounts.toml", "smqpd.toml", "state/smqpd.db"]
+    assert files(tmp_path / "copy") == sorted(
+        [*SITE, "backup.json", "keys/admin.toml", "keys/tls.crt", "keys/tls.key"]
+    )
     for name in ("accounts.toml", "smqpd.toml"):
         assert (tmp_path / "copy" / name).read_bytes() == (site / name).read_bytes()
     copy = Store(tmp_path / "copy/state/smqpd.db")
@@ -60,23 +74,27 @@ def test_the_copy_has_the_same_peers(site: Path, store: Store, run, tmp_path: Pa
 
 
 def test_nobody_else_can_read_it(store: Store, run, tmp_path: Path) -> None:
-    run(tmp_path / "copy", "--keys")
+    run(tmp_path / "copy")
     for path in (tmp_path / "copy", *(tmp_path / "copy").rglob("*")):
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
 
 
-def test_the_keys_come_along_only_when_asked_for(site: Path, store: Store, run, tmp_path: Path) -> None:
-    run(tmp_path / "without")
-    assert not (tmp_path / "without" / "keys").exists()
-    run(tmp_path / "with", "--keys")
+def test_what_is_secret_is_left_out_where_that_is_asked_for(
+    site: Path, store: Store, run, tmp_path: Path
+) -> None:
+    (site / "keys" / "ca.pem").write_text("public")
+    (site / "keys" / "site.key").write_text("secret")
+    run(tmp_path / "without", "--no-keys")
+    assert files(tmp_path / "without" / "keys") == ["ca.pem"]
+    run(tmp_path / "with")
     assert files(tmp_path / "with" / "keys") == files(site / "keys")
 
 
 def test_json_names_what_was_copied(store: Store, run, tmp_path: Path) -> None:
     done = json.loads(run(tmp_path / "copy", "--json").stdout)
     assert done["target"] == str(tmp_path / "copy")
-    assert done["files"] == ["accounts.toml", "smqpd.toml", "state/smqpd.db"]
-    assert (done["store"]["boot"], done["store"]["messages"]) == (1, 0)
+    assert done["files"] == files(tmp_path / "copy")
+    assert (done["store"]["messages"], done["store"]["unreadable"]) == (0, 0)
 
 
 def test_nothing_is_overwritten(store: Store, run, tmp_path: Path) -> None:
@@ -131,3 +149,105 @@ def test_what_is_committed_while_it_copies_is_not_in_it_and_holds_nothing_up(tmp
     assert not list(tmp_path.glob("copy.db-*"))
     writer.close()
     store.close()
+
+
+def test_the_copy_never_runs_on_files_of_the_site_that_it_was_made_of(
+    site: Path, store: Store, run, tmp_path: Path
+) -> None:
+    config = (site / "smqpd.toml").read_text()
+    config = config.replace('# state_directory = "state"', f'state_directory = "{site}/state"')
+    (site / "smqpd.toml").write_text(config.replace('"keys/tls.key"', f'"{site}/keys/tls.key"'))
+    assert run(tmp_path / "copy").exit_code == 0
+    settings = load(tmp_path / "copy" / "smqpd.toml", Installed({}, {}))
+    assert settings.site.state_directory == tmp_path / "copy" / "state"
+    assert settings.tls.key == tmp_path / "copy" / "keys" / "tls.key"
+
+
+def test_a_store_that_this_version_cannot_run_makes_no_backup(site: Path, store: Store, run, tmp_path: Path):
+    with sqlite3.connect(site / "state" / "smqpd.db") as writer:
+        writer.execute("INSERT INTO _sqlite_migrations VALUES (99, 'smqpd', 'tomorrow', '')")
+    result = run(tmp_path / "copy")
+    assert "no backup was made: the store has the change 'tomorrow'" in str(result.exception)
+    assert not (tmp_path / "copy").exists()
+
+
+# -- restore --------------------------------------------------------------------------------------
+
+
+def test_a_site_is_made_of_a_backup(site: Path, store: Store, run, restore_to, tmp_path: Path) -> None:
+    run(tmp_path / "copy")
+    done = json.loads(restore_to(tmp_path / "copy", tmp_path / "a/b/again", "--json").stdout)
+    assert (done["server_name"], done["replaced"], done["to_do"]) == ("alpha.example", "", [])
+    again = tmp_path / "a/b/again"
+    assert files(again) == sorted(file for file in files(tmp_path / "copy") if file != "backup.json")
+    for path in (again, *again.rglob("*")):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
+    restored = Store(again / "state/smqpd.db")
+    assert restored.site.boot == store.site.boot + 1
+    restored.close()
+
+
+def test_what_a_backup_without_keys_lacks_is_made_anew_or_said(
+    site: Path, store: Store, run, restore_to, tmp_path: Path
+) -> None:
+    add_peer(site / "peers.toml", Peer(name="beta.example"))
+    run(tmp_path / "copy", "--no-keys")
+    done = json.loads(restore_to(tmp_path / "copy", tmp_path / "again", "--json").stdout)
+    assert files(tmp_path / "again" / "keys") == ["tls.crt", "tls.key"]
+    tls, links, login = done["to_do"]
+    assert "new certificate, signed by itself" in tls
+    assert "`smqpd cert issue alpha.example --replace`" in links
+    assert "`smqpd account passwd admin`" in login
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda copy: (copy / "backup.json").unlink(), "is no whole backup: it has no backup.json"),
+        (lambda copy: (copy / "accounts.toml").unlink(), "accounts.toml is missing"),
+        (lambda copy: (copy / "accounts.toml").write_text(""), "its checksum differs"),
+        (lambda copy: (copy / "backup.json").write_text("{"), "backup.json cannot be read"),
+        (
+            lambda copy: (copy / "backup.json").write_text(
+                (copy / "backup.json").read_text().replace("accounts.toml", "../accounts.toml")
+            ),
+            "which is not in the backup",
+        ),
+        (
+            lambda copy: (copy / "backup.json").write_text(
+                (copy / "backup.json").read_text().replace('"format": 1', '"format": 2')
+            ),
+            "restore it with the smqpd that made it",
+        ),
+    ],
+)
+def test_a_backup_that_is_not_whole_is_no_site(
+    store: Store, run, restore_to, tmp_path: Path, spoil: Callable[[Path], object], said: str
+) -> None:
+    run(tmp_path / "copy")
+    spoil(tmp_path / "copy")
+    before = sorted(tmp_path.iterdir())
+    result = restore_to(tmp_path / "copy", tmp_path / "again")
+    assert "nothing was restored: " in str(result.exception)
+    assert said in str(result.exception)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_site_that_is_there_is_replaced_only_when_asked_for_and_kept(
+    site: Path, store: Store, run, restore_to, tmp_path: Path
+) -> None:
+    run(tmp_path / "copy")
+    (site / "precious").write_text("x")
+    refused = restore_to(tmp_path / "copy", site)
+    assert "is there; choose another name, or --replace" in str(refused.exception)
+    done = json.loads(restore_to(tmp_path / "copy", site, "--replace", "--json").stdout)
+    assert (Path(done["replaced"]) / "precious").read_text() == "x"
+    assert not (site / "precious").exists()
+
+
+def test_a_site_that_runs_is_not_replaced(site: Path, store: Store, run, restore_to, tmp_path: Path) -> None:
+    run(tmp_path / "copy")
+    with state_lock(site / "state"):
+        refused = restore_to(tmp_path / "copy", site, "--replace")
+    assert "runs, as process" in str(refused.exception)
+    assert (site / "smqpd.toml").exists()
