@@ -85,6 +85,7 @@ def own_state(config: Path, site: SiteSettings, store: Store) -> None:
     identity = store.own(site.server_name, mark or new_identity())
     if mark is None:
         try:
+            private_files.sync_directory(site.state_directory)
             _write(config, identity)
         except OSError as error:  # a service may write nothing but its state
             logger.debug("%s cannot be written: %s", mark_path(config), error)
@@ -104,8 +105,9 @@ def accept_state(config: Path, site: SiteSettings) -> bool:
 
 def make_state(config: Path, site: SiteSettings) -> None:
     """The store and its mark. Raises TooNewError, sqlite3.Error and OSError."""
-    _write(config, make_store(site.state_directory / STORE, site.server_name, new_identity()))
-    private_files.sync_directory(site.state_directory)
+    identity = make_store(site.state_directory / STORE, site.server_name, new_identity())
+    private_files.sync_directory(site.state_directory)  # a mark without its store would keep it from starting
+    _write(config, identity)
 
 
 def _read(config: Path) -> str | None:

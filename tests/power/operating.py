@@ -23,6 +23,7 @@ from daemon.lock import state_lock
 from daemon.peers import load_peers
 from daemon.site import RunningSite, serve_site
 from daemon.store.store import Store
+from daemon.systemd import Notifier
 from routing.frames import decode_message
 from routing.message import Message, Section
 from tests.power.disk import Cut, Disk, Tree
@@ -184,11 +185,12 @@ async def serve(
     directory: Path, task_status: trio.TaskStatus[RunningSite] = trio.TASK_STATUS_IGNORED
 ) -> None:
     """The whole daemon of a site, on ports of its own."""
-    settings = load(directory / "smqpd.toml", INSTALLED)
+    config = directory / "smqpd.toml"
+    settings = load(config, INSTALLED)
     smqp = msgspec.structs.replace(settings.plugins["smqp"], listen=("127.0.0.1:0",))  # type: ignore[call-arg] # it has that
     settings = msgspec.structs.replace(settings, plugins={"smqp": smqp})
     with state_lock(settings.site.state_directory):
-        await serve_site(settings, INSTALLED.plugins, {}, task_status)
+        await serve_site(config, settings, INSTALLED, Notifier({}), {}, task_status)
 
 
 def _command(*words: str) -> None:

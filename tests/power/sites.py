@@ -18,13 +18,15 @@ from daemon.broker import Broker
 from daemon.certificates.authority import Authority
 from daemon.config import load
 from daemon.discovery import Installed
+from daemon.examination import LINKS_SOCKET
 from daemon.link.manager import LinkManager
 from daemon.lock import state_lock
 from daemon.passwords import hash_password
 from daemon.peers import Peer, add_peer
-from daemon.site import LINKS_SOCKET, RunningSite, serve_site
+from daemon.site import RunningSite, serve_site
 from daemon.site_directory import make_site
 from daemon.store.store import Store
+from daemon.systemd import Notifier
 from plugins.smqp.plugin import plugin as smqp
 from plugins.stomp.plugin import plugin as stomp
 from routing.rights import EVERYTHING
@@ -104,9 +106,9 @@ class PowerSite:
                 async with trio.open_nursery() as nursery:
 
                     async def serve(task_status: trio.TaskStatus[RunningSite]) -> None:
-                        await serve_site(
-                            settings, INSTALLED.plugins, {LINKS_SOCKET: [listening]}, task_status
-                        )
+                        sockets = {LINKS_SOCKET: [listening]}
+                        config = self._directory / "smqpd.toml"
+                        await serve_site(config, settings, INSTALLED, Notifier({}), sockets, task_status)
                         nursery.cancel_scope.cancel()
 
                     self.site = await nursery.start(serve)
