@@ -69,6 +69,47 @@ async def test_what_was_answered_survives_a_kill_and_what_was_committed_stays_so
         assert site.broker.held == 0
 
 
+async def test_what_one_of_several_has_committed_comes_to_the_others_only_after_a_kill(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    (tmp_path / "site").mkdir()
+    async with running_site(tmp_path / "site") as site:
+        ada, bob = [await site.login(name).subscribe("news") for name in ("ada", "bob")]
+        await site.login("eva").publish("news", b"rain")
+        [got] = await ada.delivered()
+        await ada.commit(got.number)
+        image = site.image(tmp_path / "image")
+    async with running_site(image) as site:
+        ada, bob = [await site.login(name).subscribe("news") for name in ("ada", "bob")]
+        await bob.delivered()
+        await site.login("eva").publish("news", b"sun")
+        [got] = await ada.delivered()
+        assert got.stored.message.sections[0].body == b"sun"
+
+
+@pytest.mark.parametrize("mode", ["ALL", "ONE"])
+async def test_the_count_of_deliveries_goes_on_through_a_kill(
+    tmp_path: Path, mock_clock: MockClock, mode: str
+) -> None:
+    (tmp_path / "site").mkdir()
+    async with running_site(tmp_path / "site") as site:
+        ada, eva = await site.login("ada").subscribe("jobs"), site.login("eva")
+        await eva.publish("jobs", b"fails", delivery=mode)
+        for attempt in (1, 2):
+            [got] = await ada.delivered()
+            assert got.attempt == attempt
+            request = ada.request()
+            ada.session.give_back([got.number], "it does", 60.0, request)
+            await ada.answer(request)
+            if attempt == 1:
+                mock_clock.jump(61.0)
+        await eva.publish("others", b"a transaction later")
+        image = site.image(tmp_path / "image")
+    async with running_site(image) as site:
+        [got] = await (await site.login("ada").subscribe("jobs")).delivered()
+        assert got.attempt == 3
+
+
 async def test_after_a_kill_the_hop_log_has_no_gap_and_ends_each_copy_once(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:

@@ -5,7 +5,7 @@ import pytest
 import trio
 
 from daemon.bodies import Bodies, Stored
-from daemon.federating import Federating
+from daemon.federating import URGENT_PRIORITY, Federating
 from daemon.link.port import ControlArrived
 from daemon.mishaps import Mishaps
 from daemon.peers import Peer
@@ -29,6 +29,7 @@ class SentUnits:
 
     def __init__(self) -> None:
         self.texts: list[str] = []
+        self.lanes: list[Lane] = []
         self.denied: list[str] = []
         self.told: list[str] = []
 
@@ -41,6 +42,7 @@ class SentUnits:
     def send(self, peer: str, unit: Transfer | Control, lane: Lane) -> int:
         if isinstance(unit, Transfer):
             self.texts.append(unit.wire.decode().splitlines()[-1])
+            self.lanes.append(lane)
         else:
             self.told.append(unit.kind)
         return 0
@@ -81,8 +83,9 @@ class Alpha:
     def link_down(self) -> None:
         self.federating.link_down("beta", "lost")
 
-    def publish(self, text: str, receipt: ReceiptMode = "NONE") -> None:
-        message = Message(depth=1, receipt=receipt, sections=(Section("text/plain", text.encode()),))
+    def publish(self, text: str, receipt: ReceiptMode = "NONE", priority: int = 0) -> None:
+        body = Section("text/plain", text.encode())
+        message = Message(depth=1, receipt=receipt, priority=priority, sections=(body,))
         self.router.publish(self.publisher, "weather", message, "ada:desk@alpha", None, self.clock.now())
 
     @property
@@ -116,6 +119,17 @@ async def test_what_was_decided_before_a_link_came_up_goes_over_it_once_and_in_o
     alpha.carry_out(alpha.router.take())
     await trio.lowlevel.checkpoint()
     assert alpha.links.texts == ["first", "second"]
+
+
+async def test_a_message_of_high_priority_goes_in_a_lane_of_its_own() -> None:
+    alpha = Alpha()
+    alpha.link_up()
+    alpha.router.federation.hear_interest("beta", BETA_WANTS, 0.0, whole=True)
+    alpha.carry_out(alpha.router.take())
+    for priority in (0, URGENT_PRIORITY - 1, URGENT_PRIORITY, 9):
+        alpha.publish(str(priority), priority=priority)
+    alpha.carry_out(alpha.router.take())
+    assert alpha.links.lanes == [Lane.BULK, Lane.BULK, Lane.URGENT, Lane.URGENT]
 
 
 async def test_a_link_that_was_lost_and_found_meanwhile_begins_anew() -> None:

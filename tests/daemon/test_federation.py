@@ -73,6 +73,43 @@ async def test_a_message_crosses_a_link_and_its_copies_end(tmp_path: Path) -> No
         await beta.idle()
 
 
+async def test_a_message_goes_only_where_it_is_wanted_and_not_back_to_where_it_came_from(
+    tmp_path: Path,
+) -> None:
+    async with sites(tmp_path, CHAIN) as federation:
+        alpha, beta, _, _ = await federation.start(*CHAIN)
+        readers = [await site.client("reader") for site in (alpha, beta)]
+        for reader in readers:
+            await reader.subscribe("weather")
+        await alpha.wanted("ALL", "weather")
+        await beta.wanted("ALL", "weather")
+        publisher = await alpha.client("publisher")
+        await publisher.publish("weather", "rain", depth=-1)
+        assert [await reader.take() for reader in readers] == ["rain", "rain"]
+        await alpha.idle()
+        await beta.idle()
+    events = {
+        (name, record.event)
+        for name in CHAIN
+        for record in HopLogReader(tmp_path / name / "hops").records()
+        if record.topic == "weather" and record.event in ("published", "received", "loop", "duplicate")
+    }
+    assert events == {("alpha", "published"), ("beta", "received")}
+
+
+async def test_a_timeout_is_counted_down_over_the_hops(tmp_path: Path) -> None:
+    async with sites(tmp_path, CHAIN) as federation:
+        alpha, _, gamma, _ = await federation.start(*CHAIN)
+        publisher = await alpha.client("publisher")
+        await publisher.publish("weather", "rain", depth=2, timeout_s=1_000.0)
+        alpha.ages(300.0)
+        reader = await gamma.client("reader")
+        await reader.subscribe("weather")
+        assert await reader.get() == "rain"
+        assert reader.last.expires_in_s is not None
+        assert 0.0 < reader.last.expires_in_s <= 700.0
+
+
 @pytest.mark.parametrize("mode", ["ALL", "ONE"])
 async def test_a_link_that_is_cut_again_and_again_loses_nothing_and_brings_nothing_twice(
     tmp_path: Path, mode: str

@@ -93,6 +93,23 @@ async def test_a_full_store_takes_nothing_from_a_peer_until_it_has_room(tmp_path
         await alpha.idle()
 
 
+async def test_the_time_that_a_copy_waits_is_counted_down(tmp_path: Path) -> None:
+    async with pair(tmp_path) as (alpha, beta):
+        limit(beta, queues=QueueSettings(queue_messages_max=1))
+        reader = await beta.client("reader")
+        await reader.subscribe("weather", credit=1)
+        await alpha.wanted("ALL", "weather")
+        writer = await alpha.client("writer")
+        await writer.publish("weather", "fills the topic", depth=1)
+        await writer.publish("weather", "waits", depth=1, timeout_s=1_000.0)
+        await waiting_at(beta, 1)
+        beta.ages(300.0)
+        assert await reader.take() == "fills the topic"
+        assert await reader.get() == "waits"
+        assert reader.last.expires_in_s is not None
+        assert 0.0 < reader.last.expires_in_s <= 700.0
+
+
 async def test_what_waits_outlives_the_link_and_comes_once(tmp_path: Path) -> None:
     network = Network()
     async with (

@@ -65,7 +65,7 @@ def test_credit_bounds_what_is_unfinished_and_received_counts(site: Site) -> Non
     for body in "abcd":
         eva.publish("news", body)
     a, b = ada.take()
-    ada.received(a)
+    ada.received(a, b)
     assert ada.bodies() == []
     ada.commit(a)
     assert ada.bodies() == ["c"]

@@ -38,15 +38,16 @@ MUTATIONS = [
         file="daemon/carrier.py",
         old="self._batch.add_returned(",
         new="(lambda *_: None)(",
-        tests=("tests/daemon/test_broker.py::test_the_count_of_deliveries_goes_on_through_a_restart",),
+        tests=("tests/daemon/test_broker.py::test_the_count_of_deliveries_goes_on_through_a_kill",),
     ),
     Mutation(
         name="what was received is not stored",
         file="daemon/carrier.py",
         old="self._batch.received.append(",
         new="list().append(",
-        tests=("tests/daemon/test_broker_machine.py",),
-        seed=0,
+        tests=(
+            "tests/daemon/test_broker.py::test_what_was_answered_survives_a_kill_and_what_was_committed_stays_so",
+        ),
     ),
     Mutation(
         name="what one of several has finished is not stored",
@@ -54,7 +55,7 @@ MUTATIONS = [
         old="self._batch.done.append(",
         new="list().append(",
         tests=(
-            "tests/daemon/test_broker.py::test_what_was_answered_survives_a_kill_and_what_was_committed_stays_so",
+            "tests/daemon/test_broker.py::test_what_one_of_several_has_committed_comes_to_the_others_only_after_a_kill",
         ),
     ),
     Mutation(
@@ -69,8 +70,9 @@ MUTATIONS = [
         file="daemon/carrier.py",
         old="received=lock is not None and lock.received",
         new="received=False",
-        tests=("tests/daemon/test_broker_machine.py",),
-        seed=0,
+        tests=(
+            "tests/daemon/test_broker.py::test_what_was_answered_survives_a_kill_and_what_was_committed_stays_so",
+        ),
     ),
     Mutation(
         name="an unguaranteed message is stored",

@@ -17,9 +17,7 @@ MUTATIONS = [
         file="daemon/federating.py",
         old="Lane.URGENT if entry.priority >= URGENT_PRIORITY else Lane.BULK",
         new="Lane.BULK",
-        tests=(
-            "tests/daemon/test_federation.py::test_an_urgent_message_does_not_wait_on_a_link_behind_others",
-        ),
+        tests=("tests/daemon/test_federating.py::test_a_message_of_high_priority_goes_in_a_lane_of_its_own",),
     ),
     Mutation(
         name="an unguaranteed message is the default",
