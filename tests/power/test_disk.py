@@ -173,15 +173,18 @@ def test_a_closed_file_of_a_hop_log_is_there_and_whole(tmp_path: Path, root: Pat
         """
         from daemon.hops.writer import HopLog
         from daemon.settings import HopSettings
-        log = HopLog.open(
-            root / "state" / "hops", server="a", boot=1, committed_record=0, settings=HopSettings()
-        )
-        for number in range(100):
-            log.append("heartbeat", held=number)
+        for boot, last in ((1, 0), (2, 100), (3, 200)):
+            log = HopLog.open(
+                root / "state" / "hops", server="a", boot=boot, committed_record=last, settings=HopSettings()
+            )
+            for number in range(100):
+                log.append("heartbeat", held=number)
+            log.flush()  # and the process is killed, but for the last: the next one closes the file
+        log.settle(log.flush())
         log.close()
         """,
     )
     closed = {path: text for path, text in run.now().items() if path.endswith(".jsonl")}
-    assert len(closed) == 1
+    assert len(closed) == 3
     for cut in run.cuts([]):
         assert closed.items() <= cut.tree.items()

@@ -25,9 +25,7 @@ MUTATIONS = [
         file="routing/federation/arriving.py",
         old="elif seen is None:",
         new="elif True:",
-        tests=(
-            "tests/daemon/test_federation.py::test_a_link_that_is_cut_again_and_again_loses_nothing_and_brings_nothing_twice",
-        ),
+        tests=("tests/routing/federation/test_turned_away.py::test_a_copy_that_comes_again_is_a_duplicate",),
     ),
     Mutation(
         name="a message goes back to where it came from",
@@ -85,7 +83,18 @@ MUTATIONS = [
         file="routing/federation/arriving.py",
         old="if arrival.message.smuid in state.removed:",
         new="if False:",
-        seed=0,
+        tests=(
+            "tests/routing/federation/test_turned_away.py::test_a_copy_of_what_was_removed_is_a_duplicate",
+        ),
+    ),
+    Mutation(
+        name="a loop goes on",
+        file="routing/federation/arriving.py",
+        old="elif state.server in arrival.hops:",
+        new="elif False:",
+        tests=(
+            "tests/routing/federation/test_turned_away.py::test_a_copy_that_has_been_here_by_its_own_word_has_looped",
+        ),
     ),
     Mutation(
         name="a removal is not told when the link is back",

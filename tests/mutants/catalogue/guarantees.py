@@ -19,16 +19,16 @@ MUTATIONS = [
     ),
     Mutation(
         name="answers leave before the transaction is on disk",
-        file="daemon/broker.py",
-        old="await self.commits.commit(len(carried.decisions))",
-        new="self._carrier.release(carried) or carried.effects.clear() or await self.commits.commit(1)",
+        file="daemon/carrier.py",
+        old="decisions.Bury: self._bury,",
+        new="decisions.Bury: self._bury,\n            decisions.Answer: self._answer,",
         tests=("tests/daemon/test_broker.py::test_an_answer_means_that_the_message_is_on_disk",),
     ),
     Mutation(
-        name="a transaction that fails is answered",
-        file="daemon/broker.py",
-        old="self._carrier.take_apart(refusal, self.clock.now())",
-        new="self._carrier.release(self._carrier._carried)",
+        name="a message that a full disk refuses is answered as accepted",
+        file="daemon/taking_apart.py",
+        old="frontend.Answer(decision.request, error=refusal)",
+        new="frontend.Answer(decision.request, smuid=decision.smuid)",
         tests=(
             "tests/daemon/test_broker.py::test_with_a_full_disk_publishers_are_refused_and_nothing_is_lost",
         ),
