@@ -242,6 +242,7 @@ class Subscriber:
                 self._number,
                 received=event.received,
                 acknowledge=event.acknowledge,
+                attempt=event.attempt,
             )
             if event.acknowledge:
                 self._with[event.number] = key, hold

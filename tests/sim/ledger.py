@@ -32,12 +32,16 @@ class Hold(msgspec.Struct):
         deliveries: how often it came.
         had: it has been committed, or COMMIT was said.
         session: where it came last; a number that no other session of the run has.
+        attempt: of the last delivery, as the site counts.
+        counted: the greatest attempt of which its return was answered: the next one has to be greater.
     """
 
     state: HoldState
     deliveries: int
     session: int
     had: bool = False
+    attempt: int = 0
+    counted: int = 0
 
 
 class Told(msgspec.Struct):
@@ -176,7 +180,15 @@ class Ledger:
         return publication.depth == -1 or self.distance(publication, reader) <= publication.depth
 
     def delivered(
-        self, reader: Reader, key: str, smuid: str, session: int, *, received: bool, acknowledge: bool
+        self,
+        reader: Reader,
+        key: str,
+        smuid: str,
+        session: int,
+        *,
+        received: bool,
+        acknowledge: bool,
+        attempt: int = 1,
     ) -> Hold:
         """A message has come to a subscription."""
         flags = f"{' received' if received else ''}{'' if acknowledge else ' unguaranteed'}"
@@ -200,9 +212,12 @@ class Ledger:
             self._judge_order(reader, publication, smuid)
         elif reader.key not in self.ending:
             self._judge_again(reader, publication, hold, session, received=received)
+            if publication.guarantee and publication.mode == "ALL" and attempt <= hold.counted:
+                self.violate(f"{key} came to {reader.key} as attempt {attempt}, after {hold.counted} returns")
         if publication.mode == "ONE":
             self._judge_one(reader, publication)
         hold.deliveries += 1
+        hold.attempt = attempt
         hold.session = session
         hold.state = ("received" if received else "with") if acknowledge else "committed"
         hold.had |= not acknowledge
@@ -248,6 +263,8 @@ class Ledger:
         if hold.state != "committed" and not told_late:
             hold.state = state
         hold.had |= state in ("committing", "committed")
+        if state == "returned":
+            hold.counted = max(hold.counted, hold.attempt)
         self.note(f"{reader.key} {state} {key}")
         if state == "committed" and self.publications[key].mode == "ONE":
             others = [

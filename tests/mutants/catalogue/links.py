@@ -57,10 +57,10 @@ MUTATIONS = [
         ),
     ),
     Mutation(
-        name="bulk goes before what is urgent",
+        name="bulk fills the link before what is urgent",
         file="daemon/link/connection.py",
-        old="        for lane in Lane:\n            room =",
-        new="        for lane in reversed(Lane):\n            room =",
+        old="min(self._lanes.capacity(lane), ROUND_BYTES)",
+        new="self._lanes.capacity(lane)",
         tests=("tests/daemon/link/test_links.py::test_control_and_urgent_do_not_wait_behind_bulk",),
     ),
     Mutation(
