@@ -14,9 +14,11 @@ FIRST, SECOND = (
     for channel in ("a", "b")
 )
 
+SMUID = f"{MESSAGE.site}/01a1ee569747-1-1"
+
 
 def _deliver(ledger: Ledger, reader: Reader, *, received: bool = False) -> None:
-    ledger.delivered(reader, MESSAGE.key, f"{MESSAGE.site}/1-1-1", 1, received=received, acknowledge=True)
+    ledger.delivered(reader, MESSAGE.key, SMUID, 1, received=received, acknowledge=True)
 
 
 @pytest.fixture
