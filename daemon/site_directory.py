@@ -44,8 +44,12 @@ class MadeSite(msgspec.Struct, frozen=True):
 
 
 def make_site(directory: Path, server_name: str, port: int, installed: Installed) -> MadeSite:
-    """Make a site that listens on loopback. Raises FileExistsError where there is one, and OSError."""
-    for name in ("smqpd.toml", "accounts.toml", "keys", f"state/{STORE}"):
+    """Make a site that listens on loopback. Raises FileExistsError where there is one, and OSError.
+
+    What else there is stays, as the keys for links that `smqpd cert issue` has made for the site.
+    """
+    own_keys = ("keys/tls.key", "keys/tls.crt", "keys/admin.toml")
+    for name in ("smqpd.toml", "accounts.toml", *own_keys, f"state/{STORE}"):
         if (directory / name).exists():
             raise FileExistsError(f"{directory / name} exists already")
     keys = directory / "keys"

@@ -75,6 +75,8 @@ def restore(
         made = Path(tempfile.mkdtemp(prefix=f".{site.name}.", dir=site.absolute().parent))
         _copy(backup, manifest, made)
         to_do = _complete(made, site)
+        for directory in (*(path for path in made.rglob("*") if path.is_dir()), made):
+            sync_directory(directory)
         give_to((site if is_there else site.absolute().parent).stat(), made)
         replaced = _put(made, site) if is_there else ""
         if not is_there:
@@ -137,8 +139,6 @@ def _copy(backup: Path, manifest: Manifest, made: Path) -> None:
     write_new(made / MANIFEST, (backup / MANIFEST).read_bytes())
     read_manifest(made)
     (made / MANIFEST).unlink()
-    for directory in (*(path for path in made.rglob("*") if path.is_dir()), made):
-        sync_directory(directory)
 
 
 def _complete(made: Path, site: Path) -> list[str]:
@@ -153,7 +153,6 @@ def _complete(made: Path, site: Path) -> list[str]:
         new_certificate, new_key = make_self_signed(host_of(name))
         write_new(key, new_key)
         write_new(certificate, new_certificate, 0o644)
-        sync_directory(key.parent)
         to_do.append(
             "The key of [tls] is not in the backup, and the site has a new certificate, signed by itself:"
             " give that to its clients, or copy the old key and certificate over it"

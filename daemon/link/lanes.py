@@ -29,6 +29,7 @@ from routing.link.units import Lane
 FRAME_BYTES_MAX: Final = 65_536
 WINDOW_BYTES: Final = {Lane.CONTROL: 1_048_576, Lane.URGENT: 1_048_576, Lane.BULK: 4_194_304}
 HEADER_LIST_BYTES_MAX: Final = 4_096
+QUOTED_BYTES_MAX: Final = 80
 REASON_BYTES_MAX: Final = 400
 _INITIAL_WINDOW_BYTES: Final = 1_048_576
 _CONNECTION_WINDOW_BYTES: Final = 65_535  # what RFC 9113 gives a connection before any update
@@ -162,7 +163,7 @@ class Lanes:
             case h2.events.ResponseReceived():
                 status = dict(event.headers).get(b":status", b"")
                 if status != b"200":
-                    raise LaneError(f"a lane was answered {status[:20]!r}")
+                    raise LaneError(f"a lane was answered {_quoted(status)}")
             case h2.events.ConnectionTerminated():
                 events.append(PeerClosed(_reason(event)))
             case h2.events.StreamReset() if not self.closed:  # else the reason stands in its GOAWAY
@@ -177,9 +178,9 @@ class Lanes:
         path = headers.get(b":path", b"")
         lane = _PATHS.get(path)
         if lane is None or headers.get(b":method") != b"POST":
-            raise LaneError(f"a request for {path[:80]!r}, which is no lane")
+            raise LaneError(f"a request for {_quoted(path)}, which is no lane")
         if lane in self._stream_of:
-            raise LaneError(f"a second request for {path!r}")
+            raise LaneError(f"a second request for {_quoted(path)}")
         self._http.send_headers(event.stream_id, [(b":status", b"200")])
         self._open(lane, event.stream_id)
 
@@ -189,6 +190,11 @@ class Lanes:
         more = WINDOW_BYTES[lane] - _INITIAL_WINDOW_BYTES
         if more > 0:
             self._http.increment_flow_control_window(more, stream)
+
+
+def _quoted(value: bytes) -> str:
+    """What a peer said, for a log and for the peer."""
+    return repr(value[:QUOTED_BYTES_MAX].decode(errors="replace"))
 
 
 def _reason(event: h2.events.ConnectionTerminated) -> str:

@@ -17,6 +17,7 @@ from daemon.frontend import Accepts, SubscribeOptions
 from plugins.smqp.connection import ConnectionLost
 from plugins.smqp.profile import (
     CONNECTION,
+    LOGIN_FILE,
     AccountOption,
     CaOption,
     PasswordFileOption,
@@ -151,7 +152,7 @@ def pub(
     )
     profile = read_profile(site, server, account, password_file, tls, ca, tls_name)
     login_channel = channel or (_PUB_CHANNEL if cmuid else _own_channel("pub"))
-    _run(lambda: publish(profile, login_channel, work))
+    _run(lambda: publish(profile, login_channel, work), _login_file(site, server))
 
 
 def sub(
@@ -213,7 +214,7 @@ def sub(
         format=format,
     )
     profile = read_profile(site, server, account, password_file, tls, ca, tls_name)
-    _run(lambda: receive(profile, channel or _own_channel("sub"), wish))
+    _run(lambda: receive(profile, channel or _own_channel("sub"), wish), _login_file(site, server))
 
 
 def _other_headers(given: list[str]) -> Headers:
@@ -224,6 +225,10 @@ def _other_headers(given: list[str]) -> Headers:
             raise Failure(f"{text!r} is no header; give 'NAME: VALUE' with a name of your own", USAGE)
         headers.append((name, value.removeprefix(" ")))
     return headers
+
+
+def _login_file(site: Path | None, server: str | None) -> Path | None:
+    return site / LOGIN_FILE if site is not None and not server else None
 
 
 def _own_channel(prefix: str) -> str:
@@ -238,13 +243,17 @@ def _usage(read: Callable[[], _T]) -> _T:
         raise Failure(refusal.text, USAGE) from None
 
 
-def _run(command: Callable[[], Awaitable[None]]) -> None:
-    """Run to the end; SIGINT and SIGTERM end it cleanly, with what is committed committed."""
+def _run(command: Callable[[], Awaitable[None]], login: Path | None) -> None:
+    """Run to the end; SIGINT and SIGTERM end it cleanly, with what is committed committed.
+
+    `login`: the file that names the server; None where it was given.
+    """
     try:
         ended_by = trio.run(_until_signal, command)
     except ConnectionLost as lost:
         if lost.reason == "unreachable":
-            raise Failure(f"cannot reach {lost.text}; does the site run?", UNREACHABLE) from None
+            where = f", and there, as {login} says" if login is not None else ""
+            raise Failure(f"cannot reach {lost.text}; does the site run{where}?", UNREACHABLE) from None
         where = f"; go to {lost.redirect}" if lost.redirect else ""
         raise Failure(f"no connection: {lost}{where}", UNREACHABLE) from None
     if ended_by is not None:

@@ -91,6 +91,24 @@ def test_init_overwrites_nothing(site: Path, smqpd: Shell) -> None:
     assert {path: path.read_bytes() for path in site.rglob("*") if path.is_file()} == before
 
 
+def test_init_makes_a_site_where_the_keys_of_its_links_are_already(smqpd: Shell, tmp_path: Path) -> None:
+    assert smqpd("cert", "ca", tmp_path / "ca") == 0
+    assert smqpd("cert", "issue", "a.example", "--ca", tmp_path / "ca", "--out", tmp_path / "s" / "keys") == 0
+    issued = (tmp_path / "s" / "keys" / "site.key").read_bytes()
+    assert smqpd("init", tmp_path / "s", "--server-name", "a.example") == 0
+    assert (tmp_path / "s" / "keys" / "site.key").read_bytes() == issued
+    assert smqpd("config", "check", tmp_path / "s") == 0
+    assert smqpd("init", tmp_path / "s") == 1
+    assert "exists already" in smqpd.err
+
+
+def test_flags_are_shown_as_flags(smqpd: Shell) -> None:
+    for words in (["peers", "--help"], ["account", "rights", "-h"], ["--help"]):
+        assert smqpd(*words) == 0
+        assert "<bool>" not in smqpd.out
+        assert "-h" in smqpd.out
+
+
 def test_init_refuses_a_name_that_is_none(smqpd: Shell, tmp_path: Path) -> None:
     assert smqpd("init", tmp_path / "s", "--server-name", "a b") == 2
     assert "is not a server name" in smqpd.err
