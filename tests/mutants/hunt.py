@@ -69,7 +69,7 @@ def _tried(mutation: Mutation, tree: Path) -> tuple[str, str]:
 
 
 def _pytest(tree: Path, test: str) -> tuple[str, str]:
-    arguments = ["pytest", test, "-x", "-q", "--tb=line", "-p", "no:cacheprovider", "--timeout=100"]
+    arguments = ["pytest", test, "-x", "-q", "--tb=line", "-p", "no:cacheprovider", "--timeout=60"]
     arguments += ["--hypothesis-profile=unshrunk", "--hypothesis-seed=0"]
     code, output = _run(tree, arguments)
     failed = _FAILED.search(output)

@@ -4,6 +4,7 @@ The clients, the ledger of what they were told and the judges are the simulation
 time, sockets and disks are real. One site is stopped and started again on the way.
 """
 
+import itertools
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,17 +13,21 @@ import trio
 
 from daemon import broker as broker_module
 from daemon.hops.examine import examine
+from routing.frames import decode_message
 from tests.power.disk import Cut
 from tests.power.recording import Recorded, Recording
-from tests.power.sites import PowerSite, chance_of, join, linked, make_sites
+from tests.power.sites import PASSWORD, PowerSite, chance_of, join, linked, make_sites
 from tests.sim import balance, promises
 from tests.sim.clients import Clients
 from tests.sim.ledger import Ledger, Told
 from tests.sim.power import broken_hop_files, loses_records
 from tests.sim.scenario import Publication, Scenario, draw
+from tests.sim.site import ACCOUNT
 from tests.support.ports import free_ports
+from tests.support.stomp import StompClient
 
 LASTS_S: Final = 6.0
+QUEUE: Final = "stomp"
 THINK_S_MAX: Final = 0.05
 WAL_BYTES: Final = 150_000
 QUIET_WITHIN_S: Final = 30.0
@@ -30,7 +35,7 @@ QUIET_LOOKS: Final = 4
 LOOK_EVERY_S: Final = 0.01
 _KEPT: Final = (
     *("told", "holds", "of_message", "replies", "ended", "ending", "changes"),
-    *("_last", "_sessions", "_reply_smuids", "_receipt_smuids", "_named"),
+    *("stomp", "_last", "_sessions", "_reply_smuids", "_receipt_smuids", "_named"),
 )
 
 
@@ -61,11 +66,20 @@ def scenario_of(seed: int) -> Scenario:
     )
 
 
+class Stomp(msgspec.Struct):
+    """What a client of STOMP knows: bodies of which SEND was answered, ACK was said, and was answered."""
+
+    sent: set[str] = set()
+    acking: set[str] = set()
+    acked: set[str] = set()
+
+
 class NotedLedger(Ledger):
     """Leaves a note after each thing that a client was told or is about to say."""
 
     def __init__(self, scenario: Scenario, recorded: Recorded) -> None:
         super().__init__(scenario, trio.current_time)
+        self.stomp = Stomp()
         self._recorded = recorded
 
     def keep(self) -> None:
@@ -136,14 +150,41 @@ async def _work(recorded: Recorded, seed: int, file: Path) -> None:
         ledger.keep()
         clients.begun_at = trio.current_time()
         clients.change()
+        again, other = chance_of("again", seed).sample(list(sites.values()), 2)
+        nursery.start_soon(_queue, other, ledger)
         await trio.sleep(scenario.lasts_s / 2)
-        again = sites[chance_of("again", seed).choice(scenario.sites)]
         again.stop()
         while again.site is not None:
             await trio.sleep(0.01)
         await nursery.start(again.run, clients)
         await trio.sleep(scenario.lasts_s / 2)
         recorded.end(file)
+
+
+async def _queue(site: PowerSite, ledger: NotedLedger) -> None:
+    """Send messages to a queue by STOMP, and acknowledge most of them."""
+    client = StompClient(await trio.open_tcp_stream("127.0.0.1", site.stomp_port))
+    login = {"accept-version": "1.2", "host": site.name, "login": ACCOUNT, "passcode": PASSWORD}
+    await client.send("CONNECT", login)
+    await client.expect("CONNECTED")
+    queue = {"destination": f"/queue/{QUEUE}"}
+    await client.send("SUBSCRIBE", {**queue, "id": "0", "ack": "client-individual", "prefetch-count": "5"})
+    for number in itertools.count():
+        body = f"{site.name} {number}"
+        await client.send("SEND", {**queue, "persistent": "true", "receipt": f"sent {body}"}, body.encode())
+        while body not in ledger.stomp.sent:
+            frame = await client.receive()
+            if frame.command == "MESSAGE":
+                text = frame.body.decode()
+                if number % 4:
+                    ledger.stomp.acking.add(text)
+                    ledger.keep()
+                    await client.send("ACK", {"id": frame.headers["ack"], "receipt": f"acked {text}"})
+                continue
+            kind, _, text = frame.headers["receipt-id"].partition(" ")
+            (ledger.stomp.sent if kind == "sent" else ledger.stomp.acked).add(text)
+            ledger.keep()
+        await trio.sleep(0.05)
 
 
 async def _settled(site: PowerSite) -> None:
@@ -172,13 +213,15 @@ async def _judge(directory: Path, scenario: Scenario, note: dict[str, Any], lost
     ledger = ledger_at(scenario, note)
     try:
         with trio.fail_after(2 * QUIET_WITHIN_S):
-            await judge(directory, scenario, ledger, lost)
+            await judge(directory, scenario, ledger, note, lost)
     except Exception as error:
         ledger.violate(balance.shown(error))
     return ledger.violations
 
 
-async def judge(directory: Path, scenario: Scenario, ledger: Ledger, lost: set[str]) -> None:
+async def judge(
+    directory: Path, scenario: Scenario, ledger: Ledger, note: dict[str, Any], lost: set[str]
+) -> None:
     """Start the sites with what is in the directory, let all be finished; what is wrong.
 
     `lost`: sites whose hop log has lost something.
@@ -200,6 +243,7 @@ async def judge(directory: Path, scenario: Scenario, ledger: Ledger, lost: set[s
         promises.judge(ledger, sites, facts)  # type: ignore[arg-type] # likewise
         for site in sites.values():
             _judge_why(ledger, site)
+            _judge_queue(ledger, site, note["stomp"])
         nursery.cancel_scope.cancel()
 
 
@@ -239,6 +283,20 @@ def _unrest(sites: list[PowerSite], ledger: Ledger) -> str:
         if publication.removed_at is not None and not told.removed:
             return f"{key} is not removed"
     return ""
+
+
+def _judge_queue(ledger: Ledger, site: PowerSite, told: Stomp) -> None:
+    """What was sent and not acknowledged waits there, and nothing that was."""
+    assert site.broker is not None
+    assert site.store is not None
+    waiting = [one.id for one in site.broker.router.state.entries.values() if one.topic.name == QUEUE]
+    wires = site.store.load(waiting).wires.values()
+    held = {decode_message(wire).sections[0].body.decode() for wire in wires}
+    own = {body for body in told.sent if body.startswith(site.name + " ")}
+    if lost := own - told.acking - held:
+        ledger.violate(f"{site.name} has lost what STOMP was told to be there: {sorted(lost)}")
+    if again := held & told.acked:
+        ledger.violate(f"{site.name} has what was acknowledged by STOMP: {sorted(again)}")
 
 
 def _judge_why(ledger: Ledger, site: PowerSite) -> None:

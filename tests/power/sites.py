@@ -38,6 +38,7 @@ PASSWORD: Final = "correct horse"
 INSTALLED: Final = Installed({"smqp": smqp, "stomp": stomp})
 PATIENCE_S: Final = 60.0
 LINKS: Final = "back_off_first_s = 0.02\nback_off_max_s = 0.1\n"
+STOMP_SOCKET: Final = "stomp"
 STOMP: Final = '\n[plugins.stomp]\nlisten = ["127.0.0.1:0"]\nlisten_websocket = []\n'
 
 
@@ -70,12 +71,14 @@ class PowerSite:
 
     Attributes:
         site: None while no daemon runs.
+        stomp_port: of the daemon that runs, or ran last.
     """
 
     def __init__(self, directory: Path, port: int, max_deliveries: int, *, lost: bool = False) -> None:
         self.name = directory.name
         self.machine = SimpleNamespace(directory=directory / "state", lost_tails=int(lost))
         self.site: RunningSite | None = None
+        self.stomp_port = 0
         self.clients = trio.CancelScope()
         self._directory = directory
         self._port = port
@@ -100,13 +103,15 @@ class PowerSite:
         settings = load(self._directory / "smqpd.toml", INSTALLED)
         queues = msgspec.structs.replace(settings.queues, max_deliveries=self._max_deliveries)
         settings = msgspec.structs.replace(settings, queues=queues)
-        listening = socket.create_server(("127.0.0.1", self._port), backlog=16)
+        links, stomp = (socket.create_server(("127.0.0.1", port)) for port in (self._port, 0))
+        passed = {LINKS_SOCKET: [links], STOMP_SOCKET: [stomp]}
+        self.stomp_port = stomp.getsockname()[1]
         try:
             with state_lock(settings.site.state_directory):
                 async with trio.open_nursery() as nursery:
 
                     async def serve(task_status: trio.TaskStatus[RunningSite]) -> None:
-                        sockets = {LINKS_SOCKET: [listening]}
+                        sockets = passed
                         config = self._directory / "smqpd.toml"
                         await serve_site(config, settings, INSTALLED, Notifier({}), sockets, task_status)
                         nursery.cancel_scope.cancel()
@@ -117,7 +122,8 @@ class PowerSite:
                         await clients.serve(self)  # type: ignore[arg-type] # has what they ask for
         finally:
             self.site = None
-            listening.close()
+            links.close()
+            stomp.close()
 
     def stop(self) -> None:
         """End it in order."""

@@ -125,6 +125,6 @@ MUTATIONS = [
         file="routing/link/forgery.py",
         old='if message.account.rpartition("@")[2] != origin:',
         new="if False:",
-        tests=("tests/routing/link/test_agreement.py::test_a_forged_route_or_id_is_noticed",),
+        tests=("tests/daemon/link/test_bad_peers.py::test_forged_hops_smuids_and_accounts_are_denied",),
     ),
 ]
