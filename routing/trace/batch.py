@@ -21,6 +21,7 @@ from routing.trace import (
     custody,
     ends,
     facts,
+    files,
     ingest,
     links,
     routes,
@@ -55,7 +56,7 @@ def run(
     records = tables.read(session, out, "records").drop("day")
     progress("which logs are whole")
     words = coverage.words(records).persist(StorageLevel.DISK_ONLY)
-    gaps = coverage.gaps(words)
+    gaps = coverage.gaps(words, files.claims(session, logs))
     tables.write(gaps, out, "gaps")
     tables.write(coverage.coverage(records, words, tables.read(session, out, "gaps")), out, "coverage")
     words.unpersist()
@@ -94,7 +95,8 @@ def _ingest(
     """Write the table of records, and that of lines set aside where there are any; returns their counts."""
     from pyspark.sql import Observation
 
-    lines = ingest.checked(ingest.logs(session, logs), now_us, ingest.FUTURE_MAX_BATCH_US, servers)
+    damaged = files.damaged(session, logs)
+    lines = ingest.checked(ingest.logs(session, logs), now_us, ingest.FUTURE_MAX_BATCH_US, servers, damaged)
     seen = Observation("lines")
     counts = [f.count_if(f.col("problem") == reason).alias(reason) for reason in ingest.REASONS]
     watched = lines.observe(seen, f.count("*").alias("lines"), *counts)
@@ -111,7 +113,7 @@ def _ingest(
         .orderBy(f.desc("count"))
     )
     named = {row["server"]: row["count"] for row in servers_aside.limit(NAMED_MAX).collect()} if found else {}
-    return {"lines": total, "reasons": found, "servers": named}
+    return {"lines": total, "reasons": found, "servers": named, "damaged": sorted(damaged)[:NAMED_MAX]}
 
 
 def _write_rows(rows: DataFrame, out: str, name: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from routing.trace import ingest, schema
+from routing.trace import files, ingest, schema
 
 
 def hourly(records: DataFrame) -> DataFrame:
@@ -25,6 +25,7 @@ def compact(session: SparkSession, logs: Sequence[str], out: str) -> int:
     What is there of the same hours is replaced, so give all logs of these hours at once.
     """
     now_us = time.time_ns() // 1000
-    lines = ingest.checked(ingest.logs(session, logs), now_us, ingest.FUTURE_MAX_BATCH_US)
+    damaged = files.damaged(session, logs)
+    lines = ingest.checked(ingest.logs(session, logs), now_us, ingest.FUTURE_MAX_BATCH_US, damaged=damaged)
     hourly(ingest.records(lines)).write.mode("overwrite").partitionBy("hour").parquet(out)
     return session.read.parquet(out).count()

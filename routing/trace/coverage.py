@@ -11,10 +11,15 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
+from routing.trace.files import spelled
+
 WORD_BITS: Final = 64
 
 BACK_US: Final = 1_000_000
 """A clock that goes back by more than this cannot order what its log has not got."""
+
+EVER_US: Final = 1 << 62
+"""Beyond all times: where a gap is not known to end."""
 
 
 def words(records: DataFrame) -> DataFrame:
@@ -25,11 +30,38 @@ def words(records: DataFrame) -> DataFrame:
     )
 
 
-def gaps(words: DataFrame) -> DataFrame:
-    """The record numbers that are missing between those that were read.
+def gaps(words: DataFrame, claims: DataFrame | None = None) -> DataFrame:
+    """The record numbers that are missing between those that were read, and those that names of files claim.
 
-    server, first_missing, last_missing long; before_us, after_us: by the server's clock the gap lies between.
+    `claims` as `files.claims` gives them. server, first_missing, last_missing long; before_us, after_us: by
+    the server's clock the gap lies between, null where nothing was read on that side.
     """
+    found = _between(words)
+    return found if claims is None else found.unionByName(_claimed(words, claims))
+
+
+def _claimed(words: DataFrame, claims: DataFrame) -> DataFrame:
+    """What is missing before the first record that was read, and after the last one."""
+    ends = _ends(words).join(claims, spelled(f.col("server")) == f.col("spelled"))
+    nothing = f.lit(None).cast("long")
+    before = ends.where("first_claimed < first_record").select(
+        "server",
+        f.col("first_claimed").alias("first_missing"),
+        (f.col("first_record") - 1).alias("last_missing"),
+        nothing.alias("before_us"),
+        f.col("first_us").alias("after_us"),
+    )
+    after = ends.where("last_claimed > last_record").select(
+        "server",
+        (f.col("last_record") + 1).alias("first_missing"),
+        f.col("last_claimed").alias("last_missing"),
+        f.col("last_us").alias("before_us"),
+        nothing.alias("after_us"),
+    )
+    return before.unionByName(after)
+
+
+def _between(words: DataFrame) -> DataFrame:
     series = Window.partitionBy("server").orderBy("word")
     before = f.when(f.lag("word").over(series) == f.col("word") - 1, f.lag("mask").over(series))
     after = f.when(f.lead("word").over(series) == f.col("word") + 1, f.lead("mask").over(series))
@@ -90,30 +122,10 @@ def coverage(records: DataFrame, words: DataFrame, gaps: DataFrame) -> DataFrame
     heartbeat; base_held, base_record: of the first heartbeat after complete_from, or 0 and 0 where the log is
     whole from record 1; log: whole, gaps, no heartbeat or absent.
     """
-    series = Window.partitionBy("server").orderBy("word")
-    last_word = f.max_by("mask", "word")
-    first_word = f.min_by("mask", "word")
-    top = f.length(f.bin("top")) - 1
-    low = f.length(f.bin("bottom")) - f.length(f.regexp_replace(f.bin("bottom"), "0+$", ""))
-    per_server = (
-        words.withColumn("went_back", f.col("first_us") < f.lag("first_us").over(series) - f.lit(BACK_US))
-        .groupBy("server")
-        .agg(
-            f.sum(f.bit_count("mask")).alias("records"),
-            f.min("word").alias("first_word"),
-            f.max("word").alias("last_word"),
-            first_word.alias("bottom"),
-            last_word.alias("top"),
-            f.min("first_us").alias("first_us"),
-            f.max("last_us").alias("last_us"),
-            f.coalesce(f.bool_or("went_back"), f.lit(False)).alias("went_back"),
-        )
-        .withColumn("first_record", f.col("first_word") * WORD_BITS + low)
-        .withColumn("last_record", f.col("last_word") * WORD_BITS + top)
-    )
+    per_server = _ends(words)
     per_gap = gaps.groupBy("server").agg(
-        f.min("before_us").alias("first_gap_us"),
-        f.max("after_us").alias("last_gap_us"),
+        f.min(f.coalesce("before_us", f.lit(0))).alias("first_gap_us"),
+        f.max(f.coalesce("after_us", f.lit(EVER_US))).alias("last_gap_us"),
         (f.max("last_missing") + 1).alias("after_gap"),
         f.sum(f.col("last_missing") - f.col("first_missing") + 1).alias("missing"),
     )
@@ -160,4 +172,29 @@ def coverage(records: DataFrame, words: DataFrame, gaps: DataFrame) -> DataFrame
         .when(f.col("beat_record").isNull(), "no heartbeat")
         .otherwise("whole")
         .alias("log"),
+    )
+
+
+def _ends(words: DataFrame) -> DataFrame:
+    """By server the first and the last record that were read, their count, and the times of them."""
+    series = Window.partitionBy("server").orderBy("word")
+    last_word = f.max_by("mask", "word")
+    first_word = f.min_by("mask", "word")
+    top = f.length(f.bin("top")) - 1
+    low = f.length(f.bin("bottom")) - f.length(f.regexp_replace(f.bin("bottom"), "0+$", ""))
+    return (
+        words.withColumn("went_back", f.col("first_us") < f.lag("first_us").over(series) - f.lit(BACK_US))
+        .groupBy("server")
+        .agg(
+            f.sum(f.bit_count("mask")).alias("records"),
+            f.min("word").alias("first_word"),
+            f.max("word").alias("last_word"),
+            first_word.alias("bottom"),
+            last_word.alias("top"),
+            f.min("first_us").alias("first_us"),
+            f.max("last_us").alias("last_us"),
+            f.coalesce(f.bool_or("went_back"), f.lit(False)).alias("went_back"),
+        )
+        .withColumn("first_record", f.col("first_word") * WORD_BITS + low)
+        .withColumn("last_record", f.col("last_word") * WORD_BITS + top)
     )

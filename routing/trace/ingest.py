@@ -5,7 +5,7 @@ below any directory of any Hadoop file system. What a line claims is checked onc
 relies on it. A line that fails is counted, kept aside with the reason, and harms no other.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -13,8 +13,8 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
 from routing.trace import schema
+from routing.trace.files import LOG_NAMES
 
-LOG_NAMES: Final = "hops-*.{jsonl,jsonl.gz,jsonl.zst}"
 COMPACTED_NAMES: Final = "*.parquet"
 
 FUTURE_MAX_BATCH_US: Final = 2 * schema.DAY_US
@@ -26,6 +26,7 @@ FUTURE_MAX_STREAM_US: Final = 300_000_000
 SHOWN_CHARS: Final = 500
 
 REASONS: Final = (
+    "damaged file",
     "not a record",
     "line too long",
     "missing field",
@@ -79,15 +80,25 @@ def parsed(text: DataFrame) -> DataFrame:
     )
 
 
-def checked(lines: DataFrame, now_us: int | None, future_us: int, servers: Iterable[str] = ()) -> DataFrame:
+def checked(
+    lines: DataFrame,
+    now_us: int | None,
+    future_us: int,
+    servers: Iterable[str] = (),
+    damaged: Collection[str] = (),
+) -> DataFrame:
     """`lines` with `birth_us` and `problem`, null where sound.
 
     `now_us`: what counts as now, None for the clock as each batch begins; times more than `future_us` later
-    are no times. `servers`: the names whose records are wanted; none given means all.
+    are no times. `servers`: the names whose records are wanted; none given means all. `damaged`: files of
+    which nothing is believed (`files.damaged`): any record in them may say what it did not.
     """
     now = f.unix_micros(f.current_timestamp()) if now_us is None else f.lit(now_us)
     lines = lines.withColumn("birth_us", birth_us(f.col("record")))
-    return lines.withColumn("problem", problem(now + future_us, tuple(servers)))
+    found = problem(now + future_us, tuple(servers))
+    if damaged:
+        found = f.when(f.col("file").isin(*damaged), "damaged file").otherwise(found)
+    return lines.withColumn("problem", found)
 
 
 def birth_us(record: Column) -> Column:

@@ -116,6 +116,8 @@ def summary(console: Console, found: dict[str, Any], out: str) -> None:
     aside = found["aside"]
     for reason, count in aside["reasons"].items():
         console.print(plain(f"{count:,} lines set aside: {reason}"))
+    if aside["damaged"]:
+        console.print(plain("changed since they were closed: " + ", ".join(aside["damaged"])))
     if aside["servers"]:
         console.print(
             plain("of servers " + ", ".join(f"{name} ({n})" for name, n in aside["servers"].items()))

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
-from routing.trace import facts, ingest, links
+from routing.trace import facts, files, ingest, links
 
 WINDOW: Final = "5 minutes"
 LATENESS: Final = "10 minutes"
@@ -30,7 +30,7 @@ def lines(session: SparkSession, logs: str) -> DataFrame:
     text = (
         session.readStream.schema(_TEXT)
         .option("recursiveFileLookup", True)
-        .option("pathGlobFilter", ingest.LOG_NAMES)
+        .option("pathGlobFilter", files.LOG_NAMES)
         .option("maxFilesPerTrigger", FILES_AT_ONCE)
         .text(logs)
         .select(f.col("_metadata.file_path").alias("file"), "value")

@@ -24,6 +24,10 @@ BY_DAY: Final = (
 WHOLE: Final = ("coverage", "gaps", "clocks", "holdings", "anomalies", "aside")
 
 
+NO_DAY: Final = "1970-01-01"
+"""A table without a row has a file without a row, on a day when nothing was born: it tells the columns."""
+
+
 class NoTable(Exception):
     """The table was not written; the text says what to run."""
 
@@ -39,6 +43,12 @@ def write(frame: DataFrame, out: str, name: str) -> None:
     if name in BY_DAY:
         writer = writer.partitionBy("day")
     writer.parquet(path(out, name))
+    if name in BY_DAY:
+        try:
+            frame.sparkSession.read.parquet(path(out, name))
+        except AnalysisException:
+            columns = frame.limit(0).drop("day")
+            columns.write.mode("overwrite").parquet(f"{path(out, name)}/day={NO_DAY}")
 
 
 def read(session: SparkSession, out: str, name: str) -> DataFrame:

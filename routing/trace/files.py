@@ -1,0 +1,69 @@
+"""Closed log files as such: what their names claim, and whether they have been changed since.
+
+A file's name says which records it holds, and its last line what the CRC-32 of all before is (`routing.hops.
+Closing`). A compressed file has checks of its own; files of earlier versions have none.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from routing.trace import schema
+
+LOG_NAMES: Final = "hops-*.{jsonl,jsonl.gz,jsonl.zst}"
+PLAIN_NAMES: Final = "hops-*.jsonl"
+
+CHECKED_BYTES_MAX: Final = 256 << 20
+"""A file is checked in the memory of one task; daemons close theirs at 64 MB unless told otherwise."""
+
+CLOSING_BYTES_MAX: Final = 1_024
+
+_NAME: Final = r"hops-([^/]+)-(\d{1,19})-(\d{1,19})-(\d{1,19})\.jsonl[^/]*$"
+
+
+def claims(session: SparkSession, paths: Sequence[str]) -> DataFrame:
+    """What the names of the files below `paths` claim, one row for each server.
+
+    spelled: the server's name as in names of files (`spelled`); first_claimed, last_claimed: record numbers.
+    """
+    path = _listed(session, paths, LOG_NAMES).select(f.col("_metadata.file_path").alias("path"))
+    parts = path.select(
+        f.regexp_extract("path", _NAME, 1).alias("spelled"),
+        f.regexp_extract("path", _NAME, 3).try_cast("long").alias("first"),
+        f.regexp_extract("path", _NAME, 4).try_cast("long").alias("last"),
+    )
+    return parts.groupBy("spelled").agg(
+        f.min("first").alias("first_claimed"), f.max("last").alias("last_claimed")
+    )
+
+
+def spelled(server: Column) -> Column:
+    """A server's name as the names of its files have it."""
+    return f.regexp_replace(server, "[^A-Za-z0-9.-]", "_")
+
+
+def damaged(session: SparkSession, paths: Sequence[str]) -> list[str]:
+    """The files below `paths` whose checksum is wrong, as `_metadata.file_path` names them."""
+    whole = _listed(session, paths, PLAIN_NAMES).where(f.col("length").between(1, CHECKED_BYTES_MAX))
+    size = f.col("length").cast("int")
+    tail_from = f.greatest(size - CLOSING_BYTES_MAX, f.lit(0))
+    tail = f.decode(f.substring("content", tail_from + 1, f.lit(CLOSING_BYTES_MAX)), "ISO-8859-1")
+    at = f.instr("tail", schema.CLOSING_BEGINS)
+    stated = f.get_json_object(f.substring("tail", at, f.lit(CLOSING_BYTES_MAX)), "$.crc32").try_cast("long")
+    before = f.substring("content", f.lit(1), tail_from + at - 1)
+    return [
+        row.path
+        for row in whole.select(
+            f.col("_metadata.file_path").alias("path"), "length", "content", tail.alias("tail")
+        )
+        .where((at > 0) & f.coalesce(f.crc32(before) != stated, f.lit(True)))
+        .select("path")
+        .collect()
+    ]
+
+
+def _listed(session: SparkSession, paths: Sequence[str], names: str) -> DataFrame:
+    reader = session.read.format("binaryFile").option("recursiveFileLookup", True)
+    return reader.option("pathGlobFilter", names).load(list(paths))

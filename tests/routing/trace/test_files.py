@@ -1,0 +1,106 @@
+"""What closed files claim, and whether they are what they were: the lines in them may be fewer, or others."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daemon.hops.files import list_files
+from daemon.hops.writer import HopLog
+from daemon.settings import HopSettings
+from tests.support.traced import NOW_US
+
+SERVER = "a.example:7200"
+BORN_US = 1_763_719_200_000_000
+
+
+@pytest.fixture
+def closed(tmp_path: Path) -> list[Path]:
+    """Two files that a daemon has closed: the first one of 70 records, the second of 3."""
+    ticks = iter(range(BORN_US, BORN_US + 10**12, 1_000_000))
+    for boot, count, last in ((1, 70, 0), (2, 3, 70)):
+        log = HopLog.open(
+            tmp_path / "logs",
+            server=SERVER,
+            boot=boot,
+            committed_record=last,
+            settings=HopSettings(),
+            now_us=lambda: next(ticks),
+        )
+        for number in range(count):
+            smuid = f"{SERVER}/{BORN_US // 1000:012x}-{boot}-{number + 1:x}"
+            log.append("published", smuid=smuid, topic="t", due=1)
+        log.close()
+    return [file.path for file in list_files(tmp_path / "logs")]
+
+
+def missing(spark: Any, directory: Path) -> list[tuple[int, int]]:
+    """Ranges of records that are not there, of the one server."""
+    from routing.trace import coverage, files, ingest
+
+    paths = [str(directory)]
+    damaged = files.damaged(spark, paths)
+    lines = ingest.checked(ingest.logs(spark, paths), NOW_US, ingest.FUTURE_MAX_BATCH_US, damaged=damaged)
+    words = coverage.words(ingest.records(lines))
+    found = coverage.gaps(words, files.claims(spark, paths)).collect()
+    return sorted((row.first_missing, row.last_missing) for row in found)
+
+
+def test_whole_files_are_believed(spark: Any, closed: list[Path], tmp_path: Path) -> None:
+    assert missing(spark, tmp_path / "logs") == []
+
+
+def test_a_flipped_bit_makes_a_file_one_of_which_nothing_is_known(
+    spark: Any, closed: list[Path], tmp_path: Path
+) -> None:
+    from routing.trace import files
+
+    data = closed[0].read_bytes()
+    closed[0].write_bytes(data.replace(b'-1-5"', b'-1-7"', 1))
+    assert [path.rpartition("/")[2] for path in files.damaged(spark, [str(tmp_path / "logs")])] == [
+        closed[0].name
+    ]
+    assert missing(spark, tmp_path / "logs") == [(1, 70)]
+
+
+def test_a_closing_line_that_is_damaged_itself_damages_its_file(
+    spark: Any, closed: list[Path], tmp_path: Path
+) -> None:
+    data = closed[1].read_bytes()
+    closed[1].write_bytes(data.replace(b'"crc32":', b'"crc23":'))
+    assert missing(spark, tmp_path / "logs") == [(71, 73)]
+
+
+def test_records_that_a_name_claims_and_the_file_has_not_are_missing(
+    spark: Any, closed: list[Path], tmp_path: Path
+) -> None:
+    first, second = (path.read_bytes().splitlines(keepends=True) for path in closed)
+    closed[0].write_bytes(b"".join(first[2:69]))
+    closed[1].write_bytes(b"".join(second[:1]) + bytes(4096))
+    assert missing(spark, tmp_path / "logs") == [(1, 2), (70, 70), (72, 73)]
+
+
+def test_a_copy_whose_end_may_be_in_records_that_only_a_name_claims_is_not_held(
+    spark: Any, closed: list[Path], tmp_path: Path
+) -> None:
+    from routing.trace import batch
+
+    second = closed[1].read_bytes().splitlines(keepends=True)
+    closed[1].write_bytes(b"".join(second[:2]))
+    out = str(tmp_path / "tables")
+    summary = batch.run(spark, [str(tmp_path / "logs")], out, now_us=NOW_US)
+    assert (summary["balance"]["held"], summary["balance"]["log_missing"]) == (0, 72)
+    assert summary["logs"]["gaps"] == [SERVER]
+
+
+def test_logs_without_a_message_of_mode_one_or_a_receipt_have_all_tables(
+    spark: Any, closed: list[Path], tmp_path: Path
+) -> None:
+    from routing.trace import batch, tables
+
+    out = str(tmp_path / "tables")
+    summary = batch.run(spark, [str(tmp_path / "logs")], out, now_us=NOW_US)
+    assert summary["messages"]["total"] == 73
+    for name in (*tables.BY_DAY, *tables.WHOLE):
+        assert "smuid" in tables.read(spark, out, name).columns or name not in ("custody", "receipts")
+    assert tables.read(spark, out, "custody").count() == 0
