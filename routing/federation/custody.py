@@ -55,7 +55,8 @@ class Custody:
         assert depth is not None
         if not entry.flags & GUARANTEED:
             self._state.out.append(Send(peer.name, copy, depth, 0))
-            self._state.out.append(Record("forwarded", entry, peer=peer.name, depth=depth, final=True))
+            sent = Record("forwarded", entry, peer=peer.name, depth=depth, attempt=1, final=True)
+            self._state.out.append(sent)
             self._forwarding.note_handed(copy)
             self._state.discard(entry)
             return True

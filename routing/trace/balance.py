@@ -101,14 +101,13 @@ def _held_again() -> Column:
 
 
 def begun_twice() -> Column:
-    """Two beginnings, and it was not handed on in between."""
-    return f.coalesce((f.col("begun_record") != f.col("begun_last_record")) & ~came_home(), f.lit(False))
+    """Two beginnings, and it was not handed on, nor can it have been in records that are missing."""
+    twice = (f.col("begun_record") != f.col("begun_last_record")) & ~came_home() & f.col("unbroken")
+    return f.coalesce(twice, f.lit(False))
 
 
 def ended_twice() -> Column:
-    """Two ends, and nothing that made it begin again in between."""
-    again = came_home() & f.col("begun_last_record").between(
-        f.col("ended_record"), f.col("ended_last_record")
-    )
-    twice = (f.col("ended_record") != f.col("ended_last_record")) & ~f.col("widened") & ~again
+    """Two ends, and nothing that made it begin again in between, nor can have in records that are missing."""
+    again = f.col("widened") | came_home()
+    twice = (f.col("ended_record") != f.col("ended_last_record")) & ~again & f.col("unbroken")
     return f.coalesce(twice, f.lit(False))

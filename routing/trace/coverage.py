@@ -118,15 +118,17 @@ def coverage(records: DataFrame, words: DataFrame, gaps: DataFrame) -> DataFrame
 
     server; first_record, last_record, records, missing long; boots int; first_us, last_us by its clock;
     first_gap_us, last_gap_us: its gaps lie between these (null without gaps); complete_from: the first record
-    after the last gap; went_back bool: its clock was set back; held long, beat_record long: of the last
-    heartbeat; base_held, base_record: of the first heartbeat after complete_from, or 0 and 0 where the log is
-    whole from record 1; log: whole, gaps, no heartbeat or absent.
+    after the last gap; first_missing: the first record of the first gap (null without gaps); went_back bool:
+    its clock was set back; held long, beat_record long: of the last heartbeat; base_held, base_record: of the
+    first heartbeat after complete_from, or 0 and 0 where the log is whole from record 1; log: whole, gaps, no
+    heartbeat or absent.
     """
     per_server = _ends(words)
     per_gap = gaps.groupBy("server").agg(
         f.min(f.coalesce("before_us", f.lit(0))).alias("first_gap_us"),
         f.max(f.coalesce("after_us", f.lit(EVER_US))).alias("last_gap_us"),
         (f.max("last_missing") + 1).alias("after_gap"),
+        f.min("first_missing").alias("first_missing"),
         f.sum(f.col("last_missing") - f.col("first_missing") + 1).alias("missing"),
     )
     boots = records.groupBy("server").agg(f.approx_count_distinct("boot").cast("int").alias("boots"))
@@ -162,6 +164,7 @@ def coverage(records: DataFrame, words: DataFrame, gaps: DataFrame) -> DataFrame
         "first_gap_us",
         "last_gap_us",
         "complete_from",
+        "first_missing",
         f.coalesce("went_back", f.lit(False)).alias("went_back"),
         "held",
         "beat_record",

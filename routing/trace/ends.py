@@ -7,27 +7,41 @@ it, and that server's log, whole where it counts, knows nothing of it.
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
+from routing.trace.schema import ENDS
+
 MARGIN_US = 2_000_000
 """How far inside of a log a time must lie to be sure that its record would be in it."""
 
 
 def came_home() -> Column:
-    """A copy of mode ONE that was handed on, and handed back later: it has begun a second time, rightly."""
-    return f.coalesce(
-        f.col("one") & f.col("ended_record").between(f.col("begun_record"), f.col("begun_last_record")),
-        f.lit(False),
-    )
+    """A copy of mode ONE that was handed on, and handed back: it has begun a second time, rightly.
+
+    It may be back before the acknowledgement of its leaving, which is what the record of that waits for.
+    """
+    return f.coalesce(f.col("handed") & (f.col("begun_record") != f.col("begun_last_record")), f.lit(False))
 
 
 def open_again() -> Column:
-    """It came home after its last end."""
-    return came_home() & (f.col("begun_last_record") > f.col("ended_last_record"))
+    """It came home after its last end, or before its only one, which was that of its leaving."""
+    after = f.col("begun_last_record") > f.col("ended_last_record")
+    only = f.col("ended_record") == f.col("ended_last_record")
+    left = only & (f.col("ended") == ENDS["forwarded"]) & _unbroken()
+    return came_home() & (after | left)
+
+
+def _unbroken() -> Column:
+    """No record is missing between the first and the last beginning or end of a copy."""
+    first = f.least("begun_record", "ended_record")
+    last = f.greatest("begun_last_record", "ended_last_record")
+    after_gaps = first >= f.col("complete_from")
+    return f.coalesce(after_gaps | (last < f.col("first_missing")), f.lit(False))
 
 
 def states(copies: DataFrame, coverage: DataFrame) -> DataFrame:
-    """`copies` with `state`, `whole` and `held_until_us`, the end of the log in which a held copy has no end.
+    """`copies` with `state`, `whole`, `unbroken` and `held_until_us`, the end of a held copy's log.
 
-    whole: no record of it can be missing, since its log has no gap from its beginning on.
+    whole: no record of it can be missing, since its log has no gap from its beginning on. unbroken: none is
+    missing between its beginnings and ends.
 
     finished: its final record is there, and it has not come home since. held: begun, not ended, and the log
     is whole since. gone: the same, of an unguaranteed copy, which may vanish with a restart. log missing: a
@@ -40,6 +54,7 @@ def states(copies: DataFrame, coverage: DataFrame) -> DataFrame:
             "server",
             "log",
             "complete_from",
+            "first_missing",
             "first_us",
             "last_us",
             "first_gap_us",
@@ -75,5 +90,6 @@ def states(copies: DataFrame, coverage: DataFrame) -> DataFrame:
         *copies.columns,
         state.alias("state"),
         whole.alias("whole"),
+        _unbroken().alias("unbroken"),
         f.col("last_us").alias("held_until_us"),
     )

@@ -111,8 +111,9 @@ def named(facts: DataFrame, by: Sequence[str] = ()) -> DataFrame:
         "receipt_x": f.shiftright(receipt, RECEIPT_BITS),
         "receipt_y": receipt % (1 << RECEIPT_BITS),
         "receipt_us": at[COPY]["receipt_us"],
-        "widened": at[COPY]["widened"].isNotNull(),
-        "widened_record": -at[COPY]["widened"],
+        "widened": at[COPY]["widened"].isNotNull() & (traits % 4 < 2),
+        "widened_record": f.when(traits % 4 < 2, -at[COPY]["widened"]),
+        "handed": at[COPY]["widened"].isNotNull() & (traits % 4 >= 2),
         "depth": at[COPY]["depth"].cast("int"),
         "priority": (-at[COPY]["priority"]).cast("int"),
     }
@@ -161,13 +162,14 @@ def copies(facts: DataFrame) -> DataFrame:
     ended_record, ended_last_record; due int or null; expires_us (null: none stated or unknown; -1: a state
     message); claimed_us, when it came by its own clock, as a peer's acknowledgement says (0: the peer gave no
     time; null: no acknowledgement); asked: ONE or ALL, the receipt that was asked for, null for none or
-    unknown; receipt_x, receipt_y, receipt_us; widened bool, widened_record, the last of them; depth int as
-    published; priority; level (0 at the origin); bytes; one, unguaranteed bool.
+    unknown; receipt_x, receipt_y, receipt_us; widened bool, widened_record, the last of them; handed bool: it
+    is of mode ONE and was handed on; depth int as published; priority; level (0 at the origin); bytes; one,
+    unguaranteed bool.
     """
     return _of_kind(facts, COPY).select(
         *("smuid", "server", "topic", "begun", "begun_us", "begun_record", "begun_last_record"),
         *("ended", "ended_us", "ended_record", "ended_last_record", "due", "expires_us", "claimed_us"),
-        *("asked", "receipt_x", "receipt_y", "receipt_us", "widened", "widened_record", "depth"),
+        *("asked", "receipt_x", "receipt_y", "receipt_us", "widened", "widened_record", "handed", "depth"),
         *("priority", "level", "bytes", "one", "unguaranteed"),
     )
 
@@ -197,7 +199,10 @@ def _keys() -> Column:
         fields = (f.lit(kind).alias("kind"), a.alias("a"), b.alias("b"), attempt.alias("attempt"))
         return f.struct(*fields)
 
-    sent = key(HOP, server, peer, f.col("attempt"))
+    # earlier versions gave unguaranteed copies no number; they are sent once
+    unguaranteed = f.col("traits") % 2 != 0
+    attempt = f.when(unguaranteed, f.greatest("attempt", f.lit(1))).otherwise(f.col("attempt"))
+    sent = key(HOP, server, peer, attempt)
     arrived = key(HOP, peer, server, f.col("attempt"))
     copy = key(COPY, server, f.col("topic"), none)
     delivery = key(DELIVERY, server, f.col("subscription"), none)
@@ -206,7 +211,7 @@ def _keys() -> Column:
     claimed = key(COPY, peer, f.col("topic"), none)
     first = f.when(_is("forwarded"), sent).when(linked, arrived).when(handed, delivery).otherwise(copy)
     # An unguaranteed copy was handed over without an answer: nobody claims to have it.
-    unanswered = (f.col("outcome") == PASSED) & (f.col("traits") % 2 != 0)
+    unanswered = (f.col("outcome") == PASSED) & unguaranteed
     accepted = _first_sent() & ~unanswered
     also = linked | handed | _is("forwarded")
     return (
@@ -311,6 +316,10 @@ def _own() -> Column:
     return f.col("key.a") == f.col("server")
 
 
+def _one() -> Column:
+    return -f.col("traits") % 4 >= 2
+
+
 def _begun(value: Column) -> Column:
     return _when(_is(*BEGINS), value)
 
@@ -355,7 +364,10 @@ _COPY: Final[_Layout] = _SHARED | {
     "expires_us": _expires,
     "receipt": lambda: f.col("receipt"),
     "receipt_us": lambda: _when(_is("receipt"), f.col("time_us")),
-    "widened": lambda: _when(_is("depth"), -f.col("record")),
+    # only copies of mode ALL are widened, and those of mode ONE may share the slot: were they handed on?
+    "widened": lambda: _when(
+        _is("depth") | (_is("forwarded") & f.col("final") & _own() & _one()), -f.col("record")
+    ),
     "priority": lambda: -f.col("priority"),
     "depth": lambda: _when(_is("published"), f.col("depth")),
     "claimed_us": lambda: _when(~_own(), f.col("peer_received_us")),

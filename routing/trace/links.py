@@ -5,13 +5,21 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from routing.trace.schema import DAY_US, HOUR_US, KINDS, PASSED
+from routing.trace.schema import DAY_US, HOUR_US, KINDS, PASSED, SENT
 
 
 def kind() -> Column:
-    """What became of the copy of a hop: the receiver's log first, else the acknowledgement, else `passed`."""
+    """What became of the copy of a hop: the receiver's log first, else the acknowledgement, else `passed`.
+
+    An unguaranteed copy of which only its sender tells is `sent`.
+    """
     arrival, outcome = f.col("arrival"), f.col("outcome")
-    return f.coalesce(f.when(arrival < PASSED, arrival), f.when(outcome < PASSED, outcome), f.lit(PASSED))
+    return f.coalesce(
+        f.when(arrival < PASSED, arrival),
+        f.when(outcome < PASSED, outcome),
+        f.when(arrival.isNull() & f.col("unguaranteed"), f.lit(SENT)),
+        f.lit(PASSED),
+    )
 
 
 def kind_name() -> Column:
@@ -54,7 +62,7 @@ def links(hops: DataFrame, coverage: DataFrame, per_hour: bool = False) -> DataF
         f.count_if(first).alias("messages"),
         f.coalesce(f.sum(f.when(first, f.col("bytes"))), f.lit(0)).alias("bytes"),
         f.count_if(f.col("sent_logged") & ~f.col("repeated")).alias("once"),
-        f.count_if("sent_logged").alias("answers"),
+        f.count_if(f.col("sent_logged") & (f.col("kind") != KINDS[SENT])).alias("answers"),
         f.count_if(silent).alias("unanswered"),
         *(f.count_if(f.col("kind") == word).alias(column) for word, column in _OTHERS.items()),
         f.count(delay).alias("timed"),

@@ -57,7 +57,19 @@ OUTCOMES: Final = {"accepted": 1, "depth": 2, "duplicate": 3, "loop": 4, "denied
 PASSED: Final = 7
 """A copy went over this link, as the Hops of a later record say; what became of it there is not known."""
 
-KINDS: Final = {1: "accepted", 2: "depth", 3: "duplicate", 4: "loop", 5: "denied", 6: "dropped", 7: "passed"}
+SENT: Final = 8
+"""An unguaranteed copy was handed to this link; no log that was read says that it came."""
+
+KINDS: Final = {
+    1: "accepted",
+    2: "depth",
+    3: "duplicate",
+    4: "loop",
+    5: "denied",
+    6: "dropped",
+    7: "passed",
+    8: "sent",
+}
 
 ENDS: Final = {
     "committed": 1,

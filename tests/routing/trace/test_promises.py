@@ -78,6 +78,61 @@ def handed_back_and_on(logs: Logs, name: str) -> None:
     logs.write("c", "committed", name, mode="ONE", subscription=f"{READER}@c", final=True)
 
 
+def home_before_its_leaving_is_answered(logs: Logs, name: str) -> None:
+    answer = {"outcome": "accepted", "sent_us": 1, "peer_received_us": 2, "peer_sent_us": 3}
+    logs.write("a", "published", name, mode="ONE", depth=-1, due=1)
+    logs.write("b", "received", name, peer="a", mode="ONE", attempt=1, due=1, hops=("a",))
+    logs.write("a", "received", name, peer="b", mode="ONE", attempt=1, due=1, hops=("a", "b"))
+    logs.write("a", "forwarded", name, peer="b", mode="ONE", attempt=1, final=True, **answer)
+    logs.write("b", "forwarded", name, peer="a", mode="ONE", attempt=1, final=True, **answer)
+
+
+def home_early_and_read(logs: Logs, name: str) -> None:
+    home_before_its_leaving_is_answered(logs, name)
+    logs.write("a", "committed", name, mode="ONE", subscription=f"{READER}@a", final=True)
+
+
+def widened_in_a_gap(logs: Logs, name: str) -> None:
+    logs.write("torn", "received", name, peer="a", attempt=1, depth=1, due=1, hops=("a", "b"))
+    logs.write("torn", "committed", name, subscription=f"{READER}@torn", final=True)
+    logs.lose("torn")
+    logs.write("torn", "expired", name, final=True)
+
+
+def home_in_a_gap(logs: Logs, name: str) -> None:
+    logs.write("torn", "published", name, mode="ONE", depth=-1, due=1)
+    logs.lose("torn")
+    logs.write("torn", "received", name, peer="b", mode="ONE", attempt=1, due=1, hops=("torn", "b"))
+    logs.write("torn", "committed", name, mode="ONE", subscription=f"{READER}@torn", final=True)
+
+
+def ended_twice(logs: Logs, name: str) -> None:
+    logs.read_by_all(name, 1)
+    logs.write("a", "expired", name, final=True)
+
+
+def without_guarantee(logs: Logs, name: str) -> None:
+    loose = {"mode": "ONE", "guarantee": False}
+    logs.write("a", "published", name, depth=-1, due=1, **loose)
+    logs.write("a", "forwarded", name, peer="b", attempt=1, final=True, **loose)
+    logs.write("b", "received", name, peer="a", attempt=1, due=1, hops=("a",), **loose)
+    logs.write("b", "delivered", name, subscription=f"{READER}@b", final=True, **loose)
+
+
+def without_guarantee_of_before(logs: Logs, name: str) -> None:
+    loose = {"mode": "ONE", "guarantee": False}
+    logs.write("a", "published", name, depth=-1, due=1, **loose)
+    logs.write("a", "forwarded", name, peer="b", final=True, **loose)
+    logs.write("b", "received", name, peer="a", attempt=1, due=1, hops=("a",), **loose)
+    logs.write("b", "delivered", name, subscription=f"{READER}@b", final=True, **loose)
+
+
+def lost_without_guarantee(logs: Logs, name: str) -> None:
+    loose = {"mode": "ONE", "guarantee": False}
+    logs.write("a", "published", name, depth=-1, due=1, **loose)
+    logs.write("a", "forwarded", name, peer="b", attempt=1, final=True, **loose)
+
+
 def unanswered(logs: Logs, name: str) -> None:
     logs.write("a", "published", name, mode="ONE", depth=-1, due=1)
     logs.write("b", "received", name, peer="a", mode="ONE", attempt=1, due=1, hops=("a",))
@@ -152,6 +207,14 @@ SCENARIOS: dict[str, Callable[[Logs, str], None]] = {
     "handed back": handed_back,
     "handed back and read": handed_back_and_read,
     "handed back and on": handed_back_and_on,
+    "home early": home_before_its_leaving_is_answered,
+    "home early and read": home_early_and_read,
+    "widened in a gap": widened_in_a_gap,
+    "home in a gap": home_in_a_gap,
+    "ended twice": ended_twice,
+    "without guarantee": without_guarantee,
+    "without guarantee, of before": without_guarantee_of_before,
+    "lost without guarantee": lost_without_guarantee,
     "unanswered": unanswered,
     "removed on the way": removed_on_the_way,
     "held by two": held_by_two,
@@ -164,7 +227,7 @@ SCENARIOS: dict[str, Callable[[Logs, str], None]] = {
     "commit in a gap": commit_in_a_gap,
     "origin in a gap": origin_in_a_gap,
 }
-FROM_TORN = {"commit in a gap", "origin in a gap"}
+FROM_TORN = {"commit in a gap", "origin in a gap", "home in a gap"}
 
 
 def written() -> list[HopRecord]:
@@ -174,7 +237,7 @@ def written() -> list[HopRecord]:
         logs.write(server, "heartbeat")
     for name, happens in SCENARIOS.items():
         happens(logs, smuid(name, "torn" if name in FROM_TORN else "a"))
-    held = {"a": 3, "b": 1, "c": 1}
+    held = {"a": 4, "b": 1, "c": 1}
     for server in ("a", "b", "c", "torn"):
         logs.write(server, "heartbeat", held=held.get(server, 0))
     return logs.records
@@ -231,14 +294,21 @@ def jobs(spark: Any) -> Found:
 
 
 def test_a_copy_that_was_handed_back_is_held_once_more(jobs: Found) -> None:
-    name = smuid("handed back")
-    assert ("a", name) in jobs.held
-    custody = jobs.custody[name]
-    assert (custody["state"], custody["custodian"], custody["custodians"]) == ("held", "a", 1)
+    for how in ("handed back", "home early"):
+        name = smuid(how)
+        assert ("a", name) in jobs.held
+        custody = jobs.custody[name]
+        assert (custody["state"], custody["custodian"], custody["custodians"]) == ("held", "a", 1)
 
 
 @pytest.mark.parametrize(
-    ("name", "custodian"), [("handed back and read", "a"), ("handed back and on", "c"), ("unanswered", "b")]
+    ("name", "custodian"),
+    [
+        ("handed back and read", "a"),
+        ("handed back and on", "c"),
+        ("home early and read", "a"),
+        ("unanswered", "b"),
+    ],
 )
 def test_who_has_finished_a_message_is_its_only_custodian(jobs: Found, name: str, custodian: str) -> None:
     custody = jobs.custody[smuid(name)]
@@ -253,8 +323,25 @@ def test_a_copy_that_was_handed_to_two_has_two_custodians(jobs: Found) -> None:
     assert jobs.custody[smuid("held by two")]["custodians"] == 2
 
 
-def test_none_of_these_copies_began_or_ended_twice_and_the_servers_agree(jobs: Found) -> None:
-    assert jobs.twice == set()
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [
+        ("without guarantee", ["accepted"]),
+        ("without guarantee, of before", ["accepted"]),
+        ("lost without guarantee", ["sent"]),
+    ],
+)
+def test_an_unguaranteed_copy_is_one_hop_and_has_travelled_if_its_receiver_says_so(
+    jobs: Found, name: str, kinds: list[str]
+) -> None:
+    assert [hop["kind"] for hop in jobs.routes[smuid(name)]["hops"]] == kinds
+
+
+def test_what_ended_twice_is_named_and_not_what_may_have_begun_again_in_a_gap(jobs: Found) -> None:
+    assert jobs.twice == {smuid("ended twice")}
+
+
+def test_the_servers_agree_with_their_records(jobs: Found) -> None:
     assert {server: jobs.holdings[server] for server in ("a", "b", "c")} == dict.fromkeys("abc", "agrees")
 
 
