@@ -201,9 +201,9 @@ def _doubt(at: str, findings: Findings, stops: dict[str, Stop]) -> str:
         return f"part of its log could not be read ({sum(unread.values()) + torn} lines or files)"
     if findings.state == "unknown" and (findings.gaps or findings.damage):
         missing = sum(gap.count for gap in findings.gaps)
-        return (
-            f"part of its log is not there ({missing} records missing, {len(findings.damage)} files damaged)"
-        )
+        lacks = [f"lacks {missing} of its records"] if missing else []
+        harmed = [f"has been changed in {len(findings.damage)} of its files"] if findings.damage else []
+        return f"its log {' and '.join(lacks + harmed)}, which might tell more"
     if findings.left_out:
         return f"its log has {findings.left_out} more records of it; ask there"
     if not findings.covered and not any(record.event in _BEGINS for record in findings.records):

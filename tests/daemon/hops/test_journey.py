@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from daemon.hops.coverage import Gap
 from daemon.hops.examine import Findings, moment
 from daemon.hops.fate import judge
 from daemon.hops.journey import Journey, Stop, journey
@@ -53,6 +54,7 @@ def report(at: str, *records: HopRecord, source: str = "", **fields: Any) -> Rep
         records=list(records),
         unread=fields.pop("unread", Unread()),
         left_out=fields.pop("left_out", 0),
+        gaps=fields.pop("gaps", []),
     )
     return Report(at=at, source=source, outcome="reached", topic="t", findings=findings, **fields)
 
@@ -204,3 +206,11 @@ def test_logs_that_contradict_one_another_end_no_search() -> None:
 def test_nothing_is_known_of_a_message_that_nobody_had() -> None:
     way = told(report("a"), report("b"))
     assert (way.began, way.never, way.gaps) == (None, ["a", "b"], [])
+
+
+def test_a_site_whose_log_lacks_records_that_might_tell_more_is_a_gap() -> None:
+    lost = Gap(first=2, last=8, after_us=T0, before_us=None, boot=None)
+    found = told(report("a", record("a", "published", 0), gaps=[lost]))
+    assert [(gap.server, gap.why) for gap in found.gaps] == [
+        ("a", "its log lacks 7 of its records, which might tell more")
+    ]
