@@ -26,6 +26,7 @@ Handler = Callable[[trio.abc.Stream, str], Awaitable[object]]
 BACKLOG: Final = 1024
 LOGGED_EVERY_S: Final = 10.0
 REFUSAL_S: Final = 1.0
+GOODBYE_S: Final = 1.0
 """For a connection beyond the limits to take the words that say so: they fit into any socket's buffer."""
 
 
@@ -147,6 +148,9 @@ class Listeners:
             logger.info("%s: TLS handshake took too long", remote)
             return
         await handler(tls_stream, remote)
+        # Without our goodbye some clients report an error at the end of each connection.
+        with trio.move_on_after(GOODBYE_S), suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            await tls_stream.unwrap()
 
     def _admit(self, host: str, remote: str) -> bool:
         """Count the connection, unless a limit refuses it."""

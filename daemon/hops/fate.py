@@ -87,8 +87,13 @@ def duration(us: int) -> str:
         ("s", 1_000_000),
     ):
         if size >= length_us:
-            return f"{sign}{size / length_us:.3g} {unit}"
-    return f"{sign}{size / 1000:.3g} ms"
+            return f"{sign}{_short(size / length_us)} {unit}"
+    return f"{sign}{_short(size / 1000)} ms"
+
+
+def _short(number: float) -> str:
+    """Three digits are enough, but no powers of ten."""
+    return f"{number:.0f}" if number >= 100 else f"{number:.3g}"
 
 
 def _readers(records: list[HopRecord]) -> list[Reader]:

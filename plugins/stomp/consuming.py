@@ -27,6 +27,12 @@ from routing.message import INFINITE
 from routing.names import make_address
 
 _delivery_name = re.compile(r"(?:.*@)?([0-9]{1,18})-([0-9]{1,18})", re.DOTALL | re.ASCII).fullmatch
+_WITHDRAWN: Final = {
+    "lock-timeout": "the message was not acknowledged in time, and has gone back to its queue",
+    "expired": "the message has expired meanwhile",
+    "removed": "the message has been removed meanwhile",
+    "dropped": "the message was dropped: it has no guarantee, and memory for such messages is full",
+}
 _FIRST: Final = "redelivered:false\ndelivery-count:1\n"
 
 
@@ -64,7 +70,7 @@ class Consuming:
         self._delivering: dict[tuple[str, str], Subscription] = {}  # by topic and name
         self._temporary: dict[str, str] = {}  # system topics by name
         self._numbered: dict[int, Subscription] = {}
-        self._withdrawn: dict[int, None] = {}
+        self._withdrawn: dict[int, str] = {}  # why
         self._last_number = 0
 
     # -- SUBSCRIBE and UNSUBSCRIBE ----------------------------------------------------------------
@@ -225,7 +231,7 @@ class Consuming:
         subscription = self._delivering.get((event.topic, event.subscription))
         if subscription is not None and event.number in subscription.held:
             del subscription.held[event.number]
-            self._withdrawn[event.number] = None
+            self._withdrawn[event.number] = _WITHDRAWN[event.reason]
             if len(self._withdrawn) > self._limits.credit_max:
                 del self._withdrawn[next(iter(self._withdrawn))]
 
@@ -270,8 +276,8 @@ class Consuming:
         """
         subscription = self._numbered.get(delivery[0])
         numbers = subscription.settled(delivery[1]) if subscription is not None else []
-        if strict and not numbers and delivery[1] in self._withdrawn:
-            raise Refusal(Refusal.LOCK_LOST, "the message has gone to another subscriber meanwhile")
+        if strict and not numbers and (why := self._withdrawn.get(delivery[1])):
+            raise Refusal(Refusal.LOCK_LOST, why)
         return numbers
 
 

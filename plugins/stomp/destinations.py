@@ -19,7 +19,7 @@ from typing import Final, Literal
 import msgspec
 
 from routing.errors import Refusal
-from routing.names import check_topic
+from routing.names import check_topic, is_system_topic
 
 Kind = Literal["topic", "queue", "plain", "temporary", "reply"]
 
@@ -72,7 +72,10 @@ def parse_destination(text: str) -> Destination:
             return Destination(text, "queue", {_topic(topic, text): text})
         return Destination(text, "queue", _channels(topic, channels, text))
     if prefix == "reply-queue":
-        return Destination(text, "reply", {_topic(rest, text): text})
+        address = _topic(rest, text)
+        if not is_system_topic(address):
+            raise Refusal(Refusal.BAD_TOPIC, f"{text[:300]!r}: a reply goes to account:channel@server")
+        return Destination(text, "reply", {address: text})
     if prefix == "temp-queue":
         if not _is_temporary(rest):
             raise Refusal(Refusal.BAD_TOPIC, f"{text[:300]!r}: a temporary name has 1 to 128 characters")

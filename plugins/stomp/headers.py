@@ -12,12 +12,12 @@ and comes out at the other side as it went in.
     persistent, guarantee   true/false, YES/NO; see `_guarantee`
     smqp-receipt            NONE, ONE, ALL: SMQP's Receipt, the name being taken by STOMP's own
     name, created, reply, depth, sequence, delivery, cmuid, mime-version    as in SMQP
-    content-type, content-* the body's; smuid, hops and account are the server's and are refused
+    content-type, content-* the body's; smuid, hops and account are the server's and are passed over
 """
 
 import re
 from collections.abc import Callable
-from typing import Any, Final, Literal
+from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from plugins.stomp.codec import Version, escape, escape_name
@@ -51,12 +51,12 @@ _SMQP_NAMES: Final = {
     "cmuid": "Cmuid",
     "mime-version": "MIME-Version",
 }
-_SERVERS: Final = {"smuid": "Smuid", "hops": "Hops", "account": "Account"}
 _OF_THE_FRAME: Final = frozenset(
-    # What belongs to one SEND or one MESSAGE and not to the message itself. The last ones are what a client
-    # that sends a received message on, headers and all, would otherwise turn into lies.
+    # What belongs to one SEND or one MESSAGE and not to the message itself. The last ones, of which some are
+    # only for a server to write, come from a client that sends a received message on, headers and all.
     {"destination", "content-length", "content-type", "receipt", "transaction", "persistent", "expires"}
     | {"expiration", "message-id", "subscription", "ack", "redelivered", "delivery-count"}
+    | {"smuid", "hops", "account", "oci-message-id", "expire-after", "visible-after"}
 )
 _WRITTEN_FIRST: Final = frozenset({"destination", "content-length", "message-id", "subscription", "ack"})
 
@@ -91,8 +91,6 @@ def read_message(
         if name in _SMQP_NAMES:
             if not (name == "priority" and value == "0"):
                 stated.append((_SMQP_NAMES[name], value))
-        elif name in _SERVERS:
-            raise HeaderRefusal(name, value, "for a client to send: the server writes it")
         elif name == "reply-to" and reply_address is not None:
             others.append((name, reply_address))
         elif name.startswith("content-") and is_header_name(name):
@@ -107,7 +105,7 @@ def read_message(
     if "expires" in headers or "expiration" in headers:
         _read_expiry(headers, fields, wall_ms)
     if destination.kind in ("topic", "queue"):
-        _set_delivery(fields, "ALL" if destination.kind == "topic" else "ONE", destination)
+        fields["delivery"] = "ALL" if destination.kind == "topic" else "ONE"
     fields.setdefault("depth", DEPTH_UNLIMITED if destination.kind == "reply" else depth)
     if reply_address is not None:
         fields["reply"] = True
@@ -154,12 +152,6 @@ def _milliseconds(name: str, value: str) -> int:
     if not (value.isascii() and value.isdigit() and len(value) <= MILLISECONDS_DIGITS_MAX):
         raise HeaderRefusal(name, value, "a number of milliseconds")
     return int(value)
-
-
-def _set_delivery(fields: dict[str, Any], mode: Literal["ONE", "ALL"], destination: Destination) -> None:
-    stated = fields.setdefault("delivery", mode)
-    if stated != mode:
-        raise HeaderRefusal("delivery", stated, f"{mode}, which is what {destination.text} means")
 
 
 def _carried(name: str, value: str) -> tuple[str, str]:

@@ -90,7 +90,7 @@ class Connection:
         self._acknowledged: list[int] = []  # by ACKs that came one after the other, to be committed together
         self._leaving = False
         self._farewell: str | None = None  # the receipt of DISCONNECT
-        self._parting: Refusal | None = None
+        self._parting: bytes | None = None  # the ERROR that is the last frame
 
     @property
     def unanswered(self) -> int:
@@ -127,7 +127,12 @@ class Connection:
                 handle = _HANDLERS.get(frame.command)
                 if handle is None:
                     raise _unexpected(frame)
-                handle(self, frame)
+                owed = self._owed
+                try:
+                    handle(self, frame)
+                except Refusal:
+                    self._owed = owed  # what was refused is not answered
+                    raise
             except Refusal as refusal:
                 if frame is None:
                     self._fail(refusal, self._decoder.receipt)
@@ -181,16 +186,14 @@ class Connection:
         )
 
     def refuse(self, refusal: Refusal) -> None:
-        """The login was refused, or the connection has to end for another reason: ERROR."""
+        """The login was refused, or the connection has to end at once for another reason: ERROR."""
+        self._owed = 0
         self._fail(refusal, None)
 
     def drain(self, refusal: Refusal) -> None:
         """Carry out no more frames; once nothing is owed to the client, end with this error."""
         if not self.closing:
-            self._transactions.abort_all()
-            self._leaving = True
-            self._parting = refusal
-            self._leave_if_settled()
+            self._fail(refusal, None)
 
     def handle(self, events: Iterable[Event]) -> None:
         """Turn the session's events into frames."""
@@ -211,12 +214,15 @@ class Connection:
                 if refusal is not None:
                     self._fail(refusal, None)
             else:
-                self._fail(Refusal(Refusal.NOT_AVAILABLE, f"{event.reason}: {event.text}"), None)
+                self.refuse(Refusal(Refusal.NOT_AVAILABLE, f"{event.reason}: {event.text}"))
 
-    def take_output(self) -> tuple[bytes, list[int]]:
-        """What is to be sent, and the deliveries that are finished once it was; give these to `written`."""
+    def take_output(self) -> tuple[list[bytes], list[int]]:
+        """What is to be sent, and the deliveries that are finished once it was; give these to `written`.
+
+        A frame is one or several pieces, of which only the last ends with NUL.
+        """
         consuming = self._consuming
-        output = b"".join(self._out)
+        output = self._out[:]
         self._out.clear()
         if consuming is None or not consuming.to_commit:
             return output, []
@@ -356,7 +362,6 @@ class Connection:
         self._transactions.abort_all()
         self.said_goodbye = True
         self._leaving = True
-        self._parting = None
         self._farewell = frame.headers.get("receipt")
         self._leave_if_settled()
 
@@ -378,28 +383,40 @@ class Connection:
         if answer.error is not None:
             self._fail(answer.error, receipt)
             return
-        self._receipt(receipt)
+        self._receipt(receipt, answer.smuid)
         self._leave_if_settled()
 
-    def _receipt(self, receipt: str | None) -> None:
+    def _receipt(self, receipt: str | None, smuid: str = "") -> None:
         if receipt is not None:
-            self._out.append(f"RECEIPT\nreceipt-id:{escape(receipt, self.version)}\n\n\0".encode())
+            of_message = f"smuid:{escape(smuid, self.version)}\n" if smuid else ""
+            self._out.append(
+                f"RECEIPT\nreceipt-id:{escape(receipt, self.version)}\n{of_message}\n\0".encode()
+            )
 
     def _leave_if_settled(self) -> None:
-        if not self._leaving or self._owed:
+        if self.closing or not self._leaving or self._owed:
             return
         if self._parting is not None:
-            self._fail(self._parting, None)
-            return
-        self._receipt(self._farewell)
+            self._out.append(self._parting)
+        else:
+            self._receipt(self._farewell)
         self.closing = True
 
     def _fail(self, refusal: Refusal, receipt: str | None, command: str | None = None) -> None:
-        """ERROR, after which the connection ends. Source: STOMP 1.2 "ERROR"."""
+        """ERROR, after which the connection ends, and before which it is told what was done.
+
+        Nothing more is read; of several errors the first is told. Source: STOMP 1.2 "ERROR".
+        """
         self._transactions.abort_all()
         if self._acknowledged:
             with suppress(Refusal):
                 self._commit_acknowledged()
+        self._leaving = True
+        if self._parting is None:
+            self._parting = self._error(refusal, receipt, command)
+        self._leave_if_settled()
+
+    def _error(self, refusal: Refusal, receipt: str | None, command: str | None) -> bytes:
         body = (f"{command}: {refusal.text}\n" if command else f"{refusal.text}\n").encode(errors="replace")
         headers = {
             "message": refusal.code,
@@ -410,8 +427,7 @@ class Connection:
             headers["receipt-id"] = receipt
         if isinstance(refusal, NoCommonVersion):
             headers["version"] = ",".join(VERSIONS)
-        self._out.append(encode("ERROR", headers, body, version=self.version))
-        self.closing = True
+        return encode("ERROR", headers, body, version=self.version)
 
 
 def _unexpected(frame: Frame) -> Refusal:

@@ -17,7 +17,8 @@ reset the connection before the client has read why.
 import logging
 import secrets
 import time
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Protocol
 
 import trio
 
@@ -40,8 +41,11 @@ class Transport(Protocol):
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
         """Some bytes; b"" at the end."""
 
-    async def send_all(self, data: bytes) -> None:
-        """Send all of it: whole frames, or a heart-beat."""
+    async def send_pieces(self, pieces: list[bytes]) -> None:
+        """Send all of it: whole frames, each of which ends with the first piece that ends with NUL."""
+
+    async def beat(self) -> None:
+        """Send a heart-beat."""
 
     async def send_eof(self) -> None:
         """Say that nothing more will be sent."""
@@ -53,7 +57,14 @@ class StreamTransport:
     def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream
         self.receive_some = stream.receive_some
-        self.send_all = stream.send_all
+
+    async def send_pieces(self, pieces: list[bytes]) -> None:
+        """Frames follow one another."""
+        await self._stream.send_all(b"".join(pieces))
+
+    async def beat(self) -> None:
+        """A line end."""
+        await self._stream.send_all(b"\n")
 
     async def send_eof(self) -> None:
         """TLS has no half of its own to close; there the client is left to close first."""
@@ -267,15 +278,14 @@ class _Served:
                 output, finished = self._connection.take_output()
                 if not output:
                     break
-                await self._send(output)
+                await self._send(self._transport.send_pieces, output)
                 self._connection.written(finished)
             if self._connection.closing and not self._said_goodbye:
                 self._said_goodbye = True
                 self._reading.deadline = trio.current_time() + LINGER_S
                 if self._session is not None:
-                    self._session.close(
-                        lost=not self._connection.said_goodbye
-                    )  # what it held goes on to others now
+                    # what it held goes on to others now
+                    self._session.close(lost=not self._connection.said_goodbye)
                 await self._transport.send_eof()
         finally:
             self._sending = False
@@ -287,14 +297,14 @@ class _Served:
             return
         self._sending = True
         try:
-            await self._send(b"\n")
+            await self._send(self._transport.beat)
         finally:
             self._sending = False
             self._sent.unpark_all()
 
-    async def _send(self, data: bytes) -> None:
+    async def _send(self, send: Callable[..., Awaitable[None]], *what: Any) -> None:
         with trio.fail_after(self._site.limits.send_timeout_s):
-            await self._transport.send_all(data)
+            await send(*what)
         self._sent_at = trio.current_time()
 
 

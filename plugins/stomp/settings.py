@@ -25,9 +25,9 @@ class StompSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     listen_tls: Annotated[
         tuple[ListenAddress, ...], _note("Addresses of TLS; the port is usually 61614.")
     ] = ()
-    listen_websocket: Annotated[tuple[ListenAddress, ...], _note("Addresses of WebSocket.")] = (
-        "127.0.0.1:15674",
-    )
+    listen_websocket: Annotated[
+        tuple[ListenAddress, ...], _note("Addresses of WebSocket; the port is usually 15674.")
+    ] = ()
     listen_websocket_tls: Annotated[
         tuple[ListenAddress, ...], _note("Addresses of WebSocket over TLS; the port is usually 15673.")
     ] = ()

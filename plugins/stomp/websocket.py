@@ -2,7 +2,7 @@
 
 The sub-protocols are v10.stomp, v11.stomp and v12.stomp; the best that the client offers is agreed to, and
 a client that offers none is served too. What the client sends may be cut anyhow, as text or binary. What
-the server sends are messages of whole frames: of the kind that the client's first message had, but binary
+the server sends are messages of one frame each: of the kind that the client's first message had, but binary
 where a body is not UTF-8. Source: RFC 6455; the practice of STOMP servers and browser libraries.
 """
 
@@ -18,6 +18,7 @@ from wsproto.events import (
     Event,
     Ping,
     RejectConnection,
+    RejectData,
     Request,
     TextMessage,
 )
@@ -26,6 +27,7 @@ from wsproto.utilities import RemoteProtocolError
 
 SUBPROTOCOLS = ("v12.stomp", "v11.stomp", "v10.stomp")
 RECEIVE_BYTES = 65_536
+NO_WEBSOCKET = b"Here is STOMP over WebSocket, and nothing else: connect with a STOMP client to ws://.\n"
 
 
 class WebSocketTransport:
@@ -59,9 +61,15 @@ class WebSocketTransport:
             except RemoteProtocolError as error:
                 refusal = RejectConnection(
                     status_code=getattr(error.event_hint, "status_code", 400),
-                    headers=[(b"content-length", b"0"), (b"connection", b"close")],
+                    headers=[
+                        (b"content-type", b"text/plain; charset=utf-8"),
+                        (b"content-length", b"%d" % len(NO_WEBSOCKET)),
+                        (b"connection", b"close"),
+                    ],
+                    has_body=True,
                 )
-                await self._stream.send_all(self._websocket.send(refusal))
+                body = RejectData(NO_WEBSOCKET)
+                await self._stream.send_all(self._websocket.send(refusal) + self._websocket.send(body))
                 return
             if not data:
                 return
@@ -100,15 +108,24 @@ class WebSocketTransport:
             if self._websocket.state in (ConnectionState.OPEN, ConnectionState.REMOTE_CLOSING):
                 await self._send(event.response())
 
-    async def send_all(self, data: bytes) -> None:
-        """Send one message."""
-        if self._ended:
-            raise trio.BrokenResourceError("the WebSocket is closed")
-        message: TextMessage | BytesMessage = BytesMessage(data)
+    async def send_pieces(self, pieces: list[bytes]) -> None:
+        """Send each frame as one message: some clients read only the first of several."""
+        frames, begun = [], 0
+        for at, piece in enumerate(pieces, 1):
+            if piece.endswith(b"\0"):
+                frames.append(b"".join(pieces[begun:at]))
+                begun = at
+        await self._send(*map(self._message, frames))
+
+    async def beat(self) -> None:
+        """A line end is a message, too."""
+        await self._send(self._message(b"\n"))
+
+    def _message(self, data: bytes) -> TextMessage | BytesMessage:
         if self._text:
             with suppress(UnicodeDecodeError):  # a body that is no text goes out as bytes
-                message = TextMessage(data.decode())
-        await self._send(message)
+                return TextMessage(data.decode())
+        return BytesMessage(data)
 
     async def send_eof(self) -> None:
         """Close the WebSocket from this side."""
@@ -118,7 +135,9 @@ class WebSocketTransport:
         if self.open:
             await self._send(CloseConnection(code, reason))
 
-    async def _send(self, event: Event) -> None:
+    async def _send(self, *events: Event) -> None:
+        if self._ended and not isinstance(events[0], CloseConnection):
+            raise trio.BrokenResourceError("the WebSocket is closed")
         # The reader answers pings while the writer sends messages.
         async with self._sending:
-            await self._stream.send_all(self._websocket.send(event))
+            await self._stream.send_all(b"".join(map(self._websocket.send, events)))

@@ -294,6 +294,19 @@ async def test_tls_serves_the_certificate_that_is_current(rig: Rig, make_tls: An
     assert await over_tls(address, new, "new.example")
 
 
+async def test_tls_ends_with_its_goodbye(rig: Rig, make_tls: Any) -> None:
+    async def leave(stream: trio.abc.Stream, remote: str) -> None:
+        await stream.send_all(b"bye")
+
+    tls = make_tls("a.example")
+    rig.context = client_context(tls)
+    (address,) = await rig.serve(leave, "127.0.0.1:0", tls=True)
+    context = ssl.create_default_context(cafile=str(tls.certificate))
+    async with trio.SSLStream(await connect(address), context, server_hostname="a.example") as stream:
+        assert await stream.receive_some() == b"bye"
+        assert await stream.receive_some() == b""  # without the goodbye it is broken
+
+
 async def test_a_handshake_that_fails_or_takes_too_long_ends_its_connection_only(
     rig: Rig, make_tls: Any, clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -62,7 +62,7 @@ class Wire:
         with trio.fail_after(PATIENCE_S):
             while True:
                 output, finished = self.connection.take_output()
-                self._decoder.feed(output)
+                self._decoder.feed(b"".join(output))
                 self.connection.written(finished)
                 while (frame := self._decoder.next_frame()) is not None:
                     if frame.command != "MESSAGE" or self.held is None:

@@ -1,6 +1,7 @@
 """Ack modes, prefetch, redelivery and fair shares."""
 
 import pytest
+import trio.testing
 
 from plugins.stomp.codec import encode
 from routing.errors import Refusal
@@ -290,6 +291,16 @@ async def test_a_message_that_is_not_acknowledged_in_time_is_delivered_again(pub
         pass
     assert answer.headers["message"] == Refusal.LOCK_LOST
     assert answer.headers["receipt-id"] == "r"
+
+
+async def test_a_late_ack_is_told_what_became_of_the_message(publisher, worker):
+    await worker.subscribe("/queue/work", ack="client-individual")
+    await publisher.send("SEND", {**SEND, "expiration": "1"})
+    message = await worker.expect("MESSAGE")
+    await trio.testing.wait_all_tasks_blocked(0.1)
+    await worker.send("ACK", {"id": message.headers["ack"], "receipt": "late"})
+    error = await worker.refused("lock-lost")
+    assert b"expired" in error.body
 
 
 async def test_what_an_ended_subscription_held_goes_to_the_next_and_its_ack_does_nothing(publisher, worker):

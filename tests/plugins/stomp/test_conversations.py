@@ -220,3 +220,45 @@ async def test_several_sections_of_an_smqp_message_become_one_body(connect, ada,
     assert message.headers["content-type"].startswith('multipart/mixed; boundary="')
     assert b"Content-Type: image/png\r\nContent-ID: i\r\n\r\n\x89PNG\r\n" in message.body
     session.close()
+
+
+@pytest.mark.parametrize("fault", [b"RUBBISH\n\n\0", b"SEND\nreceipt:bad\n\n\0", b"SEND\n\xff:\n\n\0"])
+async def test_what_was_done_is_said_before_an_error_ends_the_connection(connect, fault):
+    client = connect()
+    await client.connect()
+    sends = (b"SEND\ndestination:/queue/a\nreceipt:%d\n\nbody\0" % number for number in range(100))
+    await client.raw(b"".join(sends) + fault)
+    for number in range(100):
+        await client.expect("RECEIPT", receipt_id=str(number))
+    await client.expect("ERROR")
+    await client.expect_end()
+
+
+async def test_what_was_done_is_said_before_a_refused_commit_ends_the_connection(connect):
+    client = connect()
+    await client.connect()
+    await client.send("BEGIN", {"transaction": "t"})
+    await client.send("SEND", {"destination": "/queue/a", "transaction": "t"})
+    await client.send("SEND", {"destination": "/queue/smqpd:x@smqp.example", "transaction": "t"})
+    await client.raw(
+        b"SEND\ndestination:/queue/a\nreceipt:first\n\n\0COMMIT\ntransaction:t\nreceipt:second\n\n\0"
+    )
+    await client.expect("RECEIPT", receipt_id="first")
+    await client.expect("ERROR", receipt_id="second")
+    await client.expect_end()
+
+
+async def test_a_receipt_names_the_message_that_was_sent(connect):
+    client = connect()
+    await client.connect()
+    await client.subscribe("/queue/a")
+    await client.send("SEND", {"destination": "/queue/a", "receipt": "r"})
+    frames = [await client.receive(), await client.receive()]
+    receipt, message = sorted(frames, key=lambda frame: frame.command, reverse=True)
+    assert receipt.headers == {"receipt-id": "r", "smuid": message.headers["smuid"]}
+
+
+@pytest.mark.parametrize("address", ["x", "ada@smqp.example", "/queue/x"])
+async def test_a_reply_goes_to_an_address(ada, address):
+    await ada.send("SEND", {"destination": f"/reply-queue/{address}"})
+    await ada.refused("bad-topic")

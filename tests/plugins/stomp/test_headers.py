@@ -133,16 +133,12 @@ def test_the_destination_says_to_how_many_it_goes(destination, headers, delivery
         {"guarantee": "maybe"},
         {"smqp-receipt": "SOME"},
         {"delivery": "TWO"},
-        {"delivery": "ALL"},
         {"sequence": "0"},
         {"seq": "1", "sequence": "1"},
         {"created": "today"},
         {"name": "x" * 129},
         {"name": "a\nb"},
         {"cmuid": "a b"},
-        {"smuid": "a/000000000000-1-1"},
-        {"hops": "a"},
-        {"account": "ada:desk@a"},
         {"content-type": "nonsense"},
         {"content-type": "text/plain\r\nX: y"},
         {"content-encoding": "a b"},
@@ -152,6 +148,21 @@ def test_the_destination_says_to_how_many_it_goes(destination, headers, delivery
 def test_a_header_that_cannot_be_read_is_refused_by_name(headers):
     with pytest.raises(HeaderRefusal):
         read(headers, destination="/queue/T")
+
+
+@pytest.mark.parametrize("destination", ["/queue/T", "/topic/T", "T"])
+def test_what_a_message_came_with_may_be_sent_on_with_it(destination):
+    received = Message(smuid="a/000000000000-1-1", account="ada:desk@a", hops=("a", "b"), delivery="ONE")
+    came = {
+        "ack": "1-1",
+        "message-id": "a/1",
+        "delivery-count": "3",
+        "visible-after": "5",
+        **written(received),
+    }
+    sent = read(came, destination=destination)
+    assert (sent.smuid, sent.account, sent.hops, sent.others) == ("", "", (), ())
+    assert sent.delivery == ("ALL" if destination == "/topic/T" else "ONE")
 
 
 def test_priority_0_is_the_same_as_none():

@@ -147,12 +147,27 @@ async def test_who_breaks_the_rules_of_websocket_is_told_so(browser):
     assert (type(closed), closed.code) == (CloseConnection, 1002)
 
 
+async def test_a_message_of_the_websocket_is_one_frame(browser):
+    await browser.open("v12.stomp")
+    await browser.send(TextMessage(CONNECT.decode()))
+    await browser.frame()
+    frames = [encode("SUBSCRIBE", {"id": "0", "destination": "/topic/a", "receipt": "s"})]
+    frames += [encode("SEND", {"destination": "/topic/a"}, b"%d" % number) for number in range(3)]
+    await browser.send(TextMessage(b"".join(frames).decode()))
+    for _ in range(4):
+        event = await browser.event()
+        browser.decoder.feed(event.data.encode())
+        assert browser.decoder.next_frame() is not None
+        assert browser.decoder.next_frame() is None
+
+
 async def test_an_http_request_that_is_no_websocket_is_answered_as_http(browser):
     await browser.stream.send_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
     answer = b""
     while data := await browser.stream.receive_some(65_536):
         answer += data
     assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"STOMP over WebSocket" in answer.partition(b"\r\n\r\n")[2]
 
 
 async def test_what_is_not_even_http_is_dropped(browser):
