@@ -1,0 +1,63 @@
+"""What a site says to its operator."""
+
+from tests.mutants.mutation import Mutation
+
+RUNNING = "tests/daemon/cli/test_running_site.py::"
+
+MUTATIONS = [
+    Mutation(
+        name="accounts are not taken on where a part of the files is refused",
+        file="daemon/site.py",
+        old="if found.accounts is not None:",
+        new="if found.accounts is not None and not found.refused:",
+        tests=(RUNNING + "test_eve_is_cut_off_although_the_links_cannot_be_as_the_files_say",),
+    ),
+    Mutation(
+        name="a command says done where the site refused",
+        file="daemon/cli/telling.py",
+        old="    if own:\n",
+        new="    if False:\n",
+        tests=(RUNNING + "test_a_peer_that_cannot_be_linked_with_is_a_failure_until_that_is_mended",),
+    ),
+    Mutation(
+        name="a reload that was refused is no failure",
+        file="daemon/cli/status.py",
+        old="    if refused:\n",
+        new="    if False:\n",
+        tests=(RUNNING + "test_a_peer_that_cannot_be_linked_with_is_a_failure_until_that_is_mended",),
+    ),
+    Mutation(
+        name="a start does what the check calls an error",
+        file="daemon/site.py",
+        old="    if found.refused:\n        more",
+        new="    if False:\n        more",
+        tests=(
+            "tests/daemon/cli/test_config_check.py::test_what_keeps_a_site_from_starting_is_an_error_of_the_check_in_the_same_words",
+        ),
+    ),
+    Mutation(
+        name="a state that is gone is begun anew",
+        file="daemon/state_mark.py",
+        old="    if owner is None:\n        raise",
+        new="    if owner is None:\n        return\n        raise",
+        tests=("tests/daemon/test_state_mark.py::test_a_state_that_is_gone_is_refused_until_it_is_back",),
+    ),
+    Mutation(
+        name="a store takes another name",
+        file="daemon/state_mark.py",
+        old='if owner.server_name not in ("", site.server_name):',
+        new="if False:",
+        tests=(
+            "tests/daemon/test_state_mark.py::test_another_name_over_an_old_store_is_refused_and_changes_nothing",
+        ),
+    ),
+    Mutation(
+        name="what expires is said once and never again",
+        file="daemon/expiry.py",
+        old="abs(now - said) >= SAID_EVERY",
+        new="False",
+        tests=(
+            "tests/daemon/test_expiry.py::test_a_running_site_says_it_each_day_and_louder_once_it_is_over",
+        ),
+    ),
+]
