@@ -1,12 +1,16 @@
 """For all tests: how they are shared out among processes, and which of them `tests/run --quick` leaves out.
 
-Hypothesis has no time limit on its examples, which a busy machine would break at random.
+Hypothesis has no time limit on its examples, which a busy machine would break at random. The profile
+`unshrunk` is for who only wants to know whether a test fails.
 """
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 settings.register_profile("smqpd", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "unshrunk", settings.get_profile("smqpd"), phases=(Phase.explicit, Phase.reuse, Phase.generate)
+)
 settings.load_profile("smqpd")
 
 EXPENSIVE_FIXTURES = {"spark": "spark", "started_server": "server", "daemon": "server"}
