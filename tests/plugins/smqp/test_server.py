@@ -148,6 +148,7 @@ async def test_a_repeated_publish_is_answered_with_the_first_smuid(site):
     async with connected(site) as ada:
         await ada.send(publish("t", "x"))
         _, first = await ada.line()
+    assert first.pop("Due") == "0"
     async with connected(site) as ada:
         await ada.send(publish("t", "x"))
         assert await ada.line() == ("OK PUBLISH", {**first, "Repeated": "YES"})
