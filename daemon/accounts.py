@@ -1,8 +1,16 @@
 """Who may log in to a running site, and with which rights.
 
-A wrong password, an unknown account and a disabled one are answered alike, after the same work. Each
-failure of one account from one address makes the next answer to the pair later, 0.5 s at first and 8 s
-at most; attempts of such a pair wait for each other, so that making many at a time gains nothing.
+A wrong password, an unknown account and a disabled one are answered alike, after the same work and a delay,
+0.5 s at first and 8 s at most for an account from one address. Who guesses is slowed, who knows the password
+is not:
+
+    wrong a short while ago, and the same again    refused after the delay, without work
+    right a short while ago                        let in without work (`daemon.remembered_passwords`)
+    else                                           verified, in turn (`daemon.verifying`)
+
+Of one account from one address `GUESSES` different passwords may be tried at once, and then one in
+`GUESS_S`, the newest first; a right one gives its guess back. A client that is set up with an old password
+tries the same one again and again, and so holds up nobody.
 """
 
 from collections import OrderedDict
@@ -13,36 +21,68 @@ import msgspec
 import trio
 
 from daemon.accounts_file import Account, read_accounts
+from daemon.addresses import counted_as
 from daemon.frontend import Identity
-from daemon.passwords import generate_password, hash_password, verify_password
+from daemon.passwords import generate_password, hash_password
+from daemon.remembered_passwords import RememberedPasswords
+from daemon.verifying import Verifier
 from routing.errors import Refusal
 from routing.rights import RightsTable
-
-VERIFICATIONS_MAX: Final = 2
-"""At a time: each holds 19 MiB and a core."""
 
 FIRST_DELAY_S: Final = 0.5
 DELAY_S_MAX: Final = 8.0
 FORGET_S: Final = 900.0
-WAIT_S_MAX: Final = 30.0
-"""An attempt that would have to wait longer behind others of its pair is refused at once."""
+
+GUESSES: Final = 30
+GUESS_S: Final = 1.0
+
+WAIT_S_MAX: Final = 60.0
+"""For a guess; later ones are more likely to be waited for."""
 
 PAIRS_MAX: Final = 10_000
-"""Pairs with failures that are remembered; the oldest is forgotten first."""
+"""Accounts at addresses of which something is remembered; what is of one address is forgotten together."""
+
+ACCOUNTS_MAX: Final = 64
+"""Of one address; the one with the fewest failures is forgotten first."""
+
+WRONG_MAX: Final = 16
+"""Wrong passwords that are remembered of one account from one address."""
 
 
-class _Failures(msgspec.Struct):
-    """Of one account from one address.
+class _Pair(msgspec.Struct, eq=False):
+    """One account from one address.
 
     Attributes:
-        count: since the last success.
-        waiting: attempts that have their turn still to come; taken for failures until they are made.
-        free_at: trio's time of the next free turn.
+        failures: since the last success.
+        failed_at: trio's time of the last one.
+        guesses: that are left, as of `guessed_at`.
+        pending: tries that are being verified, by the mark of their password.
+        wrong: marks of passwords, with the hash that each was wrong for.
+        waiting: tries that have no guess yet, the newest last.
+        changed: set when there may be guesses sooner than time brings them.
     """
 
-    count: int = 0
-    waiting: int = 0
-    free_at: float = 0.0
+    failures: int = 0
+    failed_at: float = 0.0
+    guesses: float = GUESSES
+    guessed_at: float = 0.0
+    pending: dict[bytes, int] = {}
+    wrong: dict[bytes, str] = {}
+    waiting: list[object] = []
+    changed: trio.Event = msgspec.field(default_factory=trio.Event)
+
+    def refill(self, now: float) -> float:
+        """The guesses that are left now."""
+        self.guesses = min(self.guesses + (now - self.guessed_at) / GUESS_S, GUESSES)
+        self.guessed_at = now
+        return self.guesses
+
+    def forgive(self) -> None:
+        """The right password came: its guess is given back, and the next failure is the first again."""
+        self.failures = 0
+        self.guesses = min(self.guesses + 1, GUESSES)
+        self.changed.set()
+        self.changed = trio.Event()
 
 
 class Accounts:
@@ -52,8 +92,10 @@ class Accounts:
         """Reads the file. Raises ConfigError."""
         self._path = path
         self._server_name = server_name
-        self._verifying = trio.CapacityLimiter(VERIFICATIONS_MAX)
-        self._failures: OrderedDict[tuple[str, str], _Failures] = OrderedDict()
+        self._verifier = Verifier()
+        self._remembered = RememberedPasswords()
+        self._addresses: OrderedDict[str, dict[str, _Pair]] = OrderedDict()  # pairs by account
+        self._pairs = 0
         self._nobody = hash_password(generate_password())
         self.replace(self.read())
 
@@ -64,6 +106,9 @@ class Accounts:
     def replace(self, accounts: dict[str, Account]) -> None:
         """From now on these are the accounts. Sessions that are open are not looked at."""
         self._accounts = accounts
+        self._remembered.keep(
+            {name: account.password for name, account in accounts.items() if not account.disabled}
+        )
         self.rights = RightsTable(
             self._server_name,
             {name: account.rights for name, account in accounts.items()},
@@ -78,58 +123,95 @@ class Accounts:
     async def authenticate(self, account: str, password: str, remote: str) -> Identity:
         """Check a password; `remote` is the peer's address, with or without its port.
 
-        Raises Refusal(bad-login). A wrong password counts also where the caller is cancelled meanwhile.
+        Raises Refusal (bad-login), or (not-available) where too many are before it. Who is cancelled has used
+        up its guess. It can take longer than a client has to log in: that time is the site's, and is not to
+        be counted.
         """
-        pair = (account[:65], _host(remote))
-        while True:
-            delayed = await self._turn(pair)
-            async with self._verifying:
-                if not delayed and pair in self._failures:
-                    continue
-                found = self._accounts.get(account)
-                phc = found.password if found else self._nobody
-                right = await trio.to_thread.run_sync(verify_password, password, phc)
-                break
-        if right and self.enabled(account):
-            self._failures.pop(pair, None)
-            return Identity(account=account)
-        await trio.sleep(self._failed(pair))
+        account, address = account[:65], counted_as(remote)
+        began = trio.current_time()
+        mark = self._remembered.mark(account, password)
+        pair = self._pair(address, account)
+        phc = self._hash(account)
+        if pair.wrong.get(mark) != phc and await self._guess(pair, mark, account, phc):
+            phc = self._hash(account)
+            pair.pending[mark] = pair.pending.get(mark, 0) + 1
+            try:
+                right = self.enabled(account) and self._remembered.knows(account, password, phc)
+                if not right:
+                    right = await self._verifier.verify(mark, password, phc, address)
+                    if right and self.enabled(account) and self._hash(account) == phc:
+                        self._remembered.note(account, password, phc)
+            finally:
+                pair.pending[mark] -= 1
+                if not pair.pending[mark]:
+                    del pair.pending[mark]
+            if right and self.enabled(account) and self._hash(account) == phc:
+                pair.forgive()
+                if not (pair.wrong or pair.pending or pair.waiting):
+                    self._forget(address, account)
+                await trio.lowlevel.checkpoint_if_cancelled()
+                return Identity(account=account)
+        delay_s = self._failed(pair, mark, phc)
+        await trio.sleep_until(max(began + delay_s, trio.current_time()))
         raise Refusal(Refusal.BAD_LOGIN, "account or password is wrong")
 
-    async def _turn(self, pair: tuple[str, str]) -> bool:
-        """Wait behind the other attempts of a pair that has failures; False for a pair without."""
-        failures = self._failures.get(pair)
-        now = trio.current_time()
-        if failures is None or now - failures.free_at > FORGET_S:
-            self._failures.pop(pair, None)
-            return False
-        if failures.free_at - now > WAIT_S_MAX:
-            raise Refusal(Refusal.BAD_LOGIN, "too many attempts; wait and try again")
-        turn = max(failures.free_at, now)
-        failures.waiting += 1
-        failures.free_at = turn + _delay_s(failures.count + failures.waiting)
+    def _hash(self, account: str) -> str:
+        """What a password of this account is verified against; for an unknown one as well."""
+        found = self._accounts.get(account)
+        return found.password if found is not None else self._nobody
+
+    async def _guess(self, pair: _Pair, mark: bytes, account: str, phc: str) -> bool:
+        """Wait until this password may be tried; False where it has been found wrong meanwhile."""
+        turn = object()
+        pair.waiting.append(turn)
         try:
-            await trio.sleep_until(turn)
+            with trio.move_on_after(WAIT_S_MAX):
+                while mark not in pair.pending:
+                    if pair.wrong.get(mark) == phc:
+                        return False
+                    now = trio.current_time()
+                    if pair.waiting[-1] is turn and pair.refill(now) >= 1:
+                        pair.guesses -= 1
+                        return True
+                    with trio.move_on_at(max(pair.guessed_at + (1 - pair.guesses) * GUESS_S, now + 0.05)):
+                        await pair.changed.wait()
+                return True
         finally:
-            failures.waiting -= 1
-        return True
+            pair.waiting.remove(turn)
+        text = "others at this address try wrong passwords for this account; try again later"
+        raise Refusal(Refusal.NOT_AVAILABLE, text)
 
-    def _failed(self, pair: tuple[str, str]) -> float:
+    def _pair(self, address: str, account: str) -> _Pair:
+        """What is remembered, or nothing yet."""
+        of_address = self._addresses.setdefault(address, {})
+        self._addresses.move_to_end(address)
+        pair = of_address.get(account)
+        if pair is None:
+            if len(of_address) >= ACCOUNTS_MAX:
+                self._forget(address, min(of_address, key=lambda name: of_address[name].failures))
+                of_address = self._addresses.setdefault(address, of_address)
+            pair = of_address[account] = _Pair()
+            self._pairs += 1
+            while self._pairs > PAIRS_MAX:
+                self._pairs -= len(self._addresses.popitem(last=False)[1])
+        elif trio.current_time() - pair.failed_at > FORGET_S:
+            pair.failures = 0
+        return pair
+
+    def _forget(self, address: str, account: str) -> None:
+        of_address = self._addresses.get(address, {})
+        if of_address.pop(account, None) is not None:
+            self._pairs -= 1
+            if not of_address:
+                del self._addresses[address]
+
+    @staticmethod
+    def _failed(pair: _Pair, mark: bytes, phc: str) -> float:
         """Count a failure; returns the seconds after which it is answered."""
-        failures = self._failures.pop(pair, None) or _Failures()
-        self._failures[pair] = failures
-        if len(self._failures) > PAIRS_MAX:
-            self._failures.popitem(last=False)
-        failures.count += 1
-        delay_s = _delay_s(failures.count)
-        failures.free_at = max(failures.free_at, trio.current_time() + delay_s)
-        return delay_s
-
-
-def _delay_s(count: int) -> float:
-    return min(FIRST_DELAY_S * 2.0 ** min(count - 1, 10), DELAY_S_MAX)
-
-
-def _host(remote: str) -> str:
-    host, colon, port = remote.rpartition(":")
-    return host if colon and port.isdigit() else remote
+        pair.wrong.pop(mark, None)
+        pair.wrong[mark] = phc
+        if len(pair.wrong) > WRONG_MAX:
+            del pair.wrong[next(iter(pair.wrong))]
+        pair.failures += 1
+        pair.failed_at = trio.current_time()
+        return min(FIRST_DELAY_S * 2.0 ** min(pair.failures - 1, 10), DELAY_S_MAX)

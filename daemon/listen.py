@@ -17,6 +17,7 @@ from typing import Final
 
 import trio
 
+from daemon.addresses import counted_as
 from daemon.frontend import Limits
 
 logger = logging.getLogger(__name__)
@@ -116,7 +117,8 @@ class Listeners:
                 peer = stream.socket.getpeername()
             except OSError:  # it has gone already
                 return
-            remote, host = shown(peer), _host(peer)
+            remote = shown(peer)
+            host = counted_as(_host(peer))
             if not self._admit(host, remote):
                 with trio.move_on_after(REFUSAL_S), suppress(trio.BrokenResourceError):
                     await stream.send_all(refusal)

@@ -17,8 +17,10 @@ from typing import Final
 import trio
 from cryptography import x509
 
+from daemon.addresses import counted_as
 from daemon.certificates.errors import CertificateError
 from daemon.certificates.identity import server_name_of
+from daemon.link.handshakes import Handshakes
 from daemon.link.keys import ALPN, LinkKeys
 from daemon.link.refusals import Refusals
 from daemon.link.transport import DialError, Handler, Secured
@@ -29,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 HANDSHAKE_S: Final = 10.0
 HANDSHAKES_MAX: Final = 64
-"""Strangers that may be in their handshake at a time; who comes then is closed at once."""
+"""Strangers that may be in their handshake at a time: see `daemon.link.handshakes`."""
 LINGER_S: Final = 1.0
 
 _VERIFY_WORDS: Final = {  # X509_V_ERR_*, openssl-verification-options(1)
@@ -81,7 +83,7 @@ class TlsTransport:
         self._listen = listen
         self._passed = list(passed)
         self._wall_us = wall_us
-        self._handshakes = 0
+        self._handshakes = Handshakes(HANDSHAKES_MAX)
         self._refusals = Refusals(logger)
         self.take(keys)
 
@@ -139,13 +141,10 @@ class TlsTransport:
         remote = "an address that is gone"
         try:
             remote = shown(tcp.socket.getpeername())
-            if self._handshakes >= HANDSHAKES_MAX:
-                raise DialError(f"{HANDSHAKES_MAX} others are in their handshake")
-            self._handshakes += 1
-            try:
-                return await self._secure(tcp, self._keys.server_context, server_side=True)
-            finally:
-                self._handshakes -= 1
+            with self._handshakes.admit(counted_as(remote)) as has_place:
+                if has_place:
+                    return await self._secure(tcp, self._keys.server_context, server_side=True)
+            raise DialError(f"{HANDSHAKES_MAX} are in their handshake, most of them from its own address")
         except (DialError, OSError) as error:
             self._refusals.log(remote.rpartition(":")[0], remote, str(error))
         with contextlib.suppress(trio.BrokenResourceError), trio.move_on_after(LINGER_S):

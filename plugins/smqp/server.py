@@ -70,14 +70,14 @@ class _Connection:
                 with trio.move_on_after(site.limits.login_timeout_s) as login:
                     async with trio.open_nursery() as nursery:
                         nursery.start_soon(self._cancel_when_draining, login)
-                        session = await self._log_in()
+                        session = await self._log_in(login)
                         nursery.cancel_scope.cancel()
                 if session is not None:
                     await self._serve(session)
                 elif login.cancelled_caught and site.draining.is_set():
                     self._goodbye = replies.goodbye("draining", redirect=site.redirect)
                 elif login.cancelled_caught:
-                    text = "no login within the time allowed for it"
+                    text = f"no login within {site.limits.login_timeout_s:g} s"
                     self._goodbye = replies.goodbye("login-timeout", text)
             finally:
                 if session is not None:
@@ -92,8 +92,11 @@ class _Connection:
         await self._site.draining.wait()
         login.cancel()
 
-    async def _log_in(self) -> Session | None:
-        """Greet, and take commands until one logs in; None where none does, which may set a goodbye."""
+    async def _log_in(self, login: trio.CancelScope) -> Session | None:
+        """Greet, and take commands until one logs in; None where none does, which may set a goodbye.
+
+        What the site takes to verify a password is not the client's time, of which `login` is the end.
+        """
         site = self._site
         await self._send(replies.greeting(site.server_ident))
         attempts = 0
@@ -104,9 +107,12 @@ class _Connection:
                 if not (self._goodbye or await self._receive()):
                     return None
             elif isinstance(command, Login):
+                began, left = trio.current_time(), login.deadline
+                login.deadline = math.inf
                 try:
                     return await self._open(command)
                 except Refusal as refusal:
+                    login.deadline = left + trio.current_time() - began
                     self._replies.append(replies.error(command.key, refusal))
                     attempts += 1
                     if refusal.code == Refusal.NOT_AVAILABLE:

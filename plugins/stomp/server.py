@@ -15,6 +15,7 @@ reset the connection before the client has read why.
 """
 
 import logging
+import math
 import secrets
 import time
 from collections.abc import Awaitable, Callable
@@ -178,18 +179,23 @@ class _Served:
 
     async def _read(self, nursery: trio.Nursery) -> None:
         connection = self._connection
-        with trio.move_on_after(self._site.limits.login_timeout_s):
+        login_timeout_s = self._site.limits.login_timeout_s
+        with trio.move_on_after(login_timeout_s) as login:
             while self._session is None:
                 data = await self._transport.receive_some(RECEIVE_BYTES)
                 if not data:
                     return
                 connect = connection.receive(data)
+                if connect is not None:
+                    login.deadline = math.inf  # what the site takes from here on is not the client's time
                 while connect is not None:
                     connect = await self._log_in(connect, nursery)
                 await self._flush()
         if self._session is None:
             if not connection.closing:
-                connection.refuse(Refusal(Refusal.NOT_LOGGED_IN, "no CONNECT came in time"))
+                connection.refuse(
+                    Refusal(Refusal.NOT_LOGGED_IN, f"no CONNECT came within {login_timeout_s:g} s")
+                )
                 await self._flush()
             return
         patience = None
@@ -239,7 +245,8 @@ class _Served:
             channel = self._settings.channel if connect.channel is None else connect.channel
             self._session = site.open_session(identity, channel, protocol="stomp", remote=self._remote)
         except Refusal as refusal:
-            connection.refuse(refusal)
+            if not connection.closing:
+                connection.refuse(refusal)
             return None
         connection.accept(connect, self._session)
         nursery.start_soon(self._write, self._session)

@@ -1,15 +1,18 @@
 """Logging in: what is told, how long it takes to guess, and what a bad file changes."""
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 from trio.testing import MockClock
 
-from daemon.accounts import DELAY_S_MAX, PAIRS_MAX, Accounts
+from daemon.accounts import ACCOUNTS_MAX, DELAY_S_MAX, GUESS_S, GUESSES, PAIRS_MAX, Accounts
 from daemon.accounts_file import Account, NoSuchAccountError, edit, read_accounts
 from daemon.config import ConfigError
 from daemon.passwords import generate_password, hash_password, verify_password
+from daemon.remembered_passwords import REMEMBER_S, RememberedPasswords
 from routing.errors import Refusal
 from routing.rights import Rights
 
@@ -44,6 +47,19 @@ disabled = true
 @pytest.fixture
 def accounts(file: Path) -> Accounts:
     return Accounts(file, "a.example")
+
+
+@pytest.fixture
+def verified(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The passwords that were verified the slow way."""
+    passwords: list[str] = []
+
+    def verify(password: str, phc: str) -> bool:
+        passwords.append(password)
+        return verify_password(password, phc)
+
+    monkeypatch.setattr("daemon.verifying.verify_password", verify)
+    return passwords
 
 
 async def refused(accounts: Accounts, account: str, password: str, remote: str = REMOTE) -> float:
@@ -102,25 +118,143 @@ async def test_many_at_a_time_log_in_together_when_they_know_the_password(
     assert trio.current_time() == pytest.approx(0, abs=0.01)
 
 
-async def test_guessing_many_at_a_time_gains_nothing(accounts: Accounts, autojump_clock: MockClock) -> None:
-    texts: list[str] = []
+async def test_guessing_many_at_a_time_gains_little(accounts: Accounts, autojump_clock: MockClock) -> None:
+    texts: Counter[str] = Counter()
+    began = trio.current_time()
 
-    async def guess() -> None:
+    async def guess(number: int) -> None:
         with pytest.raises(Refusal) as caught:
-            await accounts.authenticate("ann", "wrong", REMOTE)
-        texts.append(caught.value.text)
+            await accounts.authenticate("ann", f"wrong {number}", REMOTE)
+        texts[caught.value.text] += 1
 
     async with trio.open_nursery() as nursery:
-        for _ in range(100):
+        for number in range(GUESSES + 100):
+            nursery.start_soon(guess, number)
+    assert texts["account or password is wrong"] <= GUESSES + (trio.current_time() - began) / GUESS_S + 1
+    assert texts["others at this address try wrong passwords for this account; try again later"] > 0
+
+
+async def test_clients_with_an_old_password_hold_up_nobody_and_cost_nothing(
+    accounts: Accounts, autojump_clock: MockClock, verified: list[str]
+) -> None:
+    await refused(accounts, "ann", "old password")
+    async with trio.open_nursery() as nursery:
+
+        async def try_again_and_again() -> None:
+            for _ in range(20):
+                await refused(accounts, "ann", "old password")
+
+        for _ in range(6):
+            nursery.start_soon(try_again_and_again)
+        await trio.sleep(30)
+        await accounts.authenticate("ann", "right", REMOTE)
+    assert verified == ["old password", "right"]
+
+
+async def test_who_knows_the_password_gets_in_among_guessers(
+    accounts: Accounts, autojump_clock: MockClock
+) -> None:
+    numbers = iter(range(1_000))
+    await accounts.authenticate("ann", "right", "192.0.2.9:1")
+
+    async def guess() -> None:
+        while True:
+            await refused(accounts, "ann", f"wrong {next(numbers)}")
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(6):
             nursery.start_soon(guess)
-    assert texts.count("account or password is wrong") < 12
-    assert texts.count("too many attempts; wait and try again") > 88
+        await trio.sleep(300)
+        began = trio.current_time()
+        await accounts.authenticate("ann", "right", REMOTE)
+        assert trio.current_time() - began < 3
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_crowd_with_one_password_costs_one_verification(
+    accounts: Accounts, autojump_clock: MockClock, verified: list[str]
+) -> None:
+    async with trio.open_nursery() as nursery:
+        for number in range(2_000):
+            nursery.start_soon(accounts.authenticate, "ann", "right", f"192.0.2.{number % 250}:1")
+    await accounts.authenticate("ann", "right", REMOTE)
+    assert verified == ["right"]
+
+
+async def test_who_waits_for_the_same_is_not_harmed_by_who_gives_up(
+    accounts: Accounts, verified: list[str]
+) -> None:
+    async with trio.open_nursery() as nursery:
+        with trio.CancelScope() as impatient:
+            async with trio.open_nursery() as first:
+                first.start_soon(accounts.authenticate, "ann", "right", REMOTE)
+                await trio.testing.wait_all_tasks_blocked()
+                nursery.start_soon(accounts.authenticate, "ann", "right", REMOTE)
+                await trio.testing.wait_all_tasks_blocked()
+                impatient.cancel()
+    assert verified == ["right"]
+
+
+async def test_a_flood_from_one_address_delays_no_other(
+    accounts: Accounts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verified: list[str] = []
+    monkeypatch.setattr("daemon.verifying.verify_password", lambda password, phc: verified.append(password))
+    async with trio.open_nursery() as nursery:
+        for number in range(900):
+            remote = f"[2001:db8::{number:x}]:1"
+            nursery.start_soon(accounts.authenticate, f"nobody{number}", "flood", remote)
+        await trio.testing.wait_all_tasks_blocked(0.0)
+        nursery.start_soon(accounts.authenticate, "ann", "honest", "[2001:db8:0:1::1]:1")
+        while "honest" not in verified:
+            await trio.lowlevel.checkpoint()
+        nursery.cancel_scope.cancel()
+    assert len(verified) < 900 / 2
+
+
+@pytest.mark.parametrize("change", ["password", "disabled", "gone"])
+async def test_what_is_remembered_ends_with_the_password(
+    accounts: Accounts, file: Path, autojump_clock: MockClock, verified: list[str], change: str
+) -> None:
+    await accounts.authenticate("ann", "right", REMOTE)
+    if change == "gone":
+        write(file, "")
+    else:
+        with edit(file) as editor:
+            editor.set_disabled("ann", True)
+            if change == "password":
+                editor.set_disabled("ann", False)
+                editor.set_password("ann", hash_password("new"))
+    accounts.replace(accounts.read())
+    assert len(accounts._remembered) == 0
+    await refused(accounts, "ann", "right")
+    assert verified == ["right", "right"]
+
+
+async def test_what_is_remembered_ends_with_time_and_is_bounded(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("daemon.remembered_passwords.ACCOUNTS_MAX", 3)
+    remembered = RememberedPasswords()
+    for name in "abcd":
+        remembered.note(name, "right", "hash")
+    assert [remembered.knows(name, "right", "hash") for name in "abcd"] == [False, True, True, True]
+    assert not remembered.knows("b", "wrong", "hash")
+    assert not remembered.knows("b", "right", "another hash")
+    await trio.sleep(REMEMBER_S + 1)
+    assert not remembered.knows("b", "right", "hash")
 
 
 async def test_what_is_remembered_of_failures_is_bounded(accounts: Accounts) -> None:
     for number in range(PAIRS_MAX + 100):
-        accounts._failed(("ann", str(number)))
-    assert len(accounts._failures) == PAIRS_MAX
+        accounts._pair(str(number), "ann")
+    for number in range(ACCOUNTS_MAX + 100):
+        pair = accounts._pair("one", f"nobody{number}")
+        for _ in range(5 if number == 3 else 1):
+            accounts._failed(pair, b"", "")
+    assert sum(map(len, accounts._addresses.values())) == accounts._pairs <= PAIRS_MAX
+    assert len(accounts._addresses["one"]) == ACCOUNTS_MAX
+    assert accounts._pair("one", "nobody3").failures == 5
 
 
 def test_a_bad_file_keeps_the_accounts_and_says_why(accounts: Accounts, file: Path) -> None:

@@ -1,0 +1,55 @@
+"""The time to log in is the client's: what the site takes to verify a password does not count."""
+
+import threading
+
+import pytest
+import trio
+
+from daemon import verifying
+from daemon.settings import Limits
+from tests.support.site import PASSWORD
+
+
+@pytest.fixture
+def limits():
+    return Limits(login_timeout_s=0.2)
+
+
+@pytest.fixture
+def gate(monkeypatch):
+    """Verifications wait until it is opened."""
+    verify, gate = verifying.verify_password, threading.Event()
+
+    def verify_later(password, phc):
+        gate.wait(30)
+        return verify(password, phc)
+
+    monkeypatch.setattr(verifying, "verify_password", verify_later)
+    return gate
+
+
+async def test_a_login_whose_time_ends_while_its_password_is_verified_is_answered(connect, gate):
+    clients = [connect() for _ in range(12)]
+    async with trio.open_nursery() as nursery:
+        for client in clients:
+            nursery.start_soon(client.connect)
+        await trio.sleep(0.4)
+        gate.set()
+    for client in clients:
+        await client.ask("SEND", {"destination": "/queue/t"}, b"hello")
+
+
+async def test_who_says_nothing_is_told_how_long_it_had(connect, gate):
+    client = connect()
+    error = await client.refused("not-logged-in")
+    assert error.body == b"no CONNECT came within 0.2 s\n"
+
+
+async def test_a_wrong_password_is_told_so_however_long_that_takes(connect, gate):
+    client = connect()
+    await client.send(
+        "CONNECT", {"accept-version": "1.2", "host": "/", "login": "ada", "passcode": PASSWORD + "!"}
+    )
+    await trio.sleep(0.4)
+    gate.set()
+    await client.refused("bad-login")
