@@ -62,6 +62,9 @@ class XmppSettings(msgspec.Struct, frozen=True, kw_only=True):
     nodes_max: Annotated[int, count("Topics of the site above which XMPP makes no further node.", 1)] = (
         100_000
     )
+    create_on_subscribe: Annotated[
+        bool, note("Whether subscribing to a node that is not there makes it; publishing to it does.")
+    ] = False
     receive_bytes_max: Annotated[int, count("One stanza from the server.", 10_000)] = 16_777_216
     send_bytes_max: Annotated[
         int, count("One stanza to the server; keep it below the server's own limit.", 10_000)

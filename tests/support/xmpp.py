@@ -179,7 +179,9 @@ async def xmpp_site(
 ):
     """A site whose front end is connected to a server; gives (server, service, site)."""
     server = server or XmppServer()
-    settings = XmppSettings(component=COMPONENT_NAME, accounts=rules, **changes)
+    settings = XmppSettings(
+        component=COMPONENT_NAME, accounts=rules, **{"create_on_subscribe": True, **changes}
+    )
     async with running_site(directory, limits, queues) as site, trio.open_nursery() as nursery:
         nursery.start_soon(server.run)
         service = await nursery.start(serve, site, settings, server.connect, SECRET)

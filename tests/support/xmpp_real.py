@@ -24,7 +24,7 @@ RULES = (JidRule(domain="localhost", account="{local}"),)
 @asynccontextmanager
 async def site_at(server: RealServer, directory: Path, *, connect=None, queues=None, **changes):
     """A site in this process; gives (service, site, nursery for clients)."""
-    changes = {"accounts": RULES, "answer_s": 1.0, **changes}
+    changes = {"accounts": RULES, "answer_s": 1.0, "create_on_subscribe": True, **changes}
     settings = XmppSettings(component=COMPONENT_NAME, server=f"127.0.0.1:{server.component}", **changes)
     connect = connect or tcp_connector("127.0.0.1", server.component, None)
     async with running_site(directory, queues=queues) as site, trio.open_nursery() as nursery:
@@ -54,7 +54,8 @@ def make(directory: Path, server: RealServer) -> Path:
         file.write(
             "\n[plugins.smqp]\nenabled = false\n"
             f'\n[plugins.xmpp]\ncomponent = "{COMPONENT_NAME}"\nserver = "127.0.0.1:{server.component}"\n'
-            'answer_s = 1.0\n[[plugins.xmpp.accounts]]\ndomain = "localhost"\naccount = "{local}"\n'
+            "answer_s = 1.0\ncreate_on_subscribe = true\n"
+            '[[plugins.xmpp.accounts]]\ndomain = "localhost"\naccount = "{local}"\n'
         )
     return config
 

@@ -48,7 +48,7 @@ allow_unencrypted_plain_auth = true
 authentication = "internal_hashed"
 limits = {{ }}
 modules_enabled = {{
-  "disco", "roster", "saslauth", "tls", "blocklist", "bookmarks", "carbons", "dialback", "limits", "pep",
+  "disco", "roster", "saslauth", "blocklist", "bookmarks", "carbons", "dialback", "limits", "pep",
   "private", "smacks", "vcard4", "vcard_legacy", "csi_simple", "invites", "invites_adhoc",
   "invites_register", "ping", "register", "time", "uptime", "version", "admin_adhoc", "admin_shell", "posix"
 }}
@@ -89,6 +89,7 @@ listen:
       {name}:
         password: "{secret}"
 auth_method: internal
+disable_sasl_mechanisms: [digest-md5, X-OAUTH2]
 access_rules:
   c2s: {{allow: all}}
   register: {{allow: all}}
@@ -262,6 +263,8 @@ class RealClient(StanzaClient):
         super().__init__(10_000)
         self.jid = ""
         self.features: tuple[str, ...] = ()
+        self.answers = True
+        """Whether it knows of XEP-0030; else it answers as RFC 6120 8.4 has it."""
         self._stream = stream
         self._parser = StreamParser(ParserLimits())
         self._events: list[object] = []
@@ -327,7 +330,15 @@ class RealClient(StanzaClient):
             except (trio.BrokenResourceError, trio.ClosedResourceError):
                 self.stanzas_in.close()
                 return
-            if stanza.get("type") == "get" and stanza.find(f"{{{DISCO_INFO}}}query") is not None:
+            asked = stanza.get("type") == "get" and stanza.find(f"{{{DISCO_INFO}}}query") is not None
+            if asked and not self.answers:
+                condition = "<service-unavailable xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/>"
+                await self.send(
+                    f"<iq type='error' id='{stanza.get('id')}' to='{stanza.get('from')}'>"
+                    f"<error type='cancel'>{condition}</error></iq>"
+                )
+                continue
+            if asked:
                 features = "".join(f"<feature var='{feature}'/>" for feature in self.features)
                 await self.send(
                     f"<iq type='result' id='{stanza.get('id')}' to='{stanza.get('from')}'>"
@@ -349,10 +360,12 @@ class RealClient(StanzaClient):
         await trio.aclose_forcefully(self._stream)
 
 
-async def connected(port: int, nursery: trio.Nursery, user: str, resource: str, *features: str) -> RealClient:
+async def connected(
+    port: int, nursery: trio.Nursery, user: str, resource: str, *features: str, answers: bool = True
+) -> RealClient:
     """Log a client in."""
     client = RealClient(await trio.open_tcp_stream("127.0.0.1", port))
-    client.features = features
+    client.features, client.answers = features, answers
     with trio.fail_after(20):
         await client.log_in(user, resource)
     nursery.start_soon(client.run)

@@ -160,6 +160,10 @@ class Client(Calls):
             if delivered.acknowledge:
                 self.session.give_back([number], "unsubscribed", outcome="released")
             return
+        if delivered.message_id < subscription.history_to:
+            if delivered.acknowledge:
+                self.session.commit([number])
+            return
         message = delivered.stored.message
         held = Held(number, item_id(message), message.smuid, subscription, trio.current_time())
         if delivered.acknowledge:

@@ -41,7 +41,7 @@ _FIXED: Final = {
     "pubsub#notify_sub": "0",
     "pubsub#presence_based_delivery": "0",
     "pubsub#purge_offline": "0",
-    "pubsub#send_last_published_item": "never",
+    "pubsub#send_last_published_item": "on_sub",
 }
 """What every node does; a form may say so too."""
 
@@ -149,7 +149,7 @@ class NodeSettings(msgspec.Struct, frozen=True):
             "pubsub#publish_model": {"publishers": "those with rights"},
             "pubsub#node_type": {"leaf": "leaf"},
             "pubsub#notification_type": {"normal": "normal"},
-            "pubsub#send_last_published_item": {"never": "never"},
+            "pubsub#send_last_published_item": {"on_sub": "to who subscribes"},
         }
         fields = []
         for var, value in holds.items():

@@ -31,6 +31,8 @@ class NodeSubscription(msgspec.Struct):
         of_bare: a full JID's part in the subscription of its bare JID.
         credit: queue_requests.
         lock_s: until an item that is not answered goes to the next; None for the site's own.
+        history_to: the number of the message that was the node's last one when it began: those before it
+            are not sent (XEP-0060 6.1.7), as far as this process remembers.
         attached: False while the JID is not there, and nothing is sent to it.
         detaching: how often the broker has been asked to detach it, and has not answered yet: what comes
             until then has been taken back already.
@@ -44,6 +46,7 @@ class NodeSubscription(msgspec.Struct):
     level: Level
     lock_s: float | None = None
     of_bare: bool = False
+    history_to: int = 0
     attached: bool = True
     detaching: int = 0
     leaving: bool = False

@@ -4,6 +4,7 @@ A node is a topic: creating one gives the topic settings of its own, by which it
 without any come and go with what is published to them.
 """
 
+import uuid
 from xml.etree.ElementTree import Element, SubElement
 
 from plugins.xmpp.forms import notifications
@@ -33,9 +34,7 @@ async def _apply(client: Asker, node: str, old: NodeSettings | None, new: NodeSe
 
 async def create(request: Request) -> None:
     """`<create/>`, with or without `<configure/>`."""
-    if not request.action.get("node"):
-        raise StanzaError("not-acceptable", "modify", "a node has a name", pubsub="nodeid-required")
-    node = request.node
+    node = request.node if request.action.get("node") else _instant_node(request.client)
     _check_owner(request.client, node)
     topic = request.client.session.topic(node)
     if topic is not None and (topic.delivery is not None or topic.timeout_s is not None):
@@ -55,6 +54,13 @@ async def create(request: Request) -> None:
     answer = Element(f"{{{PUBSUB}}}pubsub")
     SubElement(answer, f"{{{PUBSUB}}}create", {"node": node})
     await request.answer(answer)
+
+
+def _instant_node(client: Asker) -> str:
+    """A name that nobody has, below the account's own where it may have no other. Source: XEP-0060 8.1.2."""
+    name = f"instant.{uuid.uuid4().hex}"
+    own = f"{client.session.account}.{name}"
+    return name if client.session.allows("administer", name) else own
 
 
 def _known(request: Request) -> tuple[str, NodeSettings]:

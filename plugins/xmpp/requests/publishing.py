@@ -1,5 +1,6 @@
 """Publishing items, and ending or unlocking them. Source: XEP-0060 7.1 and 7.2, XEP-0254 2.2 to 2.4."""
 
+import uuid
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -10,7 +11,7 @@ import msgspec
 from daemon.frontend import Answer, Session, TopicInfo
 from plugins.xmpp.forms.data_forms import PUBLISH_OPTIONS, submitted
 from plugins.xmpp.forms.node_settings import NodeSettings, same_value
-from plugins.xmpp.forms.payload import TEXT_TYPE, Item, check_sections, read_item, xml_section
+from plugins.xmpp.forms.payload import ITEM_ID, TEXT_TYPE, Item, check_sections, read_item, xml_section
 from plugins.xmpp.forms.stanzas import StanzaError, from_refusal, result_text
 from plugins.xmpp.known.identities import local_of
 from plugins.xmpp.requests.request import Asker, Done, Request, Service, node_of
@@ -20,8 +21,8 @@ from routing.errors import Refusal
 from routing.message import INFINITE, Message, Section
 from routing.names import check_topic
 
-ITEMS_MAX: Final = 1_000
-"""That may be retracted or unlocked at a time; XEP-0060 has one."""
+ITEMS_MAX: Final = 100
+"""Of one publication."""
 
 _ITEM: Final = f"{{{PUBSUB}}}item"
 _PUBLISH: Final = f"{{{PUBSUB}}}publish"
@@ -36,14 +37,15 @@ class Publication(msgspec.Struct):
     item: Item
 
 
-def _read_publish(service: Service, publish: Element) -> Publication:
+def _read_publish(service: Service, publish: Element, items_max: int) -> tuple[str, list[Item]]:
     node = node_of(publish)
     items = publish.findall(_ITEM)
-    if len(items) != 1:
-        if not items:
-            raise StanzaError("bad-request", "modify", pubsub="item-required")
-        raise StanzaError("not-allowed", "cancel", "one item at a time", pubsub="max-items-exceeded")
-    return Publication(node, read_item(items[0], service.site.limits))
+    if not items:
+        raise StanzaError("bad-request", "modify", pubsub="item-required")
+    if len(items) > items_max:
+        text = f"{items_max} at a time"
+        raise StanzaError("not-allowed", "cancel", text, pubsub="max-items-exceeded")
+    return node, [read_item(item, service.site.limits) for item in items]
 
 
 def timeout_of(message: Message, topic: TopicInfo | None) -> float | None:
@@ -115,30 +117,68 @@ async def _published(
 
 
 async def publish(request: Request) -> None:
-    """`<publish/>`; answered once the item is on disk."""
-    publication = _read_publish(request.service, request.action)
-    node, item = publication.node, publication.item
+    """`<publish/>`; answered once all of its items are on disk, or none is."""
+    service, client = request.service, request.client
+    node, items = _read_publish(service, request.action, ITEMS_MAX)
     options = request.parent.find(_OPTIONS)
     if options is not None:
         values = submitted(options, PUBLISH_OPTIONS) or {}
-        topic = request.client.session.topic(node)
+        topic = client.session.topic(node)
         if topic is not None:
             _check_options(values, NodeSettings.of(topic))
         else:
-            _create_as(request.service, request.client, node, values)
+            _create_as(service, client, node, values)
+    if len(items) > 1:
+        await _publish_all(request, node, items)
+        return
+    [item] = items
 
     async def done(answer: Answer) -> None:
         if answer.error is not None:
             await request.refuse(answer.error)
         else:
-            await request.service.answer(_publish_result(request.iq, node, item.id or answer.smuid))
+            await service.answer(_publish_result(request.iq, node, [item.id or answer.smuid]))
 
-    await give(request.service, request.client, publication, done)
+    await give(service, client, Publication(node, item), done)
 
 
-def _publish_result(iq: Element, node: str, id: str) -> str:
-    item = f"<item id='{escape_attribute(id)}'/>" if id else ""
-    publish = f"<publish node='{escape_attribute(node)}'>{item}</publish>"
+async def _publish_all(request: Request, node: str, items: list[Item]) -> None:
+    service, client = request.service, request.client
+    topic = client.session.topic(node)
+    if topic is None:
+        service.check_room_for_node()
+    for item in items:
+        if not item.message.guarantee:
+            raise StanzaError("bad-request", "modify", "items without a guarantee go one at a time")
+        if not item.id:
+            # one answer names them all
+            item.id = uuid.uuid4().hex
+            others = (*item.message.others, (ITEM_ID, item.id))
+            item.message = msgspec.structs.replace(item.message, others=others)
+    messages = [settle_mode(item.message, topic) for item in items]
+
+    async def done(answer: Answer) -> None:
+        if answer.error is not None:
+            await request.refuse(answer.error)
+            return
+        for item in items:
+            if timeout_of(item.message, topic) == INFINITE:
+                service.start(partial(_replace, service, node, item.id))
+        await service.answer(_publish_result(request.iq, node, [item.id for item in items]))
+
+    service.finish_now()
+    client.request(_together, client.session, node, messages, done=done)
+
+
+def _together(session: Session, node: str, messages: list[Message], *, request: Any) -> None:
+    with session.transaction(request):
+        for message in messages:
+            session.publish(node, message)
+
+
+def _publish_result(iq: Element, node: str, ids: list[str]) -> str:
+    items = "".join(f"<item id='{escape_attribute(id)}'/>" for id in ids if id)
+    publish = f"<publish node='{escape_attribute(node)}'>{items}</publish>"
     return result_text(iq, f"<pubsub xmlns='{PUBSUB}'>{publish}</pubsub>")
 
 
@@ -200,7 +240,8 @@ def read_message(service: Service, to: str, message: Element) -> Publication | N
         action = pubsub.find(_PUBLISH)
         if action is None:
             raise StanzaError("bad-request", "modify")
-        return _read_publish(service, action)
+        node, [item] = _read_publish(service, action, 1)
+        return Publication(node, item)
     topic = local_of(to)
     if not topic:
         return None

@@ -20,6 +20,7 @@ from plugins.xmpp.wire.namespaces import PUBSUB, SMQP
 from plugins.xmpp.wire.serializer import is_sendable
 from routing.errors import Refusal
 from routing.headers import read_seconds, write_seconds
+from routing.names import owner_of
 
 REQUESTS_FIELD: Final = "pubsub#queue_requests"
 QOS_FIELD: Final = f"{{{SMQP}}}qos"
@@ -143,7 +144,7 @@ async def subscribe(request: Request) -> None:
     check_may_subscribe(request.client.session, node)
     topic = request.client.session.topic(node)
     if topic is None:
-        request.service.check_room_for_node()
+        _check_may_begin(request, node)
     values = _options_of(request)
     options = Options.read(values, request.service.site.limits.credit_max)
     accepts = options.accepts or ("ONE" if NodeSettings.of(topic).is_queue else "ALL")
@@ -152,6 +153,15 @@ async def subscribe(request: Request) -> None:
     subscription = await _new(request, written, accepts, options)
     answer = _subscribed(subscription, written, with_options=values is not None)
     await _begin(request, subscription, written, answer)
+
+
+def _check_may_begin(request: Request, node: str) -> None:
+    """Of a node that is not there. Raises StanzaError. Source: XEP-0060 6.1.3.12."""
+    service = request.service
+    own = owner_of(node, service.site.server_name) is not None
+    if not (own or service.settings.create_on_subscribe):
+        raise StanzaError("item-not-found", "cancel", f"no node {node}")
+    service.check_room_for_node()
 
 
 def _options_of(request: Request) -> dict[str, str] | None:
@@ -204,6 +214,10 @@ async def _begin(request: Request, subscription: NodeSubscription, written: str,
             return
         await request.answer(answer)
 
+    if previous is None and subscription.accepts == "ALL":
+        # of what is kept, only the last item is for who subscribes now. Source: XEP-0060 6.1.7
+        kept = await service.index.last(target.session, node, None, 1)
+        subscription.history_to = kept[-1].message_id if kept else 0
     for each in replaced:
         former = service.client(each.jid)
         former.release(each)

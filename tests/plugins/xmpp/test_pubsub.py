@@ -371,3 +371,64 @@ async def test_who_would_get_nothing_any_more_is_told_that_its_subscription_has_
         assert told is not None
         assert (told.get("node"), told.get("subscription")) == ("work", "none")
         assert service.registry.of_node("work") == []
+
+
+async def test_a_new_subscriber_gets_the_last_item_and_what_comes(tmp_path):
+    """XEP-0060 6.1.7; the node says so."""
+    async with xmpp_site(tmp_path) as (server, _, _):
+        owner = ada(server)
+        await create(owner, "state", **{f"{{{SMQP}}}queueing": "0", "pubsub#persist_items": "1"})
+        answer = await owner.iq("get", pubsub("<configure node='state'/>", "#owner"))
+        shown = fields(next(answer.iter("{jabber:x:data}x")))
+        assert shown["pubsub#send_last_published_item"] == "on_sub"
+        for number in range(5):
+            await put(owner, "state", f"item-{number}")
+        for number, jid in enumerate(("bob@shakespeare.lit/x", "carol@shakespeare.lit")):
+            reader = server.client(f"{jid.partition('/')[0]}/x")
+            assert (await reader.iq("set", subscribe(jid, None, "state"))).get("type") == "result"
+            assert (await notified(reader)).get("id") == f"item-{4 + number}"
+            await put(owner, "state", f"item-{5 + number}")
+            assert (await notified(reader)).get("id") == f"item-{5 + number}"
+
+
+async def test_several_items_are_published_together_or_not_at_all(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, site):
+        client = ada(server)
+        await client.iq("set", subscribe(client.jid, "10", "work"))
+        items = "<item id='a'><x xmlns='urn:a'/></item><item/><item id='c'/>"
+        answer = await client.iq("set", pubsub(f"<publish node='work'>{items}</publish>"))
+        named = [each.get("id") for each in answer.iter(f"{{{PUBSUB}}}item")]
+        assert (named[0], named[2], len(set(named))) == ("a", "c", 3)
+        assert [(await notified(client)).get("id") for _ in range(3)] == named
+        broken = "<item id='d'/><item id='e'><a xmlns='urn:a'/><b xmlns='urn:b'/></item>"
+        answer = await client.iq("set", pubsub(f"<publish node='work'>{broken}</publish>"))
+        assert error_of(answer) == ("modify", "bad-request")
+        answer = await client.iq("set", pubsub(f"<publish node='work'>{'<item/>' * 101}</publish>"))
+        assert answer.find("c:error/pe:max-items-exceeded", NS) is not None
+        assert site.broker.held == 3
+
+
+async def test_a_node_is_created_without_a_name(tmp_path):
+    """XEP-0060 8.1.2."""
+    async with xmpp_site(tmp_path) as (server, _, site):
+        names = set()
+        for _ in range(2):
+            answer = await ada(server).iq("set", pubsub("<create/>"))
+            names.add(answer.find("p:pubsub/p:create", NS).get("node"))
+        assert len(names) == 2
+        assert names <= set(site.broker.router.state.topics)
+        eve = server.client("eve@shakespeare.lit/x")
+        assert error_of(await eve.iq("set", pubsub("<create/>"))) == ("auth", "forbidden")
+
+
+async def test_subscribing_makes_no_node_unless_the_site_says_so(tmp_path):
+    """XEP-0060 6.1.3.12. The node of an account is always there."""
+    async with xmpp_site(tmp_path, create_on_subscribe=False) as (server, _, _):
+        client = ada(server)
+        answer = await client.iq("set", subscribe(client.jid, "1", "nothing"))
+        assert error_of(answer) == ("cancel", "item-not-found")
+        await put(client, "nothing", "now it is there")
+        assert (await client.iq("set", subscribe(client.jid, "1", "nothing"))).get("type") == "result"
+        answer = await client.iq("get", f"<query xmlns='{INFO}'/>")
+        own = fields(answer.find(f"{{{INFO}}}query/x:x", NS))["account"]
+        assert (await client.iq("set", subscribe(client.jid, "1", own))).get("type") == "result"

@@ -69,7 +69,6 @@ async def test_an_option_that_nobody_keeps_is_refused(tmp_path, field, value):
         ("<publish node='work'/>", "modify", "bad-request", "item-required"),
         ("<publish node='no/good'><item/></publish>", "modify", "not-acceptable", None),
         ("<retract node='work'/>", "modify", "bad-request", "item-required"),
-        ("<create/>", "modify", "not-acceptable", "nodeid-required"),
         ("<create node='n'/><configure node='m'/>", "modify", "bad-request", None),
         ("<nonsense/>", "cancel", "feature-not-implemented", None),
     ],
