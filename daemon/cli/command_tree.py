@@ -42,6 +42,17 @@ SHARED: Final = ("trace",)
 """Groups of the core that packages add commands to, by a group of the same name."""
 
 
+VALUES: Final = {
+    "<int>": "N",
+    "<int range>": "N",
+    "<float>": "N",
+    "<float range>": "N",
+    "<str>": "TEXT",
+    "<path>": "PATH",
+}
+"""What the help calls the value of an option that has no name of its own, in the place of typer's word."""
+
+
 class ClosedPipeError(Exception):
     """Whoever read our output has gone. (Click would make of a BrokenPipeError an exit code of its own.)"""
 
@@ -98,7 +109,7 @@ def build_app() -> typer.Typer:
 def run() -> int:
     """Run the command that `sys.argv` names. Returns its exit code; raises what it raises."""
     command = typer.main.get_command(build_app())
-    _show_flags_as_flags(command)
+    _show_in_words(command)
     try:
         # Else typer would frame what it says of wrong usage, in several lines.
         exit_code = command(prog_name="smqpd", standalone_mode=False)
@@ -116,14 +127,18 @@ def run() -> int:
     return exit_code if isinstance(exit_code, int) else 0
 
 
-def _show_flags_as_flags(command: Any, parent: Any = None) -> None:
-    """A flag takes no value, and typer's help would show it with one, `<bool>`."""
+def _show_in_words(command: Any, parent: Any = None) -> None:
+    """Have its help name values as people do: typer's shows types of Python, and even flags with `<bool>`."""
     context = typer.Context(command, parent=parent, **command.context_settings)
     for option in (*command.params, command.get_help_option(context)):
         if getattr(option, "is_flag", False):
             option.metavar = ""
+        elif option.param_type_name == "option" and option.metavar is None:
+            option.metavar = VALUES.get(option.display_type_rich(ctx=context))
+        elif option.param_type_name == "argument" and option.metavar is None:
+            option.metavar = option.name.upper()
     for one in getattr(command, "commands", {}).values():
-        _show_flags_as_flags(one, context)
+        _show_in_words(one, context)
 
 
 def _joined(core: typer.Typer, added: typer.Typer) -> typer.Typer:

@@ -23,7 +23,7 @@ def add(
     name: Name,
     address: Annotated[
         str | None,
-        typer.Argument(metavar="[HOST:PORT]", help="Where to dial it; absent: it dials this site."),
+        typer.Argument(metavar="HOST:PORT", help="Where to dial it; absent: it dials this site."),
     ] = None,
     allow_in: Annotated[
         list[str] | None,

@@ -61,7 +61,7 @@ class Traced(msgspec.Struct, kw_only=True):
 
 @app.command(TOPIC)
 def topic(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Such as weather.oslo.")],
     depth: Annotated[
         int, typer.Option(min=-1, max=2**31 - 1, help="Links it may go at most; -1: any number.")
     ] = -1,

@@ -58,8 +58,8 @@ def _header(name: str, help: str) -> Any:
 
 
 def pub(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
-    body: Annotated[str | None, typer.Argument(metavar="[BODY]", help="Else --file, else stdin.")] = None,
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Such as weather.oslo; made by its use.")],
+    body: Annotated[str | None, typer.Argument(metavar="BODY", help="Else --file, else stdin.")] = None,
     file: Annotated[
         list[Path] | None,
         typer.Option(
@@ -156,7 +156,7 @@ def pub(
 
 
 def sub(
-    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...")],
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC", help="One or more; no patterns.")],
     count: Annotated[
         int | None, typer.Option("--count", "-n", min=1, help="End after so many messages.")
     ] = None,
@@ -193,7 +193,10 @@ def sub(
     ca: CaOption = None,
     tls_name: TlsNameOption = None,
 ) -> None:
-    """Write the messages of TOPICs as they come; each is committed once it is written."""
+    """Write the messages of TOPICs as they come; each is committed once it is written.
+
+    When the connection is lost, another is made, until --count or --timeout ends it, or an interrupt.
+    """
     if json + raw + headers > 1:
         raise Failure("--json, --raw and --headers exclude each other", USAGE)
     accepts: Accepts = delivery.value
