@@ -262,7 +262,7 @@ class Carrier:
         if d.final:
             fields["final"] = True
         if d.subscription is not None:
-            fields["subscription"] = d.subscription.owner
+            fields["subscription"] = d.subscription.label
         if d.account:
             fields["account"] = d.account
         if d.reason:

@@ -67,7 +67,8 @@ class HopRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         topic: "" on a heartbeat only.
         peer: the other server, on events of a link.
         account: `account:channel@host` of the publisher, on published and received.
-        subscription: `account:channel@host` of the subscription, on events of a delivery.
+        subscription: `account:channel@host` of the subscription, and `/name` where it has one, on events of a
+            delivery.
         mode: ONE where the copy goes to one subscriber; absent means ALL.
         depth: hops the copy may still go.
         attempt: of the delivery or the forward, from 1; 0 where it has no meaning, as of a delivery without a

@@ -91,6 +91,7 @@ class Subscription:
     Attributes:
         id: unique at this site, never reused; kept in the store for durable ones.
         owner: `account:channel@server`, as in the header Account.
+        label: what the hop log calls it: its owner, and after a slash its name, where it has one.
         since: messages with a greater id are due to it (and older ones with a stated timeout).
         used_at: site time at which a session was last noted to consume from it.
         attempts: failed deliveries so far, by entry id, of messages of mode ALL that came back; 0 of one that
@@ -108,6 +109,7 @@ class Subscription:
         "consumer",
         "id",
         "joining",
+        "label",
         "locks",
         "offered",
         "options",
@@ -127,6 +129,7 @@ class Subscription:
         self.id = id
         self.topic = topic
         self.owner = owner
+        self.label = f"{owner}/{options.name}" if options.name else owner
         self.since = since
         self.used_at = used_at
         self.consumer: Consumer | None = None

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from daemon.frontend import Delivered, Detached, Limits, Session, SubscribeOptions, Withdrawn
 from plugins.stomp.codec import Frame, Version
-from plugins.stomp.destinations import TEMPORARY_PREFIX, parse_destination
+from plugins.stomp.destinations import TEMPORARY_PREFIXES, Destination, parse_destination
 from plugins.stomp.headers import write_timeout
 from plugins.stomp.messages import shared_part
 from plugins.stomp.settings import StompSettings
@@ -78,7 +78,7 @@ class Consuming:
     def subscribe(self, frame: Frame, request: Any) -> None:
         """SUBSCRIBE. Raises Refusal; the last call it makes on the session carries `request`."""
         headers = frame.headers
-        destination = parse_destination(required(frame, "destination"))
+        destination = self.destination(required(frame, "destination"))
         key = self._key(frame)
         if key in self._subscriptions:
             raise Refusal(Refusal.BAD_FRAME, f"there is a subscription with {key[0]} {key[1][:80]!r} already")
@@ -122,8 +122,12 @@ class Consuming:
                 request if topic == last else None,
             )
 
+    def destination(self, text: str) -> Destination:
+        """Understand a destination. Raises Refusal (bad-topic)."""
+        return parse_destination(text, self._settings.slashes)
+
     def temporary_topic(self, name: str) -> str:
-        """The system topic of this connection behind /temp-queue/NAME, from now on."""
+        """The system topic of this connection behind a temporary destination, from now on."""
         topic = self._temporary.get(name)
         if topic is None:
             if len(self._temporary) >= self._limits.subscriptions_per_session_max:
@@ -138,7 +142,7 @@ class Consuming:
 
         The subscription's id is the destination, as in RabbitMQ, unless the client has one of its own.
         """
-        if not reply_to.startswith(TEMPORARY_PREFIX):
+        if not reply_to.startswith(TEMPORARY_PREFIXES):
             return None
         destination = parse_destination(reply_to)
         topic = self.temporary_topic(destination.name)
@@ -158,7 +162,7 @@ class Consuming:
             self._end(key, request, detach=not ends)
             return
         if "destination" in headers:
-            destination = parse_destination(headers["destination"])
+            destination = self.destination(headers["destination"])
             name = durable_name(headers, destination)
             if name is not None:
                 here = self._delivering.get((destination.topic, name))

@@ -7,6 +7,7 @@
     /queue/T/CHANNEL        T.CHANNEL         one                   what is for one
     /queue/T/A,B            T.A and T.B       refused               both channels
     /temp-queue/NAME        a system topic of the connection's own, for replies
+    /temp-topic/NAME        likewise, and another
     /reply-queue/ADDRESS    the system topic account:channel@server; only for SEND
 
 Source: routing contract 5; RabbitMQ's and ActiveMQ's names for the same things.
@@ -25,7 +26,7 @@ Kind = Literal["topic", "queue", "plain", "temporary", "reply"]
 
 CHANNELS_MAX: Final = 64
 REPLY_PREFIX: Final = "/reply-queue/"
-TEMPORARY_PREFIX: Final = "/temp-queue/"
+TEMPORARY_PREFIXES: Final = ("/temp-queue/", "/temp-topic/")
 
 _is_channel = re.compile(r"[A-Za-z0-9._-]{1,64}").fullmatch
 _is_temporary = re.compile(r"[^\x00-\x1f\x7f]{1,128}").fullmatch
@@ -40,7 +41,7 @@ class Destination(msgspec.Struct, frozen=True):
     Attributes:
         text: as the client wrote it.
         topics: by topic name, how a message of that topic names its destination; empty for `temporary`.
-        name: of a `temporary` destination, after its prefix.
+        name: of a `temporary` destination.
     """
 
     text: str
@@ -57,13 +58,17 @@ class Destination(msgspec.Struct, frozen=True):
 
 
 @lru_cache(maxsize=4096)
-def parse_destination(text: str) -> Destination:
-    """Understand a destination. Raises Refusal (bad-topic)."""
+def parse_destination(text: str, slashes: bool = False) -> Destination:
+    """Understand a destination; `slashes` separate levels of a topic, too. Raises Refusal (bad-topic)."""
+    if "?consumer." in text:
+        raise Refusal(Refusal.BAD_TOPIC, f"{text[:300]!r}: options in a destination are not supported")
     if not text.startswith("/"):
         return Destination(text, "plain", {_topic(text, text): text})
     prefix, _, rest = text[1:].partition("/")
     if not rest and prefix:
         raise Refusal(Refusal.BAD_TOPIC, f"{text[:300]!r} has no name; expected is {EXPECTED}")
+    if slashes and prefix in ("topic", "queue"):
+        rest = rest.replace("/", ".")
     if prefix == "topic":
         return Destination(text, "topic", {_topic(rest, text): text})
     if prefix == "queue":
@@ -76,10 +81,10 @@ def parse_destination(text: str) -> Destination:
         if not is_system_topic(address):
             raise Refusal(Refusal.BAD_TOPIC, f"{text[:300]!r}: a reply goes to account:channel@server")
         return Destination(text, "reply", {address: text})
-    if prefix == "temp-queue":
+    if text.startswith(TEMPORARY_PREFIXES):
         if not _is_temporary(rest):
             raise Refusal(Refusal.BAD_TOPIC, f"{text[:300]!r}: a temporary name has 1 to 128 characters")
-        return Destination(text, "temporary", {}, rest)
+        return Destination(text, "temporary", {}, text)
     raise Refusal(Refusal.BAD_TOPIC, f"{text[:300]!r} is not a destination; expected is {EXPECTED}")
 
 

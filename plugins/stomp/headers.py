@@ -58,6 +58,11 @@ _OF_THE_FRAME: Final = frozenset(
     | {"expiration", "message-id", "subscription", "ack", "redelivered", "delivery-count"}
     | {"smuid", "hops", "account", "oci-message-id", "expire-after", "visible-after"}
 )
+_REFUSED: Final = frozenset(
+    # Passed over they would mislead: who asks for a delay or for groups relies on them.
+    {"AMQ_SCHEDULED_DELAY", "AMQ_SCHEDULED_PERIOD", "AMQ_SCHEDULED_REPEAT", "AMQ_SCHEDULED_CRON"}
+    | {"JMSXGroupID", "JMSXGroupSeq", "_AMQ_SCHED_DELIVERY", "x-delay"}
+)
 _WRITTEN_FIRST: Final = frozenset({"destination", "content-length", "message-id", "subscription", "ack"})
 
 _breaks_a_line = re.compile("[\x00-\x08\x0a-\x1f\x7f]").search
@@ -69,6 +74,7 @@ def read_message(
     destination: Destination,
     *,
     depth: int,
+    guarantee: bool,
     in_transaction: bool,
     reply_address: str | None,
     wall_ms: Callable[[], int],
@@ -76,7 +82,7 @@ def read_message(
     """The message that a SEND describes.
 
     Args:
-        depth: of a message that states none.
+        depth, guarantee: of a message that states none.
         reply_address: the system topic behind `reply-to`, where that names a temporary destination.
         wall_ms: Unix time; asked only where `expires` needs it.
 
@@ -88,6 +94,8 @@ def read_message(
     for name, value in headers.items():
         if name in _OF_THE_FRAME:
             continue
+        if name in _REFUSED:
+            raise HeaderRefusal(name, value, "supported: the message would come at once, or to anybody")
         if name in _SMQP_NAMES:
             if not (name == "priority" and value == "0"):
                 stated.append((_SMQP_NAMES[name], value))
@@ -101,7 +109,7 @@ def read_message(
         if not value.isprintable() and _breaks_a_line(value):
             raise HeaderRefusal(name, value, "one line without control characters")
     fields: dict[str, Any] = parse_headers(stated) if stated else {}
-    fields.setdefault("guarantee", _guarantee(headers, in_transaction))
+    fields.setdefault("guarantee", _guarantee(headers, guarantee or in_transaction))
     if "expires" in headers or "expiration" in headers:
         _read_expiry(headers, fields, wall_ms)
     if destination.kind in ("topic", "queue"):
@@ -123,15 +131,15 @@ def _needs_carrier(name: str, value: str) -> bool:
     )
 
 
-def _guarantee(headers: dict[str, str], in_transaction: bool) -> bool:
+def _guarantee(headers: dict[str, str], guarantee: bool) -> bool:
     """Whether a SEND without `guarantee` is guaranteed.
 
     `persistent` decides; without it a receipt or a transaction does, since both promise something; a bare
-    SEND is not, as with other STOMP servers.
+    SEND is not, as with other STOMP servers, unless the site says otherwise.
     """
     persistent = headers.get("persistent")
     if persistent is None:
-        return in_transaction or "receipt" in headers
+        return guarantee or "receipt" in headers
     lowered = persistent.lower()
     if lowered not in ("true", "false"):
         raise HeaderRefusal("persistent", persistent, "true or false")

@@ -20,7 +20,6 @@ from daemon.frontend import Answer, Delivered, Detached, Event, Limits, Outcome,
 from plugins.stomp.codec import VERSIONS, Decoder, Frame, FrameLimits, Version, encode, escape
 from plugins.stomp.connect import Connect, NoCommonVersion, read_connect
 from plugins.stomp.consuming import Consuming, required
-from plugins.stomp.destinations import parse_destination
 from plugins.stomp.headers import read_message
 from plugins.stomp.settings import StompSettings
 from plugins.stomp.subscription import read_boolean
@@ -250,7 +249,7 @@ class Connection:
         headers = frame.headers
         consuming = self._consuming
         assert consuming is not None
-        destination = parse_destination(required(frame, "destination"))
+        destination = consuming.destination(required(frame, "destination"))
         transaction = headers.get("transaction")
         reply_to = headers.get("reply-to")
         message = read_message(
@@ -258,6 +257,7 @@ class Connection:
             frame.body,
             destination,
             depth=self._settings.depth,
+            guarantee=self._settings.guarantee,
             in_transaction=transaction is not None,
             reply_address=consuming.reply_address(reply_to) if reply_to is not None else None,
             wall_ms=self._wall_ms,
@@ -275,7 +275,7 @@ class Connection:
     def _topic_of(self, frame: Frame) -> str:
         """Where a SEND goes."""
         assert self._consuming is not None
-        destination = parse_destination(required(frame, "destination"))
+        destination = self._consuming.destination(required(frame, "destination"))
         if destination.kind == "temporary":
             return self._consuming.temporary_topic(destination.name)
         return destination.topic

@@ -42,6 +42,17 @@ class StompSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             le=2**31 - 1,
         ),
     ] = 0
+    guarantee: Annotated[
+        bool,
+        _note("A SEND is guaranteed that says nothing about it, with persistent, guarantee or a receipt."),
+    ] = False
+    slashes: Annotated[
+        bool,
+        _note(
+            "Slashes in /queue/ and /topic/ destinations separate the levels of a topic, as dots do;"
+            " /queue/T/A,B then names no channels."
+        ),
+    ] = False
     token_passcode: Annotated[bool, _note("Passcodes are the password in base64.")] = False
     cloud_headers: Annotated[
         bool, _note("MESSAGE also carries oci-message-id, expire-after and visible-after.")

@@ -120,7 +120,13 @@ def main() -> None:
     """Print the tables."""
     destination = parse_destination("/queue/load")
     stored = Stored(message=MESSAGE)
-    arguments = {"depth": 0, "in_transaction": False, "reply_address": None, "wall_ms": lambda: 0}
+    arguments = {
+        "depth": 0,
+        "guarantee": False,
+        "in_transaction": False,
+        "reply_address": None,
+        "wall_ms": lambda: 0,
+    }
     rows = {
         "read a SEND of 1 KB with 4 headers": reading(SEND),
         "read an ACK": reading(ACK),

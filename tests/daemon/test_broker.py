@@ -135,6 +135,19 @@ async def test_after_a_kill_the_hop_log_has_no_gap_and_ends_each_copy_once(
     assert len(published) == 15
 
 
+async def test_the_hop_log_tells_subscriptions_of_one_account_apart(tmp_path: Path) -> None:
+    async with running_site(tmp_path) as site:
+        ada, eva = site.login("ada"), site.login("eva")
+        for name in ("", "one", "two"):
+            await ada.subscribe("news", name=name)
+        await eva.publish("news", b"hello")
+        await ada.commit(*(got.number for got in await ada.delivered(3)))
+    for event in ("delivered", "committed"):
+        subscriptions = [record.subscription for record in site.records() if record.event == event]
+        owner = min(subscriptions)
+        assert sorted(subscriptions) == [owner, f"{owner}/one", f"{owner}/two"]
+
+
 async def test_a_kill_takes_only_the_last_moment_of_what_was_recorded_of_unguaranteed_messages(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:

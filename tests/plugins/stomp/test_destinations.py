@@ -27,7 +27,14 @@ def test_a_destination_names_a_topic_and_how_it_is_used(text, kind, topics):
 
 
 def test_a_temporary_destination_has_a_name_of_its_own():
-    assert parse_destination("/temp-queue/answers").name == "answers"
+    names = {parse_destination(f"/temp-{kind}/answers").name for kind in ("queue", "topic")}
+    assert len(names) == 2
+
+
+@pytest.mark.parametrize("kind", ["queue", "topic"])
+def test_slashes_are_levels_where_the_site_says_so(kind):
+    destination = parse_destination(f"/{kind}/orders/eu/new", slashes=True)
+    assert (destination.kind, destination.topics) == (kind, {"orders.eu.new": f"/{kind}/orders/eu/new"})
 
 
 @pytest.mark.parametrize(

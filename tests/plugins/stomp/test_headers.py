@@ -12,12 +12,13 @@ from routing.message import DEPTH_UNLIMITED, INFINITE, Message, Section
 NOW_MS = 1_795_000_000_000
 
 
-def read(headers, body=b"", destination="T", in_transaction=False, reply_address=None):
+def read(headers, body=b"", destination="T", guarantee=False, in_transaction=False, reply_address=None):
     return read_message(
         headers,
         body,
         parse_destination(destination),
         depth=0,
+        guarantee=guarantee,
         in_transaction=in_transaction,
         reply_address=reply_address,
         wall_ms=lambda: NOW_MS,
@@ -163,6 +164,18 @@ def test_what_a_message_came_with_may_be_sent_on_with_it(destination):
     sent = read(came, destination=destination)
     assert (sent.smuid, sent.account, sent.hops, sent.others) == ("", "", (), ())
     assert sent.delivery == ("ALL" if destination == "/topic/T" else "ONE")
+
+
+@pytest.mark.parametrize("name", ["AMQ_SCHEDULED_DELAY", "JMSXGroupID", "_AMQ_SCHED_DELIVERY"])
+def test_what_would_mislead_is_refused_by_name(name):
+    with pytest.raises(HeaderRefusal, match=name):
+        read({name: "1"}, destination="/queue/T")
+
+
+def test_a_site_may_guarantee_every_send():
+    assert read({}, guarantee=True).guarantee
+    assert not read({"persistent": "false"}, guarantee=True).guarantee
+    assert not read({"guarantee": "NO"}, guarantee=True).guarantee
 
 
 def test_priority_0_is_the_same_as_none():

@@ -185,14 +185,15 @@ class TestReplies:
         )
         assert answer.body == b"4"
 
-    async def test_replies_find_the_connection_and_the_temporary_queue_that_asked(self, connect):
+    @pytest.mark.parametrize("kind", ["queue", "topic"])
+    async def test_replies_find_the_connection_and_the_temporary_queue_that_asked(self, connect, kind):
         server, *clients = connect(), connect(), connect()
         await server.connect()
         await server.subscribe("/queue/requests")
         for client in clients:
             await client.connect()
             for name in ("a", "b"):
-                headers = {"destination": "/queue/requests", "reply-to": f"/temp-queue/{name}"}
+                headers = {"destination": "/queue/requests", "reply-to": f"/temp-{kind}/{name}"}
                 await client.send("SEND", headers, name.encode())
         for _ in range(4):
             asked = await server.expect("MESSAGE")
@@ -200,8 +201,8 @@ class TestReplies:
         for client in clients:
             answers = [await client.expect("MESSAGE") for _ in range(2)]
             assert {answer.headers["subscription"]: answer.body for answer in answers} == {
-                "/temp-queue/a": b"a",
-                "/temp-queue/b": b"b",
+                f"/temp-{kind}/a": b"a",
+                f"/temp-{kind}/b": b"b",
             }
 
     async def test_a_temporary_queue_may_be_subscribed_to_with_an_id_of_ones_own(self, ada):
