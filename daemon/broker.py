@@ -27,7 +27,8 @@ from daemon.bodies import Bodies
 from daemon.carrier import Carried, Carrier
 from daemon.clock import Clock
 from daemon.committing import Commits
-from daemon.federating import Federating
+from daemon.disk_room import LOOK_EVERY_S, DiskRoom
+from daemon.federating import BACKLOG_MAX, Federating
 from daemon.hops import service as hop_service
 from daemon.hops.writer import HopLog
 from daemon.inventory import held_message, subscription_info
@@ -36,6 +37,7 @@ from daemon.reading import Reading
 from daemon.session import BrokerSession
 from daemon.settings import Limits, Settings
 from daemon.store.health import StoreHealth
+from daemon.store.reserve import Reserve
 from daemon.store.store import WAL_CHECKPOINT_BYTES, Store
 from daemon.unfinished import Unfinished
 from routing.errors import Refusal
@@ -72,10 +74,17 @@ class Broker:
     Args:
         store: opened, of this site; closed by whoever opened it, after `run` has ended.
         hops: likewise.
+        reserve: what is given up where the disk is full; None for nothing.
     """
 
     def __init__(
-        self, settings: Settings, accounts: Accounts, store: Store, hops: HopLog, clock: Clock
+        self,
+        settings: Settings,
+        accounts: Accounts,
+        store: Store,
+        hops: HopLog,
+        clock: Clock,
+        reserve: Reserve | None = None,
     ) -> None:
         self.server_name = settings.site.server_name
         self.accounts = accounts
@@ -85,6 +94,8 @@ class Broker:
         self._store_health = StoreHealth()
         self._store = store
         self._hops = hops
+        self._disk = DiskRoom(reserve)
+        hops.make_room = self._make_room
         self._bodies = Bodies()
         self.unfinished = Unfinished(lambda: self.limits.unfinished_bytes_max)
         self._sessions: set[BrokerSession] = set()
@@ -145,6 +156,11 @@ class Broker:
         return self._store_health.failed
 
     @property
+    def overloaded(self) -> bool:
+        """More waits for a store that fails than is to be kept in memory."""
+        return self._carrier.backlog >= BACKLOG_MAX
+
+    @property
     def held(self) -> int:
         """Guaranteed messages that the site holds."""
         return self.router.state.held
@@ -172,6 +188,7 @@ class Broker:
 
     def check_room(self) -> None:
         """Raises Refusal where no guaranteed message can be taken now."""
+        self._disk.check()
         if self.store_failed is not None:
             raise Refusal(Refusal.STORE_FAILED, f"the site cannot store messages: {self.store_failed}")
         if self._store.size_bytes >= self.settings.store.store_bytes_max:
@@ -194,6 +211,7 @@ class Broker:
         store_bytes_max = self.settings.store.store_bytes_max
         return (
             self.store_failed is None
+            and not self._disk.short
             and self._store.size_bytes < store_bytes_max + store_bytes_max // STORE_SHARE_FOR_PEERS
         )
 
@@ -313,9 +331,11 @@ class Broker:
         """The last hop record that is true with it; None where there was nothing to store."""
         if carried.faults:
             raise carried.faults[0].error
-        if self._maintenance_due:
+        if self._maintenance_due and not self._disk.short:
             carried.batch.publications_until = self.clock.now() - self.settings.queues.dedupe_window_s
             carried.batch.links.expire(self.clock.now(), self.router.state.removed.oldest_at)
+        if self._disk.short:
+            carried.batch.returned_pages = self._disk.returned_pages(self._store.growth_bytes())
         # after a failure, an empty transaction tells whether the store works again
         if not (commits or carried.batch or self.store_failed is not None or self._record_due):
             return None
@@ -347,21 +367,37 @@ class Broker:
         if self._wal_checkpointed:
             self._wal_checkpointed = False
             try:
-                if await trio.to_thread.run_sync(self._store.empty_wal):
+                if self._disk.lets_grow(self._store.growth_bytes()) and await trio.to_thread.run_sync(
+                    self._store.empty_wal
+                ):
                     return
             except sqlite3.Error as error:
+                if self._make_room():
+                    return
                 _log.error("the write-ahead log cannot be emptied: %s", error)
             self._wal_rests_until = trio.current_time() + WAL_RETRY_S
-        elif self._store.wal_bytes() > WAL_CHECKPOINT_BYTES and trio.current_time() >= self._wal_rests_until:
+        elif trio.current_time() >= self._wal_rests_until and self._store.wal_bytes() > (
+            self._disk.wal_bytes_max(WAL_CHECKPOINT_BYTES)
+        ):
             self._wal_full.set()
 
+    def _make_room(self) -> bool:
+        """Something could not be written: whether it may be tried again at once."""
+        if not self._disk.make():
+            return False
+        self._wal_full.set()  # what it holds twice is the first to give back
+        return True
+
     async def _failed(self, error: Exception) -> None:
-        self._store_health.fails(error)
+        has_room = self._make_room()
+        if not has_room:
+            self._store_health.fails(error)
         self._store.roll_back()
         self._hops.revert()
         refusal = Refusal(Refusal.STORE_FAILED, f"the site cannot store messages: {error}")
         self._carrier.take_apart(refusal, self.clock.now())
-        await trio.sleep(RETRY_S)
+        if not has_room:
+            await trio.sleep(RETRY_S)
         self._work.set()
 
     # -- time -------------------------------------------------------------------------------------
@@ -403,12 +439,27 @@ class Broker:
             self.wake()
 
     async def keep_wal(self) -> None:
-        """Move the write-ahead log into the database when it is long. Runs until cancelled."""
+        """Move the write-ahead log into the database when it is long. Runs until cancelled.
+
+        Where the disk was full, it also looks whether there is room again.
+        """
         while True:
-            await self._wal_full.wait()
+            with trio.move_on_after(LOOK_EVERY_S if self._disk.short else math.inf):
+                await self._wal_full.wait()
+            if self._disk.short:
+                await self._disk.look()
+                self._work.set()  # to give back what has become free
+            if not self._wal_full.is_set():
+                continue
+            if not self._disk.lets_grow(self._store.growth_bytes()):
+                self._wal_full = trio.Event()
+                self._wal_rests_until = trio.current_time() + WAL_RETRY_S
+                continue
             try:
                 await trio.to_thread.run_sync(self._store.checkpoint)
             except sqlite3.Error as error:
+                if self._make_room():
+                    continue
                 _log.error("the write-ahead log cannot be moved into the store: %s", error)
                 await trio.sleep(MAINTENANCE_S)
             self._wal_full = trio.Event()

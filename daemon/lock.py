@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from daemon.private_files import make_directory
+from daemon.store.reserve import Reserve
 
 TRIES: Final = 10
 TRY_EVERY_S: Final = 0.05
@@ -45,7 +46,13 @@ def state_lock(state_directory: Path) -> Iterator[None]:
                     ) from None
                 time.sleep(TRY_EVERY_S)
         os.truncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        pid = f"{os.getpid()}\n".encode()
+        try:
+            os.pwrite(descriptor, pid, 0)
+        except OSError:  # the disk is full
+            if not Reserve(state_directory).give_up():
+                raise
+            os.pwrite(descriptor, pid, 0)
         yield
         os.truncate(descriptor, 0)
     finally:

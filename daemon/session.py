@@ -279,6 +279,9 @@ class BrokerSession:
     def _check_open(self) -> None:
         if self._ended:
             raise Refusal(Refusal.NOT_AVAILABLE, "the session has ended")
+        if self._broker.overloaded:
+            text = "the site cannot write to its disk, and too much waits for it"
+            raise Refusal(Refusal.STORE_FAILED, text)
         if self._broker.draining:
             raise Refusal(Refusal.NOT_AVAILABLE, "the site is stopping")
 

@@ -17,7 +17,7 @@ import logging
 import socket
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -41,6 +41,7 @@ from daemon.settings import Settings
 from daemon.site_links import SiteLinks
 from daemon.standing import Standing, said
 from daemon.state_mark import HOPS, STORE, own_state
+from daemon.store.reserve import Reserve
 from daemon.store.schema import TooNewError
 from daemon.store.store import Store
 from daemon.systemd import Notifier
@@ -280,8 +281,8 @@ async def serve_site(
         raise StartError(f"{found.refused[0]}{others}")
     assert found.peers is not None
     accounts = Accounts(settings.site.accounts_file, settings.site.server_name)
-    with _opened(config, settings) as (store, hops, clock):
-        broker = Broker(settings, accounts, store, hops, clock)
+    with _opened(config, settings) as (store, hops, clock), _reserve(settings) as reserve:
+        broker = Broker(settings, accounts, store, hops, clock, reserve)
         suid = f"{settings.site.server_name}/{store.site.boot:x}"
         sockets = passed.pop(LINKS_SOCKET, ())
         try:
@@ -313,6 +314,7 @@ def _opened(config: Path, settings: Settings) -> Iterator[tuple[Store, HopLog, S
     """The store and the hop log, which belong together, and the clock that goes on where they ended."""
     state = settings.site.state_directory
     try:
+        Reserve(state).give_room()
         store = Store(state / STORE)
     except (TooNewError, sqlite3.Error, OSError) as error:
         raise StartError(f"the store {state / STORE} cannot be used: {error}") from None
@@ -335,6 +337,22 @@ def _opened(config: Path, settings: Settings) -> Iterator[tuple[Store, HopLog, S
             raise StartError(f"the hop log in {state / HOPS} cannot be used: {error}") from None
         with closing(hops):
             yield store, hops, clock
+
+
+@contextmanager
+def _reserve(settings: Settings) -> Iterator[Reserve | None]:
+    """Room for the day when the disk is full; None where there can be none."""
+    reserve = Reserve(settings.site.state_directory)
+    try:
+        reserve.take()
+    except OSError as error:
+        logger.warning("no room can be kept for a full disk: %s", error)
+        yield None
+        return
+    yield reserve
+    if reserve.given_up:
+        with suppress(OSError):
+            reserve.take()  # for the next start
 
 
 async def _run_broker(broker: Broker, ended: trio.Event, task_status: trio.TaskStatus[None]) -> None:

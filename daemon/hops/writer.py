@@ -8,8 +8,9 @@ record. What was written and never committed has not come true. Hence three mark
     last_record  numbered, perhaps still in memory; what no transaction has to carry is `confirm`ed there
 
 A record number that was used is never used again with another meaning, except for records that were cut
-away unsettled; so a missing number is a lost record. A write that fails (a full disk) loses the records it
-was to write, and nothing else: they are counted, reported once, and their numbers are missing in the log.
+away unsettled; so a missing number is a lost record. Records that cannot be written (a full disk) wait in
+memory and are written with those that follow; beyond `WAITING_MAX` they are lost, and nothing else: they are
+counted, reported once, and their numbers are missing in the log.
 """
 
 import logging
@@ -19,7 +20,7 @@ import zlib
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal, TypedDict, Unpack
+from typing import Final, Literal, TypedDict, Unpack
 
 import msgspec
 
@@ -31,6 +32,9 @@ from daemon.settings import HopSettings
 from routing.hops import FORMAT_VERSION, Closing, Event, HopRecord
 
 _log = logging.getLogger(__name__)
+
+WAITING_MAX: Final = 5_000
+"""Records in memory that cannot be written: a few MB."""
 
 
 class HopFields(TypedDict, total=False):
@@ -106,6 +110,7 @@ class HopLog:
     Attributes:
         last_record: number of the last record that was appended.
         lost_records: records that could not be written, in this boot.
+        make_room: called where the disk is full; whether it is worth another try at once.
         on_gathered: called when a record is appended where none waited to be written.
     """
 
@@ -121,6 +126,7 @@ class HopLog:
     ) -> None:
         self.last_record = previous
         self.lost_records = 0
+        self.make_room: Callable[[], bool] = lambda: False
         self.on_gathered: Callable[[], object] = lambda: None
         self._directory = directory
         self._server = server
@@ -210,7 +216,8 @@ class HopLog:
         self._confirmed = self.last_record
 
     def _take_confirmed(self) -> list[HopRecord]:
-        confirmed = [record for record in self._gathered if record.record <= self._confirmed]
+        true_until = max(self._confirmed, self._settled)  # also what could not be written yet
+        confirmed = [record for record in self._gathered if record.record <= true_until]
         del self._gathered[: len(confirmed)]
         return confirmed
 
@@ -219,10 +226,19 @@ class HopLog:
             return
         if self._tells_previous:
             gathered[0].previous = self._start
+        lines = self._encoder.encode_lines(gathered)
         try:
-            self._write(self._encoder.encode_lines(gathered), gathered)
+            try:
+                self._write(lines, gathered)
+            except OSError:
+                if not self.make_room():
+                    raise
+                self._write(lines, gathered)
         except OSError as error:
-            self._lose(len(gathered), error)
+            if len(gathered) > WAITING_MAX:
+                self._lose(len(gathered), error)
+            else:
+                self._gathered = gathered + self._gathered
             return
         last = gathered[-1].record
         if self._tells_previous:

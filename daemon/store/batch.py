@@ -19,6 +19,7 @@ class Batch:
     Attributes:
         messages: new ones by id; one that ends before it is written is never written.
         links: what is about links.
+        returned_pages: how many free pages to give back to the file system.
         publications_until: delete the Cmuids that are older, in site time; None for none.
     """
 
@@ -35,6 +36,7 @@ class Batch:
         "received",
         "returned",
         "returned_one",
+        "returned_pages",
         "set_aside",
         "subscriptions",
         "topics",
@@ -56,6 +58,7 @@ class Batch:
         self.topics: list[Row] = []
         self.links = LinkBatch()
         self.publications_until: float | None = None
+        self.returned_pages = 0
 
     def __bool__(self) -> bool:
         return any(getattr(self, name) for name in Batch.__slots__)

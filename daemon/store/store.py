@@ -151,7 +151,7 @@ class Store:
         ).fetchone()
         self.site = SiteRow(row[0], row[1], row[2:])
         self._page_bytes: int = self._writer.execute("PRAGMA page_size").fetchone()[0]
-        self.size_bytes = 0
+        self._file_bytes = self.size_bytes = 0
         """What is in use, with what is in the WAL only, as of the last commit."""
         self._measure()
 
@@ -220,6 +220,8 @@ class Store:
         if batch.publications_until is not None:
             connection.execute(_EXPIRE_PUBLICATIONS, (CMUIDS_MAX, batch.publications_until))
             connection.execute(f"PRAGMA incremental_vacuum({RELEASED_PAGES})").fetchall()
+        elif batch.returned_pages:
+            connection.execute(f"PRAGMA incremental_vacuum({batch.returned_pages})").fetchall()
 
     def commit(self) -> None:
         """Make the transaction true: returns once it is on disk. May be called from another thread."""
@@ -325,6 +327,11 @@ class Store:
             self._writer.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count")
         )
         self.size_bytes = (pages - free) * self._page_bytes
+        self._file_bytes = pages * self._page_bytes
+
+    def growth_bytes(self) -> int:
+        """By how much the file grows when the write-ahead log is moved into it."""
+        return max(self._file_bytes - os.stat(self.path).st_size, 0)
 
     def wal_bytes(self) -> int:
         """The size of the write-ahead log."""

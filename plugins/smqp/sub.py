@@ -82,7 +82,12 @@ class _Receiving:
     async def over(self, client: Client) -> None:
         """Receive over a connection until there is nothing more to come. Raises also ConnectionLost."""
         credit = self._credit()
-        await self._subscribe(client, credit)
+        with trio.move_on_after(
+            math.inf if self._wish.timeout_s is None else self._wish.timeout_s
+        ) as waiting:
+            await self._subscribe(client, credit)
+        if waiting.cancelled_caught:
+            raise Failure(f"the site has not answered SUBSCRIBE within {self._wish.timeout_s:g} s", FAILED)
         if self._silent_at is None:
             self._heard()
         elif self._connected_at is None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from daemon.hops import writer
 from daemon.hops.files import list_files
 from daemon.hops.reader import HopLogReader
 from daemon.hops.writer import HopLog, close_file
@@ -272,6 +273,46 @@ def full_disk():
     set_limit(None)
 
 
+@pytest.fixture
+def nothing_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More records wait for the disk than may."""
+    monkeypatch.setattr(writer, "WAITING_MAX", 0)
+
+
+def test_on_a_full_disk_records_wait_and_none_is_lost(
+    start, tmp_path: Path, full_disk, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = start(boot=1, committed=0)
+    batch(log, 2)
+    full_disk((tmp_path / "open-1.jsonl").stat().st_size + 100)
+    batch(log, 3)
+    log.append("published")
+    log.flush()
+    log.revert()
+    batch(log, 1)
+    assert numbers(tmp_path) == [1, 2]
+    full_disk(None)
+    batch(log, 1)
+    assert numbers(tmp_path) == [1, 2, 3, 4, 5, 6, 7]
+    assert (log.lost_records, caplog.messages) == (0, [])
+    log.close()
+    assert names(tmp_path) == ["hops-alpha.example_7200-1-1-7.jsonl"]
+
+
+def test_room_that_is_made_is_used_at_once(start, tmp_path: Path, full_disk) -> None:
+    log = start(boot=1, committed=0)
+
+    def make_room() -> bool:
+        full_disk(None)
+        return True
+
+    log.make_room = make_room
+    full_disk(10)
+    batch(log, 2)
+    assert numbers(tmp_path) == [1, 2]
+
+
+@pytest.mark.usefixtures("nothing_waits")
 def test_a_full_disk_loses_records_and_nothing_else(
     start, tmp_path: Path, full_disk, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -293,6 +334,7 @@ def test_a_full_disk_loses_records_and_nothing_else(
     assert names(tmp_path) == ["hops-alpha.example_7200-1-1-7.jsonl"]
 
 
+@pytest.mark.usefixtures("nothing_waits")
 def test_a_file_whose_first_write_failed_is_named_for_what_came_after(
     start, tmp_path: Path, full_disk
 ) -> None:
@@ -306,6 +348,7 @@ def test_a_file_whose_first_write_failed_is_named_for_what_came_after(
     assert names(tmp_path) == ["hops-alpha.example_7200-2-8-8.jsonl"]
 
 
+@pytest.mark.usefixtures("nothing_waits")
 def test_the_boot_before_is_told_of_also_where_its_first_records_were_lost_and_a_commit_failed(
     start, tmp_path: Path, full_disk
 ) -> None:

@@ -1,0 +1,147 @@
+"""A disk that is really full, and a daemon as a process: no messages are taken, what is held is finished."""
+
+import os
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+import trio
+
+from daemon.hops.reader import HopLogReader
+from daemon.site_directory import make_site
+from daemon.store.reserve import DISK_SHARE, RESERVE
+from plugins.smqp.client import Client, connect
+from routing.errors import Refusal
+from routing.message import Message, Section
+from tests.support.installed import checkout_plugins
+from tests.support.ports import free_port
+from tests.support.process import PATIENCE_S, daemon
+from tests.support.required import may_skip
+
+DISK_MB: Final = 64
+BODY: Final = bytes(10_000)
+HELD: Final = 300
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own."""
+    path = tmp_path / "disk"
+    path.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m", "tmpfs", path], check=False, capture_output=True
+    )
+    if mounted.returncode and may_skip("mount", False):
+        pytest.skip("a file system cannot be mounted here")
+    assert not mounted.returncode
+    yield path
+    subprocess.run(["umount", "--lazy", path], check=True)
+
+
+def fill(disk: Path) -> None:
+    """Nothing more fits, not a byte, as when others write to the disk, too."""
+    descriptor = os.open(disk / "others", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    size = 2**20
+    while size:
+        try:
+            os.write(descriptor, bytes(size))
+        except OSError:
+            size //= 2
+    os.close(descriptor)
+
+
+class Site:
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.config = make_site(directory, "a.example", free_port(), checkout_plugins()).config
+        login = tomllib.loads((directory / "keys" / "admin.toml").read_text())
+        self._port = int(login["server"].rpartition(":")[2])
+        self._password = login["password"]
+
+    @property
+    def reserve(self) -> Path:
+        return self.directory / "state" / RESERVE
+
+    def client(self, channel: str):  # type: ignore[no-untyped-def]  # a context manager
+        return connect("127.0.0.1", self._port, "admin", self._password, channel=channel)
+
+    async def hold(self, count: int) -> None:
+        async with self.client("pub") as client:
+            for _ in range(count):
+                await publish(client)
+
+    async def drain(self) -> int:
+        """Take and finish all that there is; how many that was."""
+        taken = 0
+        async with self.client("sub") as client:
+            await client.subscribe("jobs")
+            with trio.move_on_after(3):
+                while taken < HELD:
+                    deliveries = await client.take()
+                    await client.commit(deliveries)
+                    taken += len(deliveries)
+        return taken
+
+
+async def publish(client: Client) -> str:
+    message = Message(delivery="ONE", sections=(Section("text/plain", BODY),))
+    return await client.publish("jobs", message)
+
+
+async def refused_for_want_of_room(site: Site) -> None:
+    async with site.client("pub") as client:
+        with pytest.raises(Refusal) as refused:
+            await publish(client)
+        assert refused.value.code == Refusal.STORE_FAILED
+
+
+async def taken_again(site: Site) -> None:
+    with trio.fail_after(PATIENCE_S):
+        while True:
+            try:
+                await site.hold(1)
+                return
+            except Refusal:
+                await trio.sleep(0.2)
+
+
+@pytest.mark.kill
+async def test_on_a_full_disk_what_is_held_is_drained_and_then_messages_are_taken_again(disk: Path) -> None:
+    site = Site(disk / "site")
+    async with daemon(site.config) as running:
+        assert site.reserve.stat().st_size == DISK_MB * 2**20 // DISK_SHARE
+        await site.hold(HELD)
+        fill(disk)
+        await refused_for_want_of_room(site)
+        assert await site.drain() == HELD
+        assert not site.reserve.exists()
+        await refused_for_want_of_room(site)
+        (disk / "others").unlink()
+        await taken_again(site)
+        assert site.reserve.exists()
+        assert "records were lost" not in running.log
+        assert "records are lost" not in running.log
+        running.process.terminate()
+        assert await running.exit_code() == 0
+    records = list(HopLogReader(site.directory / "state" / "hops").records())
+    assert [r.record for r in records] == list(range(1, len(records) + 1))
+    assert sum(record.final for record in records) == HELD
+
+
+@pytest.mark.kill
+@pytest.mark.parametrize("ends", ["stop", "kill"])
+async def test_a_start_on_a_full_disk_drains_too(disk: Path, ends: str) -> None:
+    site = Site(disk / "site")
+    async with daemon(site.config) as running:
+        await site.hold(HELD)
+        if ends == "stop":
+            running.process.terminate()
+            assert await running.exit_code() == 0
+    fill(disk)
+    async with daemon(site.config) as running:
+        await refused_for_want_of_room(site)
+        assert await site.drain() == HELD
+        assert "the disk is full" in running.log
