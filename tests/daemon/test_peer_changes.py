@@ -1,5 +1,6 @@
 """`smqpd peer` at a running site, and its stop: what the other site is told. Two real daemons."""
 
+import json
 from pathlib import Path
 
 import trio
@@ -30,7 +31,7 @@ async def says(operator: Operator, *reasons: str) -> None:
     """Wait until one of these is why the site's one link is down."""
     with trio.fail_after(PATIENCE_S):
         while True:
-            down = await operator.asked("peers", "--only-down")
-            if any(reason in link["why_down"] for link in down for reason in reasons):
+            _, down, _ = await operator.command("peers", "--only-down", "--json")  # 1 while one is down
+            if any(reason in link["why_down"] for link in json.loads(down) for reason in reasons):
                 return
             await trio.sleep(0.05)
