@@ -45,6 +45,10 @@ _FIXED: Final = {
 }
 """What every node does; a form may say so too."""
 
+_BINDING: Final = frozenset({"pubsub#access_model", "pubsub#publish_model", "pubsub#node_type"})
+"""Without which a node is another than the one that was wanted."""
+
+_REGISTERED: Final = "pubsub#"
 _EXACT_ERRORS: Final = {"pubsub#access_model": "unsupported-access-model"}
 
 Delivery = Literal["ONE", "ALL", "MESSAGE"]
@@ -91,15 +95,34 @@ class NodeSettings(msgspec.Struct, frozen=True):
 
     def changed(self, values: dict[str, str]) -> "NodeSettings":
         """With what a filled-in form says. Raises StanzaError."""
-        holds = self.values()
         for field, value in values.items():
-            if field not in holds:
-                raise StanzaError("not-acceptable", "modify", f"{field[:100]} is not a field of a node")
-            if field in _FIXED and not same_value(value, _FIXED[field]):
-                text, exact = f"{field} can only be {_FIXED[field]}", _EXACT_ERRORS.get(field, "")
-                raise StanzaError("not-acceptable", "modify", text, pubsub=exact)
+            self._check(field, value, creating=False)
         delivery = self._delivery(values)
         return NodeSettings(delivery, self._timeout_s(values, delivery))
+
+    def created(self, values: dict[str, str]) -> tuple["NodeSettings", list[str]]:
+        """The same for a node that is made, and the fields that are not kept. Raises StanzaError.
+
+        What a node says of itself, or how it tells of things, is no reason to make none. Who may do what with
+        it is.
+        """
+        kept = {field: value for field, value in values.items() if self._check(field, value, creating=True)}
+        return self.changed(kept), sorted(values.keys() - kept.keys())
+
+    def _check(self, field: str, value: str, *, creating: bool) -> bool:
+        """Whether a field can be as it is wanted; False where a node is created without it."""
+        if field not in _FIXED:
+            if field in self.values():
+                return True
+            if creating and field.startswith(_REGISTERED):
+                return False
+            raise StanzaError("not-acceptable", "modify", f"{field[:100]} is not a field of a node")
+        if same_value(value, _FIXED[field]):
+            return True
+        if creating and field not in _BINDING:
+            return False
+        text, exact = f"{field} can only be {_FIXED[field]}", _EXACT_ERRORS.get(field, "")
+        raise StanzaError("not-acceptable", "modify", text, pubsub=exact)
 
     def _delivery(self, values: dict[str, str]) -> Delivery:
         delivery = self.delivery

@@ -8,7 +8,7 @@ import uuid
 from xml.etree.ElementTree import Element, SubElement
 
 from plugins.xmpp.forms import notifications
-from plugins.xmpp.forms.data_forms import NODE_CONFIG, submitted
+from plugins.xmpp.forms.data_forms import NODE_CONFIG, result_form, submitted
 from plugins.xmpp.forms.node_settings import NodeSettings
 from plugins.xmpp.forms.paging import Page
 from plugins.xmpp.forms.stanzas import StanzaError
@@ -41,18 +41,24 @@ async def create(request: Request) -> None:
         raise StanzaError("conflict", "cancel", f"{node} is there already")
     if topic is None:
         request.service.check_room_for_node()
-    settings = NodeSettings()
+    settings, refused = NodeSettings(), list[str]()
     configure_element = request.parent.find(f"{{{PUBSUB}}}configure")
     if configure_element is not None:
         if configure_element.get("node", node) != node:
             raise StanzaError("bad-request", "modify", "the configuration of another node")
-        settings = settings.changed(submitted(configure_element, NODE_CONFIG) or {})
+        settings, refused = settings.created(submitted(configure_element, NODE_CONFIG) or {})
     if settings.mode is None and settings.timeout_s is None:
         text = "a topic without delivery and expiry of its own is there only while it holds something"
         raise StanzaError("not-acceptable", "modify", text)
     await _apply(request.client, node, None, settings)
     answer = Element(f"{{{PUBSUB}}}pubsub")
     SubElement(answer, f"{{{PUBSUB}}}create", {"node": node})
+    if refused:
+        # what holds in place of what was asked for, by name
+        holds = settings.values()
+        told = {field: holds.get(field, "") for field in refused}
+        configured = SubElement(answer, f"{{{PUBSUB}}}configure", {"node": node})
+        configured.append(result_form(NODE_CONFIG, told))
     await request.answer(answer)
 
 

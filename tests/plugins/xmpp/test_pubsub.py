@@ -432,3 +432,17 @@ async def test_subscribing_makes_no_node_unless_the_site_says_so(tmp_path):
         answer = await client.iq("get", f"<query xmlns='{INFO}'/>")
         own = fields(answer.find(f"{{{INFO}}}query/x:x", NS))["account"]
         assert (await client.iq("set", subscribe(client.jid, "1", own))).get("type") == "result"
+
+
+async def test_what_a_node_cannot_say_of_itself_is_named_and_does_not_keep_it_from_being_made(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, _):
+        client = ada(server)
+        wanted = {"pubsub#title": "News", "pubsub#max_items": "10", "pubsub#persist_items": "1"}
+        configure = f"<configure>{form('node_config', **wanted)}</configure>"
+        answer = await client.iq("set", pubsub("<create node='news'/>" + configure))
+        assert answer.get("type") == "result"
+        told = fields(answer.find("p:pubsub/p:configure/x:x", NS))
+        assert told == {"pubsub#title": "", "pubsub#max_items": "max"}
+        # a change says what it changes, or nothing
+        text = f"<configure node='news'>{form('node_config', **{'pubsub#title': 'News'})}</configure>"
+        assert error_of(await client.iq("set", pubsub(text, "#owner"))) == ("modify", "not-acceptable")

@@ -30,7 +30,7 @@ from tests.support.xmpp_pubsub import (
         (f"{{{SMQP}}}delivery", "SOME"),
         ("pubsub#item_expire", "soon"),
         ("pubsub#access_model", "open"),
-        ("pubsub#colour", "blue"),
+        ("colour", "blue"),
     ],
 )
 async def test_a_configuration_that_cannot_be_is_not_acceptable(tmp_path, field, value):
