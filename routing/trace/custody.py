@@ -12,7 +12,8 @@ def custody(routes: DataFrame) -> DataFrame:
     smuid, day, topic, origin; path: array of the servers that have had it, first to last; state: finished,
     held, handed over (to a server whose part is not known), lost or log missing; custodian: who holds it, or
     who finished it, null where that is not known; custodians: how many hold or finished it at once, of which
-    more than one is a broken promise; committed: subscriptions.
+    more than one is a broken promise, and said only where the logs of all its copies are whole; committed:
+    subscriptions.
     """
     copies = f.col("copies")
     first = f.filter("hops", lambda h: h["kind"] == "accepted")
@@ -29,6 +30,9 @@ def custody(routes: DataFrame) -> DataFrame:
     # Whoever has handed on more often than it was given the message has made two custodians of one.
     surplus = f.transform(f.array_distinct(senders), lambda s: _times(senders, s) - _times(receivers, s))
     split = f.aggregate(surplus, f.lit(0), lambda total, more: total + f.greatest(more, f.lit(0)))
+    # A handover whose records are in a gap would make one custodian look like two.
+    known = (f.col("state") == "complete") & f.forall("copies", lambda c: c["whole"])
+    several = f.greatest(f.size("owners"), f.least(f.lit(1), f.size("last")) + split)
     ordered = f.array_sort(
         f.transform(copies, lambda c: f.struct(c["level"].alias("level"), c["server"].alias("server")))
     )
@@ -50,7 +54,7 @@ def custody(routes: DataFrame) -> DataFrame:
             f.when(f.size("owners") == 1, f.get("owners", f.lit(0))["server"])
             .when((f.size("owners") == 0) & (f.size("last") == 1), f.get("last", f.lit(0))["server"])
             .alias("custodian"),
-            f.greatest(f.size("owners"), f.least(f.lit(1), f.size("last")) + split).alias("custodians"),
+            f.when(known, several).otherwise(f.least(several, f.lit(1))).alias("custodians"),
             "committed",
         )
     )
