@@ -87,6 +87,30 @@ async def test_what_one_of_several_has_committed_comes_to_the_others_only_after_
         assert got.stored.message.sections[0].body == b"sun"
 
 
+async def test_a_receipt_that_was_told_is_not_told_again_after_a_kill(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    (tmp_path / "site").mkdir()
+    async with running_site(tmp_path / "site") as site:
+        ada, bob, eva = [site.login(name) for name in ("ada", "bob", "eva")]
+        for client, topic in ((ada, "news"), (bob, "news"), (eva, eva.session.system_topic)):
+            await client.subscribe(topic)
+        await eva.publish("news", b"rain", receipt="ONE")
+        for client in (ada, eva):
+            [got] = await client.delivered()
+            await client.commit(got.number)
+        image = site.image(tmp_path / "image")
+    async with running_site(image) as site:
+        bob, eva = site.login("bob"), site.login("eva")
+        for client, topic in ((bob, "news"), (eva, eva.session.system_topic)):
+            await client.subscribe(topic)
+        [got] = await bob.delivered()
+        await bob.commit(got.number)
+        await eva.publish("nobody", receipt="ALL")
+        [receipt] = await eva.delivered()
+        assert ("Receipt-Topic", "nobody") in receipt.stored.message.others
+
+
 @pytest.mark.parametrize("mode", ["ALL", "ONE"])
 async def test_the_count_of_deliveries_goes_on_through_a_kill(
     tmp_path: Path, mock_clock: MockClock, mode: str

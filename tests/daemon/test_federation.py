@@ -9,6 +9,7 @@ from typing import Final
 
 import pytest
 import trio
+import trio.testing
 
 from daemon.hops.reader import HopLogReader
 from routing.errors import Refusal
@@ -71,6 +72,9 @@ async def test_a_message_crosses_a_link_and_its_copies_end(tmp_path: Path) -> No
         await reader.commit()
         await alpha.idle()
         await beta.idle()
+    log = HopLogReader(tmp_path / "alpha" / "hops")
+    [forwarded] = [record for record in log.records() if record.event == "forwarded"]
+    assert 0 < forwarded.sent_us <= forwarded.peer_received_us <= forwarded.peer_sent_us <= forwarded.time_us
 
 
 async def test_a_message_goes_only_where_it_is_wanted_and_not_back_to_where_it_came_from(
@@ -95,6 +99,32 @@ async def test_a_message_goes_only_where_it_is_wanted_and_not_back_to_where_it_c
         if record.topic == "weather" and record.event in ("published", "received", "loop", "duplicate")
     }
     assert events == {("alpha", "published"), ("beta", "received")}
+
+
+async def test_a_copy_is_acknowledged_once_it_is_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with sites(tmp_path, PAIR) as federation:
+        alpha, beta = await federation.start("alpha", "beta")
+        reader = await beta.client("reader")
+        await reader.subscribe("weather")
+        await alpha.wanted("ALL", "weather")
+        disk, commit = trio.Event(), beta.broker.commits.commit
+
+        async def commit_late(decisions: int) -> None:
+            await disk.wait()
+            await commit(decisions)
+
+        monkeypatch.setattr(beta.broker.commits, "commit", commit_late)
+        publisher = await alpha.client("publisher")
+        await publisher.publish("weather", "rain", depth=1)
+        while not beta.broker.router.state.entries:
+            await trio.sleep(0.001)
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert alpha.links.status()[0].in_flight == 1
+        disk.set()
+        assert await reader.take() == "rain"
+        await alpha.idle()
 
 
 async def test_a_timeout_is_counted_down_over_the_hops(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ MUTATIONS = [
         file="routing/federation/federation.py",
         old='copy.custody_to = waits_for[0] if waits_for else ""',
         new='copy.custody_to = ""',
-        seed=0,
+        seed=3,
     ),
     Mutation(
         name="mode ONE: what a peer denied is lost",

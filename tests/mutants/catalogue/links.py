@@ -26,7 +26,7 @@ MUTATIONS = [
         file="daemon/carrier.py",
         old="**self._links.handlers,",
         new="**self._links.handlers, **dict([*link_effects.items()][1:2]),",
-        seed=0,
+        tests=("tests/daemon/test_federation.py::test_a_copy_is_acknowledged_once_it_is_on_disk",),
     ),
     Mutation(
         name="an acknowledgement of an old link session is taken",
