@@ -121,8 +121,9 @@ async def test_a_copy_is_acknowledged_once_it_is_on_disk(
         while not beta.broker.router.state.entries:
             await trio.sleep(0.001)
         await trio.testing.wait_all_tasks_blocked(0.05)
-        assert alpha.links.status()[0].in_flight == 1
+        in_flight = alpha.links.status()[0].in_flight
         disk.set()
+        assert in_flight == 1
         assert await reader.take() == "rain"
         await alpha.idle()
 
