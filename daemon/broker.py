@@ -55,6 +55,9 @@ RECORD_S: Final = 0.5
 WAL_RETRY_S: Final = 5.0
 """After the write-ahead log could not be emptied, because a backup reads from it."""
 
+SHORT_RETRY_S: Final = 0.1
+"""The same on a full disk, where it must not grow."""
+
 MAINTENANCE_S: Final = 60.0
 
 STORE_SHARE_FOR_PEERS: Final = 8
@@ -367,15 +370,15 @@ class Broker:
         if self._wal_checkpointed:
             self._wal_checkpointed = False
             try:
-                if self._disk.lets_grow(self._store.growth_bytes()) and await trio.to_thread.run_sync(
-                    self._store.empty_wal
-                ):
-                    return
+                if self._disk.lets_grow(self._store.growth_bytes()):
+                    async with self.reading.lock:  # who reads from the log keeps it from being emptied
+                        if await trio.to_thread.run_sync(self._store.empty_wal):
+                            return
             except sqlite3.Error as error:
                 if self._make_room():
                     return
                 _log.error("the write-ahead log cannot be emptied: %s", error)
-            self._wal_rests_until = trio.current_time() + WAL_RETRY_S
+            self._wal_rests_until = trio.current_time() + (SHORT_RETRY_S if self._disk.short else WAL_RETRY_S)
         elif trio.current_time() >= self._wal_rests_until and self._store.wal_bytes() > (
             self._disk.wal_bytes_max(WAL_CHECKPOINT_BYTES)
         ):
@@ -453,7 +456,9 @@ class Broker:
                 continue
             if not self._disk.lets_grow(self._store.growth_bytes()):
                 self._wal_full = trio.Event()
-                self._wal_rests_until = trio.current_time() + WAL_RETRY_S
+                self._wal_rests_until = trio.current_time() + (
+                    SHORT_RETRY_S if self._disk.short else WAL_RETRY_S
+                )
                 continue
             try:
                 await trio.to_thread.run_sync(self._store.checkpoint)

@@ -26,21 +26,25 @@ GONE: Final = "it is not in the store"
 
 
 class Reading:
-    """Owned by the broker; `wake` tells it that the router has decisions."""
+    """Owned by the broker; `wake` tells it that the router has decisions.
+
+    Attributes:
+        lock: held while a thread reads.
+    """
 
     def __init__(self, router: Router, store: Store, clock: Clock, wake: Callable[[], None]) -> None:
         self._router = router
         self._store = store
         self._clock = clock
         self._wake = wake
-        self._lock = trio.Lock()
+        self.lock = trio.Lock()
 
     async def load(self, ids: Iterable[int]) -> dict[int, Stored]:
         """Messages by id; those that have ended, or cannot be read, are left out."""
         wanted = list(ids)
         if not wanted:
             return {}
-        async with self._lock:
+        async with self.lock:
             loaded = await trio.to_thread.run_sync(self._store.load, wanted)
         found = _decoded(loaded)
         for id in wanted:
@@ -68,7 +72,7 @@ class Reading:
 
         Raises Refusal where the store fails.
         """
-        async with self._lock:
+        async with self.lock:
             every = await trio.to_thread.run_sync(self._store.quarantined)
         count = sum(1 for one in every if smuid in ("", one.smuid))
         if count:

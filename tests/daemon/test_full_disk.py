@@ -73,13 +73,13 @@ class Site:
             for _ in range(count):
                 await publish(client)
 
-    async def drain(self) -> int:
-        """Take and finish all that there is; how many that was."""
+    async def drain(self, count: int = HELD) -> int:
+        """Take and finish so many messages; how many there were."""
         taken = 0
         async with self.client("sub") as client:
             await client.subscribe("jobs")
-            with trio.move_on_after(3):
-                while taken < HELD:
+            with trio.move_on_after(PATIENCE_S):
+                while taken < count:
                     deliveries = await client.take()
                     await client.commit(deliveries)
                     taken += len(deliveries)
@@ -145,3 +145,16 @@ async def test_a_start_on_a_full_disk_drains_too(disk: Path, ends: str) -> None:
         await refused_for_want_of_room(site)
         assert await site.drain() == HELD
         assert "the disk is full" in running.log
+
+
+@pytest.mark.kill
+async def test_a_site_that_has_filled_the_disk_itself_can_be_drained(disk: Path) -> None:
+    site = Site(disk / "site")
+    async with daemon(site.config):
+        held = 0
+        async with site.client("pub") as client:
+            with pytest.raises(Refusal):  # noqa: PT012
+                while True:
+                    await publish(client)
+                    held += 1
+        assert await site.drain(held) == held
