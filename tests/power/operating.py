@@ -79,6 +79,7 @@ class Operator:
         self._accounts: list[str] = []
         self._peers: list[str] = []
         self._issued: list[str] = []
+        self._certificates = 0
 
     def work(self) -> None:
         self._recorded.begin()
@@ -138,7 +139,8 @@ class Operator:
             self._do("peer", "add", name, *words, "--site", str(self._site))
 
     def _issue(self) -> None:
-        name = f"s{len(self._issued)}.example"
+        self._certificates += 1
+        name = f"s{self._certificates}.example"
         self._issued.append(name)
         self._do("cert", "issue", name, "--ca", str(self._root / "ca"), "--out", str(self._root / name))
 
