@@ -154,6 +154,7 @@ class Service:
             del self.clients[client.jid]
             for subscription in self.registry.of(client.jid):
                 self.registry.detached(subscription)
+            self.ask_later(client.jid)
             self.assured.forget_sender(client.jid)
             fewer, self._fewer = self._fewer, trio.Event()
             fewer.set()
@@ -223,9 +224,14 @@ class Service:
         """Send the answer to a request."""
         await self.component.send(stanza, again=True)
 
-    async def notify(self, jid: str, event: Element) -> None:
-        """Send an `<event/>` that nobody answers; it says no more when it comes twice."""
+    async def notify(self, jid: str, event: Element, *, kind: str = "") -> None:
+        """Send an `<event/>` that nobody answers; it says no more when it comes twice.
+
+        `kind` is the message's type, "" for normal.
+        """
         stanza = notifications.message(self.name, jid, self.next_id("e"))
+        if kind:
+            stanza.set("type", kind)
         stanza.append(event)
         await self.component.send(stanza, again=True)
 

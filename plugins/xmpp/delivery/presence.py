@@ -20,7 +20,7 @@ from xml.etree.ElementTree import Element
 import trio
 
 from plugins.xmpp.delivery.client import Client, Verdict
-from plugins.xmpp.forms.notifications import delivery_number
+from plugins.xmpp.forms.notifications import delivery_number, unsubscribed
 from plugins.xmpp.forms.stanzas import PRESENCE, StanzaError, condition_of
 from plugins.xmpp.known.identities import bare_of
 from plugins.xmpp.known.registry import Registry
@@ -53,6 +53,8 @@ class Hub(Asks, Protocol):
     def ask_later(self, jid: str) -> None: ...
 
     def found(self, jid: str) -> None: ...
+
+    async def notify(self, jid: str, event: Element, *, kind: str = "") -> None: ...
 
 
 GONE_CONDITIONS: Final = frozenset(
@@ -186,12 +188,12 @@ async def _look_for(hub: Hub, jid: str, limiter: trio.CapacityLimiter) -> None:
     if verdict == "there":
         came_back(hub, jid)
     elif verdict == "gone":
-        _is_gone(hub, jid)
+        await _is_gone(hub, jid)
     else:
         hub.ask_later(jid)
 
 
-def _is_gone(hub: Hub, jid: str) -> None:
+async def _is_gone(hub: Hub, jid: str) -> None:
     if not any(each.attached or not each.outlives_absence for each in hub.registry.of(jid)):
         hub.ask_later(jid)
         return
@@ -199,6 +201,10 @@ def _is_gone(hub: Hub, jid: str) -> None:
         client = hub.client(jid)
     except (StanzaError, Refusal):
         return
+    ended = [each for each in hub.registry.of(jid) if not each.outlives_absence]
     # only an attached subscription can be given up
     client.back()
     client.gone()
+    for each in ended:
+        # should it be there and mute, it subscribes again; a headline is kept for nobody
+        await hub.notify(jid, unsubscribed(each.node, each.subscriber), kind="headline")

@@ -266,3 +266,21 @@ async def test_an_owner_is_told_of_a_subscription_that_could_not_be_ended(tmp_pa
         answer = await ada(server).iq("set", pubsub(text, "#owner"))
         assert answer.find("c:error/s:not-acceptable", NS) is not None
         assert len(service.registry.of_node(NODE)) == 1
+
+
+async def test_a_worker_that_counts_as_gone_after_a_restart_is_told(tmp_path):
+    """It may be there, and only answer as its server does for who is not."""
+    async with xmpp_site(tmp_path) as (server, _, _):
+        worker = await working(server, "one")
+    again = type(server)()
+    worker = again.client(worker.jid)
+    worker.answers_questions = False
+    async with xmpp_site(tmp_path, again) as (_, service, _):
+        question = await worker.receive()
+        await worker.send(f"<iq type='error' id='{question.get('id')}'>{SERVER_ERROR}</iq>")
+        stanza = await worker.receive()
+        assert stanza.get("type") == "headline"
+        told = stanza.find("e:event/e:subscription", NS)
+        assert told is not None
+        assert (told.get("node"), told.get("subscription")) == (NODE, "none")
+        assert service.registry.of_node(NODE) == []
