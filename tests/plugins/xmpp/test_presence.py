@@ -284,3 +284,23 @@ async def test_a_worker_that_counts_as_gone_after_a_restart_is_told(tmp_path):
         assert told is not None
         assert (told.get("node"), told.get("subscription")) == (NODE, "none")
         assert service.registry.of_node(NODE) == []
+
+
+async def test_who_does_not_answer_gets_nothing_until_it_is_heard_of(tmp_path):
+    """As a client whose connection has broken, and whose server keeps its session (XEP-0198)."""
+    async with xmpp_site(tmp_path) as (server, service, _):
+        worker = await working(server, "one")
+        worker.answers_questions = False
+        been_quiet(service, worker)
+        await put(ada(server), NODE, "job")
+        await settled(lambda: worker.jid in service.registry.absent)
+        question = await worker.receive()
+        assert question.get("type") == "get"
+        assert worker.quiet()
+        await worker.send("<iq type='get' id='p'><ping xmlns='urn:xmpp:ping'/></iq>")
+        while (stanza := await worker.receive()).tag.endswith("}iq"):
+            pass
+        item = stanza.find("e:event/e:items/e:item", NS)
+        assert item is not None
+        assert item.get("id") == "job"
+        assert item.find(f"{{{SMQP}}}headers").get("deliveries") is None
