@@ -3,115 +3,35 @@
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement
 
-import msgspec
 from slixmpp.jid import JID, InvalidJID
 
 from daemon.frontend import Accepts, Answer, Session
 from plugins.xmpp.delivery import presence
-from plugins.xmpp.forms.data_forms import SUBSCRIBE_OPTIONS, Field, boolean, form, result_form, submitted
+from plugins.xmpp.forms.data_forms import SUBSCRIBE_OPTIONS, result_form, submitted
 from plugins.xmpp.forms.node_settings import NodeSettings
 from plugins.xmpp.forms.paging import Page, page_end
 from plugins.xmpp.forms.stanzas import StanzaError
 from plugins.xmpp.known.identities import bare_of
 from plugins.xmpp.known.registry import NodeSubscription
-from plugins.xmpp.known.transfers import Level
 from plugins.xmpp.requests.request import Request, Service
-from plugins.xmpp.wire.namespaces import PUBSUB, SMQP
+from plugins.xmpp.requests.subscription_options import (
+    QOS_FIELD,
+    REQUESTS_FIELD,
+    Options,
+    invalid_options,
+    level_name,
+    options_form,
+)
+from plugins.xmpp.wire.namespaces import PUBSUB
 from plugins.xmpp.wire.serializer import is_sendable
 from routing.errors import Refusal
-from routing.headers import read_seconds, write_seconds
 from routing.names import owner_of
-
-REQUESTS_FIELD: Final = "pubsub#queue_requests"
-QOS_FIELD: Final = f"{{{SMQP}}}qos"
-ACCEPTS_FIELD: Final = f"{{{SMQP}}}accepts"
-LOCK_FIELD: Final = f"{{{SMQP}}}lock"
 
 ELEMENT_BYTES: Final = 250
 """Of a `<subscription/>` besides its names."""
 
 PLAIN_CREDIT: Final = 100
 """For a node without queueing: what may be on its way to the server and back."""
-
-_LEVELS: Final[dict[str, Level]] = {
-    "none": "plain",
-    "plain": "plain",
-    "acknowledged": "acknowledged",
-    "assured": "assured",
-}
-_FIXED: Final = {"pubsub#deliver": True, "pubsub#digest": False, "pubsub#include_body": False}
-_ACCEPTS: Final[dict[str, Accepts]] = {"ONE": "ONE", "ALL": "ALL", "BOTH": "BOTH"}
-
-
-def invalid_options(text: str) -> StanzaError:
-    """XEP-0060 6.3.6."""
-    return StanzaError("bad-request", "modify", text, pubsub="invalid-options")
-
-
-class Options(msgspec.Struct):
-    """What a subscriber filled in; None where it said nothing."""
-
-    queue_requests: int | None = None
-    level: Level | None = None
-    accepts: Accepts | None = None
-    lock_s: float | None = None
-
-    @classmethod
-    def read(cls, values: dict[str, str] | None, credit_max: int) -> "Options":
-        """Raises StanzaError."""
-        options = cls()
-        for field, value in (values or {}).items():
-            if field == REQUESTS_FIELD:
-                if not (value.isascii() and value.isdecimal() and len(value) < 10 and int(value)):
-                    raise invalid_options(f"{field} is a number of items, 1 or more")
-                options.queue_requests = int(value)
-                if options.queue_requests > credit_max:
-                    raise invalid_options(f"{field} is at most {credit_max}")
-            elif field == QOS_FIELD:
-                if value not in _LEVELS:
-                    raise invalid_options(f"{field} is none, acknowledged or assured")
-                options.level = _LEVELS[value]
-            elif field == ACCEPTS_FIELD:
-                if value not in _ACCEPTS:
-                    raise invalid_options(f"{field} is ONE, ALL or BOTH")
-                options.accepts = _ACCEPTS[value]
-            elif field == LOCK_FIELD:
-                try:
-                    options.lock_s = read_seconds(value)
-                except Refusal:
-                    raise invalid_options(f"{field} is seconds") from None
-                if not 0.1 <= options.lock_s <= 604_800:
-                    raise invalid_options(f"{field} is 0.1 to 604800 seconds")
-            elif field not in _FIXED:
-                raise invalid_options(f"{field[:100]} is not an option")
-            elif boolean(value) is not _FIXED[field]:
-                raise invalid_options(f"{field} can only be {int(_FIXED[field])}")
-        return options
-
-
-def options_form(subscription: NodeSubscription | None, *, queue: bool) -> Element:
-    """To be filled in."""
-    requests, level, accepts, lock = None, None, None, None
-    if subscription is not None:
-        requests, level, accepts = (
-            str(subscription.credit),
-            _level_name(subscription),
-            subscription.accepts,
-        )
-        lock = None if subscription.lock_s is None else write_seconds(subscription.lock_s)
-    levels = {"none": "messages", "acknowledged": "at least once", "assured": "exactly once"}
-    modes = {"ONE": "items for one", "ALL": "items for all", "BOTH": "both"}
-    fields = [
-        Field(REQUESTS_FIELD, "text-single", "Items to work on at a time", requests, required=queue),
-        Field(QOS_FIELD, "list-single", "How items are sent (urn:xmpp:qos)", level, levels),
-        Field(ACCEPTS_FIELD, "list-single", "Which items", accepts, modes),
-        Field(LOCK_FIELD, "text-single", "Seconds until an unanswered item goes to the next", lock),
-    ]
-    return form(SUBSCRIBE_OPTIONS, fields)
-
-
-def _level_name(subscription: NodeSubscription) -> str:
-    return "none" if subscription.level == "plain" else subscription.level
 
 
 def _subscriber(request: Request, another: StanzaError) -> str:
@@ -245,7 +165,7 @@ def _subscribed(subscription: NodeSubscription, jid: str, *, with_options: bool)
     pubsub = Element(f"{{{PUBSUB}}}pubsub")
     pubsub.append(_subscription(subscription, jid))
     if with_options:
-        values = {REQUESTS_FIELD: str(subscription.credit), QOS_FIELD: _level_name(subscription)}
+        values = {REQUESTS_FIELD: str(subscription.credit), QOS_FIELD: level_name(subscription)}
         # libraries expect what the schema requires. Source: XEP-0060 16.1
         attributes = {"node": subscription.node, "jid": jid, "subid": subscription.subid}
         options = SubElement(pubsub, f"{{{PUBSUB}}}options", attributes)
