@@ -9,8 +9,9 @@ is not:
     else                                           verified, in turn (`daemon.verifying`)
 
 Of one account from one address `GUESSES` different passwords may be tried at once, and then one in
-`GUESS_S`, the newest first; a right one gives its guess back. A client that is set up with an old password
-tries the same one again and again, and so holds up nobody.
+`GUESS_S`; a right one gives its guess back. A client that is set up with an old password tries the same one
+again and again, and so holds up nobody. No try is made to wait for its guess longer than `GUESS_WAIT_S`,
+since the right one may be among them: who has many connections tries as many passwords in that time.
 """
 
 from collections import OrderedDict
@@ -36,8 +37,8 @@ FORGET_S: Final = 900.0
 GUESSES: Final = 30
 GUESS_S: Final = 1.0
 
-WAIT_S_MAX: Final = 60.0
-"""For a guess; later ones are more likely to be waited for."""
+GUESS_WAIT_S: Final = 4.0
+"""The longest wait for a guess: what a flood of others costs who knows the password, besides its hashes."""
 
 PAIRS_MAX: Final = 10_000
 """Accounts at addresses of which something is remembered; what is of one address is forgotten together."""
@@ -55,34 +56,40 @@ class _Pair(msgspec.Struct, eq=False):
     Attributes:
         failures: since the last success.
         failed_at: trio's time of the last one.
-        guesses: that are left, as of `guessed_at`.
+        used_until: trio's time when all guesses will be there again.
         pending: tries that are being verified, by the mark of their password.
         wrong: marks of passwords, with the hash that each was wrong for.
-        waiting: tries that have no guess yet, the newest last.
-        changed: set when there may be guesses sooner than time brings them.
     """
 
     failures: int = 0
     failed_at: float = 0.0
-    guesses: float = GUESSES
-    guessed_at: float = 0.0
+    used_until: float = 0.0
     pending: dict[bytes, int] = {}
     wrong: dict[bytes, str] = {}
-    waiting: list[object] = []
-    changed: trio.Event = msgspec.field(default_factory=trio.Event)
 
-    def refill(self, now: float) -> float:
-        """The guesses that are left now."""
-        self.guesses = min(self.guesses + (now - self.guessed_at) / GUESS_S, GUESSES)
-        self.guessed_at = now
-        return self.guesses
+    def guess(self, now: float) -> float:
+        """Take a guess; returns trio's time when it may be made."""
+        may_be_made_at = min(max(self.used_until - GUESSES * GUESS_S + GUESS_S, now), now + GUESS_WAIT_S)
+        self.used_until = min(max(self.used_until, now), may_be_made_at + (GUESSES - 1) * GUESS_S) + GUESS_S
+        return may_be_made_at
+
+    def note_wrong(self, mark: bytes, phc: str) -> None:
+        """This password is not the one that the hash was made from."""
+        self.wrong.pop(mark, None)
+        self.wrong[mark] = phc
+        if len(self.wrong) > WRONG_MAX:
+            del self.wrong[next(iter(self.wrong))]
+
+    def failed(self) -> float:
+        """Count a failure; returns the seconds after which it is answered."""
+        self.failures += 1
+        self.failed_at = trio.current_time()
+        return min(FIRST_DELAY_S * 2.0 ** min(self.failures - 1, 10), DELAY_S_MAX)
 
     def forgive(self) -> None:
         """The right password came: its guess is given back, and the next failure is the first again."""
         self.failures = 0
-        self.guesses = min(self.guesses + 1, GUESSES)
-        self.changed.set()
-        self.changed = trio.Event()
+        self.used_until -= GUESS_S
 
 
 class Accounts:
@@ -123,63 +130,53 @@ class Accounts:
     async def authenticate(self, account: str, password: str, remote: str) -> Identity:
         """Check a password; `remote` is the peer's address, with or without its port.
 
-        Raises Refusal (bad-login), or (not-available) where too many are before it. Who is cancelled has used
-        up its guess. It can take longer than a client has to log in: that time is the site's, and is not to
-        be counted.
+        Raises Refusal (bad-login). Who is cancelled has used up its guess. It can take longer than a client
+        has to log in: that time is the site's, and is not to be counted.
         """
         account, address = account[:65], counted_as(remote)
         began = trio.current_time()
         mark = self._remembered.mark(account, password)
         pair = self._pair(address, account)
         phc = self._hash(account)
-        if pair.wrong.get(mark) != phc and await self._guess(pair, mark, account, phc):
+        right = False
+        if pair.wrong.get(mark) != phc and mark not in pair.pending:
+            if (may_be_made_at := pair.guess(began)) > began:
+                await trio.sleep_until(may_be_made_at)
             phc = self._hash(account)
-            pair.pending[mark] = pair.pending.get(mark, 0) + 1
-            try:
-                right = self.enabled(account) and self._remembered.knows(account, password, phc)
-                if not right:
-                    right = await self._verifier.verify(mark, password, phc, address)
-                    if right and self.enabled(account) and self._hash(account) == phc:
-                        self._remembered.note(account, password, phc)
-            finally:
-                pair.pending[mark] -= 1
-                if not pair.pending[mark]:
-                    del pair.pending[mark]
+        if pair.wrong.get(mark) != phc:
+            right = await self._verify(pair, mark, account, password, phc, address)
             if right and self.enabled(account) and self._hash(account) == phc:
                 pair.forgive()
-                if not (pair.wrong or pair.pending or pair.waiting):
-                    self._forget(address, account)
+                if not (pair.wrong or pair.pending):
+                    self._forget(address, account, pair)
                 await trio.lowlevel.checkpoint_if_cancelled()
                 return Identity(account=account)
-        delay_s = self._failed(pair, mark, phc)
-        await trio.sleep_until(max(began + delay_s, trio.current_time()))
+        if not right:
+            pair.note_wrong(mark, phc)
+        await trio.sleep_until(max(began + pair.failed(), trio.current_time()))
         raise Refusal(Refusal.BAD_LOGIN, "account or password is wrong")
+
+    async def _verify(
+        self, pair: _Pair, mark: bytes, account: str, password: str, phc: str, address: str
+    ) -> bool:
+        """Whether the hash is of this password, whether or not the account may be used."""
+        pair.pending[mark] = pair.pending.get(mark, 0) + 1
+        try:
+            if self.enabled(account) and self._remembered.knows(account, password, phc):
+                return True
+            right = await self._verifier.verify(mark, password, phc, address)
+            if right and self.enabled(account) and self._hash(account) == phc:
+                self._remembered.note(account, password, phc)
+            return right
+        finally:
+            pair.pending[mark] -= 1
+            if not pair.pending[mark]:
+                del pair.pending[mark]
 
     def _hash(self, account: str) -> str:
         """What a password of this account is verified against; for an unknown one as well."""
         found = self._accounts.get(account)
         return found.password if found is not None else self._nobody
-
-    async def _guess(self, pair: _Pair, mark: bytes, account: str, phc: str) -> bool:
-        """Wait until this password may be tried; False where it has been found wrong meanwhile."""
-        turn = object()
-        pair.waiting.append(turn)
-        try:
-            with trio.move_on_after(WAIT_S_MAX):
-                while mark not in pair.pending:
-                    if pair.wrong.get(mark) == phc:
-                        return False
-                    now = trio.current_time()
-                    if pair.waiting[-1] is turn and pair.refill(now) >= 1:
-                        pair.guesses -= 1
-                        return True
-                    with trio.move_on_at(max(pair.guessed_at + (1 - pair.guesses) * GUESS_S, now + 0.05)):
-                        await pair.changed.wait()
-                return True
-        finally:
-            pair.waiting.remove(turn)
-        text = "others at this address try wrong passwords for this account; try again later"
-        raise Refusal(Refusal.NOT_AVAILABLE, text)
 
     def _pair(self, address: str, account: str) -> _Pair:
         """What is remembered, or nothing yet."""
@@ -188,7 +185,8 @@ class Accounts:
         pair = of_address.get(account)
         if pair is None:
             if len(of_address) >= ACCOUNTS_MAX:
-                self._forget(address, min(of_address, key=lambda name: of_address[name].failures))
+                least = min(of_address, key=lambda name: of_address[name].failures)
+                self._forget(address, least, of_address[least])
                 of_address = self._addresses.setdefault(address, of_address)
             pair = of_address[account] = _Pair()
             self._pairs += 1
@@ -198,20 +196,11 @@ class Accounts:
             pair.failures = 0
         return pair
 
-    def _forget(self, address: str, account: str) -> None:
+    def _forget(self, address: str, account: str, pair: _Pair) -> None:
+        """Where that is what is remembered: it may have made room for others meanwhile."""
         of_address = self._addresses.get(address, {})
-        if of_address.pop(account, None) is not None:
+        if of_address.get(account) is pair:
+            del of_address[account]
             self._pairs -= 1
             if not of_address:
                 del self._addresses[address]
-
-    @staticmethod
-    def _failed(pair: _Pair, mark: bytes, phc: str) -> float:
-        """Count a failure; returns the seconds after which it is answered."""
-        pair.wrong.pop(mark, None)
-        pair.wrong[mark] = phc
-        if len(pair.wrong) > WRONG_MAX:
-            del pair.wrong[next(iter(pair.wrong))]
-        pair.failures += 1
-        pair.failed_at = trio.current_time()
-        return min(FIRST_DELAY_S * 2.0 ** min(pair.failures - 1, 10), DELAY_S_MAX)

@@ -1,6 +1,6 @@
 """Logging in: what is told, how long it takes to guess, and what a bad file changes."""
 
-from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,7 +8,15 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from daemon.accounts import ACCOUNTS_MAX, DELAY_S_MAX, GUESS_S, GUESSES, PAIRS_MAX, Accounts
+from daemon.accounts import (
+    ACCOUNTS_MAX,
+    DELAY_S_MAX,
+    GUESS_S,
+    GUESS_WAIT_S,
+    GUESSES,
+    PAIRS_MAX,
+    Accounts,
+)
 from daemon.accounts_file import Account, NoSuchAccountError, edit, read_accounts
 from daemon.config import ConfigError
 from daemon.passwords import generate_password, hash_password, verify_password
@@ -118,20 +126,73 @@ async def test_many_at_a_time_log_in_together_when_they_know_the_password(
     assert trio.current_time() == pytest.approx(0, abs=0.01)
 
 
-async def test_guessing_many_at_a_time_gains_little(accounts: Accounts, autojump_clock: MockClock) -> None:
-    texts: Counter[str] = Counter()
-    began = trio.current_time()
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, str]]:
+    """Verifications take no time; when each was begun, and its password."""
+    made: list[tuple[float, str]] = []
 
-    async def guess(number: int) -> None:
-        with pytest.raises(Refusal) as caught:
-            await accounts.authenticate("ann", f"wrong {number}", REMOTE)
-        texts[caught.value.text] += 1
+    def verify(password: str, phc: str) -> bool:
+        return password == "right"
+
+    async def run_sync(verify: Callable[[str, str], bool], password: str, phc: str) -> bool:
+        made.append((trio.current_time(), password))
+        return verify(password, phc)
+
+    monkeypatch.setattr("daemon.verifying.verify_password", verify)
+    monkeypatch.setattr("daemon.verifying.trio.to_thread.run_sync", run_sync)
+    return made
+
+
+async def test_guessing_a_few_at_a_time_gains_little(
+    accounts: Accounts, autojump_clock: MockClock, quick: list[tuple[float, str]]
+) -> None:
+    numbers = iter(range(100_000))
+
+    async def guess() -> None:
+        while True:  # who does not wait to be told that it was wrong
+            with trio.move_on_after(GUESS_WAIT_S + 0.1):
+                await refused(accounts, "ann", f"wrong {next(numbers)}")
+
+    with trio.move_on_after(600):
+        async with trio.open_nursery() as nursery:
+            for _ in range(4):
+                nursery.start_soon(guess)
+    assert len(quick) <= GUESSES + 600 / GUESS_S
+
+
+@pytest.mark.parametrize("remembered", [True, False])
+async def test_a_flood_of_guesses_delays_who_knows_the_password_by_seconds(
+    accounts: Accounts, autojump_clock: MockClock, quick: list[tuple[float, str]], remembered: bool
+) -> None:
+    numbers = iter(range(1_000_000))
+    if remembered:
+        await accounts.authenticate("ann", "right", "192.0.2.9:1")
+
+    async def guess() -> None:
+        while True:
+            with trio.move_on_after(GUESS_WAIT_S + 0.1):
+                await refused(accounts, "ann", f"wrong {next(numbers)}")
 
     async with trio.open_nursery() as nursery:
-        for number in range(GUESSES + 100):
-            nursery.start_soon(guess, number)
-    assert texts["account or password is wrong"] <= GUESSES + (trio.current_time() - began) / GUESS_S + 1
-    assert texts["others at this address try wrong passwords for this account; try again later"] > 0
+        for _ in range(200):
+            nursery.start_soon(guess)
+            await trio.sleep(0.01)
+        for _ in range(5):
+            began = trio.current_time()
+            await accounts.authenticate("ann", "right", REMOTE)
+            assert trio.current_time() - began <= GUESS_WAIT_S + 0.01
+            await trio.sleep(3)
+        nursery.cancel_scope.cancel()
+
+
+async def test_the_right_password_of_a_disabled_account_is_right_once_it_is_enabled(
+    accounts: Accounts, file: Path, autojump_clock: MockClock
+) -> None:
+    await refused(accounts, "old", "right")
+    with edit(file) as editor:
+        editor.set_disabled("old", False)
+    accounts.replace(accounts.read())
+    await accounts.authenticate("old", "right", REMOTE)
 
 
 async def test_clients_with_an_old_password_hold_up_nobody_and_cost_nothing(
@@ -251,7 +312,7 @@ async def test_what_is_remembered_of_failures_is_bounded(accounts: Accounts) -> 
     for number in range(ACCOUNTS_MAX + 100):
         pair = accounts._pair("one", f"nobody{number}")
         for _ in range(5 if number == 3 else 1):
-            accounts._failed(pair, b"", "")
+            pair.failed()
     assert sum(map(len, accounts._addresses.values())) == accounts._pairs <= PAIRS_MAX
     assert len(accounts._addresses["one"]) == ACCOUNTS_MAX
     assert accounts._pair("one", "nobody3").failures == 5
