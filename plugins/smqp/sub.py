@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 import msgspec
 import trio
 
-from daemon.cli.failure import FAILED, Failure, tell
+from daemon.cli.failure import FAILED, UNREACHABLE, Failure, tell
 from daemon.cli.printable import printable
 from daemon.frontend import SubscribeOptions
 from plugins.smqp.client import Client, SubscriptionEnded
@@ -107,18 +107,22 @@ class _Receiving:
                 deliveries = [delivery for delivery in deliveries if delivery not in again]
             batch = deliveries if self._left is None else deliveries[: self._left]
             if self._left is not None:
-                self._left -= len(batch)
-                if self._left < credit:  # before the commit, so that no message comes that is not wanted
-                    credit = self._left
+                wanted = self._left - len(batch)
+                if wanted < credit:  # before the commit, so that no message comes that is not wanted
+                    credit = wanted
                     await self._subscribe(client, credit)
                 await client.give_back(deliveries[len(batch) :], outcome="released")
             await self._finish(client, batch)
             self._heard()
 
     async def wait_to_connect_again(self, lost: ConnectionLost) -> None:
-        """Wait longer each time. Raises `lost` where it is of no use."""
+        """Wait longer each time. Raises `lost` where it is of no use, and Failure where all is written."""
         if self._silent_at is None or lost.reason in FINAL:
             raise lost
+        if self._left == 0:
+            count = len(self._uncertain)
+            text = f"no connection: {lost}; written, but perhaps to come again, as COMMIT was not answered"
+            raise Failure(f"{text}: {count}", UNREACHABLE)
         now = trio.current_time()
         if self._connected_at is not None:
             if now - self._connected_at > self._pause_s:
@@ -155,6 +159,8 @@ class _Receiving:
             some = batch[start : start + BATCH_MAX]
             await client.received([delivery for delivery in some if not delivery.received])
             _write(b"".join(_formatted(delivery, self._wish.format) for delivery in some))
+            if self._left is not None:
+                self._left -= len(some)
             self._uncertain = {delivery.message.smuid for delivery in some if delivery.number}
             await client.commit(some)
             self._uncertain.clear()

@@ -7,8 +7,9 @@ import pytest
 import trio
 from trio.testing import memory_stream_pair
 
+from daemon.cli.failure import UNREACHABLE, Failure
 from daemon.frontend import SubscribeOptions
-from plugins.smqp.client import session
+from plugins.smqp.client import Client, session
 from plugins.smqp.connection import ConnectionLost
 from plugins.smqp.server import serve_connection
 from plugins.smqp.sub import Wish, receive
@@ -128,6 +129,34 @@ async def test_what_is_written_and_was_not_committed_is_not_written_again(server
         await output.has_written.wait()
         await publish(b"two")
     assert output.written == b"one\ntwo\n"
+
+
+async def test_what_a_connection_took_with_it_is_no_message_of_the_count(
+    server, output, publish, monkeypatch
+):
+    stores = Client.received
+
+    async def cut_first(client, deliveries):
+        monkeypatch.setattr(Client, "received", stores)
+        server.cut()
+        await stores(client, deliveries)
+
+    monkeypatch.setattr(Client, "received", cut_first)
+    async with trio.open_nursery() as receiving:
+        receiving.start_soon(receive, server, "desk", wish(2))
+        await publish(b"one")
+        await publish(b"two")
+    assert sorted(output.written.split()) == [b"one", b"two"]
+
+
+async def test_a_count_that_is_written_and_not_committed_is_said_to_be(server, output, publish):
+    """Nobody waits for a site that is gone, for a message that is written."""
+    output.at_write = lambda data: server.cut()
+    await publish(b"one")
+    with pytest.raises(Failure, match="perhaps to come again, as COMMIT was not answered: 1") as failure:
+        await receive(server, "desk", wish(1))
+    assert failure.value.exit_code == UNREACHABLE
+    assert (output.written, server.attempts) == (b"one\n", 1)
 
 
 async def test_sub_does_not_try_again_where_it_may_not_log_in_any_more(site, server, output, publish):
