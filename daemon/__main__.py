@@ -25,6 +25,10 @@ def main() -> None:
         fail(str(failure), failure.exit_code)
     except ConfigError as error:
         fail(str(error))
+    finally:
+        # Nothing is left to be stopped; the interpreter's end would else make a signal the way it ended.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
 
 
 if __name__ == "__main__":

@@ -80,6 +80,28 @@ async def test_several_quick_interrupts_end_a_site_cleanly(config: Path) -> None
     assert site.shown.rstrip().endswith("stopped")
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_a_signal_while_the_interpreter_ends_does_not_change_how_a_site_has_ended(
+    config: Path, number: signal.Signals
+) -> None:
+    """Of several quick interrupts the last may come so late; a service manager would call it killed."""
+    ending = (
+        "import os\n"
+        "class Last:\n"
+        f"    def __del__(self, kill=os.kill, pid=os.getpid()): kill(pid, {number:d})\n"
+        "last = Last()\n"
+        "from daemon.__main__ import main; main()"
+    )
+    process = await trio.run_process(
+        [sys.executable, "-c", ending, str(config.parent / "none.toml")],
+        stdin=subprocess.DEVNULL,
+        capture_stderr=True,
+        check=False,
+        env=environment(config.parent),
+    )
+    assert process.returncode == 1
+
+
 async def test_an_interrupt_before_a_site_has_begun_is_not_lost_with_the_interpreter_that_it_came_to(
     config: Path,
 ) -> None:
