@@ -8,6 +8,7 @@ state/          what the daemon keeps: an empty store
 smqpd.id        which store that is, see `daemon.state_mark`
 """
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +21,7 @@ from daemon.discovery import Installed
 from daemon.passwords import generate_password, hash_password
 from daemon.self_signed import make_self_signed
 from daemon.settings import Settings, SiteSettings, TlsSettings
-from daemon.state_mark import STORE, make_state
+from daemon.state_mark import STORE, make_state, mark_path
 from daemon.template import render, render_commented, toml_value
 from routing.rights import EVERYTHING
 
@@ -46,14 +47,34 @@ class MadeSite(msgspec.Struct, frozen=True):
 def make_site(directory: Path, server_name: str, port: int, installed: Installed) -> MadeSite:
     """Make a site that listens on loopback. Raises FileExistsError where there is one, and OSError.
 
-    What else there is stays, as the keys for links that `smqpd cert issue` has made for the site.
+    What else there is stays, as the keys for links that `smqpd cert issue` has made for the site. Where it
+    fails, or is interrupted, what it has made is removed.
     """
-    own_keys = ("keys/tls.key", "keys/tls.crt", "keys/admin.toml")
-    for name in ("smqpd.toml", "accounts.toml", *own_keys, f"state/{STORE}"):
-        if (directory / name).exists():
-            raise FileExistsError(f"{directory / name} exists already")
+    store = f"state/{STORE}"
+    own = ("smqpd.toml", "accounts.toml", "keys/tls.key", "keys/tls.crt", "keys/admin.toml", store)
+    wanted = directory.absolute()
+    directories = (wanted / "state", wanted / "keys", wanted, *wanted.parents)
+    missing = [path for path in directories if not path.exists()]
+    private_files.make_directory(directory)
+    with private_files.alone(directory):
+        for name in own:
+            if (directory / name).exists():
+                raise FileExistsError(f"{directory / name} exists already")
+        has_mark = mark_path(directory / "smqpd.toml").exists()
+        try:
+            return _make(directory, server_name, port, installed)
+        except BaseException:
+            for name in (*own, f"{store}-wal", f"{store}-shm", *(() if has_mark else ("smqpd.id",))):
+                (directory / name).unlink(missing_ok=True)
+            for path in missing:
+                with suppress(OSError):  # somebody else has put something into it
+                    path.rmdir()
+            raise
+
+
+def _make(directory: Path, server_name: str, port: int, installed: Installed) -> MadeSite:
     keys = directory / "keys"
-    for made in (directory, keys, directory / "state"):
+    for made in (keys, directory / "state"):
         private_files.make_directory(made)
 
     password = generate_password()

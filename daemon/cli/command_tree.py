@@ -43,11 +43,13 @@ SHARED: Final = ("trace",)
 
 
 VALUES: Final = {
+    "<%Y-%m-%d>": "YYYY-MM-DD",
     "<int>": "N",
     "<int range>": "N",
     "<float>": "N",
     "<float range>": "N",
     "<str>": "TEXT",
+    "<list[str]>": "TEXT",
     "<path>": "PATH",
 }
 """What the help calls the value of an option that has no name of its own, in the place of typer's word."""
@@ -135,10 +137,15 @@ def _show_in_words(command: Any, parent: Any = None) -> None:
             option.metavar = ""
         elif option.param_type_name == "option" and option.metavar is None:
             option.metavar = VALUES.get(option.display_type_rich(ctx=context))
-        elif option.param_type_name == "argument" and option.metavar is None:
-            option.metavar = option.name.upper()
+        elif option.param_type_name == "argument":
+            option.metavar = option.metavar or option.name.upper()
+            option.display_type_rich = _nothing  # its name is shown before it
     for one in getattr(command, "commands", {}).values():
         _show_in_words(one, context)
+
+
+def _nothing(ctx: Any) -> None:
+    """Shown in the place of a type."""
 
 
 def _joined(core: typer.Typer, added: typer.Typer) -> typer.Typer:

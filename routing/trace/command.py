@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Rebuild every route from the hop logs of all sites.")
 
-Logs = Annotated[list[str], typer.Argument(metavar="LOGS…", help="Directories or files of hop logs.")]
+Logs = Annotated[list[str], typer.Argument(metavar="LOGS", help="Directories or files of hop logs.")]
 Out = Annotated[str, typer.Option("--out", metavar="DIR", help="The directory of the tables.")]
 Master = Annotated[
     str | None, typer.Option(metavar="URL", help="A Spark master; all cores of this machine without it.")
@@ -260,8 +260,12 @@ def slowest(out: Out, day: Day = None, as_json: Json = False, limit: Limit = 20)
 
 @app.command()
 def compare(
-    first: Annotated[datetime, typer.Argument(formats=["%Y-%m-%d"], metavar="DAY")],
-    second: Annotated[datetime, typer.Argument(formats=["%Y-%m-%d"], metavar="DAY")],
+    first: Annotated[
+        datetime, typer.Argument(formats=["%Y-%m-%d"], metavar="DAY", help="Of what is compared; UTC, YYYY-MM-DD.")
+    ],
+    second: Annotated[
+        datetime, typer.Argument(formats=["%Y-%m-%d"], metavar="DAY", help="Of what it is compared with, likewise.")
+    ],
     out: Out,
     as_json: Json = False,
     limit: Limit = 1000,

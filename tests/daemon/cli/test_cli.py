@@ -2,13 +2,20 @@
 
 import json
 import os
+import re
+import signal
 import stat
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
+from daemon import site_directory
 from daemon.accounts_file import read_accounts
+from daemon.cli.command_tree import build_app
 from daemon.config import load
 from daemon.discovery import installed_plugins
 from daemon.passwords import verify_password
@@ -102,11 +109,41 @@ def test_init_makes_a_site_where_the_keys_of_its_links_are_already(smqpd: Shell,
     assert "exists already" in smqpd.err
 
 
+def test_what_init_has_begun_is_removed_when_it_is_interrupted(
+    smqpd: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").mkdir()
+    with monkeypatch.context() as interrupting:
+        interrupt = lambda host: os.kill(os.getpid(), signal.SIGINT)  # noqa: E731 # half of it is done by then
+        interrupting.setattr(site_directory, "make_self_signed", interrupt)
+        assert smqpd("init", tmp_path / "a/b/c") == 130
+    assert list((tmp_path / "a").iterdir()) == []
+    assert smqpd("init", tmp_path / "a/b/c") == 0
+
+
+def test_an_init_that_fails_leaves_what_was_there_and_nothing_else(smqpd: Shell, tmp_path: Path) -> None:
+    (tmp_path / "s" / "keys").mkdir(parents=True)
+    (tmp_path / "s" / "keys" / "site.key").write_text("secret")
+    (tmp_path / "s" / "smqpd.id").mkdir()  # the last file that is written
+    assert smqpd("init", tmp_path / "s") == 1
+    assert "cannot make a site" in smqpd.err
+    assert sorted(path.name for path in (tmp_path / "s").rglob("*")) == ["keys", "site.key", "smqpd.id"]
+
+
 def test_help_names_values_as_people_do_and_flags_without(smqpd: Shell) -> None:
-    for words in (["peers", "--help"], ["account", "rights", "-h"], ["--help"]):
-        assert smqpd(*words) == 0
-        assert not any(kind in smqpd.out for kind in ("<bool>", "<path>", "<int"))
-        assert "-h" in smqpd.out
+    for words in _commands(typer.main.get_command(build_app())):
+        assert smqpd(*words, "--help") == 0
+        types = re.findall(r"<[a-z%][^>]*>", smqpd.out)
+        assert (words, types) == (words, [])
+    assert smqpd("account", "rights", "-h") == 0
+    assert "-h" in smqpd.out
+
+
+def _commands(command: Any) -> Iterator[list[str]]:
+    """The words of each, at any depth."""
+    yield []
+    for name, one in getattr(command, "commands", {}).items():
+        yield from ([name, *words] for words in _commands(one))
 
 
 def test_init_refuses_a_name_that_is_none(smqpd: Shell, tmp_path: Path) -> None:
