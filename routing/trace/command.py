@@ -261,10 +261,12 @@ def slowest(out: Out, day: Day = None, as_json: Json = False, limit: Limit = 20)
 @app.command()
 def compare(
     first: Annotated[
-        datetime, typer.Argument(formats=["%Y-%m-%d"], metavar="DAY", help="Of what is compared; UTC, YYYY-MM-DD.")
+        datetime,
+        typer.Argument(formats=["%Y-%m-%d"], metavar="DAY", help="Of what is compared; UTC, YYYY-MM-DD."),
     ],
     second: Annotated[
-        datetime, typer.Argument(formats=["%Y-%m-%d"], metavar="DAY", help="Of what it is compared with, likewise.")
+        datetime,
+        typer.Argument(formats=["%Y-%m-%d"], metavar="DAY", help="Of what it is compared with, likewise."),
     ],
     out: Out,
     as_json: Json = False,
