@@ -16,6 +16,7 @@ from typing import Final
 import trio
 
 from daemon.frontend import UNCOUNTED_BYTES, Limits, Session, Site
+from daemon.unless_left import unless_left
 from plugins.smqp import replies
 from plugins.smqp.dispatch import Dispatcher
 from plugins.smqp.protocol import is_answered, read_command, reply_key
@@ -131,7 +132,11 @@ class _Connection:
 
     async def _open(self, login: Login) -> Session:
         site = self._site
-        identity = await site.authenticate(login.account, login.password, self._remote)
+        identity = await unless_left(
+            lambda: site.authenticate(login.account, login.password, self._remote),
+            self._stream.receive_some,
+            self._frames.feed,
+        )
         session = site.open_session(identity, login.channel, protocol="smqp", remote=self._remote)
         self._frames.limits = _frame_limits(site.limits)
         now = datetime.now(UTC)

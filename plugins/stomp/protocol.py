@@ -110,6 +110,10 @@ class Connection:
         self._decoder.feed(data)
         return self.proceed()
 
+    def read_ahead(self, data: bytes) -> None:
+        """Keep what came while a login is looked at; `proceed` carries it out."""
+        self._decoder.feed(data)
+
     def proceed(self) -> Connect | None:
         """Carry out the frames that came and have not been carried out yet; see `receive`."""
         while not (self.closing or self._leaving):

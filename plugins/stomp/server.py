@@ -24,6 +24,7 @@ from typing import Any, Final, Protocol
 import trio
 
 from daemon.frontend import UNCOUNTED_BYTES, Event, Session, Site
+from daemon.unless_left import unless_left
 from plugins.stomp.connect import Connect
 from plugins.stomp.protocol import Connection
 from plugins.stomp.settings import StompSettings
@@ -241,7 +242,13 @@ class _Served:
         try:
             if site.draining.is_set():
                 raise _stopping(site)
-            identity = await site.authenticate(connect.account, connect.password, self._remote)
+            identity = await unless_left(
+                lambda: site.authenticate(connect.account, connect.password, self._remote),
+                self._transport.receive_some,
+                connection.read_ahead,
+            )
+            if connection.closing:
+                return None
             channel = self._settings.channel if connect.channel is None else connect.channel
             self._session = site.open_session(identity, channel, protocol="stomp", remote=self._remote)
         except Refusal as refusal:

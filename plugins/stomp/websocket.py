@@ -75,13 +75,17 @@ class WebSocketTransport:
                 return
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        """What came in messages; b"" once the client has closed the WebSocket, or broken its rules."""
+        """What came in messages; b"" once the client has closed the WebSocket, or broken its rules.
+
+        Where it is cancelled, no message is lost.
+        """
         while not self._came and not self._ended:
             data = await self._stream.receive_some(max_bytes)
             try:
                 self._websocket.receive_data(bytes(data) or None)
-                for event in self._websocket.events():
-                    await self._handle(event)
+                for answer in [answer for event in self._websocket.events() if (answer := self._take(event))]:
+                    if isinstance(answer, CloseConnection) or not self._ended:
+                        await self._send(answer)
             except RemoteProtocolError as error:
                 await self._close(CloseReason.PROTOCOL_ERROR, str(error))
                 self._ended = True
@@ -91,7 +95,8 @@ class WebSocketTransport:
         self._came.clear()
         return came
 
-    async def _handle(self, event: Event) -> None:
+    def _take(self, event: Event) -> Event | None:
+        """Keep what a message brought; returns what is to be answered."""
         if isinstance(event, TextMessage):
             if self._text is None:
                 self._text = True
@@ -101,12 +106,13 @@ class WebSocketTransport:
                 self._text = False
             self._came.append(bytes(event.data))
         elif isinstance(event, Ping):
-            await self._send(event.response())
+            return event.response()
         elif isinstance(event, CloseConnection):
             self._ended = True
             # wsproto also reports the client's breaking of the rules so, and then the state is still OPEN.
             if self._websocket.state in (ConnectionState.OPEN, ConnectionState.REMOTE_CLOSING):
-                await self._send(event.response())
+                return event.response()
+        return None
 
     async def send_pieces(self, pieces: list[bytes]) -> None:
         """Send each frame as one message: some clients read only the first of several."""

@@ -39,3 +39,18 @@ async def test_who_says_nothing_is_told_how_long_it_had(site):
     async with connected(site, None) as peer:
         assert (await peer.line())[0] == "SMQP 1.0 Ready smqpd/test"
         assert await peer.line() == ("BYE login-timeout", {"Text": "no login within 0.2 s"})
+
+
+async def test_who_leaves_while_its_password_waits_gives_its_place_up(site, monkeypatch):
+    gate = threading.Event()
+    monkeypatch.setattr(verifying, "verify_password", lambda password, phc: gate.wait(30))
+    verifier = site.broker.accounts._verifier
+    async with connected(site, None) as peer:
+        await peer.line()
+        await peer.send(frame("PASS ada wrong"), publish("t", "c1"))
+        while not verifier._tries:
+            await trio.sleep(0.01)
+    with trio.fail_after(30):
+        while verifier._tries:
+            await trio.sleep(0.05)
+    gate.set()

@@ -4,6 +4,7 @@ import threading
 
 import pytest
 import trio
+import trio.testing
 
 from daemon import verifying
 from daemon.settings import Limits
@@ -53,3 +54,29 @@ async def test_a_wrong_password_is_told_so_however_long_that_takes(connect, gate
     await trio.sleep(0.4)
     gate.set()
     await client.refused("bad-login")
+
+
+async def test_who_leaves_while_its_password_waits_gives_its_place_up(site, connect, gate):
+    clients = [connect() for _ in range(12)]
+    for number, client in enumerate(clients):
+        await client.send("CONNECT", {"accept-version": "1.2", "login": f"nobody{number}", "passcode": "x"})
+    await trio.testing.wait_all_tasks_blocked(0.01)
+    verifier = site.broker.accounts._verifier
+    assert len(verifier._tries) == 12
+    for client in clients:
+        await client.stream.aclose()
+    with trio.fail_after(30):
+        while verifier._tries:
+            await trio.sleep(0.05)
+    gate.set()
+
+
+async def test_what_is_sent_with_the_login_is_done_after_it(connect, gate):
+    client = connect()
+    await client.send("CONNECT", {"accept-version": "1.2", "login": "ada", "passcode": PASSWORD})
+    await trio.testing.wait_all_tasks_blocked(0.01)
+    await client.send("SEND", {"destination": "/queue/t", "receipt": "1"}, b"hello")
+    await trio.testing.wait_all_tasks_blocked(0.01)
+    gate.set()
+    await client.expect("CONNECTED")
+    await client.expect("RECEIPT", receipt_id="1")
