@@ -6,16 +6,19 @@
     TARGET/backup.json                                        what belongs to it; see `daemon.backup_manifest`
 
 It is made under another name and renamed when it is whole. The hop log is not part of it. Paths in its
-smqpd.toml are those of this layout, so that the copy never runs on files of the site that it was made of.
+smqpd.toml are those of this layout, so that the copy never runs on files of the site that it was made of:
+each file that the configuration names is in keys/, those of front ends too.
 """
 
+import itertools
+import os
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 import tomlkit
@@ -35,7 +38,7 @@ from daemon.store.schema import TooNewError
 from daemon.version import VERSION
 
 PUBLIC: Final = (CERTIFICATE_FILE, AUTHORITY_FILE, REVOCATION_FILE)
-"""Of a keys directory; without its key a certificate of [tls] is of no use."""
+"""Of a keys directory, by name; without its key a certificate of [tls] is of no use."""
 
 
 class Backup(msgspec.Struct, kw_only=True):
@@ -70,7 +73,8 @@ def backup(
         (made / "state").mkdir(mode=0o700)
         made_at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         store = _copy_store(settings.site.state_directory / STORE, made / "state" / STORE)
-        write_new(made / DEFAULT_CONFIG, _in_this_layout(file, settings).encode())
+        key_files = _key_files(settings)
+        write_new(made / DEFAULT_CONFIG, _in_this_layout(file, settings, key_files).encode())
         _copy_file(settings.site.accounts_file, made / "accounts.toml")
         for source, name in (
             (settings.links.peers_file, "peers.toml"),
@@ -78,7 +82,7 @@ def backup(
         ):
             if source.exists():
                 _copy_file(source, made / name)
-        _copy_keys(settings, made / "keys", keys)
+        _copy_keys(settings, key_files, made / "keys", keys)
         manifest = Manifest(
             format=FORMAT,
             server_name=settings.site.server_name,
@@ -114,38 +118,60 @@ def backup(
         )
 
 
-def _in_this_layout(file: Path, settings: Settings) -> str:
+def _in_this_layout(file: Path, settings: Settings, key_files: Mapping[Path, str]) -> str:
     """The configuration, with the paths that the backup has."""
-    document = tomlkit.parse(file.read_text(encoding="utf-8"))
-    paths = {
-        ("site", "state_directory"): "state",
-        ("site", "accounts_file"): "accounts.toml",
-        ("links", "keys_directory"): "keys",
-        ("links", "peers_file"): "peers.toml",
+    text = file.read_text(encoding="utf-8")
+    document = tomlkit.parse(text)
+    places: dict[tuple[str, ...], tuple[Path, str]] = {
+        ("site", "state_directory"): (settings.site.state_directory, "state"),
+        ("site", "accounts_file"): (settings.site.accounts_file, "accounts.toml"),
+        ("links", "keys_directory"): (settings.links.keys_directory, "keys"),
+        ("links", "peers_file"): (settings.links.peers_file, "peers.toml"),
     }
-    for key, own_file in (("certificate", settings.tls.certificate), ("key", settings.tls.key)):
-        if own_file is not None:
-            paths["tls", key] = f"keys/{own_file.name}"
+    for name, own_file in _named_files(settings).items():
+        places[name] = own_file, f"keys/{key_files[own_file]}"
     changed = False
-    for (table, key), path in paths.items():
-        own = document.get(table, {})
-        if key in own and own[key] != path:
-            own[key], changed = path, True
-    return document.as_string() if changed else file.read_text(encoding="utf-8")
+    for name, (path, place) in places.items():
+        table: Any = document
+        for word in name[:-1]:
+            table = table.get(word, {})
+        default = os.path.relpath(path, file.absolute().parent)
+        if table.get(name[-1], default) != place:
+            table[name[-1]], changed = place, True
+    return document.as_string() if changed else text
 
 
-def _copy_keys(settings: Settings, target: Path, secret: bool) -> None:
+def _copy_keys(settings: Settings, key_files: Mapping[Path, str], target: Path, secret: bool) -> None:
     target.mkdir(mode=0o700)
-    for source in _key_files(settings):
-        if (secret or source.name in PUBLIC) and not (target / source.name).exists():
-            _copy_file(source, target / source.name)
+    public = {settings.links.keys_directory / name for name in PUBLIC} - {settings.tls.key}
+    for source, name in key_files.items():
+        if secret or source in public:
+            _copy_file(source, target / name)
 
 
-def _key_files(settings: Settings) -> Iterator[Path]:
-    yield from (path for path in (settings.tls.certificate, settings.tls.key) if path is not None)
+def _key_files(settings: Settings) -> dict[Path, str]:
+    """What the directory keys/ of a backup has, and by which name: also what the site has elsewhere."""
     directory = settings.links.keys_directory
-    if directory.is_dir():
-        yield from (path for path in sorted(directory.iterdir()) if path.is_file())
+    found = sorted(directory.iterdir()) if directory.is_dir() else []
+    names = {path: path.name for path in found if path.is_file()}
+    for path in _named_files(settings).values():
+        if path not in names:
+            taken = set(names.values())
+            others = (f"{number}-{path.name}" for number in itertools.count(2))
+            names[path] = next(name for name in itertools.chain([path.name], others) if name not in taken)
+    return names
+
+
+def _named_files(settings: Settings) -> dict[tuple[str, ...], Path]:
+    """The files that the configuration names one by one, with what is secret, by their keys there."""
+    tables: dict[tuple[str, ...], msgspec.Struct] = {("tls",): settings.tls}
+    tables |= {("plugins", name): own for name, own in settings.plugins.items()}
+    return {
+        (*table, key): path
+        for table, own in tables.items()
+        for key, path in msgspec.structs.asdict(own).items()
+        if isinstance(path, Path)
+    }
 
 
 def _checked(store: StoreCopy) -> str:

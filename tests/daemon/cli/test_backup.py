@@ -1,4 +1,5 @@
 import json
+import re
 import sqlite3
 import stat
 from collections.abc import Callable
@@ -12,9 +13,10 @@ from typer.testing import CliRunner
 from daemon.cli.backup import backup
 from daemon.cli.restore import restore
 from daemon.config import load
-from daemon.discovery import Installed
+from daemon.discovery import Installed, installed_plugins
 from daemon.lock import state_lock
 from daemon.peers import Peer, add_peer, load_peers
+from daemon.private_files import write_new
 from daemon.site_directory import make_site
 from daemon.store.backup import copy_store
 from daemon.store.store import Store
@@ -161,6 +163,50 @@ def test_the_copy_never_runs_on_files_of_the_site_that_it_was_made_of(
     settings = load(tmp_path / "copy" / "smqpd.toml", Installed({}, {}))
     assert settings.site.state_directory == tmp_path / "copy" / "state"
     assert settings.tls.key == tmp_path / "copy" / "keys" / "tls.key"
+
+
+@pytest.fixture
+def scattered(site: Path, tmp_path: Path) -> Path:
+    """The site, with files of its own in other places, some by one name, one by that of something public."""
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    text = (site / "smqpd.toml").read_text()
+    for key, own, name in (
+        ("certificate", "tls.crt", "crt/alpha.pem"),
+        ("key", "tls.key", "key/alpha.pem"),
+    ):
+        (elsewhere / name).parent.mkdir()
+        (site / "keys" / own).rename(elsewhere / name)
+        text = re.sub(rf"(?m)^{key} = .*$", f'{key} = "../elsewhere/{name}"', text)
+    write_new(elsewhere / "ca.pem", b"hush\n")
+    text += f'\n[plugins.xmpp]\ncomponent = "x.example"\nsecret_file = "{elsewhere}/ca.pem"\n'
+    (site / "state").rename(elsewhere / "state")
+    text = text.replace('# state_directory = "state"', 'state_directory = "../elsewhere/state"')
+    (site / "smqpd.toml").write_text(text)
+    return site
+
+
+def test_what_a_site_has_in_other_places_is_in_the_backup_too(
+    scattered: Path, run, restore_to, tmp_path: Path
+) -> None:
+    (scattered / "keys" / "ca.pem").write_text("public")
+    assert run(tmp_path / "copy").exit_code == 0
+    (tmp_path / "elsewhere").rename(tmp_path / "gone")
+    done = json.loads(restore_to(tmp_path / "copy", tmp_path / "again", "--json").stdout)
+    assert done["to_do"] == []
+    settings = load(tmp_path / "again" / "smqpd.toml", installed_plugins())
+    assert settings.tls.certificate.read_bytes() == (tmp_path / "gone/crt/alpha.pem").read_bytes()
+    assert settings.tls.key.read_bytes() == (tmp_path / "gone/key/alpha.pem").read_bytes()
+    assert settings.plugins["xmpp"].secret_file.read_bytes() == b"hush\n"
+    assert (tmp_path / "again" / "keys" / "ca.pem").read_text() == "public"
+
+
+def test_a_secret_in_another_place_is_left_out_too_whatever_it_is_called(
+    scattered: Path, run, restore_to, tmp_path: Path
+) -> None:
+    assert run(tmp_path / "copy", "--no-keys").exit_code == 0
+    assert files(tmp_path / "copy" / "keys") == []
+    done = json.loads(restore_to(tmp_path / "copy", tmp_path / "again", "--json").stdout)
+    assert any("the component's secret cannot be read" in one for one in done["to_do"])
 
 
 def test_a_store_that_this_version_cannot_run_makes_no_backup(site: Path, store: Store, run, tmp_path: Path):
