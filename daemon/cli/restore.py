@@ -107,6 +107,10 @@ def _is_there(site: Path, replace: bool) -> bool:
     """Whether there is something in the place of the site. Raises Failure where that must not be touched."""
     if not site.exists() and not site.is_symlink():
         return False
+    if site.is_dir() and site.samefile(Path.cwd()):
+        raise Failure(f"{site} is the directory that this runs in; run it in another one")
+    if site.absolute().is_mount():
+        raise Failure(f"{site} is a mount point, and stays one; choose a name below it")
     if site.is_dir() and not any(site.iterdir()):
         return True
     if not site.is_dir() or site.is_symlink():
@@ -157,13 +161,14 @@ def _complete(made: Path, site: Path) -> list[str]:
             "The key of [tls] is not in the backup, and the site has a new certificate, signed by itself:"
             " give that to its clients, or copy the old key and certificate over it"
         )
+    refused = examine(config, settings, installed, datetime.now(UTC)).refused
     if not (settings.links.keys_directory / KEY_FILE).exists() and _has_links(settings):
+        refused = [finding for finding in refused if finding.part != "keys"]
         to_do.append(
             f"The key for links is not in the backup: copy {KEY_FILE} from the old site, or have a new one"
             f" issued, `smqpd cert issue {name} --replace`, and copy its files to keys/"
         )
-    elif refused := examine(config, settings, installed, datetime.now(UTC)).refused:
-        to_do += [f"It does not start yet: {one}".replace(str(made), str(site)) for one in refused]
+    to_do += [f"It does not start yet: {one.problem}".replace(str(made), str(site)) for one in refused]
     if not (made / LOGIN).exists():
         to_do.append(
             f"The administrator's login, {LOGIN}, is not in the backup: `smqpd account passwd {ADMIN}` gives"

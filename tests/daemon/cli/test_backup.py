@@ -205,6 +205,15 @@ def test_a_secret_in_another_place_is_left_out_too_whatever_it_is_called(
 ) -> None:
     assert run(tmp_path / "copy", "--no-keys").exit_code == 0
     assert files(tmp_path / "copy" / "keys") == []
+    add_peer(scattered / "peers.toml", Peer(name="beta.example"))
+    assert run(tmp_path / "linked", "--no-keys").exit_code == 0
+    linked = json.loads(restore_to(tmp_path / "linked", tmp_path / "linked-again", "--json").stdout)
+    assert [one[:19] for one in linked["to_do"]] == [
+        "The key of [tls] is",
+        "The key for links i",
+        "It does not start y",
+        "The administrator's",
+    ]
     done = json.loads(restore_to(tmp_path / "copy", tmp_path / "again", "--json").stdout)
     assert any("the component's secret cannot be read" in one for one in done["to_do"])
 
@@ -289,6 +298,28 @@ def test_a_site_that_is_there_is_replaced_only_when_asked_for_and_kept(
     done = json.loads(restore_to(tmp_path / "copy", site, "--replace", "--json").stdout)
     assert (Path(done["replaced"]) / "precious").read_text() == "x"
     assert not (site / "precious").exists()
+
+
+def test_an_empty_directory_becomes_the_site(store: Store, run, restore_to, tmp_path: Path) -> None:
+    run(tmp_path / "copy")
+    (tmp_path / "again").mkdir()
+    done = json.loads(restore_to(tmp_path / "copy", tmp_path / "again", "--json").stdout)
+    assert (done["replaced"], (tmp_path / "again" / "smqpd.toml").exists()) == ("", True)
+
+
+def test_a_directory_that_cannot_be_another_is_said_to_be_none(
+    store: Store, run, restore_to, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mount point, and the directory that the shell of the operator would stay in."""
+    run(tmp_path / "copy")
+    mounted = restore_to(tmp_path / "copy", "/proc", "--replace")
+    assert "/proc is a mount point, and stays one" in str(mounted.exception)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    for name in (".", tmp_path / "here"):
+        here = restore_to(tmp_path / "copy", name)
+        assert "is the directory that this runs in" in str(here.exception)
+    assert [path.name for path in tmp_path.glob(".*")] == []
 
 
 def test_a_site_that_runs_is_not_replaced(site: Path, store: Store, run, restore_to, tmp_path: Path) -> None:
