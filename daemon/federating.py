@@ -38,7 +38,7 @@ from routing.link.agreement import Agreement
 from routing.link.sender import Settled
 from routing.link.units import Control, Lane, Probe, Transfer
 from routing.message import Message
-from routing.names import check_topic
+from routing.names import check_topic, parse_smuid
 from routing.queue import EXPIRED, GONE, GUARANTEED, ONE, STATED
 from routing.router import Router
 
@@ -52,6 +52,9 @@ LOAD_MAX: Final = 64
 
 BACKLOG_MAX: Final = 20_000
 """Decisions that wait for the disk; above it peers are read no further."""
+
+REFUSAL_CHARACTERS_MAX: Final = 400
+"""Of what a peer told, and made no sense: the error may quote all of it."""
 
 _SESSION_BITS: Final = 64
 
@@ -280,6 +283,7 @@ class Federating:
     def link_down(self, peer: str, reason: str) -> None:
         """See `RouterPort`."""
         self._waiting.pop(peer, None)
+        self._heard.pop(peer, None)
         self._waiting_room.forget(peer)
         self._federation.link_down(peer)
         self._wake()
@@ -312,7 +316,8 @@ class Federating:
         try:
             self._hear(peer, control.kind, control.payload)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, Refusal) as error:
-            refusal = f"{control.kind}: {error}".translate(CONTROL_CHARACTERS)
+            text = f"{control.kind}: {error}"[:REFUSAL_CHARACTERS_MAX]
+            refusal = text.translate(CONTROL_CHARACTERS)
             self._refusals.log(peer, f"what {peer} told ({refusal})", "it makes no sense")
         self._federation.heard(peer, arrived.session << _SESSION_BITS | control.number, refusal)
         self._wake()
@@ -334,6 +339,7 @@ class Federating:
         elif kind == "removed":
             removed = msgspec.json.decode(payload, type=Removed)
             check_topic(removed.topic)
+            parse_smuid(removed.smuid)
             if not self._federation.hear_removed(peer, removed.smuid, removed.topic, now):
                 shown = f"the removal by {peer} of {removed.smuid} in {removed.topic}"
                 self._refusals.log(peer, shown, "the rules of the link forbid it, or it never was there")

@@ -39,6 +39,9 @@ DETOUR_LINKS: Final = 2
 WANTS_MAX: Final = 500_000
 """Of one peer: they take some hundred MB."""
 
+NAME_CHARACTERS_MAX: Final = 300
+"""Above the longest topic and server name: what is longer is not even kept until it is judged."""
+
 Kind = Literal["ALL", "ONE", "SERVER"]
 Want = tuple[Kind, str]
 
@@ -51,7 +54,7 @@ class InterestChange(msgspec.Struct, frozen=True):
     """
 
     kind: Kind
-    name: str
+    name: Annotated[str, msgspec.Meta(max_length=NAME_CHARACTERS_MAX)]
     distance: Annotated[int, msgspec.Meta(ge=0, le=DISTANCE_MAX)] | None
 
 

@@ -177,6 +177,17 @@ async def test_who_claims_the_name_of_this_site_elsewhere_is_in_the_log(
         ("receipt", b'{"query":1,"due":1e9,"have":"x","closed":true}', "receipt: Expected `int`"),
         ("interest", b'{"changes":[{"kind":"ALL","name":"a b","distance":0}]}', "interest: 1 wants are"),
         ("interest", b'{"changes":[{"kind":"NO\\nBODY","name":"a","distance":0}]}', "interest: Invalid enum"),
+        (
+            "interest",
+            b'{"changes":[{"kind":"%s","name":"a","distance":0}]}' % (b"x" * 99_999),
+            "interest: Invalid",
+        ),
+        (
+            "interest",
+            b'{"changes":[],"more":true,"whole":"%s"}' % (b"x" * 99_999),
+            "interest: Expected `bool`",
+        ),
+        ("removed", b'{"smuid":"%s","topic":"t"}' % (b"x" * 99_999), "removed: Smuid: 'xxx"),
         ("removed", b'{"smuid":"beta/1","topic":"t"}', "removed: Smuid: 'beta/1' is not a message id"),
     ],
 )
@@ -195,4 +206,5 @@ async def test_a_peer_that_says_nonsense_is_told_what_this_site_logs(
     [told] = alpha.links.denied
     assert told.startswith(reason)
     assert told.isprintable()
+    assert len(told) < 500
     assert f"refused what beta told ({told}): it makes no sense" in caplog.text
