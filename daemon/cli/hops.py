@@ -1,5 +1,7 @@
 """`smqpd hops check`: whether the hop log of a site is all there. Needs no daemon, and disturbs none."""
 
+from typing import Final
+
 import msgspec
 import typer
 from rich.console import Console
@@ -12,6 +14,8 @@ from daemon.hops.coverage import Damage, Gap
 from daemon.hops.examine import written
 from daemon.hops.reader import HopLogReader
 from daemon.state_mark import HOPS
+
+GAPS_SHOWN_MAX: Final = 100
 
 app = typer.Typer(no_args_is_help=True, help="Look after this site's hop log.")
 
@@ -63,13 +67,16 @@ def check(config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) ->
 
 def _show(checked: Checked) -> None:
     console = Console(highlight=False)
-    for gap in checked.gaps:
+    for gap in checked.gaps[:GAPS_SHOWN_MAX]:
         numbers = f"{gap.first}" if gap.count == 1 else f"{gap.first} to {gap.last}"
         console.print(Text(f"missing: {numbers}{written(gap.after_us, gap.before_us)}"), soft_wrap=True)
+    if (more := len(checked.gaps) - GAPS_SHOWN_MAX) > 0:
+        console.print(f"missing: and {more:,} times more, which --json has")
     for one in checked.damage:
         console.print(Text(printable(f"damaged: {one.file}: {one.what}")), soft_wrap=True)
     if not checked.last:
-        console.print("The hop log is empty.")
+        nothing = "The hop log has no record that can be read."
+        console.print(nothing if checked.gaps or checked.damage else "The hop log is empty.")
         return
     state = f"{checked.missing} are missing" if checked.missing else "none is missing"
     damaged = "; something is damaged" if checked.damage else ""

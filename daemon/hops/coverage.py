@@ -14,6 +14,7 @@ import msgspec
 from daemon.hops import closing
 from daemon.hops.files import LogFile
 from routing.hops import Closing
+from routing.numbers import Number, TimeUs
 
 PLACES_MAX: Final = 20
 """Places of damage that are named; more are counted with the last."""
@@ -22,10 +23,10 @@ PLACES_MAX: Final = 20
 class Mark(msgspec.Struct):
     """Of a record, what places it."""
 
-    boot: int
-    record: int
-    time_us: int
-    previous: int = 0
+    boot: Number
+    record: Number
+    time_us: TimeUs
+    previous: Number = 0
 
 
 class Stretch(msgspec.Struct, frozen=True):

@@ -144,7 +144,8 @@ def _unknown(
     directory: Path, born_us: int, first: HopRecord | None, last: HopRecord | None, doubt: str
 ) -> str:
     if first is None or last is None:
-        return f"No record of it: the hop log in {directory} is empty."
+        empty = f"No record of it: the hop log in {directory}"
+        return f"{empty} has none that can be read: {doubt}." if doubt else f"{empty} is empty."
     if born_us < first.time_us:
         return (
             f"No record of it, but it was born {moment(born_us)} and the log only goes back to"

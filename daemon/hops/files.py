@@ -8,8 +8,14 @@ there and which are missing. Names hold no `:` (paths of Hadoop do not allow it)
 import os
 import re
 from pathlib import Path
+from typing import Final
 
 import msgspec
+
+from routing.numbers import NUMBER_MAX
+
+RECORD_MAX: Final = NUMBER_MAX // 2
+"""No site has written so many: a name with more is none of a log, which would go on from there."""
 
 _OPEN = re.compile(r"open-(\d{1,19})\.jsonl")
 _CLOSED = re.compile(r"hops-(.+)-(\d{1,19})-(\d{1,19})-(\d{1,19})\.jsonl")
@@ -63,7 +69,8 @@ def list_files(directory: Path) -> list[LogFile]:
         return []
     for entry in entries:
         opened, closed = _OPEN.fullmatch(entry.name), _CLOSED.fullmatch(entry.name)
-        if not (opened or closed):
+        numbers = opened.groups() if opened else closed.groups()[1:] if closed else ()
+        if not numbers or any(int(number) > RECORD_MAX for number in numbers):
             continue
         try:
             if not entry.is_file(follow_symlinks=False):

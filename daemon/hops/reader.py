@@ -118,9 +118,13 @@ class HopLogReader:
             return [whole]
         if check.damage is not None:
             self.damage.append(check.damage)
-        unread = msgspec.structs.replace(self.unread)  # counted already, as far as it matters
+        unread, self.unread = self.unread, Unread()  # counted already, as far as it matters
         held = list(stretches(file, self._blocks(file), self.damage))
-        self.unread = unread
+        found, self.unread = self.unread, unread
+        if found.too_long:
+            self.damage.append(Damage(file.path.name, "a line in it is too long to be a record"))
+        if found.torn and not file.is_open:
+            self.damage.append(Damage(file.path.name, "it ends in the middle of a line"))
         return held
 
     def _closing(self, file: LogFile) -> tuple[Closing, int] | None:

@@ -16,17 +16,10 @@ import msgspec
 from daemon.hops import closing
 from daemon.hops.files import LogFile, closed_name, list_files
 from daemon.private_files import sync_directory
-from routing.hops import FORMAT_VERSION, Closing
+from routing.hops import FORMAT_VERSION, Closing, HopRecord
+from routing.names import is_server_name
 
 _log = logging.getLogger(__name__)
-
-
-class _Mark(msgspec.Struct):
-    """Of a record, what names the file that holds it."""
-
-    server: str
-    boot: int
-    record: int
 
 
 class _TruePart(msgspec.Struct):
@@ -36,8 +29,8 @@ class _TruePart(msgspec.Struct):
         bad: lines in it that are no records.
     """
 
-    first: _Mark
-    last: _Mark
+    first: HopRecord
+    last: HopRecord
     size_bytes: int
     records: int
     crc32: int
@@ -65,7 +58,7 @@ def _close(file: LogFile, true_until: int) -> None:
         file.path.unlink()
         return
     first, last = part.first.record, part.last.record
-    missing = last - first + 1 - part.records
+    missing = max(last - first + 1 - part.records, 0)  # none, where a record is there twice
     if missing or part.bad:
         _log.warning(
             "the hop log has lost records: of %d to %d in %s %d are missing, and %d lines cannot be read",
@@ -90,7 +83,7 @@ def _close(file: LogFile, true_until: int) -> None:
 
 def _true_part(path: Path, true_until: int) -> _TruePart | None:
     """What to keep; None for nothing."""
-    decoder = msgspec.json.Decoder(_Mark)
+    decoder = msgspec.json.Decoder(HopRecord)
     position = crc32 = bad = 0
     part: _TruePart | None = None
     with path.open("rb") as lines:
@@ -98,15 +91,18 @@ def _true_part(path: Path, true_until: int) -> _TruePart | None:
             position += len(line)
             crc32 = zlib.crc32(line, crc32)
             try:
-                mark = decoder.decode(line)
+                record = decoder.decode(line)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 bad += 1
                 continue
-            if mark.record > true_until or not line.endswith(b"\n"):
+            if not is_server_name(record.server):
+                bad += 1
+                continue
+            if record.record > true_until or not line.endswith(b"\n"):
                 break
             if part is None:
-                part = _TruePart(mark, mark, position, 1, crc32, bad)
+                part = _TruePart(record, record, position, 1, crc32, bad)
                 continue
-            part.last, part.size_bytes, part.crc32, part.bad = mark, position, crc32, bad
+            part.last, part.size_bytes, part.crc32, part.bad = record, position, crc32, bad
             part.records += 1
     return part

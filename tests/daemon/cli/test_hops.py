@@ -78,3 +78,18 @@ def test_an_empty_log(hops: Path, check: Callable[..., Result]) -> None:
         file.path.unlink()
     result = check()
     assert (result.exit_code, result.stdout) == (0, "The hop log is empty.\n")
+
+
+def test_a_log_full_of_gaps_fills_no_terminal(hops: Path, check: Callable[..., Result]) -> None:
+    record = (
+        '{{"version":1,"server":"alpha.example","boot":9,"record":{0},"time_us":{0},"event":"heartbeat"}}\n'
+    )
+    lines = "".join(record.format(number) for number in range(8, 600, 2))
+    (hops / "hops-alpha.example-9-8-598.jsonl").write_text(lines)
+    result = check()
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[100:] == [
+        "missing: and 196 times more, which --json has",
+        "Records 1 to 598 in 4 files: 296 are missing.",
+    ]
+    assert len(json.loads(check("--json").stdout)["gaps"]) == 296

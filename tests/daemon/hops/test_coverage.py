@@ -258,3 +258,43 @@ def test_a_closed_file_of_the_version_before_has_no_checksum_and_is_whole(site: 
     found = site.why()
     assert found.state == "waiting"
     assert (found.gaps, found.damage, found.unread.bad) == ([], [], 0)
+
+
+def test_a_log_of_which_nothing_can_be_read_is_not_said_to_be_empty(site: Site) -> None:
+    site.write("published", "heartbeat")
+    path = site.close()
+    path.write_bytes(bytes(path.stat().st_size))
+    found = site.why()
+    assert (found.state, found.covered) == ("unknown", False)
+    assert "has none that can be read: 2 records of this log are missing (1 to 2)" in found.verdict
+
+
+@pytest.mark.parametrize(
+    ("rubbish", "what"),
+    [
+        (b"\0" * 3_000_000 + b"\n", "a line in it is too long to be a record"),
+        (b'{"version":1', "it ends in the middle of a line"),
+    ],
+    ids=["long", "torn"],
+)
+def test_what_is_no_line_of_a_record_is_damage(site: Site, rubbish: bytes, what: str) -> None:
+    site.write("published", "heartbeat")
+    path = site.close()
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]) + rubbish)
+    reader = HopLogReader(site.directory)
+    assert reader.check() == (1, 2)
+    assert [(one.file, one.what) for one in reader.damage] == [(path.name, what)]
+
+
+@pytest.mark.parametrize("field", ["boot", "record", "time_us"])
+@pytest.mark.parametrize("number", ["1" + 400 * "0", "-7"])
+def test_a_number_that_no_record_can_have_makes_a_line_no_record(site: Site, field: str, number: str) -> None:
+    site.write("published", "heartbeat", "heartbeat")
+    path = list_files(site.directory)[0].path
+    first, second, third = path.read_bytes().splitlines(keepends=True)
+    at = second.index(b'"%s":' % field.encode()) + len(field) + 3
+    end = min(second.index(b",", at), second.index(b"}", at))
+    path.write_bytes(first + second[:at] + number.encode() + second[end:] + third)
+    site.start(2, 3)
+    site.write("heartbeat")
+    assert [(gap.first, gap.last) for gap in site.why().gaps] == [(2, 2)]

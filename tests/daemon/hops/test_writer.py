@@ -142,6 +142,14 @@ def test_numbers_continue_after_closed_files_that_the_store_does_not_know(start,
     assert numbers(tmp_path) == [1, 2, 3, 4, 5, 6]
 
 
+def test_numbers_do_not_continue_after_a_name_with_a_number_that_no_log_has_reached(
+    start, tmp_path: Path
+) -> None:
+    (tmp_path / f"hops-alpha.example_7200-1-1-{2**63 - 1}.jsonl").write_bytes(b"")
+    batch(start(boot=2, committed=2), 1)
+    assert numbers(tmp_path) == [3]
+
+
 def test_a_start_that_was_killed_half_way_is_simply_repeated(start, tmp_path: Path) -> None:
     killed = start(boot=1, committed=0)
     batch(killed, 4)

@@ -14,7 +14,7 @@ MUTATIONS = [
     Mutation(
         name="records of what did not come true stay",
         file="daemon/hops/recovery.py",
-        old='if mark.record > true_until or not line.endswith(b"\\n"):',
+        old='if record.record > true_until or not line.endswith(b"\\n"):',
         new='if not line.endswith(b"\\n"):',
         tests=(
             "tests/daemon/hops/test_writer.py::test_after_a_kill_what_the_store_did_not_commit_is_cut_away",
