@@ -182,10 +182,10 @@ class FrameReader:
         return end
 
     def _take_head(self) -> _Open | None:
-        end = self._end_of_head()
-        while end == self._position or self._data.startswith(b"\r\n", self._position):
+        # before the end is looked for: an empty line that is passed over is no part of what follows it
+        while self._data.startswith(b"\r\n", self._position):
             self._position += 2
-            end = self._end_of_head()
+        end = self._end_of_head()
         if end < 0:
             return None
         head = self._data[self._position : end]

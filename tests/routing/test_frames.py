@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from routing.errors import FramingLost, HeaderRefusal, Refusal
@@ -269,8 +269,16 @@ def test_an_empty_line_without_carriage_returns_loses_the_framing_also_before_a_
     assert outcomes(data) == outcomes(*(data[at : at + 1] for at in range(len(data)))) == ["lost"]
 
 
+def test_an_empty_line_that_is_passed_over_is_no_part_of_what_follows():
+    data = PING + b"\r\n\n"
+    assert outcomes(*(data[at : at + 1] for at in range(len(data)))) == outcomes(data) == [Frame("PING")]
+    assert all_ways(data + PING) == all_ways(data + b"\n") == [Frame("PING"), "lost"]
+    assert all_ways(b"\r\n\nPING\r\n\r\n") == ["lost"]
+
+
 @settings(max_examples=1_000, deadline=None)
 @given(st.lists(mutation, min_size=1, max_size=4))
+@example([("insert", 0, b":"), ("insert", len(BASE), b"\n\r\n")])
 def test_whatever_arrives_is_the_same_byte_by_byte(changes):
     data = mutated(changes)
     assert outcomes(*(data[at : at + 1] for at in range(len(data)))) == outcomes(data)
