@@ -27,7 +27,7 @@ from daemon.bodies import Bodies
 from daemon.carrier import Carried, Carrier
 from daemon.clock import Clock
 from daemon.committing import Commits
-from daemon.disk_room import LOOK_EVERY_S, DiskRoom
+from daemon.disk_room import DiskRoom
 from daemon.federating import BACKLOG_MAX, Federating
 from daemon.hops import service as hop_service
 from daemon.hops.writer import HopLog
@@ -38,8 +38,9 @@ from daemon.session import BrokerSession
 from daemon.settings import Limits, Settings
 from daemon.store.health import StoreHealth
 from daemon.store.reserve import Reserve
-from daemon.store.store import WAL_CHECKPOINT_BYTES, Store
+from daemon.store.store import Store
 from daemon.unfinished import Unfinished
+from daemon.write_ahead_log import WriteAheadLog
 from routing.errors import Refusal
 from routing.router import Router
 from routing.state import RouterSettings
@@ -51,12 +52,6 @@ RETRY_S: Final = 0.5
 
 RECORD_S: Final = 0.5
 """Until the store knows of records that no transaction carried: a kill takes those that it does not know."""
-
-WAL_RETRY_S: Final = 5.0
-"""After the write-ahead log could not be emptied, because a backup reads from it."""
-
-SHORT_RETRY_S: Final = 0.1
-"""The same on a full disk, where it must not grow."""
 
 MAINTENANCE_S: Final = 60.0
 
@@ -98,7 +93,6 @@ class Broker:
         self._store = store
         self._hops = hops
         self._disk = DiskRoom(reserve)
-        hops.make_room = self._make_room
         self._bodies = Bodies()
         self.unfinished = Unfinished(lambda: self.limits.unfinished_bytes_max)
         self._sessions: set[BrokerSession] = set()
@@ -107,9 +101,6 @@ class Broker:
         self._alarm_at = math.inf
         self._record_at = math.inf
         self._record_due = False
-        self._wal_full = trio.Event()
-        self._wal_checkpointed = False
-        self._wal_rests_until = -math.inf
         self._maintenance_due = False
         self.draining = False
         self._closing = False
@@ -123,6 +114,8 @@ class Broker:
             accounts.enabled,
         )
         self.reading = Reading(self.router, store, clock, self.wake)
+        self.wal = WriteAheadLog(store, self._disk, self.reading.lock, self.wake)
+        hops.make_room = self.wal.make_room
         self.federating = Federating(
             self.router,
             self._bodies,
@@ -328,7 +321,7 @@ class Broker:
         self._carrier.release(carried)
         self.federating.carried_out()
         self._idle = not self.router.state.out
-        await self._tend_wal()
+        await self.wal.tend(idle=self._idle)
 
     async def _store_batch(self, carried: Carried, *, commits: bool) -> int | None:
         """The last hop record that is true with it; None where there was nothing to store."""
@@ -366,39 +359,15 @@ class Broker:
             return False
         return True
 
-    async def _tend_wal(self) -> None:
-        if self._wal_checkpointed:
-            self._wal_checkpointed = False
-            try:
-                if self._disk.lets_grow(self._store.growth_bytes()):
-                    async with self.reading.lock:  # who reads from the log keeps it from being emptied
-                        if await trio.to_thread.run_sync(self._store.empty_wal):
-                            return
-            except sqlite3.Error as error:
-                if self._make_room():
-                    return
-                _log.error("the write-ahead log cannot be emptied: %s", error)
-            self._wal_rests_until = trio.current_time() + (SHORT_RETRY_S if self._disk.short else WAL_RETRY_S)
-        elif trio.current_time() >= self._wal_rests_until and self._store.wal_bytes() > (
-            self._disk.wal_bytes_max(WAL_CHECKPOINT_BYTES)
-        ):
-            self._wal_full.set()
-
-    def _make_room(self) -> bool:
-        """Something could not be written: whether it may be tried again at once."""
-        if not self._disk.make():
-            return False
-        self._wal_full.set()  # what it holds twice is the first to give back
-        return True
-
     async def _failed(self, error: Exception) -> None:
-        has_room = self._make_room()
+        has_room = self.wal.make_room()
         if not has_room:
             self._store_health.fails(error)
         self._store.roll_back()
         self._hops.revert()
         refusal = Refusal(Refusal.STORE_FAILED, f"the site cannot store messages: {error}")
         self._carrier.take_apart(refusal, self.clock.now())
+        await self.wal.tend(idle=False)  # what it holds twice is the first to give back
         if not has_room:
             await trio.sleep(RETRY_S)
         self._work.set()
@@ -440,35 +409,6 @@ class Broker:
                 )
             self._maintenance_due = True
             self.wake()
-
-    async def keep_wal(self) -> None:
-        """Move the write-ahead log into the database when it is long. Runs until cancelled.
-
-        Where the disk was full, it also looks whether there is room again.
-        """
-        while True:
-            with trio.move_on_after(LOOK_EVERY_S if self._disk.short else math.inf):
-                await self._wal_full.wait()
-            if self._disk.short:
-                await self._disk.look()
-                self._work.set()  # to give back what has become free
-            if not self._wal_full.is_set():
-                continue
-            if not self._disk.lets_grow(self._store.growth_bytes()):
-                self._wal_full = trio.Event()
-                self._wal_rests_until = trio.current_time() + (
-                    SHORT_RETRY_S if self._disk.short else WAL_RETRY_S
-                )
-                continue
-            try:
-                await trio.to_thread.run_sync(self._store.checkpoint)
-            except sqlite3.Error as error:
-                if self._make_room():
-                    continue
-                _log.error("the write-ahead log cannot be moved into the store: %s", error)
-                await trio.sleep(MAINTENANCE_S)
-            self._wal_full = trio.Event()
-            self._wal_checkpointed = True
 
     async def keep_hops(
         self, directory: Path, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED

@@ -93,6 +93,12 @@ class DiskRoom:
             return 0
         return max(SHORT_PAGES, int(self._reserve.free_bytes * PAGES_PER_FREE_BYTE))
 
+    def wants_back(self, unused_bytes: int) -> bool:
+        """Whether to give back more free pages of the store at once, of which there are so many bytes."""
+        if not self.short or self._reserve is None:
+            return False
+        return unused_bytes > 0 and self._reserve.free_bytes < 2 * self._reserve.size_bytes
+
     def lets_grow(self, growth_bytes: int) -> bool:
         """Whether a file may grow by so much: half done, that would take the room and give back none."""
         return not self.short or self._reserve is None or growth_bytes < self._reserve.free_bytes

@@ -297,7 +297,7 @@ async def serve_site(
                 await core.start(_run_broker, broker, broker_ended)
                 core.start_soon(broker.keep_time)
                 core.start_soon(broker.keep_house, site.expiry.look)
-                core.start_soon(broker.keep_wal)
+                core.start_soon(broker.wal.keep)
                 await core.start(links.run)
                 await core.start(serve_control, settings.site.state_directory, site.answer)
                 await _serve_front_ends(site, installed.plugins, task_status)

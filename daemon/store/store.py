@@ -151,8 +151,8 @@ class Store:
         ).fetchone()
         self.site = SiteRow(row[0], row[1], row[2:])
         self._page_bytes: int = self._writer.execute("PRAGMA page_size").fetchone()[0]
-        self._file_bytes = self.size_bytes = 0
-        """What is in use, with what is in the WAL only, as of the last commit."""
+        self._file_bytes = self.size_bytes = self.unused_bytes = 0
+        """What is in use, and in free pages, with what is in the WAL only, as of the last commit."""
         self._measure()
 
     def own(self, server_name: str, identity: str) -> str:
@@ -327,6 +327,7 @@ class Store:
             self._writer.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count")
         )
         self.size_bytes = (pages - free) * self._page_bytes
+        self.unused_bytes = free * self._page_bytes
         self._file_bytes = pages * self._page_bytes
 
     def growth_bytes(self) -> int:

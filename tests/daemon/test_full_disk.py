@@ -4,6 +4,7 @@ import os
 import subprocess
 import tomllib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +25,7 @@ from tests.support.required import may_skip
 DISK_MB: Final = 64
 BODY: Final = bytes(10_000)
 HELD: Final = 300
+AT_ONCE: Final = 50
 
 
 @pytest.fixture
@@ -73,6 +75,22 @@ class Site:
             for _ in range(count):
                 await publish(client)
 
+    async def fill(self) -> int:
+        """Publish until no more is taken; how many were."""
+        held = 0
+
+        async def publish_on() -> None:
+            nonlocal held
+            with suppress(Refusal):
+                while True:
+                    await publish(client)
+                    held += 1
+
+        async with self.client("pub") as client, trio.open_nursery() as nursery:
+            for _ in range(AT_ONCE):
+                nursery.start_soon(publish_on)
+        return held
+
     async def drain(self, count: int = HELD) -> int:
         """Take and finish so many messages; how many there were."""
         taken = 0
@@ -116,9 +134,8 @@ async def test_on_a_full_disk_what_is_held_is_drained_and_then_messages_are_take
         await site.hold(HELD)
         fill(disk)
         await refused_for_want_of_room(site)
-        assert await site.drain() == HELD
         assert not site.reserve.exists()
-        await refused_for_want_of_room(site)
+        assert await site.drain() == HELD
         (disk / "others").unlink()
         await taken_again(site)
         assert site.reserve.exists()
@@ -148,13 +165,12 @@ async def test_a_start_on_a_full_disk_drains_too(disk: Path, ends: str) -> None:
 
 
 @pytest.mark.kill
-async def test_a_site_that_has_filled_the_disk_itself_can_be_drained(disk: Path) -> None:
+async def test_a_site_that_has_filled_the_disk_itself_is_drained_and_takes_messages_again(disk: Path) -> None:
     site = Site(disk / "site")
-    async with daemon(site.config):
-        held = 0
-        async with site.client("pub") as client:
-            with pytest.raises(Refusal):  # noqa: PT012
-                while True:
-                    await publish(client)
-                    held += 1
+    async with daemon(site.config) as running:
+        held = await site.fill()
+        await refused_for_want_of_room(site)
         assert await site.drain(held) == held
+        await taken_again(site)
+        assert site.reserve.exists()
+        assert "cannot be moved" not in running.log

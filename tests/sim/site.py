@@ -152,7 +152,7 @@ class Site:
         async with trio.open_nursery() as core:
             core.start_soon(broker.run)
             async with trio.open_nursery() as beside:
-                for task in (broker.keep_time, broker.keep_house, broker.keep_wal, broker.federating.run):
+                for task in (broker.keep_time, broker.keep_house, broker.wal.keep, broker.federating.run):
                     beside.start_soon(task)
                 beside.start_soon(broker.keep_hops, directory / "hops")
                 await beside.start(links.run)

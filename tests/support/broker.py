@@ -172,7 +172,7 @@ async def running_site(directory: Path, **settings: Any) -> AsyncIterator[Runnin
         ended.set()
 
     async with trio.open_nursery() as nursery:
-        for task in (run, broker.keep_time, broker.keep_house, broker.keep_wal):
+        for task in (run, broker.keep_time, broker.keep_house, broker.wal.keep):
             nursery.start_soon(task)
         try:
             yield RunningSite(directory, broker, store, hops)

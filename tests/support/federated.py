@@ -182,7 +182,7 @@ async def federated_site(
             nursery.start_soon(run)
             try:
                 async with trio.open_nursery() as beside:
-                    for task in (broker.keep_time, broker.keep_wal, broker.federating.run):
+                    for task in (broker.keep_time, broker.wal.keep, broker.federating.run):
                         beside.start_soon(task)
                     beside.start_soon(broker.federating.enquiring.run, directory / name / "hops")
                     await beside.start(links.run)

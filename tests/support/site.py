@@ -91,7 +91,7 @@ async def running_site(directory: Path, limits: Limits | None = None, queues: Qu
     )
     broker = Broker(settings, Accounts(accounts_file, SERVER), store, hops, SystemClock(store.site.clock))
     async with trio.open_nursery() as nursery:
-        for task in (broker.keep_time, broker.keep_house, broker.keep_wal):
+        for task in (broker.keep_time, broker.keep_house, broker.wal.keep):
             nursery.start_soon(task)
         ended = trio.Event()
 
