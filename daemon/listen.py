@@ -76,6 +76,8 @@ class Listeners:
         self._passed = passed
         self.connections = 0
         """That are open now."""
+        self.need_tls = False
+        """Whether a front end takes connections with TLS."""
         self._by_host: Counter[str] = Counter()
         self._refused = 0
         self._refused_logged_at = -LOGGED_EVERY_S
@@ -98,6 +100,7 @@ class Listeners:
             await self._connection(stream, handler, tls, b"" if tls else refusal)
 
         listeners = await open_listeners(listen, self._passed.pop(socket_name, []), socket_name)
+        self.need_tls |= tls and bool(listeners)
         async with trio.open_nursery() as connections:
             async with trio.open_nursery() as accepting:
                 if listeners:
@@ -134,10 +137,11 @@ class Listeners:
 
     async def _handle(self, stream: trio.SocketStream, handler: Handler, tls: bool, remote: str) -> None:
         stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        context = self._tls_context() if tls else None
-        if context is None:
+        if not tls:
             await handler(stream, remote)
             return
+        context = self._tls_context()
+        assert context is not None  # without it nothing was listened for, and a reload takes none away
         # What is lost when a peer closes without TLS's goodbye would be noticed by the frames.
         tls_stream = trio.SSLStream(stream, context, server_side=True, https_compatible=True)
         with trio.move_on_after(self._limits().login_timeout_s) as handshake:

@@ -206,7 +206,10 @@ class RunningSite:
         findings += found.findings
         if found.accounts is not None:
             self._accounts.replace(found.accounts)
-        if found.tls is not None:
+        if found.tls is not None and found.tls.context is None and self._listeners.need_tls:
+            problem = "[tls] names no certificate; until the next start the one before serves who needs TLS"
+            findings.append(Finding("tls", "refused", problem))
+        elif found.tls is not None:
             self._tls = found.tls
         self.settings = settings
         try:

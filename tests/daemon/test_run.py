@@ -196,6 +196,24 @@ async def test_a_reload_gives_new_connections_the_new_certificate(site: Site) ->
         assert await says(first, "still here") == "still here"
 
 
+async def test_who_needs_tls_is_never_served_without_it(site: Site) -> None:
+    text = site.config.read_text()
+    gone = (
+        'certificate = "keys/tls.crt"',
+        'key = "keys/tls.key"',
+        f'listen_tls = ["127.0.0.1:{site.tls_port}"]',
+    )
+    async with daemon(site.config) as running:
+        for line in gone:
+            text = text.replace(line, "")
+        site.config.write_text(text)
+        running.signal(signal.SIGHUP)
+        await running.tells("RELOADING=1")
+        assert "not taken on: tls: [tls] names no certificate" in await running.tells("READY=1")
+        async with await site.connect_tls() as stream:
+            assert await says(stream, "hello") == "hello"
+
+
 async def test_a_second_daemon_on_the_same_state_is_refused(site: Site) -> None:
     async with daemon(site.config) as running, daemon(site.config, ready=False) as second:
         assert await second.exit_code() == 1
