@@ -127,6 +127,12 @@ class PriorityQueue:
                 if not entry.flags & GONE:
                     yield entry
 
+    def __contains__(self, entry: Entry) -> bool:
+        """Where the queue is in the order of arrival."""
+        lane = self._lanes.get(entry.priority, ())
+        at = bisect_left(lane, entry.id, key=_id)
+        return at < len(lane) and lane[at] is entry
+
     def push(self, entry: Entry) -> None:
         """Add an entry behind all others of its priority."""
         lane = self._lanes.get(entry.priority)

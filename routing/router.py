@@ -272,8 +272,12 @@ class Router:
         )
 
     def maintain(self, now: float) -> list[Subscription]:
-        """Each minute or so: forget old Cmuids and removals, end unused subscriptions, which are named."""
+        """Each minute or so: forget old Cmuids and removals, end unused subscriptions, which are named.
+
+        What peers would not have is offered to them again.
+        """
         self._now = now
+        self.federation.custody.offer_denied()
         self.state.removed.forget(now)
         self.state.publications.expire(now - self.state.settings.dedupe_window_s)
         return self._subscribing.end_unused(now)

@@ -84,7 +84,9 @@ class Arriving:
     def _why_not(self, arrival: Arrival) -> str:
         """Why a message for one account is not taken; "" where it is, and for any other.
 
-        The peer keeps one of mode ONE until its timeout: an account that was disabled may be enabled again.
+        The peer keeps it, and offers it again now and then: an account that was disabled may be enabled, and
+        what waits may be read. It does not wait here for that as copies to full topics do, since these take up
+        the link's window, and everyone may write to any account.
         """
         state, topic = self._state, arrival.topic
         owner = owner_of(topic, state.server)

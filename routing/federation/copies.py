@@ -69,7 +69,7 @@ class Copy(msgspec.Struct):
         source: the peer that it first came from; "" for one of our own.
         forwards: by peer.
         custody_to: mode ONE: the peer it is being handed to; "" while it is ours alone.
-        denied_by: mode ONE: peers that would not have it when the link with them was up last.
+        denied_by: mode ONE: peers that would not have it, and have not been offered it again yet.
     """
 
     entry: Entry

@@ -12,6 +12,10 @@ Where the next site on the way is down, the message waits for it, unless it can 
 not had it. A way back is taken only if it is the nearest of all, up or down: what is told of interest stays
 true while a link is down, so the site that it came from would send it here again, and so on for ever. Each
 handover is to a new site or to a nearer one, so a message comes to rest.
+
+A peer that would not have a message may have it later: it had no room, or its rules or accounts have changed.
+So of each topic one is offered to it again now and then, and two more for each that it takes: a peer with
+room soon has them all, and one without is asked for little.
 """
 
 from routing.decisions import Record
@@ -42,6 +46,7 @@ class Custody:
         self._forwarding = forwarding
         self._deliveries = deliveries
         self._interest = interest
+        self._denied: dict[tuple[str, str], dict[int, Copy]] = {}  # by peer and topic; some have ended since
 
     def hand_over(self, entry: Entry) -> bool:
         """Hand a message that nobody here can take now to a peer; False where it has to wait here."""
@@ -101,10 +106,36 @@ class Custody:
         if handed:
             self._forwarding.remember_handed(copy, now)
             self._state.discard(entry)
+            self._offer_denied(peer, entry.topic.name, 2)
         else:
             self._receipts.kept(entry, copy.forwards.pop(peer).query)
             copy.denied_by.add(peer)
+            self._denied.setdefault((peer, entry.topic.name), {})[entry.id] = copy
             self._deliveries.offer_to_one(entry, now)
+
+    def offer_denied(self) -> None:
+        """Each minute or so: offer peers again what they would not have."""
+        for peer, topic in list(self._denied):
+            self._offer_denied(peer, topic, 1)
+
+    def _offer_denied(self, peer: str, topic: str, count: int) -> None:
+        denied = self._denied.get((peer, topic), {})
+        while denied and count:
+            copy = denied.pop(next(iter(denied)))
+            entry = copy.entry
+            if peer in copy.denied_by and not entry.flags & GONE:
+                count -= 1
+                copy.denied_by.discard(peer)
+                if entry in entry.topic.shared and self.hand_over(entry):
+                    entry.topic.shared.take(entry)
+        if not denied:
+            self._denied.pop((peer, topic), None)
+
+    def forget_denied(self, peer: str) -> None:
+        """The link with a peer is up anew, and its rules may be others: it is offered everything."""
+        for key in [key for key in self._denied if key[0] == peer]:
+            for copy in self._denied.pop(key).values():
+                copy.denied_by.discard(peer)
 
     def pull(self, topic: str, now: float) -> None:
         """Somebody elsewhere takes messages of this topic now: what waits here may go."""

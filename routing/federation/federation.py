@@ -141,8 +141,7 @@ class Federation:
             self._state.out.append(TellRemoved(name, removal.smuid, removal.topic, removal.number))
         self._receipts.repeat(name)
         self.forwarding.repeat(name)
-        for copy in self.forwarding.copies.values():
-            copy.denied_by.discard(name)  # its rules may be others now
+        self.custody.forget_denied(name)
         if peer.rules.flood:
             for topic in list(self.forwarding.by_topic):
                 self.forwarding.pull(peer, topic)

@@ -8,7 +8,7 @@ from routing.federation.decisions import Acknowledge
 from routing.message import Message
 from routing.names import make_smuid
 from routing.router import Router
-from tests.support.sites import SETTINGS
+from tests.support.sites import SETTINGS, Federation
 
 
 def arrive(router: Router, number: int, topic: str, account: str = "eve:c@b") -> tuple[str, str]:
@@ -66,3 +66,40 @@ def test_each_publisher_of_a_peer_has_its_own_bound_and_receipts_have_none() -> 
     assert arrive(router, 5, "ada:c@a", "bob:c@b") == ("accepted", "")
     for number in range(100, 200):
         assert arrive(router, number, "ada:c@a", "smqpd:system@b") == ("accepted", "")
+
+
+def test_what_a_peer_had_no_room_for_is_offered_again_and_soon_is_all_there() -> None:
+    sites = Federation({("a", "b")})
+    sites.settle()
+    a, b = sites.routers["a"], sites.routers["b"]
+    b.state.settings = msgspec.structs.replace(SETTINGS, system_messages_max=80)
+    names = [f"m{number}" for number in range(30)]
+    for name in names:
+        sites.publish("a", name, "x:reader@b")
+    sites.settle()
+    assert (b.state.held, a.state.held) == (10, 20)
+
+    for _ in range(3):
+        before = sites.transfers
+        a.maintain(sites.now)
+        sites.take("a")
+        sites.settle()
+        assert sites.transfers == before + 1
+    assert (b.state.held, a.state.held) == (10, 20)
+
+    sites.subscribe("b", "x:reader@b", "reader", credit=100)
+    for name in names:
+        sites.commit("b", name)
+    a.maintain(sites.now)
+    sites.take("a")
+    sites.settle()
+    assert (b.state.held, a.state.held) == (10, 10)
+    for _ in range(3):
+        for name in names:
+            sites.commit("b", name)
+        a.maintain(sites.now)
+        sites.take("a")
+        sites.settle()
+    assert a.state.held == 0
+    assert not a.federation.custody._denied
+    assert sum(sites.delivered.values()) == 30
