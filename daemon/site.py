@@ -27,6 +27,7 @@ import trio
 
 from daemon import log
 from daemon.accounts import Accounts
+from daemon.allocator import give_back
 from daemon.broker import Broker
 from daemon.clock import SystemClock
 from daemon.config import ConfigError, load
@@ -299,7 +300,7 @@ async def serve_site(
             try:
                 await core.start(_run_broker, broker, broker_ended)
                 core.start_soon(broker.keep_time)
-                core.start_soon(broker.keep_house, site.expiry.look)
+                core.start_soon(broker.keep_house, site.expiry.look, give_back)
                 core.start_soon(broker.wal.keep)
                 await core.start(links.run)
                 await core.start(serve_control, settings.site.state_directory, site.answer)

@@ -85,8 +85,8 @@ class Arriving:
         """Why a message for one account is not taken; "" where it is, and for any other.
 
         The peer keeps it, and offers it again now and then: an account that was disabled may be enabled, and
-        what waits may be read. It does not wait here for that as copies to full topics do, since these take up
-        the link's window, and everyone may write to any account.
+        what waits may be read. It does not wait here for that, as copies to full topics do: these take up the
+        link's window, and everyone may write to any account.
         """
         state, topic = self._state, arrival.topic
         owner = owner_of(topic, state.server)
