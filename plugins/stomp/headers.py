@@ -13,6 +13,10 @@ and comes out at the other side as it went in.
     smqp-receipt            NONE, ONE, ALL: SMQP's Receipt, the name being taken by STOMP's own
     name, created, reply, depth, sequence, delivery, cmuid, mime-version    as in SMQP
     content-type, content-* the body's; smuid, hops and account are the server's and are passed over
+
+A SEND with a smuid is a MESSAGE that is sent on, headers and all: its cmuid and smqp-receipt are those of who
+published that. Taken for the forwarder's own, they would make it a repetition of itself, and ask for receipts
+that nobody reads.
 """
 
 import re
@@ -63,6 +67,13 @@ _REFUSED: Final = frozenset(
     {"AMQ_SCHEDULED_DELAY", "AMQ_SCHEDULED_PERIOD", "AMQ_SCHEDULED_REPEAT", "AMQ_SCHEDULED_CRON"}
     | {"JMSXGroupID", "JMSXGroupSeq", "_AMQ_SCHED_DELIVERY", "x-delay"}
 )
+_ARGUMENTS: Final = (
+    *("x-message-ttl", "x-expires", "x-max-length", "x-max-length-bytes", "x-overflow", "x-priority"),
+    *("x-dead-letter-exchange", "x-dead-letter-routing-key", "x-delivery-limit"),
+    *("x-single-active-consumer", "x-stream-offset", "x-stream-filter"),
+)
+"""What RabbitMQ makes of a queue or a consumer, by SUBSCRIBE or SEND: whoever asks for it relies on it."""
+_OF_A_FORWARDED_FRAME: Final = _OF_THE_FRAME | {"cmuid", "smqp-receipt"}
 _WRITTEN_FIRST: Final = frozenset({"destination", "content-length", "message-id", "subscription", "ack"})
 
 _breaks_a_line = re.compile("[\x00-\x08\x0a-\x1f\x7f]").search
@@ -88,11 +99,13 @@ def read_message(
 
     Raises HeaderRefusal: nothing was sent.
     """
+    refuse_arguments(headers)
     stated: list[tuple[str, str]] = []
     others: list[tuple[str, str]] = []
     of_content: list[tuple[str, str]] = []
+    passed_over = _OF_A_FORWARDED_FRAME if "smuid" in headers else _OF_THE_FRAME
     for name, value in headers.items():
-        if name in _OF_THE_FRAME:
+        if name in passed_over:
             continue
         if name in _REFUSED:
             raise HeaderRefusal(name, value, "supported: the message would come at once, or to anybody")
@@ -101,6 +114,8 @@ def read_message(
                 stated.append((_SMQP_NAMES[name], value))
         elif name == "reply-to" and reply_address is not None:
             others.append((name, reply_address))
+        elif name == "reply-to" and value.startswith(REPLY_PREFIX):
+            others.append((name, value.removeprefix(REPLY_PREFIX)))
         elif name.startswith("content-") and is_header_name(name):
             of_content.append((name, value))
         else:
@@ -120,6 +135,13 @@ def read_message(
     section = Section(headers.get("content-type", DEFAULT_CONTENT_TYPE), body, tuple(of_content))
     write_section_head(section)  # refuses what other protocols could not carry
     return Message(others=tuple(others), sections=(section,), **fields)
+
+
+def refuse_arguments(headers: dict[str, str]) -> None:
+    """Refuse what a frame asks of a queue in RabbitMQ's way. Raises HeaderRefusal."""
+    for name in _ARGUMENTS:
+        if name in headers:
+            raise HeaderRefusal(name, headers[name], "supported: topics have settings of their own")
 
 
 def _needs_carrier(name: str, value: str) -> bool:

@@ -6,6 +6,7 @@ from typing import Final, Literal, get_args
 from daemon.frontend import Accepts, Delivered, Limits, SubscribeOptions
 from plugins.stomp.codec import Version, escape
 from plugins.stomp.destinations import Destination
+from plugins.stomp.headers import refuse_arguments
 from plugins.stomp.settings import StompSettings
 from routing.errors import HeaderRefusal, Refusal
 from routing.headers import BOOLEANS, read_seconds
@@ -16,11 +17,6 @@ _DURABLE_NAMES: Final = ("activemq.subscriptionName", "durable-subscription-name
 _PREFETCH: Final = ("prefetch-count", "activemq.prefetchSize")
 _REFUSED: Final = ("browser", "no-local", "activemq.noLocal", "activemq.exclusive")
 """Whoever asks for these of ActiveMQ would lose messages, or get some twice, if they were passed over."""
-_REFUSED_ARGUMENTS: Final = (
-    *("x-message-ttl", "x-expires", "x-max-length", "x-max-length-bytes", "x-overflow", "x-priority"),
-    *("x-dead-letter-exchange", "x-dead-letter-routing-key", "x-single-active-consumer", "x-stream-offset"),
-)
-"""What RabbitMQ makes of a queue or a consumer: whoever asks for it relies on it."""
 _ACCEPTS: Final[dict[str, Accepts]] = {"topic": "ALL", "queue": "ONE"}
 
 _is_name = re.compile(r"[^\x00-\x1f\x7f]{1,255}").fullmatch
@@ -113,9 +109,7 @@ def read_options(
     """
     if "selector" in headers:
         raise HeaderRefusal("selector", headers["selector"], "supported: all of a destination comes")
-    for header in _REFUSED_ARGUMENTS:
-        if header in headers:
-            raise HeaderRefusal(header, headers[header], "supported: topics have settings of their own")
+    refuse_arguments(headers)
     for header in _REFUSED:
         if read_boolean(headers, header):
             raise HeaderRefusal(header, headers[header], "supported, only false")

@@ -166,6 +166,12 @@ def test_what_a_message_came_with_may_be_sent_on_with_it(destination):
     assert sent.delivery == ("ALL" if destination == "/topic/T" else "ONE")
 
 
+def test_what_the_first_publisher_wanted_is_not_wanted_by_who_sends_its_message_on():
+    came = written(Message(smuid="a/1", account="ada:desk@a", cmuid="c-1", receipt="ALL", sequence=3))
+    sent = read(came, destination="/queue/T")
+    assert (sent.cmuid, sent.receipt, sent.sequence) == ("", "NONE", 3)
+
+
 @pytest.mark.parametrize("name", ["AMQ_SCHEDULED_DELAY", "JMSXGroupID", "_AMQ_SCHED_DELIVERY"])
 def test_what_would_mislead_is_refused_by_name(name):
     with pytest.raises(HeaderRefusal, match=name):
@@ -222,6 +228,12 @@ def test_a_reply_address_is_an_smqp_address_inside_and_a_destination_outside():
     message = read({"reply-to": "/temp-queue/x"}, reply_address="ada:t1@a")
     assert (message.reply, message.others) == (True, (("reply-to", "ada:t1@a"),))
     assert written(message)["reply-to"] == "/reply-queue/ada:t1@a"
+
+
+def test_a_reply_address_of_another_is_an_smqp_address_inside_too():
+    message = read({"reply-to": "/reply-queue/ada:desk@a"})
+    assert message.others == (("reply-to", "ada:desk@a"),)
+    assert written(message)["reply-to"] == "/reply-queue/ada:desk@a"
 
 
 def test_a_reply_to_that_is_somebodys_queue_passes_unchanged():

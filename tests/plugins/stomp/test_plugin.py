@@ -3,6 +3,7 @@
 import socket
 import ssl
 
+import msgspec
 import pytest
 import trio
 
@@ -79,6 +80,11 @@ async def running(site, sockets, certificate, nursery):
 @pytest.fixture
 def trusting(certificate):
     return ssl.create_default_context(cafile=str(certificate[0]))
+
+
+def test_without_settings_nothing_but_tcp_on_this_host_is_listened_on():
+    listens = {name: at for name, at in msgspec.structs.asdict(StompSettings()).items() if "listen" in name}
+    assert {name: at for name, at in listens.items() if at} == {"listen": ("127.0.0.1:61613",)}
 
 
 @pytest.mark.parametrize("index", [0, 1])

@@ -241,6 +241,16 @@ class TestReplies:
         await ada.send("SEND", {"destination": "/queue/work"}, b"next")
         assert [(await ada.expect("MESSAGE")).body for _ in range(2)] == [b"once", b"next"]
 
+    async def test_a_message_that_has_a_cmuid_is_sent_on_with_all_its_headers(self, ada):
+        await ada.subscribe("/queue/work")
+        await ada.send("SEND", {"destination": "/queue/work", "cmuid": "c-1"}, b"for others")
+        message = await ada.expect("MESSAGE")
+        await ada.subscribe("/queue/others", id="others")
+        await ada.send("SEND", {**message.headers, "destination": "/queue/others"}, message.body)
+        sent_on = await ada.expect("MESSAGE", subscription="others")
+        assert sent_on.body == b"for others"
+        assert sent_on.headers["smuid"] != message.headers["smuid"]
+
 
 class TestTimeouts:
     async def test_a_late_subscriber_gets_what_has_a_timeout_and_hears_what_is_left(self, ada):
