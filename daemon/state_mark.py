@@ -43,7 +43,7 @@ def check_state(config: Path, site: SiteSettings) -> None:
         raise ConfigError(
             path,
             "",
-            f"is gone, but this site had a store ({mark_path(config)} says so): mount {site.state_directory},"
+            f"{'is empty' if path.exists() else 'is gone'}, but this site had a store ({mark_path(config)} says so): mount {site.state_directory},"
             f" or restore a backup (`smqpd restore`); to begin anew without what it held, {_accept(config)}",
         )
     if owner.identity not in ("", mark):

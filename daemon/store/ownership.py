@@ -38,17 +38,21 @@ def own(connection: sqlite3.Connection, server_name: str, identity: str) -> str:
 def read_ownership(path: Path) -> Ownership:
     """Whose the store at `path` is; changes nothing, and leaves no file beside it.
 
-    Raises FileNotFoundError, TooNewError and sqlite3.Error.
+    Raises FileNotFoundError, also for a file without any table, TooNewError and sqlite3.Error.
     """
+    missing = FileNotFoundError(f"there is no store at {path}")
     if not path.exists():
-        raise FileNotFoundError(f"there is no store at {path}")
+        raise missing
     # Without a write-ahead log nobody writes; SQLite would make an empty one, of whoever only looks.
     at_rest = "" if Path(f"{path}-wal").exists() else "&immutable=1"
     uri = f"{path.absolute().as_uri()}?mode=ro{at_rest}"
     with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as reader:
+        if not reader.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            raise missing
         refuse_newer(reader)
         columns = {row[1] for row in reader.execute("PRAGMA table_info(site)")}
+        if not columns or not reader.execute("SELECT count(*) FROM site").fetchone()[0]:
+            raise sqlite3.DatabaseError("it is not a store of smqpd")
         if "identity" not in columns:
             return Ownership()
-        row = reader.execute("SELECT server_name, identity FROM site").fetchone()
-        return Ownership(*row) if row else Ownership()
+        return Ownership(*reader.execute("SELECT server_name, identity FROM site").fetchone())

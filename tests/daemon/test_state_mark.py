@@ -75,6 +75,27 @@ def test_a_state_that_is_gone_is_refused_until_it_is_back(config: Path) -> None:
     assert start(config) == 2
 
 
+def test_an_emptied_store_is_a_store_that_is_gone(config: Path, smqpd: Shell) -> None:
+    start(config)
+    (config.parent / "state" / STORE).write_bytes(b"")
+    with pytest.raises(ConfigError, match=r"smqpd\.db: is empty, but this site had a store"):
+        start(config)
+    assert smqpd("init", config, "--accept-state") == 0
+    assert smqpd.out.startswith("From now on the state of alpha.example is a new, empty store, in ")
+    assert start(config) == 1
+
+
+@pytest.mark.parametrize("change", ["DROP TABLE site", "DELETE FROM site"])
+@pytest.mark.parametrize("marked", [True, False])
+def test_a_database_of_another_kind_is_not_begun_with(config: Path, change: str, marked: bool) -> None:
+    with closing(sqlite3.connect(config.parent / "state" / STORE, isolation_level=None)) as store:
+        store.execute(change)
+    if not marked:
+        mark_path(config).unlink()
+    with pytest.raises(ConfigError, match="cannot be used: it is not a store of smqpd"):
+        start(config)
+
+
 def test_a_gone_state_is_begun_anew_where_the_operator_says_so(config: Path, smqpd: Shell) -> None:
     start(config)
     shutil.rmtree(config.parent / "state")
