@@ -4,6 +4,7 @@ One code decides for `smqpd run`, which does not start with what is refused; for
 each part that is good and keeps the others as they were; and for `smqpd config check`, which says it before.
 """
 
+import errno
 import os
 from collections.abc import Collection, Iterator
 from datetime import datetime
@@ -20,14 +21,24 @@ from daemon.control import SOCKET
 from daemon.discovery import Installed
 from daemon.expiry import Expiry
 from daemon.link.keys import LinkKeys
-from daemon.listen import split_address
+from daemon.listen import clash, split_address, try_to_listen
+from daemon.lock import LOCK
 from daemon.peers import Peer, load_peers
 from daemon.settings import Settings
-from daemon.state_mark import HOPS, check_state
+from daemon.state_mark import HOPS, INSTALLATION, STORE, check_state
+from daemon.store.reserve import RESERVE
 from daemon.tls import ClientTls
 
 LINKS_SOCKET: Final = "smqp-links"
 """The name of a socket that the service manager opens for peers."""
+
+_STATE_FILES: Final = (
+    *(f"{STORE}{suffix}" for suffix in ("", "-wal", "-shm", "-journal")),
+    LOCK,
+    SOCKET,
+    RESERVE,
+    INSTALLATION,
+)
 
 Part = Literal["configuration", "accounts", "tls", "peers", "keys", "front ends", "state", "certificates"]
 
@@ -163,20 +174,7 @@ def _of_front_ends(
     if not settings.plugins:
         problem = "no front end is enabled, nobody could connect; see [plugins] in the configuration"
         yield Finding("front ends", "refused", problem)
-    taken: dict[str, str] = {}
-    for table, listening in _addresses(settings):
-        for address in listening:
-            try:
-                host, port = split_address(address)
-                (host or "").encode("idna")
-            except ValueError as error:
-                yield Finding("front ends", "refused", f"{table}: {address} cannot be listened on: {error}")
-                continue
-            if port and address in taken:
-                yield Finding(
-                    "front ends", "warning", f"{table} and {taken[address]} both listen on {address}"
-                )
-            taken[address] = table
+    yield from _of_addresses(settings, passed)
     for name, table_settings in settings.plugins.items():
         plugin = installed.plugins[name]
         lists = [
@@ -190,6 +188,48 @@ def _of_front_ends(
                 yield Finding("front ends", "warning", f"[plugins.{name}]: {problem}")
         except (ConfigError, OSError) as error:
             yield Finding("front ends", "refused", str(error))
+
+
+def _of_addresses(settings: Settings, passed: Collection[str]) -> Iterator[Finding]:
+    taken: dict[tuple[str | None, int], str] = {}
+    for table, listening in _addresses(settings):
+        for address in listening:
+            try:
+                where = split_address(address)
+                (where[0] or "").encode("idna")
+            except ValueError as error:
+                yield Finding("front ends", "refused", f"{table}: {address} cannot be listened on: {error}")
+                continue
+            other = next((other for other in taken if clash(where, other)), None)
+            if other is not None:
+                problem = f"{table} and {taken[other]} both listen on {address}"
+                yield Finding("front ends", "warning" if passed else "refused", problem)
+            taken[where] = table
+
+
+def listening(settings: Settings, *, runs: bool) -> list[Finding]:
+    """What would keep a start from listening now. Blocks.
+
+    `runs`: the site does, so that what is taken may be its own. Nothing is said of addresses that clash, or
+    cannot be read: see `examine`.
+    """
+    found = []
+    for table, addresses in _addresses(settings):
+        for address in addresses:
+            try:
+                try_to_listen(*split_address(address))
+            except ValueError:
+                continue
+            except OSError as error:
+                if runs and error.errno == errno.EADDRINUSE:
+                    continue
+                problem = f"{table}: {address} cannot be listened on now: {error.strerror or error}"
+                if error.errno in (errno.EADDRINUSE, errno.EACCES):
+                    problem += "; a start would be refused, unless a socket unit listens for it"
+                    found.append(Finding("front ends", "warning", problem))
+                else:
+                    found.append(Finding("front ends", "refused", problem))
+    return found
 
 
 def _addresses(settings: Settings) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -212,12 +252,14 @@ def _of_state(config: Path, settings: Settings) -> Iterator[Finding]:
             if not os.access(there, os.R_OK | os.W_OK | os.X_OK, effective_ids=True):
                 yield Finding("state", "refused", f"{there}: may not be written")
                 return
+        for name in _STATE_FILES:
+            if (state / name).is_dir():
+                yield Finding("state", "refused", f"{state / name}: is a directory; a file comes there")
+                return
         for path in state.iterdir() if state.exists() else ():
             if path.is_file() and not os.access(path, os.R_OK | os.W_OK, effective_ids=True):
                 yield Finding("state", "refused", f"{path}: may not be written; whose is it?")
                 return
-        if (state / SOCKET).is_dir():
-            yield Finding("state", "refused", f"{state / SOCKET}: is a directory; a socket comes there")
         check_state(config, settings.site)
     except (ConfigError, OSError) as error:
         yield Finding("state", "refused", str(error))

@@ -6,6 +6,7 @@ drain time, and what is left then is cancelled. An error of one connection is lo
 an accept that fails for want of file descriptors is tried again after a while (trio.serve_listeners).
 """
 
+import errno
 import ipaddress
 import logging
 import socket
@@ -217,6 +218,35 @@ def split_address(address: str) -> tuple[str | None, int]:
     if ":" in host:
         raise ValueError("an IPv6 address stands in [ ]")
     return (None if host == "*" else host), int(port)
+
+
+def clash(one: tuple[str | None, int], other: tuple[str | None, int]) -> bool:
+    """Whether only one of two addresses, as `split_address` gives them, can be listened on."""
+    hosts, ports = {one[0], other[0]}, {one[1], other[1]}
+    if len(ports) > 1 or ports == {0}:
+        return False
+    if len(hosts) == 1 or None in hosts:
+        return True
+    of_v6 = {":" in host for host in hosts if host is not None}
+    return len(of_v6) == 1 and bool(hosts & {"0.0.0.0", "::"})
+
+
+def try_to_listen(host: str | None, port: int) -> None:
+    """Raise OSError where this user could not listen there now. Blocks; nothing can connect meanwhile."""
+    for family, kind, protocol, _, where in socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    ):
+        try:
+            tried = socket.socket(family, kind, protocol)
+        except OSError as error:
+            if error.errno != errno.EAFNOSUPPORT:
+                raise
+            continue
+        with tried:
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                tried.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            tried.bind(where)
 
 
 def shown(address: object) -> str:

@@ -15,6 +15,9 @@ from typing import Final
 from daemon.private_files import make_directory
 from daemon.store.reserve import Reserve
 
+LOCK: Final = "lock"
+"""In the state directory."""
+
 TRIES: Final = 10
 TRY_EVERY_S: Final = 0.05
 """Who looks whether a daemon runs holds the lock for a moment; a start outlasts that."""
@@ -33,7 +36,7 @@ def state_lock(state_directory: Path) -> Iterator[None]:
     Raises StateInUseError, which names the process, and OSError.
     """
     make_directory(state_directory)
-    descriptor = os.open(state_directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = os.open(state_directory / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         for attempt in range(TRIES):
             try:
@@ -62,7 +65,7 @@ def state_lock(state_directory: Path) -> Iterator[None]:
 def running_pid(state_directory: Path) -> int | None:
     """The process that holds the lock; None where none does. Raises PermissionError."""
     try:
-        descriptor = os.open(state_directory / "lock", os.O_RDWR)
+        descriptor = os.open(state_directory / LOCK, os.O_RDWR)
     except FileNotFoundError:
         return None
     try:

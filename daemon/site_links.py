@@ -6,9 +6,11 @@ while it runs begins to link with the next reload.
 """
 
 import random
+import re
 import secrets
 import socket
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -23,15 +25,14 @@ from daemon.link.port import Identity, LinkStatus
 from daemon.link.tls import TlsTransport
 from daemon.owed import with_owed
 from daemon.peers import Peer
-from daemon.private_files import sync_directory, write_new
+from daemon.private_files import replace
 from daemon.routes import routes
 from daemon.settings import Settings
-from daemon.state_mark import HOPS
+from daemon.state_mark import HOPS, INSTALLATION
 from routing.federation.enquiry import FEATURES, Ping, Trace, Why
 from routing.names import check_topic, parse_smuid, server_name
 
-INSTALLATION: Final = "installation"
-"""In the state directory: a random word, so that two sites with one name are noticed."""
+_INSTALLATION_WORD: Final = r"[0-9a-f]{32}"
 
 
 class SiteLinks:
@@ -163,8 +164,12 @@ class SiteLinks:
 
 
 def _installation(state_directory: Path) -> str:
+    """The word; a new one where there is none, or what is there is none."""
     path = state_directory / INSTALLATION
-    if not path.exists():
-        write_new(path, secrets.token_hex(16).encode())
-        sync_directory(state_directory)
-    return path.read_text(encoding="ascii").strip()
+    with suppress(FileNotFoundError):
+        word = path.read_text(encoding="ascii", errors="replace").strip()
+        if re.fullmatch(_INSTALLATION_WORD, word):
+            return word
+    word = secrets.token_hex(16)
+    replace(path, word.encode(), 0o600)
+    return word

@@ -22,9 +22,14 @@ logger = logging.getLogger(__name__)
 
 STORE: Final = "smqpd.db"
 HOPS: Final = "hops"
-"""In the state directory: the store, and the hop log."""
+INSTALLATION: Final = "installation"
+"""In the state directory: the store, the hop log, and a random word by which two sites of one name differ."""
 
 _HEADER: Final = "# The store that belongs to this site; `smqpd init --accept-state` writes it anew.\n"
+
+
+class LostStateError(ConfigError):
+    """The state directory is not the one that this site had."""
 
 
 def mark_path(config: Path) -> Path:
@@ -33,21 +38,25 @@ def mark_path(config: Path) -> Path:
 
 
 def check_state(config: Path, site: SiteSettings) -> None:
-    """Raise ConfigError where the state directory is not the one that this site had; changes nothing."""
+    """Raise LostStateError where the state directory is not the one that this site had; changes nothing.
+
+    Raises ConfigError where that cannot be told.
+    """
     path = site.state_directory / STORE
     mark = _read(config)
     owner = _owner(config, site)
     if mark is None:
         return
     if owner is None:
-        raise ConfigError(
+        raise LostStateError(
             path,
             "",
-            f"{'is empty' if path.exists() else 'is gone'}, but this site had a store ({mark_path(config)} says so): mount {site.state_directory},"
-            f" or restore a backup (`smqpd restore`); to begin anew without what it held, {_accept(config)}",
+            f"is {'empty' if path.exists() else 'gone'}, but this site had a store ({mark_path(config)} says"
+            f" so): mount {site.state_directory}, or restore a backup (`smqpd restore`); to begin anew"
+            f" without what it held, {_accept(config)}",
         )
     if owner.identity not in ("", mark):
-        raise ConfigError(
+        raise LostStateError(
             path,
             "",
             f"is another store than this site had ({mark_path(config)} says which): put that one back; to go"
@@ -65,7 +74,7 @@ def _owner(config: Path, site: SiteSettings) -> Ownership | None:
     except (TooNewError, sqlite3.Error, OSError) as error:
         raise ConfigError(path, "", f"the store cannot be used: {error}") from None
     if owner.server_name not in ("", site.server_name):
-        raise ConfigError(
+        raise LostStateError(
             path,
             "",
             f"is the store of {owner.server_name}, but server_name in [site] is {site.server_name}: set that"

@@ -14,7 +14,8 @@ from daemon.cli.init import SMQP_PORT
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, config_file, read_settings
 from daemon.config import load
 from daemon.discovery import installed_plugins
-from daemon.examination import Examination, Finding, examine
+from daemon.examination import Examination, Finding, examine, listening
+from daemon.lock import running_pid
 from daemon.settings import Settings
 from daemon.site_directory import new_config
 from daemon.template import render
@@ -69,7 +70,10 @@ def _examined(file: Path) -> tuple[Settings, Examination, str]:
     uid, own = daemon_user(settings), os.geteuid()
 
     def look() -> Examination:
-        return examine(file, load(file, installed), installed, datetime.now(UTC))
+        read = load(file, installed)
+        found = examine(file, read, installed, datetime.now(UTC))
+        found.findings += listening(read, runs=_runs(read))
+        return found
 
     if own == uid:
         return settings, look(), user_name(uid)
@@ -91,6 +95,14 @@ def _examined(file: Path) -> tuple[Settings, Examination, str]:
     found.findings = [finding for finding in found.findings if finding.part != "state"]
     found.findings.append(Finding("state", "warning", f"not checked: the state is {user_name(uid)}'s"))
     return settings, found, user_name(own)
+
+
+def _runs(settings: Settings) -> bool:
+    """Whether the site runs, or may, as this user cannot see it."""
+    try:
+        return running_pid(settings.site.state_directory) is not None
+    except OSError:
+        return True
 
 
 @app.command()

@@ -17,7 +17,8 @@ from daemon.examination import Examination, examine
 from daemon.listen import ListenError
 from daemon.peers import Peer, add_peer
 from daemon.settings import LinkSettings, Settings, SiteSettings
-from daemon.site_links import INSTALLATION, SiteLinks
+from daemon.site_links import SiteLinks
+from daemon.state_mark import INSTALLATION
 from routing.errors import Refusal
 from tests.support.broker_parts import broker_parts
 from tests.support.keys import write_keys
@@ -219,6 +220,21 @@ def test_an_installation_has_one_word_for_itself_over_all_starts(
             with site.links():
                 words.append((site.path / INSTALLATION).read_text())
     assert words[0] == words[1] != words[2] == words[3]
+
+
+@pytest.mark.parametrize("damaged", [b"", b"\xff\xfe", b"two words"])
+def test_a_word_that_cannot_be_read_is_made_anew(
+    tmp_path: Path, authority: Authority, damaged: bytes
+) -> None:
+    site = Directory(tmp_path, "alpha")
+    write_keys(authority, "alpha", site.keys, datetime.now(UTC))
+    words = []
+    for _ in range(2):
+        with site.links():
+            words.append((site.path / INSTALLATION).read_bytes())
+        (site.path / INSTALLATION).write_bytes(damaged)
+    assert words[0] != words[1] != damaged
+    assert len(words[0]) == len(words[1])
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,7 @@ from daemon.accounts_file import edit
 from daemon.certificates.authority import Authority
 from daemon.config import load
 from daemon.discovery import installed_plugins
+from daemon.lock import state_lock
 from daemon.peers import Peer, add_peer
 from daemon.site import StartError, serve_site
 from daemon.site_directory import make_site
@@ -109,6 +111,19 @@ def no_front_end(site: Site) -> None:
     site.config.write_text('[site]\nserver_name = "alpha.example"\n[plugins.smqp]\nenabled = false\n')
 
 
+def listens_twice(site: Site) -> None:
+    site.configure("plugins.stomp", 'listen = ["127.0.0.1:7000"]', 'listen_tls = ["*:7000"]')
+
+
+def a_directory_for(name: str) -> Callable[[Site], None]:
+    def spoil(site: Site) -> None:
+        path = site.directory / "state" / name
+        path.unlink(missing_ok=True)
+        path.mkdir()
+
+    return spoil
+
+
 REFUSED: list[tuple[Callable[[Site], object], str]] = [
     (swapped, "site.pem: is for beta.example, but this site is alpha.example"),
     (mismatched, "site.pem and site.key do not work together"),
@@ -133,7 +148,11 @@ REFUSED: list[tuple[Callable[[Site], object], str]] = [
     (lambda site: shutil.rmtree(site.directory / "state"), "smqpd.db: is gone, but this site had a store"),
     (lambda site: (site.directory / "state/smqpd.db").write_text("x" * 4096), "file is not a database"),
     (lambda site: (site.directory / "state/hops").write_text(""), "hops: is not a directory"),
-    (lambda site: (site.directory / "state/control").mkdir(), "control: is a directory"),
+    (listens_twice, "[plugins.stomp] listen_tls and [plugins.stomp] listen both listen on *:7000"),
+    *(
+        (a_directory_for(name), f"{name}: is a directory")
+        for name in ("control", "lock", "installation", "reserve", "smqpd.db", "smqpd.db-shm")
+    ),
 ]
 
 
@@ -211,10 +230,6 @@ def names_somebody(site: Site) -> None:
     )
 
 
-def listens_twice(site: Site) -> None:
-    site.configure("plugins.stomp", 'listen = ["127.0.0.1:7000"]', 'listen_tls = ["127.0.0.1:7000"]')
-
-
 @pytest.mark.parametrize(
     ("spoil", "says"),
     [
@@ -222,7 +237,6 @@ def listens_twice(site: Site) -> None:
         (lambda site: site.issue(days=10), "site.pem: the certificate expires on"),
         (names_nobody, "a rule names operatoins, which is no account of this site"),
         (names_somebody, ""),
-        (listens_twice, "both listen on 127.0.0.1:7000"),
         (lambda site: site.configure("plugins.smqp", "listen_tls = []"), ""),
     ],
 )
@@ -236,6 +250,31 @@ def test_what_is_hardly_meant_is_a_warning(
     assert smqpd.err.count("smqpd: warning: ") == smqpd.err.count("\n") == (1 if says else 0)
     assert smqpd("config", "check", "--site", site.directory, "--json") == 0
     assert json.loads(smqpd.out)["good"] is True
+
+
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [("192.0.2.1:7720", "Cannot assign requested address"), ("nowhere.invalid:7720", "")],
+)
+def test_an_address_that_is_not_of_this_machine_is_an_error(
+    site: Site, smqpd: Shell, address: str, says: str
+) -> None:
+    site.configure("plugins.stomp", f'listen = ["{address}"]')
+    assert smqpd("config", "check", site.config) == 1
+    [said] = smqpd.err.splitlines()
+    assert f"[plugins.stomp] listen: {address} cannot be listened on now: {says}" in said
+
+
+def test_a_port_that_is_taken_is_a_warning_unless_the_site_has_it_itself(site: Site, smqpd: Shell) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        site.configure("plugins.stomp", f'listen = ["127.0.0.1:{port}"]')
+        assert smqpd("config", "check", site.config) == 0
+        assert f"127.0.0.1:{port} cannot be listened on now: Address already in use" in smqpd.err
+        assert "unless a socket unit listens for it" in smqpd.err
+        with state_lock(site.directory / "state"):
+            assert smqpd("config", "check", site.config) == 0
+        assert smqpd.err == ""
 
 
 def test_everything_that_is_wrong_is_said_at_once(site: Site, smqpd: Shell) -> None:
