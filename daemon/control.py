@@ -35,8 +35,9 @@ QUESTION_BYTES_MAX: Final = 4_096
 ANSWER_BYTES_MAX: Final = 64 * 2**20
 """In one line."""
 
-PATIENCE_S: Final = 10.0
-"""Beyond what the question allows."""
+PATIENCE_S: Final = 60.0
+"""Beyond what the question allows. A daemon that is up has little to do for an answer, but may have to wait
+for its turn on a machine that is busy; one that hangs is what a watchdog is for."""
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,5 +1,6 @@
 """`smqpd reload` and `smqpd status`: a running site reads its files again, and says how it stands to them."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -7,21 +8,17 @@ import msgspec
 import typer
 
 from daemon.cli import telling
-from daemon.cli.asking import value
 from daemon.cli.failure import FAILED, UNREACHABLE, Failure
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, config_file, read_settings
 from daemon.config import ConfigError, read_toml
-from daemon.control import NotRunningError, Question
+from daemon.control import NotRunningError
 from daemon.settings import SiteSettings
 from daemon.standing import Standing, said
 
 
 def reload(config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
     """Have the running site read its files again; ends with 1 where it has not taken on all of them."""
-    try:
-        standing = telling.reload(_state_directory(config))
-    except NotRunningError as error:
-        raise Failure(str(error), UNREACHABLE) from None
+    standing = _standing(config, telling.reload)
     refused = standing.not_taken_on
     if as_json:
         typer.echo(msgspec.json.encode(standing))
@@ -36,7 +33,7 @@ def reload(config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) -
 
 def status(config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
     """Show how the running site does; ends with 1 where it has not taken on its files, or cannot use them."""
-    standing = value(read_settings(config), Question(ask="status"), Standing)
+    standing = _standing(config, telling.status)
     if as_json:
         typer.echo(msgspec.json.encode(standing))
     else:
@@ -49,8 +46,15 @@ def status(config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) -
         raise typer.Exit(FAILED)
 
 
+def _standing(config: Path, ask: Callable[[Path], Standing]) -> Standing:
+    try:
+        return ask(_state_directory(config))
+    except NotRunningError as error:
+        raise Failure(str(error), UNREACHABLE) from None
+
+
 def _state_directory(config: Path) -> Path:
-    """Where the site is asked; also where its configuration is bad, since it then takes on the rest."""
+    """Where the site is asked; also where its configuration is bad, since it then goes on with the rest."""
     file = config_file(config)
     try:
         return read_settings(file).site.state_directory

@@ -17,9 +17,11 @@ from daemon.control import ForbiddenError, NotRunningError, Question, ask
 from daemon.discovery import installed_plugins
 from daemon.examination import Finding, Part, examine
 from daemon.lock import running_pid, signal_running
+from daemon.settings import Settings
 from daemon.standing import Standing, said
+from daemon.state_mark import LostStateError, check_state
 
-PATIENCE_S: Final = 10.0
+PATIENCE_S: Final = 60.0
 """For a daemon that starts, and answers once it has read its store."""
 
 TRY_EVERY_S: Final = 0.1
@@ -34,7 +36,7 @@ def tell(config: Path, state_directory: Path, done: str, parts: Collection[Part]
     """
     standing = _standing(state_directory, done)
     if standing is None:
-        warn(_next_start(config))
+        warn(_next_start(config, done))
         return f"{done} The site does not run; this holds from its next start."
     own = [finding for finding in standing.not_taken_on if finding.part in parts]
     warn([finding for finding in standing.findings if finding not in own])
@@ -46,14 +48,22 @@ def tell(config: Path, state_directory: Path, done: str, parts: Collection[Part]
 
 def reload(state_directory: Path) -> Standing:
     """How the site stands after it has read its files again. Raises NotRunningError, ForbiddenError."""
-    answer = ask(state_directory, Question(ask="reload"))
-    return msgspec.json.decode(answer, type=Standing)
+    return _asked(state_directory, Question(ask="reload"))
+
+
+def status(state_directory: Path) -> Standing:
+    """How the site stands to the files as it has read them. Raises NotRunningError, ForbiddenError."""
+    return _asked(state_directory, Question(ask="status"))
 
 
 def warn(findings: Collection[Finding]) -> None:
     """Say each on stderr."""
     for finding in findings:
         typer.echo(f"smqpd: warning: {said(finding)}", err=True)
+
+
+def _asked(state_directory: Path, question: Question) -> Standing:
+    return msgspec.json.decode(ask(state_directory, question), type=Standing)
 
 
 def _standing(state_directory: Path, done: str) -> Standing | None:
@@ -82,15 +92,30 @@ def _standing(state_directory: Path, done: str) -> Standing | None:
     return None
 
 
-def _next_start(config: Path) -> list[Finding]:
-    """Why a start would be refused."""
+def _next_start(config: Path, done: str) -> list[Finding]:
+    """Why a start would be refused. Raises Failure where the site may run in another place."""
     file, installed = config_file(config), installed_plugins()
     try:
         settings = load(file, installed)
     except ConfigError as error:
         return [Finding("configuration", "refused", str(error))]
+    _refuse_lost(file, settings, done)
     refused = examine(file, settings, installed, datetime.now(UTC)).refused
     return [
         Finding(finding.part, "warning", f"the next start would be refused: {finding.problem}")
         for finding in refused
     ]
+
+
+def _refuse_lost(file: Path, settings: Settings, done: str) -> None:
+    """Raise Failure where the state that the site had is elsewhere: it may run there."""
+    try:
+        check_state(file, settings.site)
+    except LostStateError as error:
+        raise Failure(
+            f"{done} But whether the site runs, and has taken it on, is not known; send it SIGHUP if it does:"
+            f" {error}",
+            UNREACHABLE,
+        ) from None
+    except ConfigError:  # among the reasons against a start
+        pass

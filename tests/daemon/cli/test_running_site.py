@@ -191,6 +191,27 @@ async def test_a_change_in_a_file_that_the_site_does_not_read_yet_is_not_said_to
             pass
 
 
+async def test_a_site_whose_state_is_configured_elsewhere_is_not_said_not_to_run(site: Site) -> None:
+    async with daemon(site.config):
+        text = site.config.read_text()
+        site.config.write_text(text.replace("[site]\n", '[site]\nstate_directory = "elsewhere"\n'))
+        for change in (("account", "disable", "eve"), ("peer", "add", "beta.example")):
+            code, out, said = await site.command(*change)
+            assert (code, out) == (UNREACHABLE, "")
+            assert "But whether the site runs, and has taken it on, is not known" in said
+            assert "elsewhere/smqpd.db: is gone, but this site had a store" in said
+
+
+async def test_the_status_is_told_also_where_the_configuration_is_bad(site: Site) -> None:
+    async with daemon(site.config):
+        site.config.write_text(site.config.read_text() + "[limit]\n")
+        assert (await site.status())["findings"] == []
+        await site.command("reload")
+        code, out, _ = await site.command("status")
+        assert code == FAILED
+        assert f"not taken on: configuration: {site.config}: limit: unknown key" in out
+
+
 async def test_what_does_not_run_cannot_reload(site: Site) -> None:
     for command in ("reload", "status"):
         code, _, said = await site.command(command)
