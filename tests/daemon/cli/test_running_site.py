@@ -133,7 +133,11 @@ async def test_a_peer_that_cannot_be_linked_with_is_a_failure_until_that_is_mend
         assert (await site.command("peer", "add", "gamma.example", "127.0.0.1:9"))[1] == (
             "Added gamma.example. The site has taken it on.\n"
         )
-        assert [link["peer"] for link in await site.asked("peers")] == ["beta.example", "gamma.example"]
+        code, links, _ = await site.command("peers", "--json")
+        assert (code, [link["peer"] for link in json.loads(links)]) == (
+            FAILED,
+            ["beta.example", "gamma.example"],
+        )
         await until_logged(running, "beta.example cannot be dialled")
 
 
