@@ -212,6 +212,9 @@ class Session(Protocol):
         held before, and the front end must let go of what was to be added.
         """
 
+    def hold_now(self, bytes: int) -> None:
+        """The same for a front end that cannot wait: raises Refusal (too-many) where there is no room now."""
+
     def subscribe(self, topic: str, options: SubscribeOptions, request: Any = None) -> None:
         """Begin or change a subscription, and receive from it here; a session that had it is detached."""
 

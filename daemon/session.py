@@ -107,6 +107,10 @@ class BrokerSession:
         """See `daemon.frontend.Session`."""
         await self._broker.unfinished.hold(self._unfinished, bytes)
 
+    def hold_now(self, bytes: int) -> None:
+        """See `daemon.frontend.Session`."""
+        self._broker.unfinished.hold_now(self._unfinished, bytes)
+
     def _take_token(self) -> None:
         now = self._broker.clock.now()
         self._tokens = min(self._rate, self._tokens + (now - self._tokens_at) * self._rate)

@@ -51,12 +51,7 @@ class Unfinished:
 
         Raises Refusal (too-many) where there is no room within a while; it holds then what it held before.
         """
-        if bytes <= holder.bytes or holder.closed:
-            self._set(holder, bytes)
-            self._admit()
-            return
-        if not self._waiting and self._fits(holder, bytes):
-            self._set(holder, bytes)
+        if self._hold(holder, bytes):
             return
         admitted = trio.Event()
         self._waiting[holder] = (bytes, admitted)
@@ -67,11 +62,22 @@ class Unfinished:
         finally:
             self._waiting.pop(holder, None)
         if not admitted.is_set():
-            raise Refusal(
-                Refusal.TOO_MANY,
-                f"there is no room for {bytes} bytes beside what {holder.account} and others have unfinished;"
-                " finish bodies and transactions that are open, or send fewer at a time, and try again",
-            )
+            raise _no_room(holder, bytes)
+
+    def hold_now(self, holder: Holder, bytes: int) -> None:
+        """The same for who cannot wait. Raises Refusal (too-many) where there is no room now."""
+        if not self._hold(holder, bytes):
+            raise _no_room(holder, bytes)
+
+    def _hold(self, holder: Holder, bytes: int) -> bool:
+        if bytes <= holder.bytes or holder.closed:
+            self._set(holder, bytes)
+            self._admit()
+            return True
+        if self._waiting or not self._fits(holder, bytes):
+            return False
+        self._set(holder, bytes)
+        return True
 
     def close(self, holder: Holder) -> None:
         """The connection has ended, and holds nothing any more; what it waits for does not matter."""
@@ -108,3 +114,11 @@ class Unfinished:
                 del self._waiting[holder]
                 self._set(holder, bytes)
                 admitted.set()
+
+
+def _no_room(holder: Holder, bytes: int) -> Refusal:
+    return Refusal(
+        Refusal.TOO_MANY,
+        f"there is no room for {bytes} bytes beside what {holder.account} and others have unfinished;"
+        " finish bodies and transactions that are open, or send fewer at a time, and try again",
+    )

@@ -7,6 +7,7 @@ requests run as tasks of their own, of which a client may have a few at a time.
 
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement
@@ -171,6 +172,8 @@ class Service:
             await trio.sleep(IDLE_S / 5)
             self.assured.forget_old(trio.current_time())
             for client in list(self.clients.values()):
+                with suppress(Refusal):  # it is less now, or as much
+                    client.session.hold_now(self.assured.memory_of(client.jid))
                 if client.idle and trio.current_time() - client.used_at > IDLE_S:
                     client.session.close()
 

@@ -57,6 +57,18 @@ async def test_a_connection_waits_for_room_and_gets_it_as_soon_as_there_is_some(
     assert budget.bytes == 600
 
 
+async def test_who_cannot_wait_is_refused_at_once(budget: Unfinished) -> None:
+    holder, other = budget.holder("ann", "10.0.0.1:1"), budget.holder("bob", "10.0.0.2:1")
+    budget.hold_now(holder, 600)
+    with pytest.raises(Refusal, match="no room for 500 bytes"):
+        budget.hold_now(other, 500)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(budget.hold, other, 400)
+        await trio.testing.wait_all_tasks_blocked()
+        budget.hold_now(holder, 100)
+    assert budget.bytes == 500
+
+
 async def test_who_is_refused_holds_what_it_held_and_who_is_cancelled_too(
     budget: Unfinished, autojump_clock: trio.testing.MockClock
 ) -> None:

@@ -21,6 +21,9 @@ from plugins.xmpp.known.identities import bare_of
 
 MSG_ID_CHARACTERS_MAX: Final = 1_000
 
+ELEMENT_BYTES: Final = 120
+"""Memory that an element takes besides its text, about."""
+
 
 class AssuredLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How much may be held, for one source and for all."""
@@ -39,6 +42,7 @@ class Holding(msgspec.Struct):
         ends_at: when it is forgotten.
         smuid: of its copy on disk; "" until that is there.
         waiting: IQs to be answered once the present step is done.
+        memory: bytes that it takes, about.
     """
 
     message: Element
@@ -48,6 +52,10 @@ class Holding(msgspec.Struct):
     state: Literal["storing", "held", "delivering"] = "storing"
     smuid: str = ""
     waiting: list[Element] = []
+    memory: int = 0
+
+    def __post_init__(self) -> None:
+        self.memory = self.size + ELEMENT_BYTES * sum(1 for _ in self.message.iter())
 
 
 class _Amount:
@@ -94,6 +102,10 @@ class Assured:
     def holds(self, jid: str) -> bool:
         """Whether anything of the sender is held."""
         return jid in self._senders
+
+    def memory_of(self, jid: str) -> int:
+        """Bytes that all that is held of a sender takes, about."""
+        return sum(holding.memory for holding in self._senders.get(jid, {}).values())
 
     def forget(self, jid: str, msg_id: str) -> None:
         """It has been published, or could not be stored."""

@@ -147,6 +147,11 @@ async def _remember(service: Service, client: Asker) -> None:
         if len(page) < _PAGE:
             break
         after = page[-1].message_id
+    try:
+        _count(service, client)
+    except StanzaError:
+        service.assured.forget_sender(client.jid)
+        raise
     client.assured_known = True
 
 
@@ -172,21 +177,38 @@ async def _assured(request: Request) -> None:
     headers = ((_MSG_ID, msg_id), (_TO, to))
     message = Message(timeout_s=HELD_S, sections=(Section("application/xml", body),), others=headers)
     try:
+        _count(request.service, request.client)
         request.client.request(
             request.client.session.publish,
             _topic(request.service, request.client),
             message,
             done=partial(_stored, request.service, request.client, msg_id, holding),
         )
-    except Refusal:
-        request.service.assured.forget(jid, msg_id)
+    except (Refusal, StanzaError):
+        _forget(request.service, request.client, msg_id)
         raise
+
+
+def _count(service: Service, client: Asker) -> None:
+    """What is held of a sender counts in the memory for what is no message yet.
+
+    Raises StanzaError(resource-constraint) where there is no room; to hold less never raises.
+    """
+    try:
+        client.session.hold_now(service.assured.memory_of(client.jid))
+    except Refusal as refusal:
+        raise StanzaError("resource-constraint", "wait", refusal.text) from None
+
+
+def _forget(service: Service, client: Asker, msg_id: str) -> None:
+    service.assured.forget(client.jid, msg_id)
+    _count(service, client)
 
 
 async def _stored(service: Service, client: Asker, msg_id: str, holding: Holding, answer: Answer) -> None:
     waiting, holding.waiting = holding.waiting, []
     if answer.error is not None:
-        service.assured.forget(client.jid, msg_id)
+        _forget(service, client, msg_id)
         for iq in waiting:
             await service.fail(iq, from_refusal(answer.error))
         return
@@ -226,6 +248,6 @@ async def _delivered(service: Service, client: Asker, msg_id: str, holding: Hold
         for iq in waiting:
             await service.fail(iq, from_refusal(answer.error))
         return
-    service.assured.forget(client.jid, msg_id)
+    _forget(service, client, msg_id)
     for iq in waiting:
         await service.answer(result(iq))

@@ -32,11 +32,13 @@ class ParserLimits(msgspec.Struct, frozen=True, kw_only=True):
         stanza_bytes_max: from its `<` to its last `>`.
         depth_max: of nested elements, the stanza itself being the first. XEPs come near 10.
         attributes_max: of one element.
+        elements_max: of one stanza: each takes some 120 bytes of memory, and four of the stanza's.
     """
 
     stanza_bytes_max: int = 2**20
     depth_max: int = 64
     attributes_max: int = 64
+    elements_max: int = 50_000
 
 
 class StreamBroken(Exception):
@@ -76,6 +78,7 @@ class StreamParser:
         self._limits = limits
         self._events: list[ParsedEvent] = []
         self._depth = 0
+        self._elements = 0
         self._builder = TreeBuilder()
         self._fed = 0
         self._stanza_from = 0
@@ -138,6 +141,9 @@ class StreamParser:
                 self._pass_over(f"an element with over {limits.attributes_max} attributes")
             elif self._depth > limits.depth_max:
                 self._pass_over(f"elements nested over {limits.depth_max} deep")
+            self._elements += 1
+            if self._elements > limits.elements_max:
+                self._pass_over(f"over {limits.elements_max} elements")
             if self._too_much:
                 self._depth += 1
                 return
@@ -153,6 +159,7 @@ class StreamParser:
         else:
             if self._depth == 1:
                 self._stanza_from = self._parser.CurrentByteIndex
+                self._elements = 0
                 self._builder = TreeBuilder()
                 self._head = Element(tag, {key: named[key] for key in _HEAD if key in named})
                 if len(attributes) > limits.attributes_max:

@@ -4,6 +4,8 @@ import pytest
 import trio
 
 from daemon.frontend import Delivered, Identity, SubscribeOptions
+from daemon.settings import Limits
+from plugins.xmpp.known.assured import ELEMENT_BYTES
 from plugins.xmpp.wire.namespaces import EVENT_LOG, QOS
 from routing.message import Message, Section
 from tests.support.full_disk import no_file_beyond
@@ -216,6 +218,29 @@ async def test_too_much_that_waits_is_refused_until_some_is_delivered(tmp_path, 
         assert error_of(answer) == ("wait", "resource-constraint")
         await client.iq("set", deliver("1"), to=COUNTER)
         assert (await client.iq("set", assured("3"), to=COUNTER)).get("type") == "result"
+
+
+async def test_what_is_held_counts_in_the_memory_that_all_front_ends_share(tmp_path):
+    limits = Limits(message_bytes_max=10_000, unfinished_bytes_max=20_000)
+    many = "<log xmlns='urn:xmpp:eventlog'>" + "<a/>" * 30 + "</log>"
+    async with xmpp_site(tmp_path, limits=limits) as (server, _, site):
+        client, budget = entrance(server), site.broker.unfinished
+        held = []
+        for number in range(10):
+            answer = await client.iq("set", assured(f"{number}", many), to=COUNTER)
+            if answer.get("type") == "error":
+                assert error_of(answer) == ("wait", "resource-constraint")
+                break
+            held.append(f"{number}")
+            assert budget.bytes > len(held) * 30 * ELEMENT_BYTES
+        assert held == ["0", "1"]
+        before = budget.bytes
+        await client.iq("set", deliver("0"), to=COUNTER)
+        assert budget.bytes == before // 2
+        assert (await client.iq("set", assured("2", many), to=COUNTER)).get("type") == "result"
+        for msg_id in ("1", "2"):
+            await client.iq("set", deliver(msg_id), to=COUNTER)
+        assert budget.bytes == 0
 
 
 async def test_what_may_not_be_published_is_not_held_either(tmp_path):

@@ -19,7 +19,7 @@ from plugins.xmpp.wire.serializer import UnsendableError, escape_text, is_sendab
 HEADER = (
     b"<stream:stream xmlns='jabber:component:accept' xmlns:stream='http://etherx.jabber.org/streams' id='3'>"
 )
-LIMITS = ParserLimits(stanza_bytes_max=10_000, depth_max=10, attributes_max=8)
+LIMITS = ParserLimits(stanza_bytes_max=10_000, depth_max=10, attributes_max=8, elements_max=1_000)
 
 
 def feed(*chunks: bytes) -> list:
@@ -79,7 +79,8 @@ def test_what_xmpp_forbids_and_what_is_too_much_ends_the_stream(data: bytes, con
         (b"<a " + b" ".join(b"a%d=''" % n for n in range(9)) + b"/>", "attributes"),
         (b"x" * 20_000, "bytes"),
         (b"x" * 1_000_000, "bytes"),
-        (b"<b/>" * 5_000, "bytes"),
+        (b"<b/>" * 1_001, "over 1000 elements"),
+        (b"<b/>" * 5_000, "over 1000 elements"),
         (b"<b c='" + b"x" * 20_000 + b"'/>", "bytes"),
     ],
 )
@@ -92,6 +93,12 @@ def test_a_stanza_that_is_too_much_is_passed_over_and_the_next_one_comes(content
         assert too_much.head.attrib == {"from": "a", "id": "1"}
         assert len(too_much.head) == 0
         assert after[0].tag.endswith("c")
+
+
+def test_elements_are_counted_in_each_stanza_alone():
+    stanza = b"<iq>" + b"<b/>" * 999 + b"</iq>"
+    _, *stanzas = feed(HEADER + stanza * 3)
+    assert [len(one) for one in stanzas] == [999, 999, 999]
 
 
 def test_so_is_one_whose_own_element_has_too_many_attributes():
