@@ -2,8 +2,8 @@
 
 Commands raise `Failure`, `ConfigError` or `Refusal` for what their user can understand; anything else is a
 mistake of ours and shows its traceback. An interrupt ends a command at any moment without a word, with 130;
-so does, with 141, a reader of our output that has enough. Both are what a shell says of a program that
-these signals ended.
+so does SIGTERM, with 143, and, with 141, a reader of our output that has enough. All are what a shell says
+of a program that these signals ended; but what was half made is removed before.
 """
 
 import os
@@ -23,6 +23,7 @@ def main() -> None:
     exit_code, why = failure.FAILED, ""
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(failure.TERMINATED))
         exit_code = command_tree.run()
         sys.stdout.flush()
     except KeyboardInterrupt:
@@ -41,8 +42,9 @@ def main() -> None:
         if not output.is_refused(error):
             raise
         exit_code, why = failure.FAILED, f"standard output cannot be written: {error.strerror}"
-    # Nothing is left to be interrupted.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Nothing is left to be ended.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     output.flush()
     if why:
         failure.tell(why)

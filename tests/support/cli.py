@@ -23,11 +23,12 @@ class Shell:
         """The exit code."""
         self._monkeypatch.setattr(sys, "argv", ["smqpd", *map(str, arguments)])
         self._monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
-        before = signal.getsignal(signal.SIGINT)
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             with pytest.raises(SystemExit) as ended:
                 main()
         finally:
-            signal.signal(signal.SIGINT, before)
+            for number, handler in before.items():
+                signal.signal(number, handler)
         self.out, self.err = self._capsys.readouterr()
         return int(ended.value.code or 0)

@@ -109,14 +109,15 @@ def test_init_makes_a_site_where_the_keys_of_its_links_are_already(smqpd: Shell,
     assert "exists already" in smqpd.err
 
 
+@pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_what_init_has_begun_is_removed_when_it_is_interrupted(
-    smqpd: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    smqpd: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, exit_code: int
 ) -> None:
     (tmp_path / "a").mkdir()
     with monkeypatch.context() as interrupting:
-        interrupt = lambda host: os.kill(os.getpid(), signal.SIGINT)  # noqa: E731 # half of it is done by then
+        interrupt = lambda host: os.kill(os.getpid(), number)  # noqa: E731 # half of it is done by then
         interrupting.setattr(site_directory, "make_self_signed", interrupt)
-        assert smqpd("init", tmp_path / "a/b/c") == 130
+        assert smqpd("init", tmp_path / "a/b/c") == exit_code
     assert list((tmp_path / "a").iterdir()) == []
     assert smqpd("init", tmp_path / "a/b/c") == 0
 
