@@ -4,6 +4,7 @@ All of the backup is checked before anything is changed. The site is made beside
 and renamed when it is whole; one that was there is kept under a name of its own.
 """
 
+import itertools
 import os
 import shutil
 import sqlite3
@@ -187,9 +188,12 @@ def _put(made: Path, site: Path) -> str:
         site.rmdir()
         made.rename(site)
         return ""
-    kept = site.absolute().with_name(f"{site.name}.{datetime.now(UTC):%Y%m%dT%H%M%S}")
+    place, now = site.absolute(), f"{datetime.now(UTC):%Y%m%dT%H%M%S}"
+    names = itertools.chain([f"{place.name}.{now}"], (f"{place.name}.{now}-{n}" for n in itertools.count(2)))
+    kept = next(path for path in map(place.with_name, names) if not path.exists())
     with state_lock(_state_of(site)):
         site.rename(kept)
+        sync_directory(kept.parent)  # the new one is not to be there, and the old one not
         made.rename(site)
     return str(kept)
 

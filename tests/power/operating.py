@@ -47,6 +47,7 @@ class Note(msgspec.Struct, frozen=True):
         answered: bodies of the messages whose PUBLISH was answered.
         taken, finished: of those whose COMMIT was said, and answered.
         backups: by name, the messages that each holds.
+        restored: likewise, sites that were made of backups.
         number: of the note.
     """
 
@@ -56,6 +57,7 @@ class Note(msgspec.Struct, frozen=True):
     finished: frozenset[str] = frozenset()
     number: int = 0
     backups: dict[str, frozenset[str]] = {}
+    restored: dict[str, frozenset[str]] = {}
 
 
 # -- the workload ---------------------------------------------------------------------------------
@@ -90,11 +92,13 @@ class Operator:
         self._run()
         steps: list[Callable[[], None]] = [
             *(self._add, self._disable, self._rights, self._add_peer, self._change_peer),
-            *(self._issue, self._revoke, self._run, self._back_up),
+            *(self._issue, self._revoke, self._run, self._back_up, self._restore),
         ]
         for _ in range(STEPS_DRAWN):
             self._chance.choice(steps)()
         self._back_up()
+        self._restore()
+        self._restore()
 
     def _do(self, *words: str) -> None:
         """One command; it must succeed."""
@@ -154,6 +158,16 @@ class Operator:
         self._do("backup", str(self._root / name), "--keys", "--site", str(self._site))
         left = self._now.answered - self._now.taken
         self._note(backups={**self._now.backups, name: left})
+
+    def _restore(self) -> None:
+        """Make a site of a backup, in a new place or in that of another."""
+        if not self._now.backups:
+            return
+        backup = self._chance.choice(sorted(self._now.backups))
+        names = [f"restored{len(self._now.restored)}", *sorted(self._now.restored)[:1]]
+        name = self._chance.choice(names)
+        self._do("restore", str(self._root / backup), str(self._root / name), "--replace")
+        self._note(restored={**self._now.restored, name: self._now.backups[backup]})
 
     def _run(self) -> None:
         self._step("run", lambda: trio.run(self._run_daemon))
@@ -232,11 +246,12 @@ def _judge_files(recording: Recording, note: Note, cut: Cut) -> list[str]:
     if note.step.startswith("init"):
         return []  # what is made by a command that did not end can be removed, and made again
     out = []
-    made = (
-        {path.partition("/")[0] for path in after.keys() - before.keys()}
-        if note.step[:6] == "backup"
-        else set()
-    )
+    command, *words = note.step.split(" ")
+    made = set()
+    if command in ("backup", "restore"):
+        made = {path.partition("/")[0] for path in after.keys() - before.keys()}
+    if command == "restore":
+        out += _judge_replaced(Path(words[1]).name, before, after, cut.tree)
     for path in sorted(before.keys() | after.keys() | cut.tree.keys()):
         if _is_the_daemons(path) or any(part.startswith(".") for part in path.split("/")):
             continue
@@ -246,6 +261,25 @@ def _judge_files(recording: Recording, note: Note, cut: Cut) -> list[str]:
         if found not in allowed:
             out.append(f"{path} is {_size(found)}, neither as it was nor as it was to be")
     return out
+
+
+def _judge_replaced(name: str, before: Tree, after: Tree, found: Tree) -> list[str]:
+    """What is in the place of a site is all old or all new; and the old one is there, by whatever name."""
+    was, is_to_be, is_now = (_below(tree, name) for tree in (before, after, found))
+    if is_now not in (was, is_to_be, {}):
+        return [f"{name} is neither as it was nor as it was to be"]
+    tops = {path.partition("/")[0] for path in found}
+    if was and not any(_below(found, top) == was for top in tops):
+        return [f"{name} as it was is gone"]
+    return []
+
+
+def _below(tree: Tree, top: str) -> Tree:
+    return {
+        path.partition("/")[2]: content
+        for path, content in tree.items()
+        if path.startswith(f"{top}/") and not _is_the_daemons(path)
+    }
 
 
 def _size(found: bytes | None) -> str:
@@ -284,16 +318,18 @@ def _all_trees(recording: Recording) -> list[tuple[Note, Tree]]:
 
 
 def _sites(directory: Path, note: Note) -> list[Path]:
-    """Those that have to start: the site itself, and one of its backups."""
+    """Those that have to start: the site itself, and one of its backups, or a site made of one."""
     if not note.answered and not note.step.startswith("run"):
         return []
-    newest = max(note.backups, default=None)
+    copies = note.restored if note.number % 2 and not note.step.startswith("restore") else note.backups
+    newest = max(copies, default=None)
     return [directory / SITE, *([directory / newest] if newest is not None else [])]
 
 
 async def _judge_site(path: Path, note: Note) -> None:
     """It starts, its accounts and peers are there, and what was answered is held. Raises what is wrong."""
-    wanted = note.backups.get(path.name, note.answered - note.taken)
+    copies = {**note.backups, **note.restored}
+    wanted = copies.get(path.name, note.answered - note.taken)
     read_accounts(path / "accounts.toml")
     load_peers(path / "peers.toml")
     with trio.fail_after(START_S):

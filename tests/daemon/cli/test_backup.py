@@ -298,6 +298,11 @@ def test_a_site_that_is_there_is_replaced_only_when_asked_for_and_kept(
     done = json.loads(restore_to(tmp_path / "copy", site, "--replace", "--json").stdout)
     assert (Path(done["replaced"]) / "precious").read_text() == "x"
     assert not (site / "precious").exists()
+    kept = {
+        json.loads(restore_to(tmp_path / "copy", site, "--replace", "--json").stdout)["replaced"]
+        for _ in "123"
+    }
+    assert len(kept) == 3  # also within a second
 
 
 def test_an_empty_directory_becomes_the_site(store: Store, run, restore_to, tmp_path: Path) -> None:
