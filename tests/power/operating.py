@@ -247,16 +247,19 @@ def _judge_files(recording: Recording, note: Note, cut: Cut) -> list[str]:
         return []  # what is made by a command that did not end can be removed, and made again
     out = []
     command, *words = note.step.split(" ")
-    made = set()
+    made: set[str] = set()
+    replaced = ""
     if command in ("backup", "restore"):
-        made = {path.partition("/")[0] for path in after.keys() - before.keys()}
-    if command == "restore":
-        out += _judge_replaced(Path(words[1]).name, before, after, cut.tree)
+        made = _tops(after) - _tops(before)
+    if command == "restore" and Path(words[1]).name not in made:
+        replaced = Path(words[1]).name
+        out += _judge_replaced(replaced, before, after, cut.tree)
     for path in sorted(before.keys() | after.keys() | cut.tree.keys()):
-        if _is_the_daemons(path) or any(part.startswith(".") for part in path.split("/")):
+        top = path.partition("/")[0]
+        if top == replaced or _is_the_daemons(path) or any(part[:1] == "." for part in path.split("/")):
             continue
         found, allowed = cut.tree.get(path, b"gone"), {before.get(path, b"gone"), after.get(path, b"gone")}
-        if (top := path.partition("/")[0]) in made and top in cut.tree:
+        if top in made and top in cut.tree:
             allowed = {after.get(path, b"gone")}  # all of a backup is there, or nothing
         if found not in allowed:
             out.append(f"{path} is {_size(found)}, neither as it was nor as it was to be")
@@ -268,10 +271,13 @@ def _judge_replaced(name: str, before: Tree, after: Tree, found: Tree) -> list[s
     was, is_to_be, is_now = (_below(tree, name) for tree in (before, after, found))
     if is_now not in (was, is_to_be, {}):
         return [f"{name} is neither as it was nor as it was to be"]
-    tops = {path.partition("/")[0] for path in found}
-    if was and not any(_below(found, top) == was for top in tops):
+    if was and not any(_below(found, top) == was for top in _tops(found)):
         return [f"{name} as it was is gone"]
     return []
+
+
+def _tops(tree: Tree) -> set[str]:
+    return {path.partition("/")[0] for path in tree}
 
 
 def _below(tree: Tree, top: str) -> Tree:
