@@ -123,6 +123,8 @@ def _connected(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
+        # zeros over all that is deleted, a default of some distributions, take room before they give any
+        connection.execute("PRAGMA secure_delete = FAST")
         connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
         migrate(connection)
     except BaseException:
