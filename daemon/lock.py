@@ -53,8 +53,7 @@ def state_lock(state_directory: Path) -> Iterator[None]:
         try:
             os.pwrite(descriptor, pid, 0)
         except OSError:  # the disk is full
-            if not Reserve(state_directory).give_up():
-                raise
+            Reserve(state_directory).give_room()
             os.pwrite(descriptor, pid, 0)
         yield
         os.truncate(descriptor, 0)

@@ -321,12 +321,12 @@ def _opened(config: Path, settings: Settings) -> Iterator[tuple[Store, HopLog, S
         Reserve(state).give_room()
         store = Store(state / STORE)
     except (TooNewError, sqlite3.Error, OSError) as error:
-        raise StartError(f"the store {state / STORE} cannot be used: {error}") from None
+        raise _unusable(state, error) from None
     with closing(store):
         try:
             own_state(config, settings.site, store)
         except sqlite3.Error as error:
-            raise StartError(f"the store {state / STORE} cannot be used: {error}") from None
+            raise _unusable(state, error) from None
         clock = SystemClock(store.site.clock)
         try:
             hops = HopLog.open(
@@ -341,6 +341,17 @@ def _opened(config: Path, settings: Settings) -> Iterator[tuple[Store, HopLog, S
             raise StartError(f"the hop log in {state / HOPS} cannot be used: {error}") from None
         with closing(hops):
             yield store, hops, clock
+
+
+def _unusable(state: Path, error: Exception) -> StartError:
+    """What to say where the store cannot be opened."""
+    reserve = Reserve(state) if state.is_dir() else None
+    if reserve is not None and reserve.free_bytes < reserve.last_bytes and isinstance(error, sqlite3.Error):
+        need = -(-reserve.last_bytes // 2**20)
+        return StartError(
+            f"the disk of {state} is full: to start, the site needs {need} MiB of room ({error})"
+        )
+    return StartError(f"the store {state / STORE} cannot be used: {error}")
 
 
 @contextmanager

@@ -1,9 +1,10 @@
 """Room on the disk that a site keeps for the day when there is none left.
 
 To finish a message takes room before it gives any back: the write-ahead log grows, and so does the hop log.
-So a file of nothing lies beside the store. Once the disk is full it is given up, and with the room that it
-had the site answers, delivers and finishes what it holds; it takes no messages until there is room for the
-file again.
+So a file of nothing lies beside the store. Once the disk is full it is given up but for its last part, and
+with the room that it had the site answers, delivers and finishes what it holds; it takes no messages until
+there is room for the file again. The last part is for a start, which has to write before anything can be
+finished.
 """
 
 import errno
@@ -18,6 +19,9 @@ RESERVE_BYTES_MAX: Final = 96 * 2**20
 
 DISK_SHARE: Final = 16
 """One part in so many of a small disk."""
+
+LAST_SHARE: Final = 4
+"""One part in so many of the file is the last one."""
 
 FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -42,25 +46,35 @@ class Reserve:
         """What else there is on the disk."""
         return shutil.disk_usage(self._directory).free
 
+    @property
+    def last_bytes(self) -> int:
+        """What a start needs to have free."""
+        return self.size_bytes // LAST_SHARE
+
     def take(self) -> bool:
         """Have the file, as far as there is room for it and as much more, so that it is not given up at once.
 
-        Raises OSError where the disk can have no such file.
+        Where there is not, have its last part. Raises OSError where the disk can have no such file.
         """
-        try:
-            there = self._path.stat().st_blocks * 512
-        except FileNotFoundError:
-            there = 0
-        self.held = there >= self.size_bytes or self._make(there)
+        there = self._there()
+        self.held = there >= self.size_bytes or self._make(self.size_bytes, there)
         self.given_up = not self.held
+        if self.given_up and there < self.last_bytes:
+            self._make(self.last_bytes, there)
         return self.held
 
-    def _make(self, there: int) -> bool:
-        if self.free_bytes + there < 2 * self.size_bytes:
+    def _there(self) -> int:
+        try:
+            return self._path.stat().st_blocks * 512
+        except FileNotFoundError:
+            return 0
+
+    def _make(self, size_bytes: int, there: int) -> bool:
+        if self.free_bytes + there < 2 * size_bytes:
             return False
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o600)
         try:
-            os.posix_fallocate(descriptor, 0, self.size_bytes)
+            os.posix_fallocate(descriptor, 0, size_bytes)
         except OSError as error:
             self._path.unlink()
             if error.errno in FULL:
@@ -71,15 +85,15 @@ class Reserve:
         return True
 
     def give_room(self) -> None:
-        """Give it up where a start could not write what every start writes."""
-        if self.free_bytes < self.size_bytes // 4:
-            self.give_up()
+        """Give all of it up where a start could not write what every start writes."""
+        if self.free_bytes < self.last_bytes:
+            self.given_up, self.held = True, False
+            self._path.unlink(missing_ok=True)
 
     def give_up(self) -> bool:
-        """Let go of the file; whether it was there, so that there is room now."""
+        """Let go of all but the last part; whether there was more, so that there is room now."""
         self.given_up, self.held = True, False
-        try:
-            self._path.unlink()
-        except FileNotFoundError:
+        if self._there() <= self.last_bytes:
             return False
+        os.truncate(self._path, self.last_bytes)
         return True

@@ -13,7 +13,7 @@ import trio
 
 from daemon.hops.reader import HopLogReader
 from daemon.site_directory import make_site
-from daemon.store.reserve import DISK_SHARE, RESERVE
+from daemon.store.reserve import DISK_SHARE, LAST_SHARE, RESERVE
 from plugins.smqp.client import Client, connect
 from routing.errors import Refusal
 from routing.message import Message, Section
@@ -116,6 +116,13 @@ async def refused_for_want_of_room(site: Site) -> None:
         assert refused.value.code == Refusal.STORE_FAILED
 
 
+async def log_is_empty(site: Site) -> None:
+    """What the write-ahead log held twice has been given back."""
+    with trio.fail_after(PATIENCE_S):
+        while (site.directory / "state" / "smqpd.db-wal").stat().st_size:
+            await trio.sleep(0.05)
+
+
 async def taken_again(site: Site) -> None:
     with trio.fail_after(PATIENCE_S):
         while True:
@@ -134,11 +141,11 @@ async def test_on_a_full_disk_what_is_held_is_drained_and_then_messages_are_take
         await site.hold(HELD)
         fill(disk)
         await refused_for_want_of_room(site)
-        assert not site.reserve.exists()
+        assert site.reserve.stat().st_size == DISK_MB * 2**20 // DISK_SHARE // LAST_SHARE
         assert await site.drain() == HELD
         (disk / "others").unlink()
         await taken_again(site)
-        assert site.reserve.exists()
+        assert site.reserve.stat().st_size == DISK_MB * 2**20 // DISK_SHARE
         assert "records were lost" not in running.log
         assert "records are lost" not in running.log
         running.process.terminate()
@@ -165,6 +172,37 @@ async def test_a_start_on_a_full_disk_drains_too(disk: Path, ends: str) -> None:
 
 
 @pytest.mark.kill
+@pytest.mark.parametrize("ends", ["stop", "kill"])
+async def test_a_start_has_room_of_its_own_where_the_site_has_used_the_reserve(disk: Path, ends: str) -> None:
+    site = Site(disk / "site")
+    async with daemon(site.config) as running:
+        await site.hold(HELD)
+        fill(disk)
+        await refused_for_want_of_room(site)
+        await log_is_empty(site)
+        fill(disk)
+        if ends == "stop":
+            running.process.terminate()
+            assert await running.exit_code() == 0
+    fill(disk)
+    async with daemon(site.config):
+        await refused_for_want_of_room(site)
+        assert await site.drain() == HELD
+
+
+@pytest.mark.kill
+async def test_a_start_for_which_there_is_no_room_says_how_much_it_needs(disk: Path) -> None:
+    site = Site(disk / "site")
+    async with daemon(site.config):
+        await site.hold(1)
+    site.reserve.unlink()
+    fill(disk)
+    async with daemon(site.config, ready=False) as running:
+        assert await running.exit_code() == 1
+        assert "to start, the site needs 1 MiB of room" in running.log
+
+
+@pytest.mark.kill
 async def test_a_site_that_has_filled_the_disk_itself_is_drained_and_takes_messages_again(disk: Path) -> None:
     site = Site(disk / "site")
     async with daemon(site.config) as running:
@@ -172,5 +210,5 @@ async def test_a_site_that_has_filled_the_disk_itself_is_drained_and_takes_messa
         await refused_for_want_of_room(site)
         assert await site.drain(held) == held
         await taken_again(site)
-        assert site.reserve.exists()
+        assert site.reserve.stat().st_size == DISK_MB * 2**20 // DISK_SHARE
         assert "cannot be moved" not in running.log
