@@ -128,7 +128,7 @@ def _of_copies(copies: DataFrame) -> list[DataFrame]:
             "lost",
             **where,
             time_us="claimed_us",
-            detail=f.lit("acknowledged to a peer, and its own whole log knows nothing of it"),
+            detail=f.lit("acknowledged to a peer, between two copies of whole records, and not recorded"),
         ),
         _rows(
             stuck,

@@ -16,6 +16,7 @@ from pyspark.sql import functions as f
 from routing.trace import (
     anomalies,
     balance,
+    brackets,
     clocks,
     coverage,
     custody,
@@ -74,10 +75,12 @@ def run(
     tables.write(clocks.segments_frame(session, clocks.measured(raw_hops)), out, "clocks")
     segments = tables.read(session, out, "clocks")
     progress("routes, hops, copies")
-    tables.write(routes.routes(paired, segments, covered, crowded), out, "routes")
+    copies = facts.copies(paired)
+    lost = brackets.proven_lost(copies, records, tables.read(session, out, "gaps"))
+    tables.write(routes.routes(paired, segments, covered, crowded, proven=lost), out, "routes")
     hops = clocks.corrected(raw_hops, segments).withColumn("kind", links.kind_name())
     _write_rows(hops.drop("arrival", "outcome"), out, "hops")
-    _write_rows(ends.states(facts.copies(paired), covered), out, "copies")
+    _write_rows(ends.states(copies, covered, lost), out, "copies")
     _write_rows(facts.deliveries(paired), out, "deliveries")
     paired.unpersist()
     progress("links")

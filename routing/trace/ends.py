@@ -1,7 +1,7 @@
 """What became of each copy: finished, held, lost, log missing or unknown.
 
-The order of the rules is the order of the evidence. A copy is *lost* only where its server has acknowledged
-it, and that server's log, whole where it counts, knows nothing of it.
+The order of the rules is the order of the evidence. A copy is *lost* only where that is proven (see
+`brackets`); times say only whether a record may be in a gap.
 """
 
 from pyspark.sql import Column, DataFrame
@@ -37,17 +37,18 @@ def _unbroken() -> Column:
     return f.coalesce(after_gaps | (last < f.col("first_missing")), f.lit(False))
 
 
-def states(copies: DataFrame, coverage: DataFrame) -> DataFrame:
-    """`copies` with `state`, `whole`, `unbroken` and `held_until_us`, the end of a held copy's log.
+def states(copies: DataFrame, coverage: DataFrame, proven: DataFrame | None = None) -> DataFrame:
+    """`copies` with `state`, `whole`, `begun_again` (in two records), `unbroken` and `held_until_us`.
+
+    held_until_us: the end of a held copy's log.
 
     whole: no record of it can be missing, since its log has no gap from its beginning on. unbroken: none is
     missing between its beginnings and ends.
 
     finished: its final record is there, and it has not come home since. held: begun, not ended, and the log
     is whole since. gone: the same, of an unguaranteed copy, which may vanish with a restart. log missing: a
-    record of it may be in a gap, in an absent log, or in one that is not closed yet. lost: the server
-    acknowledged it to a peer, its log covers that time without a gap, and has no record of it. unknown: none
-    of these can be told.
+    record of it may be in a gap, in an absent log, or in one that is not closed yet. lost: it is among
+    `proven` (`brackets.proven_lost`). unknown: none of these can be told.
     """
     logs = f.broadcast(
         coverage.select(
@@ -59,7 +60,6 @@ def states(copies: DataFrame, coverage: DataFrame) -> DataFrame:
             "last_us",
             "first_gap_us",
             "last_gap_us",
-            "went_back",
         )
     )
     at = f.col("claimed_us")
@@ -77,19 +77,28 @@ def states(copies: DataFrame, coverage: DataFrame) -> DataFrame:
         )
         .when(f.col("begun").isNotNull() & f.col("unguaranteed"), "gone")
         .when(f.col("begun").isNotNull(), "held")
+        .when(f.col("proven"), "lost")
         .when(~seen, "log missing")
         .when(
             f.coalesce(at, f.lit(0)) <= 0, f.when(f.col("log") == "gaps", "log missing").otherwise("unknown")
         )
         .when(~inside | ~off_gaps, "log missing")
-        .when(f.col("went_back"), "unknown")
-        .otherwise("lost")
+        .otherwise("unknown")
     )
     whole = f.coalesce(f.col("begun_record") >= f.col("complete_from"), f.lit(False))
-    return copies.join(logs, "server", "left").select(
+    found = copies.join(logs, "server", "left")
+    if proven is None:
+        found = found.withColumn("proven", f.lit(False))
+    else:
+        marked = f.broadcast(proven.withColumn("marked", f.lit(True)))
+        found = found.join(marked, ["smuid", "server"], "left")
+        # rows that tell of no copy have neither a beginning nor an end, and no server
+        found = found.withColumn("proven", f.coalesce("marked", f.lit(False)))
+    return found.select(
         *copies.columns,
         state.alias("state"),
         whole.alias("whole"),
+        f.coalesce(f.col("begun_record") != f.col("begun_last_record"), f.lit(False)).alias("begun_again"),
         _unbroken().alias("unbroken"),
         f.col("last_us").alias("held_until_us"),
     )

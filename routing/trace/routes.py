@@ -79,23 +79,24 @@ def routes(
     coverage: DataFrame,
     crowded: DataFrame | None = None,
     most: int = NESTED_HOPS_MAX,
+    proven: DataFrame | None = None,
 ) -> DataFrame:
     """The rows of `facts.facts` to one for each message; `crowded` are those of which only `most` hops and
-    copies are nested.
+    copies are nested; `proven` as in `ends.states`.
 
     smuid, birth_us, day, origin, topic, mode, guarantee, depth (as published; null: unknown), bytes,
     priority; reached: servers that have had it; attempts: the greatest number of any of its hops; hops: array
     of struct `from`, `to`, attempt, kind, level, sent_us, received_us, acked_us, delay_raw_us, sent_at_us,
     received_at_us, delay_us, sent_logged, received_logged; copies: array of struct server, state, level,
-    begun_us, ended_us, ended, due, bytes, widened, whole; delivered, committed: subscriptions, the second
-    with those that were handed the message and acknowledge nothing; last_delay_us:
-    from the first sending to the last first copy, by corrected clocks; asked: ONE or ALL, the receipt that
-    was asked for, null for none or unknown; receipt_x, receipt_y; state: complete where every copy's fate is
-    known, else partial; missing: the servers whose part is not known; truncated: there were more hops or
-    copies than `most`, and state and counts are those of the ones kept.
+    begun_us, ended_us, ended, due, bytes, widened, whole, begun_again (in two records); delivered,
+    committed: subscriptions, the second with those that were handed the message and acknowledge nothing;
+    last_delay_us: from the first sending to the last first copy, by corrected clocks; asked: ONE or ALL, the
+    receipt that was asked for, null for none or unknown; receipt_x, receipt_y; state: complete where every
+    copy's fate is known, else partial; missing: the servers whose part is not known; truncated: there were
+    more hops or copies than `most`, and state and counts are those of the ones kept.
     """
     kind = f.col("kind")
-    rows = _bounded(ends.states(clocks.corrected(named(paired), segments), coverage), crowded, most)
+    rows = _bounded(ends.states(clocks.corrected(named(paired), segments), coverage, proven), crowded, most)
     what = links.kind_name()
     hop = f.struct(*(what.alias(name) if name == "kind" else name for name in _HOP_FIELDS))
     first = (kind == HOP) & (what == "accepted")
@@ -192,6 +193,7 @@ _COPY_FIELDS = (
     "bytes",
     "widened",
     "whole",
+    "begun_again",
 )
 _MESSAGE_FIELDS = ("topic", "one", "unguaranteed", "depth", "priority", "asked", "receipt_x", "receipt_y")
 """Said of each copy, and the greatest is the message's."""

@@ -386,3 +386,75 @@ def test_a_copy_widened_after_its_end_may_be_held_once_more_and_no_oftener(
     copies = ends.states(facts.copies(facts.facts(read)), covered)
     rows = balance.holdings(copies, covered).where("server = 'wide'").collect()
     assert [row.verdict for row in rows] == [verdict]
+
+
+class Suspects:
+    """Copies that `set` has acknowledged to `a`, by a clock that is right only where its log is read."""
+
+    def __init__(self) -> None:
+        self.logs = Logs()
+        self.count = 0
+        for _ in range(20):
+            self.logs.write("set", "heartbeat")
+
+    def answered(self, *, stamp_us: int = 0) -> str:
+        """A copy of which only the acknowledgement tells."""
+        self.count += 1
+        name = f"a/019aa5d72900-1-{self.count:x}"
+        at_us = stamp_us or 1_763_719_210_000_000 + self.count
+        stamps = {"sent_us": 1, "peer_received_us": at_us, "peer_sent_us": at_us}
+        self.logs.write("a", "forwarded", name, peer="set", attempt=1, outcome="accepted", **stamps)
+        return name
+
+    def taken(self, *, stamp_us: int = 0) -> str:
+        """A copy that is in the log of `set`, too."""
+        name = f"a/019aa5d72900-1-{self.count + 1:x}"
+        self.logs.write("set", "received", name, peer="a", attempt=1, due=1, hops=("a",))
+        self.logs.write("set", "committed", name, subscription=f"{READER}@set", final=True)
+        return self.answered(stamp_us=stamp_us)
+
+    def lost(self, spark: Any) -> set[str]:
+        from routing.trace import brackets, coverage, ends, facts
+
+        for _ in range(20):
+            self.logs.write("set", "heartbeat")
+        read = frame(spark, self.logs.records)
+        words = coverage.words(read)
+        gaps = coverage.gaps(words).localCheckpoint()
+        covered = coverage.coverage(read, words, gaps).localCheckpoint()
+        copies = facts.copies(facts.facts(read, ["set"])).localCheckpoint()
+        found = ends.states(copies, covered, brackets.proven_lost(copies, read, gaps))
+        return {row.smuid for row in found.where("state = 'lost'").collect()}
+
+
+def test_a_copy_is_lost_where_all_numbers_are_there_between_two_that_were_answered(spark: Any) -> None:
+    suspects = Suspects()
+    suspects.taken()
+    lost = suspects.answered()
+    suspects.taken()
+    assert suspects.lost(spark) == {lost}
+
+
+def test_a_copy_is_not_lost_where_its_record_may_be_in_a_gap_whatever_the_clock_said(spark: Any) -> None:
+    suspects = Suspects()
+    suspects.taken()
+    suspects.logs.lose("set")
+    suspects.answered()
+    suspects.taken()
+    assert suspects.lost(spark) == set()
+
+
+def test_a_copy_is_not_lost_where_nothing_was_answered_before_or_after_it(spark: Any) -> None:
+    suspects = Suspects()
+    suspects.answered()
+    suspects.taken()
+    suspects.answered()
+    assert suspects.lost(spark) == set()
+
+
+def test_copies_that_were_answered_together_prove_nothing_of_each_other(spark: Any) -> None:
+    suspects = Suspects()
+    suspects.taken(stamp_us=1_763_719_210_000_000)
+    suspects.answered(stamp_us=1_763_719_210_000_000)
+    suspects.taken()
+    assert suspects.lost(spark) == set()

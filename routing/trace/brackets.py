@@ -1,0 +1,64 @@
+"""Which copies are lost, proven by record numbers alone: no clock has a part in it.
+
+A server numbers its records, and answers copies on a link in the order in which it has recorded them. So a
+copy that it has acknowledged has its record between those of a copy that it answered before, to the same
+peer, and of one that it answered after. Where no number between these two is missing in its log, and none of
+them is of the copy, the copy is lost. Answers that left together are of no order among themselves.
+"""
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as f
+
+
+def proven_lost(copies: DataFrame, records: DataFrame, gaps: DataFrame) -> DataFrame | None:
+    """The copies without a beginning of which that is proven: smuid, server; None where there can be none.
+
+    `copies` as from `facts.copies`, `gaps` as from `coverage.gaps`. Runs a job, which reads three columns of
+    `copies`; where there are copies that are claimed and have no beginning, others over the links of these.
+    """
+    began = copies.where("begun is not null")
+    heard = began.select("server").distinct()
+    open_ones = copies.where("begun is null and ended is null and claimed_us is not null")
+    suspects = open_ones.select("smuid", "server").join(f.broadcast(heard), "server", "left_semi").persist()
+    if suspects.isEmpty():
+        return None
+    answers = records.where("event = 'forwarded' and outcome = 'accepted'").select(
+        "smuid", f.col("server").alias("from"), f.col("peer").alias("server"), "record", "peer_sent_us"
+    )
+    links = answers.join(f.broadcast(suspects), ["smuid", "server"]).select("from", "server").distinct()
+    once = began.where("begun_record = begun_last_record").select("smuid", "server", "begun_record")
+    on_links = answers.join(f.broadcast(links), ["from", "server"]).join(
+        once.join(f.broadcast(links.select("server").distinct()), "server", "left_semi"),
+        ["smuid", "server"],
+        "left",
+    )
+    between = _bracketed(on_links).join(f.broadcast(suspects), ["smuid", "server"], "left_semi")
+    known = between.where(f.col("before").isNotNull() & f.col("after").isNotNull()).select(
+        "smuid",
+        "server",
+        f.least("before", "after").alias("first"),
+        f.greatest("before", "after").alias("last"),
+    )
+    missing = f.broadcast(gaps.select(f.col("server").alias("lacking"), "first_missing", "last_missing"))
+    in_it = (f.col("lacking") == f.col("server")) & (f.col("first_missing") <= f.col("last"))
+    whole = known.join(missing, in_it & (f.col("last_missing") >= f.col("first")), "left_anti")
+    return whole.select("smuid", "server").distinct()
+
+
+def _bracketed(answers: DataFrame) -> DataFrame:
+    """With `before` and `after`: of the nearest answers on the link that left at other times, the records."""
+    order = Window.partitionBy("from", "server").orderBy("record")
+    left = f.col("peer_sent_us")
+    together = f.sum(f.when(left == f.lag(left).over(order), 0).otherwise(1)).over(order)
+    batch = Window.partitionBy("from", "server", "batch").orderBy("record")
+    whole_batch = batch.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    number: Column = f.col("begun_record")
+    earlier = order.rowsBetween(Window.unboundedPreceding, -1)
+    later = order.rowsBetween(1, Window.unboundedFollowing)
+    return (
+        answers.withColumn("batch", together)
+        .withColumn("nearest_before", f.last(number, ignorenulls=True).over(earlier))
+        .withColumn("nearest_after", f.first(number, ignorenulls=True).over(later))
+        .withColumn("before", f.first("nearest_before").over(whole_batch))
+        .withColumn("after", f.last("nearest_after").over(whole_batch))
+    )
