@@ -10,9 +10,10 @@ def custody(routes: DataFrame) -> DataFrame:
     """One row for each message of mode ONE.
 
     smuid, day, topic, origin; path: array of the servers that have had it, first to last; state: finished,
-    held, handed over (to a server whose part is not known), lost or log missing; custodian: who holds it, or
-    who finished it, null where that is not known; custodians: how many hold or finished it at once, of which
-    more than one is a broken promise, and said only where the logs of all its copies are whole; committed:
+    held, handed over (to a server whose part is not known), lost, log missing, or gone, without a guarantee;
+    custodian: who holds it, or who finished it, null where that is not known; custodians: how many hold or
+    finished it at once, of which more than one is a broken promise, and said only where the logs of all its
+    copies are whole, and that of a server that handed it on too often tells of each time; committed:
     subscriptions.
     """
     copies = f.col("copies")
@@ -30,8 +31,10 @@ def custody(routes: DataFrame) -> DataFrame:
     # Whoever has handed on more often than it was given the message has made two custodians of one.
     surplus = f.transform(f.array_distinct(senders), lambda s: _times(senders, s) - _times(receivers, s))
     split = f.aggregate(surplus, f.lit(0), lambda total, more: total + f.greatest(more, f.lit(0)))
-    # A handover whose records are in a gap would make one custodian look like two.
-    known = (f.col("state") == "complete") & f.forall("copies", lambda c: c["whole"])
+    # A handover whose records are in a gap, or not written yet, would make one custodian look like two.
+    splitting = f.filter(f.array_distinct(senders), lambda s: _times(senders, s) > _times(receivers, s))
+    whole = (f.col("state") == "complete") & f.forall("copies", lambda c: c["whole"])
+    known = whole & f.forall(splitting, lambda s: _split_is_known(first, s))
     several = f.greatest(f.size("owners"), f.least(f.lit(1), f.size("last")) + split)
     ordered = f.array_sort(
         f.transform(copies, lambda c: f.struct(c["level"].alias("level"), c["server"].alias("server")))
@@ -49,6 +52,7 @@ def custody(routes: DataFrame) -> DataFrame:
             f.when(f.size("last") > 0, f.get("last", f.lit(0))["state"])
             .when(_any("lost"), "lost")
             .when(_any("log missing") | _any("unknown"), "log missing")
+            .when(_any("gone"), "gone")
             .otherwise("handed over")
             .alias("state"),
             f.when(f.size("owners") == 1, f.get("owners", f.lit(0))["server"])
@@ -123,6 +127,21 @@ def _cuts_short(copy: Column) -> Column:
     timed_out = (ended == ENDS["expired"]) & ((copy["due"] > 0) | (copy["server"] == f.col("origin")))
     gone = ended.isin(ENDS["removed"], ENDS["dead"])
     return f.coalesce((copy["state"] == "held") | timed_out | gone, f.lit(False))
+
+
+def _split_is_known(first: Column, server: Column) -> Column:
+    """Its own log has all that it handed on, and that it had the message once.
+
+    Where only others tell, it may have had the message back in records that are not there yet. Where it had
+    the message several times, crossings of one link with one number count as one.
+    """
+
+    def told(hop: Column) -> Column:
+        own = f.exists("hops", lambda h: (h["from"] == server) & (h["to"] == hop["to"]) & h["sent_logged"])
+        return (hop["from"] != server) | own
+
+    had_once = f.exists("copies", lambda c: (c["server"] == server) & ~c["begun_again"])
+    return f.forall(first, told) & had_once
 
 
 def _times(names: Column, name: Column) -> Column:

@@ -152,6 +152,24 @@ def held_by_two(logs: Logs, name: str) -> None:
     logs.hand_over(name, "a", "c", "a", final=True)
 
 
+def to_and_fro_with_one_number(logs: Logs, name: str) -> None:
+    """`a` was killed with its copy unanswered, and counts anew."""
+    handed_back(logs, name)
+    logs.hand_over(name, "a", "b", "a", "b", "a", final=True)
+    logs.write("a", "received", name, peer="b", mode="ONE", attempt=2, due=1, hops=("a", "b", "a", "b"))
+    answer = {"outcome": "accepted", "sent_us": 1, "peer_received_us": 2, "peer_sent_us": 3}
+    logs.write("b", "forwarded", name, peer="a", mode="ONE", attempt=2, final=True, **answer)
+    logs.write("a", "committed", name, mode="ONE", subscription=f"{READER}@a", final=True)
+
+
+def handed_back_and_on_after_the_end_of_the_log(logs: Logs, name: str) -> None:
+    logs.write("early", "published", name, mode="ONE", depth=-1, due=1)
+    logs.hand_over(name, "early", "brief", "early", final=True)
+    hops = ("early", "brief", "early")
+    logs.write("c", "received", name, peer="early", mode="ONE", attempt=1, due=1, hops=hops)
+    logs.write("c", "committed", name, mode="ONE", subscription=f"{READER}@c", final=True)
+
+
 def receipt_one_counts_few(logs: Logs, name: str) -> None:
     logs.read_by_all(name, 3, receipt="ONE")
     logs.write("a", "receipt", name, receipt="1/1")
@@ -218,6 +236,8 @@ SCENARIOS: dict[str, Callable[[Logs, str], None]] = {
     "unanswered": unanswered,
     "removed on the way": removed_on_the_way,
     "held by two": held_by_two,
+    "to and fro with one number": to_and_fro_with_one_number,
+    "on after the end of the log": handed_back_and_on_after_the_end_of_the_log,
     "receipt ONE counts few": receipt_one_counts_few,
     "receipt ALL counts few": receipt_all_counts_few,
     "receipt of unknown kind": receipt_of_unknown_kind,
@@ -227,16 +247,21 @@ SCENARIOS: dict[str, Callable[[Logs, str], None]] = {
     "commit in a gap": commit_in_a_gap,
     "origin in a gap": origin_in_a_gap,
 }
-FROM_TORN = {"commit in a gap", "origin in a gap", "home in a gap"}
+ORIGINS = {
+    "commit in a gap": "torn",
+    "origin in a gap": "torn",
+    "home in a gap": "torn",
+    "on after the end of the log": "early",
+}
 
 
 def written() -> list[HopRecord]:
     """All scenarios, one after the other."""
     logs = Logs()
-    for server in ("a", "b", "c", "torn"):
+    for server in ("a", "b", "c", "torn", "early", "brief"):
         logs.write(server, "heartbeat")
     for name, happens in SCENARIOS.items():
-        happens(logs, smuid(name, "torn" if name in FROM_TORN else "a"))
+        happens(logs, smuid(name, ORIGINS.get(name, "a")))
     held = {"a": 4, "b": 1, "c": 1}
     for server in ("a", "b", "c", "torn"):
         logs.write(server, "heartbeat", held=held.get(server, 0))
@@ -317,6 +342,11 @@ def test_who_has_finished_a_message_is_its_only_custodian(jobs: Found, name: str
 
 def test_a_removal_that_meets_a_handover_makes_no_second_custodian(jobs: Found) -> None:
     assert jobs.custody[smuid("removed on the way")]["custodians"] <= 1
+
+
+@pytest.mark.parametrize("name", ["to and fro with one number", "on after the end of the log"])
+def test_a_handover_that_no_log_tells_of_makes_no_second_custodian(jobs: Found, name: str) -> None:
+    assert jobs.custody[smuid(name, ORIGINS.get(name, "a"))]["custodians"] == 1
 
 
 def test_a_copy_that_was_handed_to_two_has_two_custodians(jobs: Found) -> None:
