@@ -78,6 +78,17 @@ def _writing(what: Path) -> Iterator[None]:
         _fail(f"{what} cannot be written: {error.strerror or error}")
 
 
+@contextmanager
+def _steps() -> Iterator[Callable[[str], None]]:
+    """Says on standard error what is being done: in one place at a terminal, else a line each."""
+    errors = Console(stderr=True, highlight=False)
+    if not errors.is_terminal:
+        yield lambda step: print(f"smqpd: {step}", file=sys.stderr, flush=True)
+        return
+    with errors.status("starting") as status:
+        yield lambda step: status.update(step)
+
+
 def _console() -> Console:
     # A file or a pipe has no width: nothing is folded there.
     return Console(highlight=False, width=None if sys.stdout.isatty() else UNFOLDED_COLUMNS)
@@ -115,15 +126,9 @@ def run(
     with _spark(master) as session:
         from routing.trace import batch
 
-        errors = Console(stderr=True, highlight=False)
-        with errors.status("starting") as status:
+        with _steps() as say:
             found = batch.run(
-                session,
-                logs,
-                out,
-                day=day.date() if day else None,
-                servers=server or (),
-                progress=lambda step: status.update(step),
+                session, logs, out, day=day.date() if day else None, servers=server or (), progress=say
             )
     if as_json:
         print(json.dumps(jsonable(found), indent=1))

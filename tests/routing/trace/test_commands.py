@@ -109,6 +109,15 @@ def test_generate_run_and_report(run: Any, tmp_path: Path) -> None:
     )
 
 
+def test_where_there_is_no_terminal_each_step_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    from routing.trace.command import _steps
+
+    with _steps() as say:
+        say("reading the logs")
+        say("links")
+    assert capsys.readouterr().err == "smqpd: reading the logs\nsmqpd: links\n"
+
+
 def test_without_pyspark_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
