@@ -73,7 +73,8 @@ class Subscription:
     def settled(self, number: int) -> list[int]:
         """What an ACK or NACK of this delivery ends: that one, or in the ack mode client all until it.
 
-        These are held no more; none where it was not held.
+        These are held no more; none where it was not held. The newest is first: who says something of that
+        has begun all before it, which is what counts if the connection is lost.
         """
         held = self.held
         if self.ack != "client":
@@ -88,6 +89,7 @@ class Subscription:
             numbers.append(oldest)
         for oldest in numbers:
             del held[oldest]
+        numbers.reverse()
         return numbers
 
 

@@ -85,6 +85,15 @@ async def test_in_mode_client_an_ack_is_for_all_before_it_too(publisher, connect
     assert await left_over(connect) == [(b"3", "1")]
 
 
+async def test_who_acknowledges_several_at_once_has_worked_on_as_many(publisher, worker, connect):
+    await worker.subscribe("/queue/work", ack="client")
+    await work(publisher, 7)
+    third = (await receive(worker, 7))[2]
+    await worker.ask("ACK", {"id": third.headers["ack"]})
+    await worker.stream.aclose()
+    assert await left_over(connect) == [(b"3", "2"), (b"4", "2"), (b"5", "2"), (b"6", "1")]
+
+
 async def test_a_cumulative_ack_spares_other_subscriptions(publisher, worker, connect):
     await worker.subscribe("/queue/other", id="other", ack="client")
     await worker.send("SEND", {**SEND, "destination": "/queue/other"}, b"other")
