@@ -90,6 +90,7 @@ async def running_site(directory: Path, limits: Limits | None = None, queues: Qu
         settings=settings.hops,
     )
     broker = Broker(settings, Accounts(accounts_file, SERVER), store, hops, SystemClock(store.site.clock))
+    broker.commits.gather_max_s = 0.0  # where a test stops the clock, nothing would end the wait
     async with trio.open_nursery() as nursery:
         for task in (broker.keep_time, broker.keep_house, broker.wal.keep):
             nursery.start_soon(task)

@@ -132,7 +132,6 @@ async def test_a_persistent_item_is_replaced_whichever_way_the_next_one_comes(tm
 @pytest.mark.parametrize("way", [by_message, acknowledged, assured])
 async def test_what_the_server_has_read_is_finished_with_the_next_publication(tmp_path, way, mock_clock):
     async with xmpp_site(tmp_path) as (server, _, site):
-        site.broker.commits.gather_max_s = 0.0  # the clock stands still
         client, other = ada(server), ada(server, "other")
         await create(client, "news", **{f"{{{SMQP}}}queueing": "0"})
         await client.iq("set", subscribe(client.jid, None, "news"))
