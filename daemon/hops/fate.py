@@ -134,7 +134,7 @@ def _end(
     if not records[0].guarantee and newest_boot > records[-1].boot:
         return (
             "dropped",
-            "It had no guarantee, and the daemon was started anew before anyone had it: it is gone.",
+            "It had no guarantee, and the daemon was started anew before anyone had finished it: it is gone.",
         )
     return "waiting", _waiting(records, readers)
 

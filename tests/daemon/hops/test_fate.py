@@ -149,7 +149,7 @@ def test_the_verdict_says_what_the_records_say(
 def test_a_copy_without_a_guarantee_does_not_outlive_its_boot() -> None:
     fate = judge(records(published(guarantee=False), boot=1), newest_boot=2)
     assert fate.state == "dropped"
-    assert fate.verdict.endswith("started anew before anyone had it: it is gone.")
+    assert fate.verdict.endswith("started anew before anyone had finished it: it is gone.")
 
 
 def test_a_guaranteed_copy_does() -> None:

@@ -197,6 +197,22 @@ def receipt_without_guarantee(logs: Logs, name: str) -> None:
     logs.write("a", "receipt", name, receipt="1/1", guarantee=False)
 
 
+def receipt_without_guarantee_acknowledged(logs: Logs, name: str) -> None:
+    reader = {"subscription": f"{READER}@a", "guarantee": False}
+    logs.write("a", "published", name, due=1, receipt="ALL", guarantee=False)
+    logs.write("a", "delivered", name, attempt=1, **reader)
+    logs.write("a", "returned", name, attempt=1, **reader)
+    logs.write("a", "delivered", name, attempt=2, **reader)
+    logs.write("a", "committed", name, attempt=2, final=True, **reader)
+    logs.write("a", "receipt", name, receipt="1/1", guarantee=False)
+
+
+def receipt_without_guarantee_before_it_is_acknowledged(logs: Logs, name: str) -> None:
+    logs.write("a", "published", name, due=1, receipt="ALL", guarantee=False)
+    logs.write("a", "delivered", name, subscription=f"{READER}@a", attempt=1, guarantee=False)
+    logs.write("a", "receipt", name, receipt="1/1", guarantee=False)
+
+
 def receipt_of_what_was_never_read(logs: Logs, name: str) -> None:
     logs.write("a", "published", name, due=1, receipt="ALL")
     logs.write("a", "receipt", name, receipt="1/1")
@@ -243,6 +259,8 @@ SCENARIOS: dict[str, Callable[[Logs, str], None]] = {
     "receipt of unknown kind": receipt_of_unknown_kind,
     "receipt after a removal": receipt_after_a_removal,
     "receipt without guarantee": receipt_without_guarantee,
+    "receipt without guarantee, acknowledged": receipt_without_guarantee_acknowledged,
+    "receipt without guarantee, early": receipt_without_guarantee_before_it_is_acknowledged,
     "receipt of what was never read": receipt_of_what_was_never_read,
     "commit in a gap": commit_in_a_gap,
     "origin in a gap": origin_in_a_gap,
@@ -383,6 +401,8 @@ def test_the_servers_agree_with_their_records(jobs: Found) -> None:
         ("receipt of unknown kind", "unknown"),
         ("receipt after a removal", "unknown"),
         ("receipt without guarantee", "right"),
+        ("receipt without guarantee, acknowledged", "right"),
+        ("receipt without guarantee, early", "unknown"),
         ("receipt of what was never read", "wrong"),
     ],
 )
