@@ -194,7 +194,10 @@ class _Connection:
                 await self._wait_for_answers(dispatcher, 0, limits.send_timeout_s)
                 return
             if dispatcher.unanswered >= unanswered_max:
-                await self._wait_for_answers(dispatcher, unanswered_max // 2, math.inf)
+                if not await self._wait_for_answers(dispatcher, unanswered_max // 2, limits.idle_timeout_s):
+                    text = f"the site could answer nothing for {limits.idle_timeout_s:g} s"
+                    self._goodbye = replies.goodbye("not-available", text)
+                    return  # whether the client is still there cannot be told: nothing is read
                 idle_since = trio.current_time()
                 continue
             with trio.move_on_at(idle_since + limits.idle_timeout_s) as idle:
@@ -271,12 +274,15 @@ class _Connection:
         if sending.cancelled_caught:
             raise trio.BrokenResourceError("the client does not read")
 
-    async def _wait_for_answers(self, dispatcher: Dispatcher, unanswered: int, timeout_s: float) -> None:
-        """Until no more than so many requests are unanswered, or the time is over."""
-        with trio.move_on_after(timeout_s):
-            while dispatcher.unanswered > unanswered:
-                self._answered = trio.Event()
+    async def _wait_for_answers(self, dispatcher: Dispatcher, unanswered: int, timeout_s: float) -> bool:
+        """Until no more than so many requests are unanswered; False where none was answered for so long."""
+        while dispatcher.unanswered > unanswered:
+            self._answered = trio.Event()
+            with trio.move_on_after(timeout_s) as silence:
                 await self._answered.wait()
+            if silence.cancelled_caught:
+                return False
+        return True
 
     async def _linger(self) -> None:
         """After the last frame: end our direction, and take what still comes."""

@@ -223,12 +223,21 @@ class _Served:
             await self._flush()
 
     async def _let_answers_catch_up(self) -> None:
-        """Where as many answers are owed as may be, wait until half of them have been given."""
-        connection = self._connection
-        unanswered_max = self._site.limits.unanswered_per_session_max
-        if connection.unanswered >= unanswered_max:
-            while connection.unanswered > unanswered_max // 2 and not connection.closing:
+        """Where as many answers are owed as may be, wait until half of them have been given.
+
+        Nothing is read meanwhile, so that it cannot be told whether the client is still there: where no
+        answer comes for long, the connection ends.
+        """
+        connection, limits = self._connection, self._site.limits
+        if connection.unanswered < limits.unanswered_per_session_max:
+            return
+        while connection.unanswered > limits.unanswered_per_session_max // 2 and not connection.closing:
+            with trio.move_on_after(limits.idle_timeout_s) as silence:
                 await self._handled.park()
+            if silence.cancelled_caught:
+                text = f"the site could answer nothing for {limits.idle_timeout_s:g} s"
+                connection.refuse(Refusal(Refusal.NOT_AVAILABLE, text))
+                await self._flush()
 
     async def _receive(self, patience: float | None) -> bytes | bytearray:
         if patience is None:

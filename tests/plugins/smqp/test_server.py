@@ -3,6 +3,7 @@ import trio
 import trio.testing
 
 from daemon.frontend import Limits
+from tests.support.full_disk import no_file_beyond
 from tests.support.site import PASSWORD, SERVER, running_site
 from tests.support.smqp_peer import connected, frame, publish
 
@@ -335,6 +336,19 @@ async def test_a_disabled_account_is_told_goodbye(site):
 @pytest.fixture
 def clock(mock_clock):
     return mock_clock
+
+
+async def test_who_can_be_answered_nothing_for_long_is_told_goodbye_though_nothing_is_read(tmp_path, clock):
+    clock.autojump_threshold = 0.01
+    async with (
+        running_site(tmp_path, Limits(unanswered_per_session_max=2)) as site,
+        connected(site) as ada,
+    ):
+        with no_file_beyond(1):
+            await ada.send(frame("SUBSCRIBE a", "Request: 1"), frame("SUBSCRIBE b", "Request: 2"))
+            await ada.stream.send_eof()  # which is not seen
+            assert (await ada.line())[0] == "BYE not-available"
+            assert await ada.line() is None
 
 
 async def test_who_does_not_log_in_in_time_is_told_goodbye(site, clock):

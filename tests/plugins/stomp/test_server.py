@@ -165,6 +165,18 @@ class TestUnanswered:
             answers = [(await client.expect("RECEIPT")).headers["receipt-id"] for _ in range(6)]
         assert answers == [str(number) for number in range(6)]
 
+    async def test_where_no_answer_comes_for_long_the_connection_ends(self, connect, site, mock_clock):
+        def open_session(identity, channel, **options):
+            return ReluctantSession(site.broker.open_session(identity, channel, **options))
+
+        site.open_session = open_session
+        client = connect()
+        await client.connect()
+        for number in range(2):
+            await client.send("SEND", {"destination": "/queue/a", "receipt": str(number)})
+        await pass_time(mock_clock, 301)
+        assert b"could answer nothing" in (await client.expect("ERROR")).body
+
 
 async def test_after_the_last_frame_the_server_waits_for_the_client_to_close_but_not_for_ever(
     connect, mock_clock
