@@ -125,6 +125,7 @@ class RunningSite:
             version=VERSION,
             connections=self._listeners.connections,
             held=self.broker.held,
+            errors=self.broker.mishaps.count,
             findings=[*self._findings, *expired(self.expiry.expiries, self.expiry.now)],
         )
 

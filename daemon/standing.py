@@ -18,6 +18,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         held: guaranteed messages.
+        errors: of smqpd's own since the start; the log has them.
         findings: of the last time that the files were read, and what expires now.
     """
 
@@ -25,6 +26,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     connections: int
     held: int
+    errors: int = 0
     findings: list[Finding] = []
 
     @property
@@ -33,12 +35,18 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
         return [finding for finding in self.findings if finding.level == "refused"]
 
     @property
+    def counts(self) -> str:
+        """In words."""
+        errors = f", {self.errors} errors of smqpd itself (see the log)" if self.errors else ""
+        return f"{self.connections} connections, {self.held} messages held{errors}"
+
+    @property
     def line(self) -> str:
         """One line for people."""
         shown = [said(finding) for finding in self.findings[:STATUS_FINDINGS_MAX]]
         more = len(self.findings) - len(shown)
         shown += [f"and {more} more, see `smqpd status`"] if more else []
-        return "; ".join([f"{self.connections} connections, {self.held} messages held", *shown])
+        return "; ".join([self.counts, *shown])
 
 
 def said(finding: Finding) -> str:

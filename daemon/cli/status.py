@@ -37,8 +37,7 @@ def status(config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) -
     if as_json:
         typer.echo(msgspec.json.encode(standing))
     else:
-        counts = f"{standing.connections} connections, {standing.held} messages held"
-        typer.echo(f"{standing.server} runs, smqpd {standing.version}: {counts}")
+        typer.echo(f"{standing.server} runs, smqpd {standing.version}: {standing.counts}")
         for finding in standing.findings:
             level = "" if finding.level == "refused" else f"{finding.level}: "
             typer.echo(level + said(finding))
