@@ -106,7 +106,7 @@ class WebSocketTransport:
                 self._text = False
             self._came.append(bytes(event.data))
         elif isinstance(event, Ping):
-            return event.response()
+            return event.response() if self.open else None  # after its own close the server says no more
         elif isinstance(event, CloseConnection):
             self._ended = True
             # wsproto also reports the client's breaking of the rules so, and then the state is still OPEN.

@@ -131,6 +131,19 @@ async def test_after_an_error_the_server_closes_the_websocket(browser):
     assert await browser.stream.receive_some(1) == b""
 
 
+async def test_a_ping_that_crosses_the_close_does_no_harm(browser):
+    await browser.open("v12.stomp")
+    ping = browser.websocket.send(Ping(b"there?"))
+    await browser.send(TextMessage("SEND\n\n\0"))
+    assert (await browser.frame())[0].command == "ERROR"
+    close = await browser.event()
+    assert isinstance(close, CloseConnection)
+    await browser.stream.send_all(ping)
+    await trio.testing.wait_all_tasks_blocked()
+    await browser.send(close.response())
+    assert not await browser.stream.receive_some(1)
+
+
 async def test_a_client_may_close_the_websocket(browser):
     await browser.open("v12.stomp")
     await browser.send(TextMessage(CONNECT.decode()))
