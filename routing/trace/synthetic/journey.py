@@ -17,8 +17,6 @@ RETRY_US: Final = 2_000_000
 ATTEMPTS_MAX: Final = 6
 TIMEOUT_US: Final = 60_000_000
 UNLIMITED: Final = 1 << 20
-ACKNOWLEDGED: Final = 0.5
-"""Share of the messages without a guarantee whose subscribers acknowledge them."""
 
 
 @dataclass
@@ -64,7 +62,6 @@ class Journey:
             depth=depth,
             guarantee=guarantee,
         )
-        self.is_acknowledged = guarantee or rng.random() < ACKNOWLEDGED
         asked = fault == "receipt" or (fault != "custody" and rng.random() < plan.receipt)
         self.wants_receipt = guarantee and asked
         self.holds = guarantee and not fault and not one and rng.random() < plan.held
@@ -154,9 +151,9 @@ class Journey:
 
     def hand_out(self, now: int, site: int, number: int, attempt: int) -> None:
         subscription = f"reader{number}:main@{self.federation.sites[site].name}"
-        shown = attempt if self.is_acknowledged else 0
-        record = self.write(now, site, "delivered", subscription=subscription, attempt=shown)
-        if not self.is_acknowledged:
+        acknowledged = attempt if self.truth.guarantee else 0
+        record = self.write(now, site, "delivered", subscription=subscription, attempt=acknowledged)
+        if not acknowledged:
             self.truth.committed += 1
             self.closed(site, record)
         elif attempt < 3 and self.rng.random() < 0.03:
