@@ -28,6 +28,7 @@ from routing.message import Section
 Format = Literal["text", "headers", "raw", "json"]
 BATCH_MAX: Final = 500
 
+SUBSCRIBE_TIMEOUT_S: Final = 30.0
 PAUSE_FIRST_S: Final = 0.5
 PAUSE_MAX_S: Final = 30.0
 """Between attempts to connect again."""
@@ -82,12 +83,11 @@ class _Receiving:
     async def over(self, client: Client) -> None:
         """Receive over a connection until there is nothing more to come. Raises also ConnectionLost."""
         credit = self._credit()
-        with trio.move_on_after(
-            math.inf if self._wish.timeout_s is None else self._wish.timeout_s
-        ) as waiting:
+        # of its own: a short silence that ends `sub` says nothing of how busy the site may be
+        with trio.move_on_after(SUBSCRIBE_TIMEOUT_S) as waiting:
             await self._subscribe(client, credit)
         if waiting.cancelled_caught:
-            raise Failure(f"the site has not answered SUBSCRIBE within {self._wish.timeout_s:g} s", FAILED)
+            raise Failure(f"the site has not answered SUBSCRIBE within {SUBSCRIBE_TIMEOUT_S:g} s", FAILED)
         if self._silent_at is None:
             self._heard()
         elif self._connected_at is None:

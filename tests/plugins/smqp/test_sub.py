@@ -194,3 +194,9 @@ async def test_a_silence_lasts_over_the_end_of_a_connection(server, output, publ
         await output.has_written.wait()
         server.refuses = 1_000
         server.cut()
+
+
+async def test_a_short_silence_does_not_begin_before_the_subscription_is_there(site, server, output):
+    await receive(server, "desk", wish(None, timeout_s=0.0))
+    assert output.written == b""
+    assert [held.topic for held in site.durable_subscriptions("")] == ["t"]
