@@ -114,7 +114,8 @@ class Detached(msgspec.Struct):
 
     Attributes:
         reason: `replaced` where another session of the account and channel took it over, `removed`
-            where an operator or its long disuse ended it, `forbidden` where rights were withdrawn.
+            where an operator, its long disuse or another session that shared it ended it, `forbidden` where
+            rights were withdrawn.
     """
 
     topic: str
@@ -216,13 +217,19 @@ class Session(Protocol):
         """The same for a front end that cannot wait: raises Refusal (too-many) where there is no room now."""
 
     def subscribe(self, topic: str, options: SubscribeOptions, request: Any = None) -> None:
-        """Begin or change a subscription, and receive from it here; a session that had it is detached."""
+        """Begin or change a subscription, and receive from it here.
+
+        Sessions that had it are detached, unless they and this one share it.
+        """
 
     def unsubscribe(self, topic: str, name: str = "", request: Any = None) -> None:
-        """End a subscription. What it held locked and had not received goes to the next subscriber."""
+        """End a subscription, for all who share it.
+
+        What it held locked and had not received goes to the next subscriber.
+        """
 
     def detach(self, topic: str, name: str = "", request: Any = None) -> None:
-        """Stop receiving here; a durable subscription stays."""
+        """Stop receiving here; a durable subscription stays, and one that others share."""
 
     def received(self, numbers: Iterable[int], request: Any = None) -> None:
         """First phase: the client has stored these. After the answer they go to nobody else."""

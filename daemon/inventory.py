@@ -27,7 +27,7 @@ def subscription_info(subscription: Subscription) -> SubscriptionInfo:
         name=options.name,
         credit=options.credit,
         accepts=options.accepts,
-        attached=subscription.consumer is not None,
+        attached=subscription.attached,
         lock_s=options.lock_s,
     )
 

@@ -14,6 +14,7 @@ subscriber says of its messages is in `routing.acknowledging`.
 """
 
 import heapq
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any, Final, Literal
 
@@ -27,7 +28,7 @@ from routing.decisions import (
 from routing.queue import COUNTED, EXPIRED, GONE, GUARANTEED, ONE, RECEIPT, STATED, Entry
 from routing.receipts import Receipts
 from routing.state import SiteState
-from routing.subscription import Consumer, Lock, Outcome, Subscription
+from routing.subscription import Consumer, Lock, Member, Outcome, Subscription
 
 WAIT_DOUBLINGS_MAX: Final = 16
 REACH_MAX: Final = 64
@@ -114,6 +115,8 @@ class Deliveries:
             return
         if subscription.ready and not subscription.queue:
             self._assign(subscription, entry, now)
+        elif subscription.members and not subscription.queue and (member := subscription.next_member()):
+            self._assign(member, entry, now)
         else:
             entry.compact(self._state.server)
             subscription.queue.push(entry)
@@ -161,6 +164,11 @@ class Deliveries:
             else:
                 self._assign(subscription, entry, now)
 
+    def pump_all(self, subscription: Subscription, now: float) -> None:
+        """The same to each of those who may share it."""
+        for each in tuple(subscription.holders):
+            self.pump(each, now)
+
     def _assign(self, subscription: Subscription, entry: Entry, now: float) -> None:
         state = self._state
         consumer = subscription.consumer
@@ -190,7 +198,7 @@ class Deliveries:
         ends_at = now + (state.settings.lock_s if lock_s is None else lock_s)
         lock = Lock(number, entry, subscription, attempt, ends_at)
         if not subscription.locks:
-            state.locking[subscription.id] = subscription
+            state.locking[subscription] = None
             if ends_at < state.wake_at:
                 state.wake_at = ends_at
         subscription.locks[entry.id] = lock
@@ -258,11 +266,13 @@ class Deliveries:
             self._state.out.append(MarkReturned(entry.id, subscription_id, failed))
 
     def _is_only_taker(self, lock: Lock) -> bool:
+        had = lock.subscription
         if not lock.entry.flags & ONE:
-            return True
+            return all(member is had for member in self._state.subscriptions[had.id].members)
         return all(
-            s is lock.subscription or s.consumer is None or not s.accepts_one
-            for s in lock.subscription.topic.subscriptions.values()
+            each is had or each.consumer is None or not each.accepts_one
+            for subscription in had.topic.subscriptions.values()
+            for each in subscription.holders
         )
 
     def _offer_again(self, lock: Lock, now: float) -> None:
@@ -271,34 +281,55 @@ class Deliveries:
             return
         if entry.flags & ONE:
             self.offer_to_one(entry, now, subscription)
-        elif subscription.id in self._state.subscriptions:
-            subscription.queue.insert(entry)
-            self.pump(subscription, now)
+        elif (whole := self._state.subscriptions.get(subscription.id)) is not None:
+            whole.queue.insert(entry)
+            self.pump(whole.next_member(subscription) or whole, now)
 
-    def abandon(self, subscription: Subscription, now: float, reason: str, *, lost: bool) -> None:
-        """The subscriber has left: what is locked goes on; what was received stays the subscription's.
+    def abandon(
+        self, whole: Subscription, leaving: Sequence[Subscription], now: float, reason: str, *, lost: bool
+    ) -> None:
+        """These have left: what is locked goes on; what was received stays the subscription's.
 
-        `lost`: without a word, see `come_back`.
+        `leaving` is `whole` itself, or some of those who share it. `lost`: without a word, see `come_back`.
         """
-        consumer, subscription.consumer = subscription.consumer, None
-        assert consumer is not None
-        back = come_back(subscription, lost=lost)
-        subscription.locks.clear()
-        self._state.locking.pop(subscription.id, None)
-        for lock, _ in back:
-            consumer.locks.pop(lock.number, None)
-            self.note_let_go(lock)
-        for lock in subscription.received.values():
-            consumer.locks.pop(lock.number, None)
-            lock.number = 0
+        back = come_back(leaving, lost=lost)
+        for each in leaving:
+            self._let_go(whole, each)
         for lock, outcome in back:
             self.take_back(lock, outcome, reason, now)
+        if whole.members:
+            self.hand_again(whole)
 
-    def hand_again(self, subscription: Subscription) -> None:
-        """The subscriber is back: what it had received and not committed comes again, marked so."""
-        consumer = subscription.consumer
+    def _let_go(self, whole: Subscription, each: Subscription) -> None:
+        consumer, each.consumer = each.consumer, None
         assert consumer is not None
-        for lock in subscription.received.values():
+        for lock in each.locks.values():
+            consumer.locks.pop(lock.number, None)
+            self.note_let_go(lock)
+        for lock in each.received.values():
+            consumer.locks.pop(lock.number, None)
+            lock.number = 0
+            lock.subscription = whole
+        each.locks.clear()
+        self._state.locking.pop(each, None)
+        if isinstance(each, Member):
+            whole.received |= each.received
+            whole.members.remove(each)
+            whole.reach = max(whole.reach, each.reach)
+            if each.offered:
+                whole.topic.takers.remove(each)
+
+    def hand_again(self, whole: Subscription) -> None:
+        """Someone is there: what was received before, and not committed, comes again, marked so."""
+        for lock in tuple(whole.received.values()):
+            subscription = whole
+            if whole.members:
+                subscription = whole.members.pop(0)
+                whole.members.append(subscription)
+                subscription.received[lock.entry.id] = whole.received.pop(lock.entry.id)
+                lock.subscription = subscription
+            consumer = subscription.consumer
+            assert consumer is not None
             lock.number = consumer.next_number
             consumer.next_number += 1
             consumer.locks[lock.number] = lock
@@ -311,7 +342,7 @@ class Deliveries:
     def tick(self, now: float) -> None:
         """Carry out what is due: locks, pauses, sequences that never came, expiries."""
         state = self._state
-        for subscription in list(state.locking.values()):
+        for subscription in list(state.locking):
             late = []
             for lock in subscription.locks.values():
                 if lock.ends_at > now:
@@ -358,9 +389,10 @@ class Deliveries:
         """Those with whom a message is, locked or received."""
         out = []
         for subscription in entry.topic.subscriptions.values():
-            lock = subscription.locks.get(entry.id) or subscription.received.get(entry.id)
-            if lock is not None:
-                out.append(lock)
+            for each in subscription.holders:
+                lock = each.locks.get(entry.id) or each.received.get(entry.id)
+                if lock is not None:
+                    out.append(lock)
         return out
 
     def end(self, entry: Entry, holders: list[Lock], event: Any, now: float, reason: str = "") -> None:
@@ -408,20 +440,22 @@ class Deliveries:
         locks = lock.subscription.locks
         del locks[lock.entry.id]
         if not locks:
-            self._state.locking.pop(lock.subscription.id, None)
+            self._state.locking.pop(lock.subscription, None)
 
 
-def come_back(subscription: Subscription, *, lost: bool) -> list[tuple[Lock, Outcome]]:
-    """What a subscriber that leaves has locked, as it stood in the queue, and whether that has failed.
+def come_back(leaving: Sequence[Subscription], *, lost: bool) -> list[tuple[Lock, Outcome]]:
+    """What subscribers that leave have locked, as it stood in the queue, and whether that has failed.
 
     Who leaves in good order has worked on nothing in vain. Who was lost without a word may have been at work
     on its oldest messages, as many as it was ever seen to have begun at once; the others only waited there.
     """
-    begun = subscription.reach if lost else 0
-    out: list[tuple[Lock, Outcome]] = [
-        (lock, "failed" if place < begun or begun >= REACH_MAX else "released")
-        for place, lock in enumerate(subscription.locks.values())
-    ]
+    out: list[tuple[Lock, Outcome]] = []
+    for subscription in leaving:
+        begun = subscription.reach if lost else 0
+        out += (
+            (lock, "failed" if place < begun or begun >= REACH_MAX else "released")
+            for place, lock in enumerate(subscription.locks.values())
+        )
     return sorted(out, key=lambda back: standing(back[0]))
 
 

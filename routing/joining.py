@@ -49,7 +49,7 @@ class Joinings:
         if self._open and self._step(self._open[0], now):
             subscription = self._open.popleft().subscription
             if subscription.id in self._state.subscriptions:
-                self._deliveries.pump(subscription, now)
+                self._deliveries.pump_all(subscription, now)
 
     def next_wake(self, now: float) -> float:
         """Site time of the next step; `inf` for none."""

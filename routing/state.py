@@ -93,7 +93,7 @@ class SiteState:
         self.deadlines = Deadlines()
         self.publications = Publications()
         self.system_topics = SystemTopics(server)
-        self.locking: dict[int, Subscription] = {}
+        self.locking: dict[Subscription, None] = {}
         self.ordering: dict[int, Subscription] = {}
         self.delayed: list[tuple[float, int, Lock]] = []
         self.unguaranteed: dict[int, Entry] = {}
@@ -237,7 +237,7 @@ class SiteState:
         wake = self.deadlines.next()
         if self.delayed:
             wake = min(wake, self.delayed[0][0])
-        for subscription in self.locking.values():
+        for subscription in self.locking:
             wake = min(wake, next(iter(subscription.locks.values())).ends_at)
         for subscription in self.ordering.values():
             if subscription.order is not None:

@@ -2,6 +2,8 @@
 
 from typing import Any, Final, Literal
 
+import msgspec
+
 from routing.decisions import (
     Answer,
     Detach,
@@ -16,7 +18,7 @@ from routing.names import make_address
 from routing.queue import COUNTER_BITS, ONE
 from routing.receipts import Receipts
 from routing.state import SiteState
-from routing.subscription import Consumer, SubscribeOptions, Subscription
+from routing.subscription import Consumer, Member, SubscribeOptions, Subscription
 
 NOTE_SHARE: Final = 1 / 30
 """Of the time after which an unused subscription ends: how old the stored time of use may be in a crash."""
@@ -37,24 +39,39 @@ class Subscribing:
         """Begin or change a subscription and consume from it."""
         state = self._state
         owner = make_address(consumer.account, consumer.channel, state.server)
+        held = consumer.subscriptions.get((topic_name, options.name))
+        if held is not None:
+            options = msgspec.structs.replace(options, shared=held.options.shared)
         subscription = state.by_owner.get((topic_name, owner, options.name))
         if subscription is not None and _begins_anew(subscription, options):
             self.end(subscription, now, by=consumer, reason="replaced")
-            subscription = None
+            subscription = held = None
         if subscription is None:
             subscription = self._begin(topic_name, owner, options, now)
         else:
             self._change(subscription, options, now)
-        previous = subscription.consumer
-        if previous is not consumer:
-            if previous is not None:
-                self._replace(subscription, previous, now)
-            subscription.consumer = consumer
-            consumer.subscriptions[topic_name, options.name] = subscription
+        if held is None:
+            self._attach(subscription, consumer, options, now)
+        else:
+            held.set(options)
         state.out.append(Answer(consumer, request))
-        if previous is not consumer:
+        if held is None:
             self._deliveries.hand_again(subscription)
-        self._deliveries.pump(subscription, now)
+        self._deliveries.pump_all(subscription, now)
+
+    def _attach(
+        self, subscription: Subscription, consumer: Consumer, options: SubscribeOptions, now: float
+    ) -> None:
+        """Have a session consume from it; those that do stay only where they share it."""
+        if not (options.shared and subscription.members):
+            self._replace(subscription, now)
+        key = subscription.topic.name, options.name
+        if options.shared:
+            member = consumer.subscriptions[key] = Member(subscription, consumer, options)
+            subscription.members.append(member)
+        else:
+            consumer.subscriptions[key] = subscription
+            subscription.consumer = consumer
 
     def _begin(self, topic_name: str, owner: str, options: SubscribeOptions, now: float) -> Subscription:
         state = self._state
@@ -81,6 +98,8 @@ class Subscribing:
             return
         held_back = subscription.order.release_all() if subscription.order and not options.ordered else []
         subscription.set(options)
+        for member in subscription.members:
+            member.set(msgspec.structs.replace(member.options, accepts=options.accepts))
         self._state.topic_changed(subscription.topic)
         if options.durable:
             self._state.out.append(StoreSubscription(subscription))
@@ -98,10 +117,11 @@ class Subscribing:
 
     def detach(self, consumer: Consumer, topic_name: str, name: str, request: Any, now: float) -> None:
         """Stop consuming; a durable subscription stays."""
-        subscription = self.find(consumer, topic_name, name)
-        if subscription.consumer is not consumer:
+        self.find(consumer, topic_name, name)
+        held = consumer.subscriptions.get((topic_name, name))
+        if held is None:
             raise Refusal(Refusal.NOT_SUBSCRIBED, f"{topic_name} is not attached to this session")
-        self._leave(subscription, now, "detached")
+        self._leave(held, now, "detached")
         self._state.out.append(Answer(consumer, request))
 
     def unsubscribe(self, consumer: Consumer, topic_name: str, name: str, request: Any, now: float) -> None:
@@ -111,8 +131,8 @@ class Subscribing:
 
     def close(self, consumer: Consumer, now: float, *, lost: bool) -> None:
         """The session has ended; `lost`: without a word."""
-        for subscription in list(consumer.subscriptions.values()):
-            self._leave(subscription, now, "connection lost" if lost else "session ended", lost=lost)
+        for held in list(consumer.subscriptions.values()):
+            self._leave(held, now, "connection lost" if lost else "session ended", lost=lost)
 
     def end_unused(self, now: float) -> list[Subscription]:
         """End durable subscriptions that nobody has used for the configured time, and name them."""
@@ -120,10 +140,10 @@ class Subscribing:
         unused = []
         for subscription in list(self._state.subscriptions.values()):
             unused_for_s = now - subscription.used_at
-            if subscription.consumer is None and unused_for_s > unused_s:
+            if not subscription.attached and unused_for_s > unused_s:
                 self.end(subscription, now)
                 unused.append(subscription)
-            elif subscription.consumer is not None and unused_for_s > unused_s * NOTE_SHARE:
+            elif subscription.attached and unused_for_s > unused_s * NOTE_SHARE:
                 self._note_use(subscription, now)
         return unused
 
@@ -132,21 +152,25 @@ class Subscribing:
         if subscription.options.durable:
             self._state.out.append(StoreSubscription(subscription))
 
-    def _leave(self, subscription: Subscription, now: float, why: str, *, lost: bool = False) -> None:
-        consumer = subscription.consumer
+    def _leave(self, held: Subscription, now: float, why: str, *, lost: bool = False) -> None:
+        """One who consumes has gone; `held` is the subscription, or its part in one that is shared."""
+        subscription, consumer = self._state.subscriptions[held.id], held.consumer
         assert consumer is not None
-        if not subscription.options.durable:
+        if not held.options.durable and len(subscription.members) < 2:
             self.end(subscription, now, by=consumer, why=why, lost=lost)
             return
-        del consumer.subscriptions[subscription.topic.name, subscription.options.name]
+        del consumer.subscriptions[held.topic.name, held.options.name]
         self._note_use(subscription, now)
-        self._deliveries.abandon(subscription, now, why, lost=lost)
+        self._deliveries.abandon(subscription, [held], now, why, lost=lost)
 
-    def _replace(self, subscription: Subscription, consumer: Consumer, now: float) -> None:
-        name = subscription.options.name
-        del consumer.subscriptions[subscription.topic.name, name]
-        self._deliveries.abandon(subscription, now, "replaced", lost=True)
-        self._state.out.append(Detach(consumer, subscription.topic, name, "replaced"))
+    def _replace(self, subscription: Subscription, now: float) -> None:
+        """Another session takes it over from whoever consumes from it."""
+        topic, name = subscription.topic, subscription.options.name
+        held = [(each, each.consumer) for each in subscription.holders if each.consumer is not None]
+        for _, consumer in held:
+            del consumer.subscriptions[topic.name, name]
+        self._deliveries.abandon(subscription, [each for each, _ in held], now, "replaced", lost=True)
+        self._state.out += (Detach(consumer, topic, name, "replaced") for _, consumer in held)
 
     def end(
         self,
@@ -163,28 +187,32 @@ class Subscribing:
         `why` and `lost` say what becomes of the messages that it had, see `come_back`.
         """
         state, topic = self._state, subscription.topic
-        consumer = subscription.consumer
-        if consumer is not None:
-            del consumer.subscriptions[topic.name, subscription.options.name]
-            for lock in (*subscription.locks.values(), *subscription.received.values()):
-                consumer.locks.pop(lock.number, None)
-            if consumer is not by:
-                state.out.append(Detach(consumer, topic, subscription.options.name, reason))
-        subscription.consumer = None
+        holders = (subscription, *subscription.members)
+        for each in holders:
+            consumer = each.consumer
+            if consumer is not None:
+                del consumer.subscriptions[topic.name, subscription.options.name]
+                for lock in (*each.locks.values(), *each.received.values()):
+                    consumer.locks.pop(lock.number, None)
+                if consumer is not by:
+                    state.out.append(Detach(consumer, topic, subscription.options.name, reason))
+            each.consumer = None
+            state.locking.pop(each, None)
+            if each.offered:
+                topic.takers.remove(each)
         del state.subscriptions[subscription.id]
         del state.by_owner[topic.name, subscription.owner, subscription.options.name]
         del topic.subscriptions[subscription.id]
         state.topic_changed(topic)
-        state.locking.pop(subscription.id, None)
         state.ordering.pop(subscription.id, None)
-        if subscription.offered:
-            topic.takers.remove(subscription)
         if subscription.options.durable:
             state.out.append(DiscardSubscription(subscription.id))
-        back = come_back(subscription, lost=lost)
-        back += [(lock, "failed" if lost else "released") for lock in subscription.received.values()]
-        subscription.locks.clear()
-        subscription.received.clear()
+        back = come_back(holders, lost=lost)
+        for each in holders:
+            back += [(lock, "failed" if lost else "released") for lock in each.received.values()]
+            each.locks.clear()
+            each.received.clear()
+        subscription.members = []
         for lock, _ in back:
             self._deliveries.note_let_go(lock)
         for lock, outcome in back:
@@ -193,7 +221,7 @@ class Subscribing:
         parked = [
             lock.entry
             for _, _, lock in state.delayed
-            if lock.subscription is subscription and not lock.entry.flags & ONE
+            if lock.subscription.id == subscription.id and not lock.entry.flags & ONE
         ]
         held_back = subscription.order.release_all() if subscription.order else []
         had = [lock.entry for lock, _ in back if not lock.entry.flags & ONE]

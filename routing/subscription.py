@@ -1,6 +1,7 @@
 """Topics, the subscriptions to them, and the sessions that consume.
 
     Topic 1 --- n Subscription n --- 0..1 Consumer (one login's session)
+                  Subscription 1 --- n Member n --- 1 Consumer, where sessions share it
 
 A topic has one shared queue for mode ONE, and each subscription has a queue of its own for mode ALL.
 A message handed to a consumer is locked: it is in `Subscription.locks` until it is committed, given
@@ -8,6 +9,7 @@ back or timed out, or in `Subscription.received` once the subscriber has said RE
 """
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -33,6 +35,9 @@ class SubscribeOptions(msgspec.Struct, frozen=True, kw_only=True):
         lock_s: seconds until an unreceived message goes to the next subscriber; None for the site's default.
         acknowledges_all: unguaranteed messages are locked for it, too, until it acknowledges them; without it
             they are finished once they have been handed over.
+        shared: the session consumes from it beside others that say so, each with the credit, `lock_s` and
+            `acknowledges_all` that it states, and each message goes to one of them; without it, it takes the
+            subscription over. Of a session that consumes from it already, this stays as it was.
         name: tells apart several subscriptions of one account and channel to one topic.
     """
 
@@ -42,6 +47,7 @@ class SubscribeOptions(msgspec.Struct, frozen=True, kw_only=True):
     ordered: bool = False
     lock_s: float | None = None
     acknowledges_all: bool = False
+    shared: bool = False
     name: str = ""
 
 
@@ -86,7 +92,7 @@ class Consumer:
 
 
 class Subscription:
-    """One account and channel's wish for a topic; at most one session consumes from it.
+    """One account and channel's wish for a topic; one session consumes from it, or several that share it.
 
     Attributes:
         id: unique at this site, never reused; kept in the store for durable ones.
@@ -99,6 +105,8 @@ class Subscription:
         reach: how many deliveries its client was ever seen to have begun at once: the place, by age, of the
             youngest of which it said something.
         joining: what its topic keeps is still being offered to it; it gets nothing until that is done.
+        members: those who share it, whoever got something last behind the others. While there are any they
+            have what is locked and received, and it has no consumer itself.
     """
 
     __slots__ = (
@@ -111,6 +119,7 @@ class Subscription:
         "joining",
         "label",
         "locks",
+        "members",
         "offered",
         "options",
         "order",
@@ -141,6 +150,7 @@ class Subscription:
         self.joining = False
         self.reach = 1
         self.order: SequenceOrder | None = None
+        self.members: list[Member] = []
         self.set(options)
 
     def set(self, options: SubscribeOptions) -> None:
@@ -168,6 +178,47 @@ class Subscription:
             and not self.joining
             and len(self.locks) + len(self.received) < self.options.credit
         )
+
+    @property
+    def holders(self) -> "Sequence[Subscription]":
+        """With whom its messages are, locked or received: itself, or those who share it."""
+        return self.members or (self,)
+
+    @property
+    def attached(self) -> bool:
+        """Whether anybody consumes from it."""
+        return self.consumer is not None or bool(self.members)
+
+    def next_member(self, had: "Subscription | None" = None) -> "Subscription | None":
+        """Of those who share it and can take one more message now, the next; `had` if only that one can."""
+        members = self.members
+        for place, member in enumerate(members):
+            if member is not had and member.ready:
+                members.append(members.pop(place))
+                return member
+        return had if members and had is not None and had.ready else None
+
+
+class Member(Subscription):
+    """A session's part in a subscription that is shared: its credit, and what it has in hand.
+
+    To the store and the hop log it is the subscription, whose id, queue and attempts it has.
+    """
+
+    __slots__ = ("whole",)
+
+    def __init__(self, whole: Subscription, consumer: Consumer, options: SubscribeOptions) -> None:
+        super().__init__(whole.id, whole.topic, whole.owner, options, whole.since, whole.used_at)
+        self.whole = whole
+        self.consumer = consumer
+        self.queue = whole.queue
+        self.attempts = whole.attempts
+        self.reach = whole.reach
+
+    @property
+    def ready(self) -> bool:
+        """Whether it can take one more message now."""
+        return super().ready and not self.whole.joining
 
 
 class Topic:

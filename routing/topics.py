@@ -36,8 +36,9 @@ class Topics:
             entry = lock.entry
             if entry.topic is topic and entry.id > after and entry.id in self._state.entries:
                 found[entry.id] = (entry, False)
-        for subscription in topic.subscriptions.values():
-            for held in (subscription.locks, subscription.received):
+        holders = (each for subscription in topic.subscriptions.values() for each in subscription.holders)
+        for holder in holders:
+            for held in (holder.locks, holder.received):
                 for lock in held.values():
                     if lock.entry.id > after:
                         found[lock.entry.id] = (lock.entry, bool(lock.entry.flags & ONE))

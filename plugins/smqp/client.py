@@ -142,6 +142,8 @@ class Client:
             headers.append(("Lock", write_seconds(options.lock_s)))
         if options.acknowledges_all:
             headers.append(("Acknowledge", "ALL"))
+        if options.shared:
+            headers.append(("Shared", "YES"))
         await self.connection.request(
             "SUBSCRIBE", check_topic(topic), [*headers, *_subscription(options.name)]
         )

@@ -190,6 +190,7 @@ _read_accept = _reader_of_words("Accept", {"ONE": "ONE", "ALL": "ALL", "BOTH": "
 _read_durable = _reader_of_words("Durable", BOOLEANS)
 _read_ordered = _reader_of_words("Ordered", BOOLEANS)
 _read_lock: Callable[[str], float | None] = _reader_of_seconds("Lock", 0.1, LOCK_S_MAX)
+_read_shared = _reader_of_words("Shared", BOOLEANS)
 _read_acknowledge = _reader_of_words("Acknowledge", {"ALL": True, "GUARANTEED": False})
 _OUTCOMES: Final[dict[str, Outcome]] = {"FAILED": "failed", "RELEASED": "released", "REJECTED": "rejected"}
 _read_outcome: Callable[[str], Outcome] = _reader_of_words("Outcome", _OUTCOMES)
@@ -230,6 +231,7 @@ def _subscribe(frame: Frame) -> Subscribe:
         ordered=attributes.take("Ordered", _read_ordered, False),
         lock_s=attributes.take("Lock", _read_lock, None),
         acknowledges_all=attributes.take("Acknowledge", _read_acknowledge, False),
+        shared=attributes.take("Shared", _read_shared, False),
         name=attributes.take("Subscription", _read_subscription_name, ""),
     )
     return Subscribe(check_topic(topic), options, request=attributes.end())

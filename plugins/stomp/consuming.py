@@ -117,6 +117,7 @@ class Consuming:
                     ordered=options.ordered,
                     lock_s=options.lock_s,
                     acknowledges_all=options.acknowledges_all,
+                    shared=options.shared,
                     name=subscription.name,
                 ),
                 request if topic == last else None,
@@ -245,7 +246,7 @@ class Consuming:
             return None
         text = {
             "replaced": "another connection has taken over",
-            "removed": "the server has ended",
+            "removed": "another connection or the server has ended",
             "forbidden": "the account may no longer read from",
         }[event.reason]
         return Refusal(Refusal.NOT_SUBSCRIBED, f"{text} the subscription to {event.topic}")

@@ -53,6 +53,13 @@ class StompSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             " /queue/T/A,B then names no channels."
         ),
     ] = False
+    shared: Annotated[
+        bool,
+        _note(
+            "Connections that subscribe to one durable subscription share its messages, where they have no"
+            " header shared; without this, the last one takes it over."
+        ),
+    ] = False
     token_passcode: Annotated[bool, _note("Passcodes are the password in base64.")] = False
     cloud_headers: Annotated[
         bool, _note("MESSAGE also carries oci-message-id, expire-after and visible-after.")

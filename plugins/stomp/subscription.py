@@ -116,6 +116,9 @@ def read_options(
         if read_boolean(headers, header):
             raise HeaderRefusal(header, headers[header], "supported, only false")
     name = durable_name(headers, destination) or ""
+    shared = read_boolean(headers, "shared", "true" if name and settings.shared else "false")
+    if shared and not name and destination.kind in ("topic", "plain"):
+        raise HeaderRefusal("shared", headers["shared"], "true only of a durable subscription")
     return SubscribeOptions(
         credit=_credit(headers, settings.prefetch_auto if ack == "auto" else settings.prefetch, limits),
         accepts=_ACCEPTS.get(destination.kind, "BOTH"),
@@ -123,6 +126,7 @@ def read_options(
         ordered=read_boolean(headers, "ordered"),
         lock_s=_visibility(headers, settings.lock_s),
         acknowledges_all=ack != "auto",
+        shared=shared and bool(name),
         name=name,
     )
 

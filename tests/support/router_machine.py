@@ -13,7 +13,8 @@ from routing.queue import GUARANTEED
 from routing.subscription import SubscribeOptions, Subscription
 from tests.support.router_promises import SERVER, SETTINGS, Client, ObservedSite
 
-ACCOUNTS = ("ada", "bob", "cyd")
+SEATS = ("ada", "ada/2", "bob", "cyd")
+"""Of two clients of one account and channel the second is the account with a number."""
 TOPICS = ("t", "u")
 
 options = st.builds(
@@ -24,6 +25,7 @@ options = st.builds(
     ordered=st.sampled_from([False, False, True]),
     lock_s=st.sampled_from([None, 5.0]),
     acknowledges_all=st.booleans(),
+    shared=st.booleans(),
 )
 messages = st.builds(
     Message,
@@ -54,10 +56,10 @@ class RouterMachine(ObservedSite):
 
     # -- requests ----------------------------------------------------------------------------------
 
-    def _client(self, account: str) -> Client:
-        if account not in self.clients:
-            self.clients[account] = Client(self, account)
-        return self.clients[account]
+    def _client(self, seat: str) -> Client:
+        if seat not in self.clients:
+            self.clients[seat] = Client(self, seat.partition("/")[0])
+        return self.clients[seat]
 
     def _done(self, settles: bool) -> None:
         self._observe()
@@ -65,20 +67,20 @@ class RouterMachine(ObservedSite):
             self.settle()
 
     @rule(
-        account=st.sampled_from(ACCOUNTS),
+        seat=st.sampled_from(SEATS),
         topic=st.sampled_from(TOPICS),
         options=options,
         settles=st.booleans(),
     )
-    def subscribe(self, account: str, topic: str, options: SubscribeOptions, settles: bool) -> None:
-        self._subscribe(self._client(account), topic, options)
+    def subscribe(self, seat: str, topic: str, options: SubscribeOptions, settles: bool) -> None:
+        self._subscribe(self._client(seat), topic, options)
         self._done(settles)
 
-    @rule(account=st.sampled_from(ACCOUNTS), topic=st.sampled_from(TOPICS), settles=st.booleans())
-    def take_over(self, account: str, topic: str, settles: bool) -> None:
+    @rule(seat=st.sampled_from(SEATS), topic=st.sampled_from(TOPICS), settles=st.booleans())
+    def take_over(self, seat: str, topic: str, settles: bool) -> None:
         """Another session of the same account and channel."""
-        before = self.clients.pop(account, None)
-        self._subscribe(self._client(account), topic, SubscribeOptions(credit=2))
+        before = self.clients.pop(seat, None)
+        self._subscribe(self._client(seat), topic, SubscribeOptions(credit=2))
         self._done(False)
         if before is not None:
             self._close(before)
@@ -87,10 +89,12 @@ class RouterMachine(ObservedSite):
     def _subscribe(self, client: Client, topic: str, options: SubscribeOptions) -> None:
         known = set(self.state.subscriptions)
         before = self.state.by_owner.get((topic, client.address, options.name))
-        if before is not None and before.consumer is not None and before.consumer is not client.consumer:
-            before.consumer.handle.drop(before)
+        consuming = [h.consumer for h in before.holders if h.consumer is not None] if before else []
         self.router.subscribe(client.consumer, topic, options, self._request(), self.now)
         after = self.state.by_owner[topic, client.address, options.name]
+        for consumer in consuming:
+            if before is not None and (topic, options.name) not in consumer.subscriptions:
+                consumer.handle.drop(before)
         if before is not None and before is not after:
             self._ended(before)
         if after.id not in known:
@@ -102,9 +106,9 @@ class RouterMachine(ObservedSite):
         for client in self.clients.values():
             client.drop(subscription)
 
-    @rule(account=st.sampled_from(ACCOUNTS), topic=st.sampled_from(TOPICS), settles=st.booleans())
-    def unsubscribe(self, account: str, topic: str, settles: bool) -> None:
-        client = self._client(account)
+    @rule(seat=st.sampled_from(SEATS), topic=st.sampled_from(TOPICS), settles=st.booleans())
+    def unsubscribe(self, seat: str, topic: str, settles: bool) -> None:
+        client = self._client(seat)
         subscription = self.state.by_owner.get((topic, client.address, ""))
         if subscription is None:
             return
@@ -112,30 +116,34 @@ class RouterMachine(ObservedSite):
         self.router.unsubscribe(client.consumer, topic, "", self._request(), self.now)
         self._done(settles)
 
-    @rule(account=st.sampled_from(ACCOUNTS), topic=st.sampled_from(TOPICS), settles=st.booleans())
-    def detach(self, account: str, topic: str, settles: bool) -> None:
-        client = self._client(account)
+    @rule(seat=st.sampled_from(SEATS), topic=st.sampled_from(TOPICS), settles=st.booleans())
+    def detach(self, seat: str, topic: str, settles: bool) -> None:
+        client = self._client(seat)
         subscription = self.state.by_owner.get((topic, client.address, ""))
-        if subscription is None or subscription.consumer is not client.consumer:
+        if subscription is None or (topic, "") not in client.consumer.subscriptions:
             return
         client.drop(subscription)
-        if not subscription.options.durable:
-            self._ended(subscription)
+        self._left(subscription)
         self.router.detach(client.consumer, topic, "", self._request(), self.now)
         self._done(settles)
 
-    @rule(account=st.sampled_from(ACCOUNTS), lost=st.booleans(), settles=st.booleans())
-    def close(self, account: str, lost: bool, settles: bool) -> None:
-        if account in self.clients:
-            self._close(self.clients.pop(account), lost=lost)
+    def _left(self, subscription: Subscription) -> None:
+        """One who consumes from it is about to leave; the last one ends what is bound to sessions."""
+        is_last = len(self.state.subscriptions[subscription.id].members) < 2
+        if is_last and not subscription.options.durable:
+            self._ended(subscription)
+
+    @rule(seat=st.sampled_from(SEATS), lost=st.booleans(), settles=st.booleans())
+    def close(self, seat: str, lost: bool, settles: bool) -> None:
+        if seat in self.clients:
+            self._close(self.clients.pop(seat), lost=lost)
             self._done(settles)
 
     def _close(self, client: Client, *, lost: bool = False) -> None:
         client.is_open = False
         client.hand.clear()
         for subscription in client.consumer.subscriptions.values():
-            if not subscription.options.durable:
-                self._ended(subscription)
+            self._left(subscription)
         self.router.close(client.consumer, self.now, lost=lost)
 
     @rule(topic=st.sampled_from(TOPICS), message=messages, settles=st.booleans())
@@ -212,13 +220,13 @@ class RouterMachine(ObservedSite):
         self.router.set_timeout(self._client("ada").consumer, topic, timeout_s, self._request())
         self._done(settles)
 
-    @rule(account=st.sampled_from(ACCOUNTS))
-    def pause(self, account: str) -> None:
-        self.router.pause(self._client(account).consumer)
+    @rule(seat=st.sampled_from(SEATS))
+    def pause(self, seat: str) -> None:
+        self.router.pause(self._client(seat).consumer)
 
-    @rule(account=st.sampled_from(ACCOUNTS), settles=st.booleans())
-    def resume(self, account: str, settles: bool) -> None:
-        self.router.resume(self._client(account).consumer, self.now)
+    @rule(seat=st.sampled_from(SEATS), settles=st.booleans())
+    def resume(self, seat: str, settles: bool) -> None:
+        self.router.resume(self._client(seat).consumer, self.now)
         self._done(settles)
 
     # -- time and crashes --------------------------------------------------------------------------
@@ -256,12 +264,12 @@ class RouterMachine(ObservedSite):
 
     def _drain(self) -> None:
         """Everyone comes back and finishes all that is due: then only what is kept for others is left."""
-        for account in ACCOUNTS:
-            self.resume(account, settles=False)
+        for seat in SEATS:
+            self.resume(seat, settles=False)
         for subscription in list(self.state.subscriptions.values()):
-            account = subscription.owner.partition(":")[0]
+            seat = subscription.owner.partition(":")[0]
             changed = msgspec.structs.replace(subscription.options, credit=1_000, lock_s=10_000.0)
-            self._subscribe(self._client(account), subscription.topic.name, changed)
+            self._subscribe(self._client(seat), subscription.topic.name, changed)
             self._observe()
         self.settle()
         for _ in range(4):

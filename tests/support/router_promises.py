@@ -68,7 +68,6 @@ class Client:
 
     def __init__(self, machine: "ObservedSite", account: str) -> None:
         self.machine = machine
-        self.account = account
         self.address = make_address(account, "desk", SERVER)
         self.consumer: Consumer = machine.router.open(self, account, "desk")
         self.hand: dict[int, Held] = {}
@@ -83,7 +82,7 @@ class Client:
         """It no longer consumes from this subscription: what is on its way from it is void."""
         self.void_until[subscription.id] = self.consumer.next_number
         self.hand = {
-            number: held for number, held in self.hand.items() if held.subscription is not subscription
+            number: held for number, held in self.hand.items() if held.subscription.id != subscription.id
         }
 
 
@@ -158,9 +157,10 @@ class ObservedSite(RuleBasedStateMachine):
                 is_void = number < client.void_until.get(subscription.id, 0)
                 if not client.is_open or lock is None or is_void:
                     return
-                if entry.flags & ONE:
-                    holders = [c for c in self.clients.values() for h in c.hand.values() if h.id == entry.id]
-                    assert not holders, "two have it"
+                in_hand = [h for c in self.clients.values() for h in c.hand.values() if h.id == entry.id]
+                if not entry.flags & ONE:
+                    in_hand = [h for h in in_hand if h.subscription.id == subscription.id]
+                assert not in_hand, "two have it"
                 client.hand[number] = Held(entry.id, subscription, lock.received)
             case d.Withdraw(consumer=consumer, number=number):
                 consumer.handle.hand.pop(number, None)
@@ -193,7 +193,7 @@ class ObservedSite(RuleBasedStateMachine):
                 continue
             assert len(where) == len(set(where))
             if entry.flags & EXPIRED:
-                holders = {s.id for s in entry.topic.subscriptions.values() if entry.id in s.received}
+                holders = {h.id for h in self._holders() if entry.id in h.received}
                 assert entry.due == len(holders) > 0
             else:
                 assert set(where) == self.oracle.messages[entry.id].due
@@ -221,22 +221,40 @@ class ObservedSite(RuleBasedStateMachine):
             for subscription in topic.subscriptions.values():
                 for entry in subscription.queue:
                     note(entry, subscription.id)
-                for lock in (*subscription.locks.values(), *subscription.received.values()):
-                    note(lock.entry, subscription.id)
+                for holder in subscription.holders:
+                    for lock in (*holder.locks.values(), *holder.received.values()):
+                        assert lock.subscription is holder
+                        note(lock.entry, subscription.id)
                 for publisher in subscription.order._publishers.values() if subscription.order else ():
                     for entry in publisher.early.values():
                         if entry.id in self.state.entries:
                             note(entry, subscription.id)
         return places
 
+    def _holders(self) -> list[Subscription]:
+        """Subscriptions, and in place of one that is shared those who share it."""
+        return [holder for s in self.state.subscriptions.values() for holder in s.holders]
+
     @invariant()
     def nobody_who_could_take_more_waits(self) -> None:
+        for holder in self._holders():
+            if holder.ready:
+                assert not holder.queue
+                if holder.accepts_one:
+                    assert not holder.topic.shared
+                    assert holder.offered
+
+    @invariant()
+    def who_consumes_is_known_to_both_sides(self) -> None:
+        consuming = Counter((h.consumer, h) for h in self._holders() if h.consumer is not None)
+        consumers = [client.consumer for client in self.clients.values()]
+        assert consuming == Counter((c, h) for c in consumers for h in c.subscriptions.values())
         for subscription in self.state.subscriptions.values():
-            if subscription.ready:
-                assert not subscription.queue
-                if subscription.accepts_one:
-                    assert not subscription.topic.shared
-                    assert subscription.offered
+            if subscription.members:
+                assert subscription.consumer is None
+                assert not subscription.locks
+                assert not subscription.received
+                assert len({(m.id, m.options.durable, m.options.accepts) for m in subscription.members}) == 1
 
     @invariant()
     def receipts_are_owed_until_they_are_told(self) -> None:
@@ -249,14 +267,14 @@ class ObservedSite(RuleBasedStateMachine):
         for topic in state.topics.values():
             own = [entry for entry in entries if entry.topic is topic]
             assert (topic.messages, topic.bytes) == (len(own), sum(entry.size for entry in own))
-            assert len(topic.takers) == len(set(topic.takers)) <= len(topic.subscriptions)
+            assert len(topic.takers) == len(set(topic.takers))
+            assert set(topic.takers) <= {h for s in topic.subscriptions.values() for h in (s, *s.members)}
             assert set(topic.attempts) <= {entry.id for entry in own}
         assert {entry.topic.name for entry in entries} <= set(state.topics)
         assert state.held == sum(bool(entry.flags & GUARANTEED) for entry in entries)
         assert set(state.sequenced) <= set(state.entries)
-        locks = [
-            lock for s in state.subscriptions.values() for lock in (*s.locks.values(), *s.received.values())
-        ]
+        holders = self._holders()
+        locks = [lock for h in holders for lock in (*h.locks.values(), *h.received.values())]
         counted = {entry.id for entry in entries if entry.flags & COUNTED}
         assert state.unguaranteed_bytes == sum(state.memory_bytes(state.entries[id]) for id in counted)
         assert state.unguaranteed_bytes <= SETTINGS.unguaranteed_bytes_max
@@ -265,7 +283,7 @@ class ObservedSite(RuleBasedStateMachine):
         assert set(state.unguaranteed) == counted - set(in_hand)
         attached = {id(lock) for lock in locks if lock.subscription.consumer is not None}
         assert attached == {id(k) for c in self.clients.values() for k in c.consumer.locks.values()}
-        assert {s.id for s in state.subscriptions.values() if s.locks} == set(state.locking)
+        assert {holder for holder in holders if holder.locks} == set(state.locking)
 
     @invariant()
     def time_is_kept(self) -> None:

@@ -112,10 +112,42 @@ MUTATIONS = [
     Mutation(
         name="a durable subscription ends with its session",
         file="routing/subscribing.py",
-        old="        if not subscription.options.durable:\n            self.end",
+        old="        if not held.options.durable and len(subscription.members) < 2:\n            self.end",
         new="        if True:\n            self.end",
         tests=(
             "tests/routing/test_router_delivery.py::test_a_durable_subscription_gathers_while_nobody_is_there",
+        ),
+    ),
+    Mutation(
+        name="who shares a subscription takes it over",
+        file="routing/subscribing.py",
+        old="if not (options.shared and subscription.members):",
+        new="if True:",
+        tests=("tests/routing/test_router_sharing.py::test_each_message_goes_to_one_of_them_in_turn",),
+    ),
+    Mutation(
+        name="those who share a subscription do not take turns",
+        file="routing/subscription.py",
+        old="                members.append(members.pop(place))\n",
+        new="",
+        tests=("tests/routing/test_router_sharing.py::test_each_message_goes_to_one_of_them_in_turn",),
+    ),
+    Mutation(
+        name="what one of several had received waits for it",
+        file="routing/delivery.py",
+        old="        if whole.members:\n            self.hand_again(whole)\n",
+        new="",
+        tests=(
+            "tests/routing/test_router_sharing.py::test_what_one_had_received_when_it_leaves_goes_to_the_others_marked_so",
+        ),
+    ),
+    Mutation(
+        name="one of several that leaves ends what they share",
+        file="routing/subscribing.py",
+        old=" and len(subscription.members) < 2:",
+        new=":",
+        tests=(
+            "tests/routing/test_router_sharing.py::test_one_bound_to_sessions_ends_with_the_last_of_them",
         ),
     ),
     Mutation(

@@ -43,6 +43,7 @@ def read(start_line, *lines):
                 "t", SubscribeOptions(credit=5, accepts="ONE", durable=False, ordered=True, lock_s=2.5)
             ),
         ),
+        (["SUBSCRIBE t", "Shared: YES"], Subscribe("t", SubscribeOptions(shared=True))),
         (
             ["SUBSCRIBE t", "Subscription: second", "Request: 7"],
             Subscribe("t", SubscribeOptions(name="second"), request="7"),

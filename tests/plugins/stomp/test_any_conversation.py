@@ -37,6 +37,7 @@ MORE = {
     "reply-to": ["/temp-queue/x", "/queue/a", "ada:c@smqp.example"],
     "requeue": ["true", "false"],
     "sequence": ["1", "2", "0"],
+    "shared": ["true", "false"],
     "smqp-receipt": ["ALL", "ONE"],
     "Stomp-Header": ["a:b", "%"],
     "subscription": ["0", "1"],

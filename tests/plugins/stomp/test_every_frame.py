@@ -78,6 +78,7 @@ FRAMES = {
         "ordered": ("true", *NEVER),
         "durable": ("true", *NEVER),
         "persistent": ("true", *NEVER),
+        "shared": ("true", *NEVER),
         "browser": ("false", *NEVER),
         "no-local": ("false", *NEVER),
         "activemq.noLocal": ("false", *NEVER),

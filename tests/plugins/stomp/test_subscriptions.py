@@ -131,6 +131,103 @@ async def test_a_connection_that_takes_over_a_durable_subscription_ends_the_othe
     assert b"taken over" in error.body
 
 
+async def send_numbers(client, count):
+    for number in range(count):
+        await client.ask("SEND", PERSISTENT, str(number).encode())
+
+
+async def bodies(client, count):
+    return [(await client.expect("MESSAGE")).body for _ in range(count)]
+
+
+SHARED = {"durable": "true", "shared": "true", "ack": "client-individual"}
+
+
+async def test_connections_that_share_a_durable_subscription_get_a_message_each(again, ada):
+    first, second = await again(), await again()
+    for client in (first, second):
+        await subscribe(client, SHARED)
+    await send_numbers(ada, 4)
+    assert await bodies(first, 2) == [b"0", b"2"]
+    assert await bodies(second, 2) == [b"1", b"3"]
+
+
+async def test_what_a_lost_connection_had_goes_to_the_one_that_shares_with_it(again, ada):
+    first, second = await again(), await again()
+    for client in (first, second):
+        await subscribe(client, SHARED)
+    await send_numbers(ada, 2)
+    assert await bodies(first, 1) == [b"0"]
+    assert await bodies(second, 1) == [b"1"]
+    await first.stream.aclose()
+    again_0 = await second.expect("MESSAGE", redelivered="true")
+    assert again_0.body == b"0"
+    await second.ask("ACK", {"id": again_0.headers["ack"]})
+
+
+async def test_one_that_unsubscribes_leaves_the_subscription_to_the_others(again, ada):
+    first, second = await again(), await again()
+    for client in (first, second):
+        await subscribe(client, SHARED)
+    await first.ask("UNSUBSCRIBE", {"id": "0"})
+    await send_numbers(ada, 2)
+    assert await bodies(second, 2) == [b"0", b"1"]
+
+
+async def test_one_that_ends_a_shared_subscription_ends_it_for_all(again):
+    first, second = await again(), await again()
+    for client in (first, second):
+        await subscribe(client, SHARED)
+    await first.ask("UNSUBSCRIBE", {"id": "0", "durable": "true"})
+    error = await second.refused(Refusal.NOT_SUBSCRIBED)
+    assert b"has ended the subscription" in error.body
+    await first.ask("SEND", PERSISTENT, b"to nobody")
+
+
+class TestByTheSetting:
+    @pytest.fixture
+    def settings(self):
+        return StompSettings(shared=True)
+
+    async def test_durable_subscriptions_are_shared(self, again, ada):
+        first, second = await again(), await again()
+        await subscribe(first, {"durable": "true"})
+        await subscribe(second, {"durable": "true"})
+        await send_numbers(ada, 2)
+        assert await bodies(first, 1) == [b"0"]
+        assert await bodies(second, 1) == [b"1"]
+
+    async def test_a_header_says_otherwise(self, again):
+        first, second = await again(), await again()
+        await subscribe(first, {"durable": "true"})
+        await subscribe(second, {"durable": "true", "shared": "false"})
+        assert b"taken over" in (await first.refused(Refusal.NOT_SUBSCRIBED)).body
+
+    async def test_others_are_not(self, again, ada):
+        first, second = await again(), await again()
+        for client in (first, second):
+            await subscribe(client, {})
+        await send_numbers(ada, 1)
+        assert await bodies(first, 1) == await bodies(second, 1) == [b"0"]
+
+
+@pytest.mark.parametrize("more", [{}, {"durable": "false"}])
+async def test_only_a_durable_subscription_can_be_shared(ada, more):
+    await ada.send("SUBSCRIBE", {"id": "0", "destination": "/topic/news", "shared": "true", **more})
+    error = await ada.refused(Refusal.BAD_HEADER)
+    assert b"durable" in error.body
+
+
+async def test_a_queue_is_shared_in_any_case(again):
+    first, second = await again(), await again()
+    for client in (first, second):
+        await client.subscribe("/queue/work", shared="true")
+    for _ in range(2):
+        await first.send("SEND", {"destination": "/queue/work"})
+    await first.expect("MESSAGE")
+    await second.expect("MESSAGE")
+
+
 async def test_durable_on_a_queue_is_about_the_queue(again):
     first, second = await again(), await again()
     for client in (first, second):
