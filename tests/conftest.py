@@ -21,6 +21,7 @@ SLOW = ("spark", "kill", "server")
 """Marks of what `--quick` leaves out. What takes longest begins first: no process works alone at the end."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))
