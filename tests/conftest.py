@@ -4,6 +4,8 @@ Hypothesis has no time limit on its examples, which a busy machine would break a
 `unshrunk` is for who only wants to know whether a test fails.
 """
 
+from typing import Any, Final
+
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
@@ -13,24 +15,35 @@ settings.register_profile(
 )
 settings.load_profile("smqpd")
 
-EXPENSIVE_FIXTURES = {"spark": "spark", "started_server": "server", "daemon": "server"}
-"""Fixtures that live as long as the run, with the mark of the tests that ask for them: those tests share one
-process, so that what is expensive is started once."""
+SHARING: Final = ("tests/routing/trace/", "tests/plugins/xmpp/", "tests/plugins/stomp/libraries/")
+"""The tests of each of these run in one process: they share a Spark, a server or a daemon that lasts as long
+as the run. All others go wherever there is room."""
 
-SLOW = ("spark", "kill", "server")
+LASTING: Final = {"spark": "spark", "started_server": "server", "daemon": "server"}
+"""Those fixtures, with the mark of the tests that ask for them."""
+
+SLOW: Final = ("spark", "kill", "server")
 """Marks of what `--quick` leaves out. What takes longest begins first: no process works alone at the end."""
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at the groups
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """pytest-xdist shares tests out by what this returns; its groups by mark do not work with pytest 9.2."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Sharing(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return next((folder for folder in SHARING if nodeid.startswith(folder)), nodeid)
+
+    return Sharing(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        fixtures = set(getattr(item, "fixturenames", ()))
-        # a fixture of one test may have the name of one that lives as long as the run
-        for name in fixtures & EXPENSIVE_FIXTURES.keys():
-            definitions = item._fixtureinfo.name2fixturedefs[name]  # type: ignore[attr-defined]
-            if definitions[-1].scope == "session":
-                item.add_marker(EXPENSIVE_FIXTURES[name])
-                item.add_marker(pytest.mark.xdist_group(name))
+        for name in LASTING.keys() & set(getattr(item, "fixturenames", ())):
+            # a fixture of one test may have the name of one that lasts
+            if item._fixtureinfo.name2fixturedefs[name][-1].scope == "session":  # type: ignore[attr-defined]
+                item.add_marker(LASTING[name])
     items.sort(key=_rank)
 
 
