@@ -97,7 +97,7 @@ async def test_the_time_that_a_copy_waits_is_counted_down(tmp_path: Path) -> Non
     async with pair(tmp_path) as (alpha, beta):
         limit(beta, queues=QueueSettings(queue_messages_max=1))
         reader = await beta.client("reader")
-        await reader.subscribe("weather", credit=1)
+        await reader.subscribe("weather", credit=1, lock_s=1_000.0)
         await alpha.wanted("ALL", "weather")
         writer = await alpha.client("writer")
         await writer.publish("weather", "fills the topic", depth=1)
