@@ -26,7 +26,7 @@ async def test_what_ends_while_a_page_is_read_from_the_disk_leaves_no_gap_in_it(
             pages.append(await ada.session.browse("work", 0, 3))
 
         with trio.fail_after(10):
-            async with site.broker._load_lock:  # as if others were reading
+            async with site.broker.reading.lock:  # as if others were reading
                 nursery.start_soon(browse)
                 await trio.testing.wait_all_tasks_blocked()
                 for smuid in smuids[:gone]:
