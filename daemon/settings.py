@@ -1,9 +1,9 @@
 """Every setting of a site: its type, unit, default, bounds and meaning, and nothing else.
 
 This is the only place where a default stands. The configuration's tables are the fields of `Settings`;
-`daemon.config` reads them from TOML, and writes them out again with the descriptions given here. Names
-end in their unit: `_s` seconds, `_bytes` or `_bytes_max` bytes. A path that is not absolute is relative to
-the directory of the configuration file.
+`daemon.configuration` reads them from TOML, and writes them out again with the descriptions given here.
+Names end in their unit: `_s` seconds, `_bytes` or `_bytes_max` bytes. A path that is not absolute is relative
+to the directory of the configuration file.
 """
 
 from pathlib import Path
@@ -47,7 +47,7 @@ ListenAddress = Annotated[
         extra={"expected": "`host:port`, `[v6]:port` or `*:port`"},
     ),
 ]
-"""Where a front end accepts connections, as `daemon.listen.split_address` reads it."""
+"""Where a front end accepts connections, as `daemon.connections.listen.split_address` reads it."""
 
 
 class SiteSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -30,7 +30,7 @@ from daemon.certificates.files import (
     write_public,
 )
 from daemon.certificates.identity import alternative_names, server_name_of
-from daemon.private_files import make_directory
+from daemon.system.private_files import make_directory
 from routing.names import server_name
 
 AUTHORITY_KEY_FILE: Final = "ca.key"

@@ -13,8 +13,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from daemon import private_files
 from daemon.certificates.errors import CertificateError
+from daemon.system import private_files
 
 KEY_FILE: Final = "site.key"
 REQUEST_FILE: Final = "site.csr"

@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from daemon.accounts_file import (
+from daemon.accounts.accounts_file import (
     ACCOUNT_EXPECTED,
     ACCOUNT_NAME,
     Account,
@@ -17,13 +17,13 @@ from daemon.accounts_file import (
     edit,
     read_accounts,
 )
-from daemon.cli.failure import USAGE, Failure
+from daemon.accounts.passwords import generate_password, hash_password
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, read_settings
-from daemon.cli.output import show_table
 from daemon.cli.telling import tell
-from daemon.config import nearest
-from daemon.passwords import generate_password, hash_password
+from daemon.configuration.config import nearest
 from daemon.settings import Settings
+from daemon.terminal.failure import USAGE, Failure
+from daemon.terminal.output import show_table
 from routing.rights import RIGHTS, Rights
 
 app = typer.Typer(help="Accounts and their rights.", no_args_is_help=True)

@@ -6,10 +6,10 @@ from typing import Annotated, TypeVar
 import msgspec
 import typer
 
-from daemon.cli.failure import UNREACHABLE, Failure
-from daemon.control import NotRunningError, Question, ask, ask_all
-from daemon.reports import End, Told
+from daemon.control.reports import End, Told
+from daemon.control.socket import NotRunningError, Question, ask, ask_all
 from daemon.settings import Settings
+from daemon.terminal.failure import UNREACHABLE, Failure
 from routing.federation.enquiry import LEFT_S_MAX
 
 T = TypeVar("T")

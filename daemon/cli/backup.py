@@ -3,7 +3,7 @@
     TARGET/smqpd.toml, smqpd.id, accounts.toml, peers.toml    those that there are
     TARGET/state/smqpd.db                                     the store as it was at one moment
     TARGET/keys/                                              without what is secret, if --no-keys is given
-    TARGET/backup.json                                        what belongs to it; see `daemon.backup_manifest`
+    TARGET/backup.json                                        see `daemon.store.backup_manifest`
 
 It is made under another name and renamed when it is whole. The hop log is not part of it. Paths in its
 smqpd.toml are those of this layout, so that the copy never runs on files of the site that it was made of:
@@ -26,16 +26,16 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from daemon.backup_manifest import FORMAT, MANIFEST, Manifest, list_files, write_manifest
 from daemon.certificates.files import AUTHORITY_FILE, CERTIFICATE_FILE, REVOCATION_FILE
-from daemon.cli.failure import Failure
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, config_file, read_settings
-from daemon.private_files import make_directory, sync_directory, write_new
 from daemon.settings import Settings
-from daemon.state_mark import STORE, mark_path
+from daemon.site.state_mark import STORE, mark_path
 from daemon.store.backup import DamagedError, StoreCopy, copy_store
+from daemon.store.backup_manifest import FORMAT, MANIFEST, Manifest, list_files, write_manifest
 from daemon.store.schema import TooNewError
-from daemon.version import VERSION
+from daemon.system.private_files import make_directory, sync_directory, write_new
+from daemon.system.version import VERSION
+from daemon.terminal.failure import Failure
 
 PUBLIC: Final = (CERTIFICATE_FILE, AUTHORITY_FILE, REVOCATION_FILE)
 """Of a keys directory, by name; without its key a certificate of [tls] is of no use."""

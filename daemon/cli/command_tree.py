@@ -13,9 +13,9 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
-from daemon.cli.failure import INTERRUPTED, Failure
-from daemon.discovery import installed_commands
-from daemon.version import VERSION
+from daemon.configuration.discovery import installed_commands
+from daemon.system.version import VERSION
+from daemon.terminal.failure import INTERRUPTED, Failure
 
 CORE: Final = {
     "init": "daemon.cli.init:init",

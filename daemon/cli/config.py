@@ -9,16 +9,16 @@ import msgspec
 import typer
 
 from daemon.cli.as_daemon import as_user, daemon_user, unreadable, user_name
-from daemon.cli.failure import FAILED, USAGE, Failure
 from daemon.cli.init import SMQP_PORT
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, config_file, read_settings
-from daemon.config import load
-from daemon.discovery import installed_plugins
-from daemon.examination import Examination, Finding, examine, listening
-from daemon.lock import running_pid
+from daemon.configuration.config import load
+from daemon.configuration.discovery import installed_plugins
+from daemon.configuration.template import render
 from daemon.settings import Settings
-from daemon.site_directory import new_config
-from daemon.template import render
+from daemon.site.directory import new_config
+from daemon.site.examination import Examination, Finding, examine, listening
+from daemon.site.lock import running_pid
+from daemon.terminal.failure import FAILED, USAGE, Failure
 
 app = typer.Typer(help="Check and show a site's configuration.", no_args_is_help=True)
 

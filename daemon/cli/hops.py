@@ -7,13 +7,13 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from daemon.cli.failure import FAILED, Failure
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, read_settings
-from daemon.cli.printable import printable
 from daemon.hops.coverage import Damage, Gap
 from daemon.hops.examine import written
 from daemon.hops.reader import HopLogReader
-from daemon.state_mark import HOPS
+from daemon.site.state_mark import HOPS
+from daemon.terminal.failure import FAILED, Failure
+from daemon.terminal.printable import printable
 
 GAPS_SHOWN_MAX: Final = 100
 

@@ -9,13 +9,13 @@ from typing import Annotated, Final
 
 import typer
 
-from daemon.cli.failure import USAGE, Failure
 from daemon.cli.options import config_file, read_settings
-from daemon.discovery import installed_plugins
-from daemon.lock import StateInUseError
-from daemon.site_directory import ADMIN, make_site
-from daemon.state_mark import accept_state
+from daemon.configuration.discovery import installed_plugins
+from daemon.site.directory import ADMIN, make_site
+from daemon.site.lock import StateInUseError
+from daemon.site.state_mark import accept_state
 from daemon.store.schema import TooNewError
+from daemon.terminal.failure import USAGE, Failure
 from routing.names import SERVER_EXPECTED, is_server_name
 
 SMQP_PORT: Final = 720

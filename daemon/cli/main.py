@@ -16,8 +16,9 @@ def main() -> None:
     _open_what_is_closed()
     # Half of the time of a command is imports, and in the middle of one there is nothing to be cleaned up.
     signal.signal(signal.SIGINT, lambda *_: os._exit(128 + signal.SIGINT))
-    from daemon.cli import command_tree, failure, output
-    from daemon.config import ConfigError
+    from daemon.cli import command_tree
+    from daemon.configuration.config import ConfigError
+    from daemon.terminal import failure, output
     from routing.errors import Refusal
 
     exit_code, why = failure.FAILED, ""

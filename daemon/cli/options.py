@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from daemon.cli.failure import Failure
-from daemon.config import load
-from daemon.discovery import installed_plugins
+from daemon.configuration.config import load
+from daemon.configuration.discovery import installed_plugins
 from daemon.settings import Settings
+from daemon.terminal.failure import Failure
 
 ConfigOption = Annotated[
     Path,

@@ -5,12 +5,12 @@ from typing import Annotated
 import msgspec
 import typer
 
-from daemon.cli.failure import USAGE, Failure
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, read_settings
-from daemon.cli.output import show_table
 from daemon.cli.telling import tell
-from daemon.config import ConfigError, typed
-from daemon.peers import EVERYTHING, Peer, add_peer, load_peers, remove_peer
+from daemon.configuration.config import ConfigError, typed
+from daemon.link.peers_file import EVERYTHING, Peer, add_peer, load_peers, remove_peer
+from daemon.terminal.failure import USAGE, Failure
+from daemon.terminal.output import show_table
 
 app = typer.Typer(help="The sites that this one links with.", no_args_is_help=True)
 

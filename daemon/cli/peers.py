@@ -6,14 +6,14 @@ import msgspec
 import typer
 
 from daemon.cli.asking import value
-from daemon.cli.failure import FAILED, USAGE, Failure
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, read_settings
-from daemon.cli.output import show_table
-from daemon.cli.printable import printable
-from daemon.control import Question
+from daemon.control.routes import Route
+from daemon.control.socket import Question
 from daemon.hops.fate import duration
 from daemon.link.port import LinkStatus
-from daemon.routes import Route
+from daemon.terminal.failure import FAILED, USAGE, Failure
+from daemon.terminal.output import show_table
+from daemon.terminal.printable import printable
 from routing.errors import Refusal
 from routing.federation.outlook import DOWN
 from routing.names import check_topic

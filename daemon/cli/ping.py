@@ -7,12 +7,12 @@ import msgspec
 import typer
 
 from daemon.cli.asking import TimeoutOption, told
-from daemon.cli.failure import FAILED, USAGE, Failure
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, read_settings
-from daemon.cli.printable import printable
-from daemon.control import Question
-from daemon.reports import Heard, Report
+from daemon.control.reports import Heard, Report
+from daemon.control.socket import Question
 from daemon.settings import Settings
+from daemon.terminal.failure import FAILED, USAGE, Failure
+from daemon.terminal.printable import printable
 from routing.errors import Refusal
 from routing.names import server_name
 

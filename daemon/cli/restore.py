@@ -16,23 +16,23 @@ from typing import Annotated
 import msgspec
 import typer
 
-from daemon.backup_manifest import MANIFEST, Manifest, UnfitError, read_manifest
 from daemon.certificates.files import KEY_FILE
 from daemon.certificates.identity import host_of
-from daemon.cli.failure import Failure
+from daemon.certificates.self_signed import make_self_signed
 from daemon.cli.options import DEFAULT_CONFIG, JsonOption
-from daemon.config import ConfigError, load
-from daemon.discovery import installed_plugins
-from daemon.examination import examine
-from daemon.lock import StateInUseError, running_pid, state_lock
-from daemon.peers import load_peers
-from daemon.private_files import give_to, make_directory, sync_directory, write_new
-from daemon.self_signed import make_self_signed
+from daemon.configuration.config import ConfigError, load
+from daemon.configuration.discovery import installed_plugins
+from daemon.link.peers_file import load_peers
 from daemon.settings import Settings
-from daemon.site_directory import ADMIN
-from daemon.state_mark import STORE
+from daemon.site.directory import ADMIN
+from daemon.site.examination import examine
+from daemon.site.lock import StateInUseError, running_pid, state_lock
+from daemon.site.state_mark import STORE
 from daemon.store.backup import DamagedError, StoreCopy, check_store
+from daemon.store.backup_manifest import MANIFEST, Manifest, UnfitError, read_manifest
 from daemon.store.schema import TooNewError
+from daemon.system.private_files import give_to, make_directory, sync_directory, write_new
+from daemon.terminal.failure import Failure
 
 LOGIN = "keys/admin.toml"
 

@@ -8,12 +8,12 @@ import msgspec
 import typer
 
 from daemon.cli import telling
-from daemon.cli.failure import FAILED, UNREACHABLE, Failure
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, config_file, read_settings
-from daemon.config import ConfigError, read_toml
-from daemon.control import NotRunningError
+from daemon.configuration.config import ConfigError, read_toml
+from daemon.control.socket import NotRunningError
 from daemon.settings import SiteSettings
-from daemon.standing import Standing, said
+from daemon.site.standing import Standing, said
+from daemon.terminal.failure import FAILED, UNREACHABLE, Failure
 
 
 def reload(config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:

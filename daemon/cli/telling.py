@@ -10,16 +10,16 @@ from typing import Final
 import msgspec
 import typer
 
-from daemon.cli.failure import UNREACHABLE, Failure
 from daemon.cli.options import config_file
-from daemon.config import ConfigError, load
-from daemon.control import ForbiddenError, NotRunningError, Question, ask
-from daemon.discovery import installed_plugins
-from daemon.examination import Finding, Part, examine
-from daemon.lock import running_pid, signal_running
+from daemon.configuration.config import ConfigError, load
+from daemon.configuration.discovery import installed_plugins
+from daemon.control.socket import ForbiddenError, NotRunningError, Question, ask
 from daemon.settings import Settings
-from daemon.standing import Standing, said
-from daemon.state_mark import LostStateError, check_state
+from daemon.site.examination import Finding, Part, examine
+from daemon.site.lock import running_pid, signal_running
+from daemon.site.standing import Standing, said
+from daemon.site.state_mark import LostStateError, check_state
+from daemon.terminal.failure import UNREACHABLE, Failure
 
 PATIENCE_S: Final = 60.0
 """For a daemon that starts, and answers once it has read its store."""

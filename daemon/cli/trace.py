@@ -11,11 +11,11 @@ import typer
 from typer.core import TyperGroup
 
 from daemon.cli.asking import TimeoutOption, told
-from daemon.cli.failure import FAILED, USAGE, Failure
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, read_settings
-from daemon.cli.printable import printable
-from daemon.control import Question
-from daemon.reports import End, Heard, Report, Unanswered
+from daemon.control.reports import End, Heard, Report, Unanswered
+from daemon.control.socket import Question
+from daemon.terminal.failure import FAILED, USAGE, Failure
+from daemon.terminal.printable import printable
 from routing.errors import Refusal
 from routing.federation.outlook import COME_FROM_THERE, LINK_DOWN
 from routing.names import check_topic

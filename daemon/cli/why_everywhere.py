@@ -6,15 +6,15 @@ from rich.text import Text
 from rich.tree import Tree
 
 from daemon.cli.asking import told
-from daemon.cli.failure import FAILED, USAGE, Failure
-from daemon.cli.output import Console
-from daemon.cli.printable import printable
-from daemon.control import Question
+from daemon.control.journey import Journey, Stop, journey
+from daemon.control.reports import End, Report
+from daemon.control.socket import Question
 from daemon.hops.examine import moment
 from daemon.hops.fate import duration
-from daemon.hops.journey import Journey, Stop, journey
-from daemon.reports import End, Report
 from daemon.settings import Settings
+from daemon.terminal.failure import FAILED, USAGE, Failure
+from daemon.terminal.output import Console
+from daemon.terminal.printable import printable
 from routing.errors import HeaderRefusal
 from routing.names import parse_smuid
 

@@ -15,7 +15,7 @@ import msgspec
 
 from daemon.hops import closing
 from daemon.hops.files import LogFile, closed_name, list_files
-from daemon.private_files import sync_directory
+from daemon.system.private_files import sync_directory
 from routing.hops import FORMAT_VERSION, Closing, HopRecord
 from routing.names import is_server_name
 

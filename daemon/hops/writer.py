@@ -27,8 +27,8 @@ import msgspec
 from daemon.hops import closing
 from daemon.hops.files import closed_name, list_files, open_name
 from daemon.hops.recovery import close_left_open
-from daemon.private_files import make_directory, sync_directory
 from daemon.settings import HopSettings
+from daemon.system.private_files import make_directory, sync_directory
 from routing.hops import FORMAT_VERSION, Closing, Event, HopRecord
 
 _log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ import trio
 
 
 class Handshakes:
-    """The places of one listening site; addresses are as `daemon.addresses` counts them."""
+    """The places of one listening site; addresses are as `daemon.connections.addresses` counts them."""
 
     def __init__(self, places_max: int) -> None:
         self._places_max = places_max

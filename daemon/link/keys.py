@@ -8,6 +8,7 @@ from typing import Final, Self
 from cryptography import x509
 
 from daemon.certificates.errors import CertificateError
+from daemon.certificates.expiry import Expiry
 from daemon.certificates.files import (
     AUTHORITY_FILE,
     CERTIFICATE_FILE,
@@ -17,9 +18,8 @@ from daemon.certificates.files import (
     load_certificate,
 )
 from daemon.certificates.identity import server_name_of
+from daemon.certificates.tls import no_password
 from daemon.certificates.trust import Trust
-from daemon.expiry import Expiry
-from daemon.tls import no_password
 
 ALPN: Final = "h2"
 

@@ -17,15 +17,15 @@ from typing import Final
 import msgspec
 import trio
 
-from daemon.controls import NameClaimed
 from daemon.link.connection import Connection
+from daemon.link.controls import NameClaimed
 from daemon.link.dialling import BackOff
 from daemon.link.exchange import Exchange
 from daemon.link.peer import LinkPeer
+from daemon.link.peers_file import Peer
 from daemon.link.port import Identity, LinkStatus, RouterPort
 from daemon.link.refusals import Refusals
 from daemon.link.transport import DialError, Secured, Transport
-from daemon.peers import Peer
 from daemon.settings import LinkSettings
 from routing.link.agreement import agree, is_arbiter, judge, refusal
 from routing.link.units import Control, Hello, Lane, Outcome, Probe, Transfer

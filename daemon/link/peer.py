@@ -5,8 +5,8 @@ import trio
 from daemon.link.connection import Connection
 from daemon.link.dialling import BackOff
 from daemon.link.exchange import Exchange
+from daemon.link.peers_file import Peer
 from daemon.link.port import LinkState, LinkStatus
-from daemon.peers import Peer
 from routing.link.agreement import Agreement
 
 

@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from daemon.peers import Peer
+from daemon.link.peers_file import Peer
 from routing.link.agreement import Agreement
 from routing.link.sender import Settled
 from routing.link.units import Control, Lane, Outcome, Probe, Transfer
@@ -109,7 +109,7 @@ class LinkStatus(msgspec.Struct, frozen=True, kw_only=True):
         since_s: seconds in this state.
         remote: address of the other end; "" where none is known.
         round_trip_s: of the last probe; None where none has come back.
-        waiting: units not written (`daemon.owed` adds what waits on disk).
+        waiting: units not written (`daemon.link.owed` adds what waits on disk).
         in_flight: units written and not acknowledged.
         lag_s: age of the oldest of them (of what waits on disk, since it was published, by the clock of the
             site where it was); None where there is none.

@@ -17,15 +17,15 @@ from typing import Final
 import trio
 from cryptography import x509
 
-from daemon.addresses import counted_as
 from daemon.certificates.errors import CertificateError
 from daemon.certificates.identity import server_name_of
+from daemon.connections.addresses import counted_as
+from daemon.connections.listen import open_listeners, shown, split_address
 from daemon.link.handshakes import Handshakes
 from daemon.link.keys import ALPN, LinkKeys
+from daemon.link.peers_file import Peer
 from daemon.link.refusals import Refusals
 from daemon.link.transport import DialError, Handler, Secured
-from daemon.listen import open_listeners, shown, split_address
-from daemon.peers import Peer
 
 logger = logging.getLogger(__name__)
 

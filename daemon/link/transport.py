@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import msgspec
 import trio
 
-from daemon.peers import Peer
+from daemon.link.peers_file import Peer
 
 
 class DialError(Exception):

@@ -13,9 +13,9 @@ from typing import Final
 
 import msgspec
 
-from daemon.private_files import write_new
 from daemon.store.checksum import checksum
 from daemon.store.schema import refuse_newer
+from daemon.system.private_files import write_new
 from routing.errors import Refusal
 from routing.frames import decode_message
 

@@ -4,7 +4,7 @@ To change the stored format, append a migration; never edit one that has been re
 note that it was taken share one transaction, so that a migration that is interrupted has not happened.
 A store that knows a step which this version does not know is refused: it was written by a newer one.
 
-    site           one row: boot number, last hop record that came true, the clock (see `daemon.clock`),
+    site           one row: boot number, last hop record that came true, the clock (`daemon.system.clock`),
                    whose store it is (see `daemon.store.ownership`)
     topic          topics with settings of their own
     subscription   durable subscriptions

@@ -14,7 +14,7 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
-from daemon.cli.failure import USAGE, Failure
+from daemon.terminal.failure import USAGE, Failure
 from plugins.smqp.client import Client, connect
 from plugins.smqp.protocol import DEFAULT_PORT
 

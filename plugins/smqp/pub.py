@@ -17,8 +17,8 @@ from typing import Final
 import msgspec
 import trio
 
-from daemon.cli.failure import FAILED, Failure, tell
 from daemon.frontend import SubscribeOptions
+from daemon.terminal.failure import FAILED, Failure, tell
 from plugins.smqp.client import Client, Publication
 from plugins.smqp.incoming import Receipt, read_receipt
 from plugins.smqp.profile import Profile

@@ -15,8 +15,8 @@ from typing import Final
 
 import trio
 
+from daemon.connections.unless_left import unless_left
 from daemon.frontend import UNCOUNTED_BYTES, Limits, Session, Site
-from daemon.unless_left import unless_left
 from plugins.smqp import replies
 from plugins.smqp.dispatch import Dispatcher
 from plugins.smqp.protocol import is_answered, read_command, reply_key

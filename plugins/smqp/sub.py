@@ -15,9 +15,9 @@ from typing import Any, Final, Literal
 import msgspec
 import trio
 
-from daemon.cli.failure import FAILED, UNREACHABLE, Failure, tell
-from daemon.cli.printable import printable
 from daemon.frontend import SubscribeOptions
+from daemon.terminal.failure import FAILED, UNREACHABLE, Failure, tell
+from daemon.terminal.printable import printable
 from plugins.smqp.client import Client, SubscriptionEnded
 from plugins.smqp.connection import ConnectionLost
 from plugins.smqp.incoming import Delivery

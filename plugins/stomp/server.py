@@ -23,8 +23,8 @@ from typing import Any, Final, Protocol
 
 import trio
 
+from daemon.connections.unless_left import unless_left
 from daemon.frontend import UNCOUNTED_BYTES, Event, Session, Site
-from daemon.unless_left import unless_left
 from plugins.stomp.connect import Connect
 from plugins.stomp.protocol import Connection
 from plugins.stomp.settings import StompSettings

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import trio
 
-from daemon.config import ConfigError
+from daemon.configuration.config import ConfigError
 from daemon.frontend import Site
 from plugins.xmpp.settings import TABLE, XmppSettings
 

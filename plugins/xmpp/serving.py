@@ -13,7 +13,7 @@ import ssl
 
 import trio
 
-from daemon.config import ConfigError
+from daemon.configuration.config import ConfigError
 from daemon.frontend import Site
 from plugins.xmpp.service import Service
 from plugins.xmpp.settings import TABLE, XmppSettings

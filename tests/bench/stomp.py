@@ -15,7 +15,7 @@ from pathlib import Path
 
 import trio
 
-from daemon.bodies import Stored
+from daemon.broker.bodies import Stored
 from daemon.frontend import Delivered, Identity, Session
 from plugins.stomp.codec import Decoder, FrameLimits, encode
 from plugins.stomp.destinations import parse_destination

@@ -8,7 +8,7 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from daemon.accounts import (
+from daemon.accounts.accounts import (
     ACCOUNTS_MAX,
     DELAY_S_MAX,
     GUESS_S,
@@ -17,10 +17,10 @@ from daemon.accounts import (
     PAIRS_MAX,
     Accounts,
 )
-from daemon.accounts_file import Account, NoSuchAccountError, edit, read_accounts
-from daemon.config import ConfigError
-from daemon.passwords import generate_password, hash_password, verify_password
-from daemon.remembered_passwords import REMEMBER_S, RememberedPasswords
+from daemon.accounts.accounts_file import Account, NoSuchAccountError, edit, read_accounts
+from daemon.accounts.passwords import generate_password, hash_password, verify_password
+from daemon.accounts.remembered_passwords import REMEMBER_S, RememberedPasswords
+from daemon.configuration.config import ConfigError
 from routing.errors import Refusal
 from routing.rights import Rights
 
@@ -66,7 +66,7 @@ def verified(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         passwords.append(password)
         return verify_password(password, phc)
 
-    monkeypatch.setattr("daemon.verifying.verify_password", verify)
+    monkeypatch.setattr("daemon.accounts.verifying.verify_password", verify)
     return passwords
 
 
@@ -138,8 +138,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, str]]:
         made.append((trio.current_time(), password))
         return verify(password, phc)
 
-    monkeypatch.setattr("daemon.verifying.verify_password", verify)
-    monkeypatch.setattr("daemon.verifying.trio.to_thread.run_sync", run_sync)
+    monkeypatch.setattr("daemon.accounts.verifying.verify_password", verify)
+    monkeypatch.setattr("daemon.accounts.verifying.trio.to_thread.run_sync", run_sync)
     return made
 
 
@@ -260,7 +260,9 @@ async def test_a_flood_from_one_address_delays_no_other(
     accounts: Accounts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     verified: list[str] = []
-    monkeypatch.setattr("daemon.verifying.verify_password", lambda password, phc: verified.append(password))
+    monkeypatch.setattr(
+        "daemon.accounts.verifying.verify_password", lambda password, phc: verified.append(password)
+    )
     async with trio.open_nursery() as nursery:
         for number in range(900):
             remote = f"[2001:db8::{number:x}]:1"
@@ -295,7 +297,7 @@ async def test_what_is_remembered_ends_with_the_password(
 async def test_what_is_remembered_ends_with_time_and_is_bounded(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("daemon.remembered_passwords.ACCOUNTS_MAX", 3)
+    monkeypatch.setattr("daemon.accounts.remembered_passwords.ACCOUNTS_MAX", 3)
     remembered = RememberedPasswords()
     for name in "abcd":
         remembered.note(name, "right", "hash")

@@ -6,7 +6,7 @@ import sys
 
 SCRIPT = """
 import os
-from daemon.allocator import give_back
+from daemon.system.allocator import give_back
 
 def resident():
     return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -9,13 +9,13 @@ from pathlib import Path
 from hypothesis import settings
 from hypothesis.stateful import rule
 
-from daemon.bodies import Bodies
-from daemon.carrier import Carrier
+from daemon.broker.bodies import Bodies
+from daemon.broker.carrier import Carrier
+from daemon.broker.mishaps import Mishaps
+from daemon.broker.reading import Reading
 from daemon.frontend import Event
 from daemon.hops.reader import HopLogReader
 from daemon.hops.writer import HopLog
-from daemon.mishaps import Mishaps
-from daemon.reading import Reading
 from daemon.settings import HopSettings
 from daemon.store.store import Store
 from routing import decisions as d

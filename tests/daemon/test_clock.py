@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from daemon.clock import SystemClock
+from daemon.system.clock import SystemClock
 
 ELSEWHERE = "another boot of the machine"
 

@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from daemon.committing import FEW_DECISIONS, Commits
+from daemon.broker.committing import FEW_DECISIONS, Commits
 from daemon.store.batch import Batch
 from daemon.store.store import Store
 

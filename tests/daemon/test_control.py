@@ -12,7 +12,8 @@ import msgspec
 import pytest
 import trio
 
-from daemon.control import (
+from daemon.connections.listen import ListenError
+from daemon.control.socket import (
     QUESTION_BYTES_MAX,
     SOCKET,
     NotRunningError,
@@ -22,7 +23,6 @@ from daemon.control import (
     ask_all,
     serve_control,
 )
-from daemon.listen import ListenError
 from routing.errors import Refusal
 
 Answerer = Callable[[Question, Tell], Awaitable[None]]

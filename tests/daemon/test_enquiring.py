@@ -9,8 +9,8 @@ import msgspec
 import pytest
 import trio
 
-from daemon.hops.journey import Journey, Stop, journey
-from daemon.reports import Answer, End, Heard, Report, Told
+from daemon.control.journey import Journey, Stop, journey
+from daemon.control.reports import Answer, End, Heard, Report, Told
 from daemon.settings import QueueSettings
 from routing.federation import enquiry
 from routing.federation.enquiry import About, Ask, Ping, Trace, Why

@@ -10,11 +10,11 @@ import trio
 from trio.testing import MockClock
 
 from daemon.certificates.authority import Authority
-from daemon.discovery import Installed
-from daemon.examination import examine
-from daemon.expiry import Expiry, ExpiryWatch
+from daemon.certificates.expiry import Expiry, ExpiryWatch
+from daemon.configuration.discovery import Installed
 from daemon.settings import LinkSettings, Settings, SiteSettings, TlsSettings
-from daemon.site_directory import make_site
+from daemon.site.directory import make_site
+from daemon.site.examination import examine
 from tests.support.broker import running_site
 from tests.support.installed import checkout_plugins
 from tests.support.keys import write_keys

@@ -4,11 +4,11 @@ import msgspec
 import pytest
 import trio
 
-from daemon.bodies import Bodies, Stored
-from daemon.federating import URGENT_PRIORITY, Federating
+from daemon.broker.bodies import Bodies, Stored
+from daemon.broker.federating import URGENT_PRIORITY, Federating
+from daemon.broker.mishaps import Mishaps
+from daemon.link.peers_file import Peer
 from daemon.link.port import ControlArrived
-from daemon.mishaps import Mishaps
-from daemon.peers import Peer
 from routing.decisions import StoreMessage
 from routing.federation.enquiry import Ask, Ping
 from routing.federation.interest import InterestChange

@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from daemon.hops.reader import HopLogReader
-from daemon.site_directory import make_site
+from daemon.site.directory import make_site
 from daemon.store.reserve import DISK_SHARE, LAST_SHARE, RESERVE
 from plugins.smqp.client import Client, connect
 from routing.errors import Refusal

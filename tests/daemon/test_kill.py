@@ -15,7 +15,7 @@ import pytest
 import trio
 
 from daemon.hops.reader import HopLogReader, Unread
-from daemon.site_directory import make_site
+from daemon.site.directory import make_site
 from plugins.smqp.client import Client, connect
 from plugins.smqp.connection import ConnectionLost
 from tests.support.installed import checkout_plugins

@@ -13,10 +13,10 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from daemon.listen import ListenError, Listeners, split_address
-from daemon.self_signed import make_self_signed
+from daemon.certificates.self_signed import make_self_signed
+from daemon.certificates.tls import client_context
+from daemon.connections.listen import ListenError, Listeners, split_address
 from daemon.settings import Limits, TlsSettings
-from daemon.tls import client_context
 
 DRAIN_S = 10.0
 

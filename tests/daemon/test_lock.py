@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.lock import StateInUseError, running_pid, signal_running, state_lock
+from daemon.site.lock import StateInUseError, running_pid, signal_running, state_lock
 
 
 def test_the_lock_is_held_once_and_names_its_holder(tmp_path: Path) -> None:

@@ -5,11 +5,11 @@ import sys
 
 import pytest
 
-from daemon.log import JournalFormatter, TextFormatter
+from daemon.system.log import JournalFormatter, TextFormatter
 
 
 def record(level: int, text: str, *arguments: object, failed: bool = False) -> logging.LogRecord:
-    made = logging.LogRecord("daemon.listen", level, "", 0, text, arguments, None)
+    made = logging.LogRecord("daemon.connections.listen", level, "", 0, text, arguments, None)
     made.created, made.msecs = 1_800_000_000.25, 250.0
     if failed:
         try:
@@ -25,12 +25,12 @@ def record(level: int, text: str, *arguments: object, failed: bool = False) -> l
 )
 def test_the_journal_gets_a_priority(level: int, priority: int) -> None:
     line = JournalFormatter().format(record(level, "%s came", "ann"))
-    assert line == f"<{priority}>daemon.listen: ann came"
+    assert line == f"<{priority}>daemon.connections.listen: ann came"
 
 
 def test_people_get_the_time_in_utc() -> None:
     line = TextFormatter().format(record(logging.INFO, "%s came", "ann"))
-    assert line == "2027-01-15T08:00:00.250Z info daemon.listen: ann came"
+    assert line == "2027-01-15T08:00:00.250Z info daemon.connections.listen: ann came"
 
 
 @pytest.mark.parametrize("formatter", [JournalFormatter(), TextFormatter()])

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import trio
 
+from daemon.link.owed import with_owed
 from daemon.link.port import LinkStatus
-from daemon.owed import with_owed
 from tests.support.federated import FederatedSite, federated_site
 from tests.support.links import Network
 

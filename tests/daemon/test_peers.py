@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from daemon.config import ConfigError
-from daemon.peers import Peer, add_peer, load_peers, remove_peer
+from daemon.configuration.config import ConfigError
+from daemon.link.peers_file import Peer, add_peer, load_peers, remove_peer
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """`smqpd routes`: what it shows is where messages go."""
 
-from daemon.routes import routes
+from daemon.control.routes import routes
 from tests.support.sites import Federation
 
 

@@ -9,13 +9,13 @@ from typing import Final
 import pytest
 import trio
 
-from daemon.accounts_file import Account, edit
+from daemon.accounts.accounts_file import Account, edit
+from daemon.accounts.passwords import hash_password
 from daemon.certificates.authority import Authority
-from daemon.discovery import Installed
-from daemon.lock import running_pid
-from daemon.passwords import hash_password
-from daemon.self_signed import make_self_signed
-from daemon.site_directory import make_site
+from daemon.certificates.self_signed import make_self_signed
+from daemon.configuration.discovery import Installed
+from daemon.site.directory import make_site
+from daemon.site.lock import running_pid
 from routing.rights import EVERYTHING
 from tests.support.keys import write_keys
 from tests.support.ports import free_port

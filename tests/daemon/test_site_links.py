@@ -11,14 +11,14 @@ import pytest
 import trio
 
 from daemon.certificates.authority import Authority
-from daemon.control import Question
-from daemon.discovery import Installed
-from daemon.examination import Examination, examine
-from daemon.listen import ListenError
-from daemon.peers import Peer, add_peer
+from daemon.configuration.discovery import Installed
+from daemon.connections.listen import ListenError
+from daemon.control.socket import Question
+from daemon.link.peers_file import Peer, add_peer
 from daemon.settings import LinkSettings, Settings, SiteSettings
-from daemon.site_links import SiteLinks
-from daemon.state_mark import INSTALLATION
+from daemon.site.examination import Examination, examine
+from daemon.site.links import SiteLinks
+from daemon.site.state_mark import INSTALLATION
 from routing.errors import Refusal
 from tests.support.broker_parts import broker_parts
 from tests.support.keys import write_keys

@@ -1,4 +1,4 @@
-from daemon.standing import Standing
+from daemon.site.standing import Standing
 
 
 def test_errors_of_smqpd_itself_are_said_where_there_were_any() -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from daemon.config import ConfigError
-from daemon.discovery import Installed
-from daemon.lock import state_lock
+from daemon.configuration.config import ConfigError
+from daemon.configuration.discovery import Installed
 from daemon.settings import SiteSettings
-from daemon.site_directory import make_site
-from daemon.state_mark import STORE, check_state, mark_path, own_state
+from daemon.site.directory import make_site
+from daemon.site.lock import state_lock
+from daemon.site.state_mark import STORE, check_state, mark_path, own_state
 from daemon.store.backup import copy_store
 from daemon.store.store import Store
 from tests.support.cli import Shell

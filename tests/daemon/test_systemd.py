@@ -11,7 +11,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from daemon.systemd import Notifier, passed_sockets
+from daemon.system.systemd import Notifier, passed_sockets
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_sockets_are_passed_by_name(tmp_path: Path) -> None:
     """In a process of its own, since the protocol begins at file descriptor 3."""
     program = """if True:
         import os, socket
-        from daemon.systemd import passed_sockets
+        from daemon.system.systemd import passed_sockets
         sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
         addresses = [sock.getsockname() for sock in sockets]
         for number, sock in enumerate(sockets):

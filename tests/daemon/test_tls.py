@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from daemon.config import ConfigError
-from daemon.self_signed import make_self_signed
+from daemon.certificates.self_signed import make_self_signed
+from daemon.certificates.tls import ClientTls, client_context
+from daemon.configuration.config import ConfigError
 from daemon.settings import TlsSettings
-from daemon.site_directory import make_site
-from daemon.tls import ClientTls, client_context
+from daemon.site.directory import make_site
 from tests.support.installed import checkout_plugins
 
 

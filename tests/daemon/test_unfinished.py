@@ -4,9 +4,9 @@ import pytest
 import trio
 import trio.testing
 
-from daemon.addresses import counted_as
+from daemon.connections.addresses import counted_as
+from daemon.connections.unfinished import WAIT_S, Holder, Unfinished
 from daemon.settings import Limits
-from daemon.unfinished import WAIT_S, Holder, Unfinished
 from routing.errors import Refusal
 
 BYTES_MAX = 1_200

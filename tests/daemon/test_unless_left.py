@@ -4,7 +4,7 @@ import pytest
 import trio
 from trio.testing import MockClock, memory_stream_pair
 
-from daemon.unless_left import CLOSED_S, READ_AHEAD_BYTES, unless_left
+from daemon.connections.unless_left import CLOSED_S, READ_AHEAD_BYTES, unless_left
 from routing.errors import Refusal
 
 

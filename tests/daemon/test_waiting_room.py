@@ -9,8 +9,8 @@ import msgspec
 import pytest
 import trio
 
+from daemon.broker.waiting_room import WaitingRoom
 from daemon.settings import QueueSettings, StoreSettings
-from daemon.waiting_room import WaitingRoom
 from routing.federation.copies import Arrival
 from routing.message import Message, Section
 from tests.support.federated import PATIENCE_S, FederatedSite, federated_site

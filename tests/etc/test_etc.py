@@ -8,8 +8,8 @@ from typing import Final
 
 import pytest
 
-from daemon.config import load
-from daemon.site_directory import new_config
+from daemon.configuration.config import load
+from daemon.site.directory import new_config
 from tests.support.installed import ROOT, checkout_plugins
 from tests.support.required import may_skip
 

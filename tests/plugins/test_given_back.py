@@ -36,7 +36,7 @@ def stomp(account: str, topic: str) -> tuple[bytes, bytes]:
 
 @pytest.mark.parametrize("speak", [smqp, stomp])
 async def test_nothing_stays_counted_when_all_have_gone(tmp_path, monkeypatch, speak):
-    monkeypatch.setattr("daemon.unfinished.WAIT_S", 0.05)
+    monkeypatch.setattr("daemon.connections.unfinished.WAIT_S", 0.05)
     chance = random.Random(20)
     limits = Limits(message_bytes_max=100_000, unfinished_bytes_max=250_000)
     async with running_site(tmp_path, limits) as site:

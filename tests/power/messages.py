@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 import trio
 
-from daemon import broker as broker_module
+from daemon.broker import broker as broker_module
 from daemon.hops.examine import examine
 from routing.frames import decode_message
 from tests.power.disk import Cut

@@ -14,16 +14,16 @@ from typing import Any, Final
 import msgspec
 import trio
 
-from daemon.accounts_file import read_accounts
+from daemon.accounts.accounts_file import read_accounts
 from daemon.certificates.authority import Authority
 from daemon.cli.main import main
-from daemon.config import load
+from daemon.configuration.config import load
 from daemon.frontend import Answer, Delivered, Identity, SubscribeOptions
-from daemon.lock import state_lock
-from daemon.peers import load_peers
-from daemon.site import RunningSite, serve_site
+from daemon.link.peers_file import load_peers
+from daemon.site.lock import state_lock
+from daemon.site.site import RunningSite, serve_site
 from daemon.store.store import Store
-from daemon.systemd import Notifier
+from daemon.system.systemd import Notifier
 from routing.frames import decode_message
 from routing.message import Message, Section
 from tests.power.disk import Cut, Disk, Tree

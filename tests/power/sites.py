@@ -12,21 +12,21 @@ from typing import Final
 import msgspec
 import trio
 
-from daemon import accounts
-from daemon.accounts_file import Account, edit
-from daemon.broker import Broker
+from daemon.accounts import accounts
+from daemon.accounts.accounts_file import Account, edit
+from daemon.accounts.passwords import hash_password
+from daemon.broker.broker import Broker
 from daemon.certificates.authority import Authority
-from daemon.config import load
-from daemon.discovery import Installed
-from daemon.examination import LINKS_SOCKET
+from daemon.configuration.config import load
+from daemon.configuration.discovery import Installed
 from daemon.link.manager import LinkManager
-from daemon.lock import state_lock
-from daemon.passwords import hash_password
-from daemon.peers import Peer, add_peer
-from daemon.site import RunningSite, serve_site
-from daemon.site_directory import make_site
+from daemon.link.peers_file import Peer, add_peer
+from daemon.site.directory import make_site
+from daemon.site.examination import LINKS_SOCKET
+from daemon.site.lock import state_lock
+from daemon.site.site import RunningSite, serve_site
 from daemon.store.store import Store
-from daemon.systemd import Notifier
+from daemon.system.systemd import Notifier
 from plugins.smqp.plugin import plugin as smqp
 from plugins.stomp.plugin import plugin as stomp
 from routing.rights import EVERYTHING

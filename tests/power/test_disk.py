@@ -127,7 +127,7 @@ def test_sectors_are_lost_one_by_one() -> None:
 
 
 REPLACE = """
-from daemon.private_files import replace
+from daemon.system.private_files import replace
 replace(root / "file", b"new" * 1000)
 """
 
@@ -148,7 +148,7 @@ def test_a_new_file_is_whole_once_it_is_written(tmp_path: Path, root: Path) -> N
     run = Recorded(
         tmp_path,
         """
-        from daemon.private_files import sync_directory, write_new
+        from daemon.system.private_files import sync_directory, write_new
         write_new(root / "file", b"new" * 1000)
         sync_directory(root)
         """,
@@ -160,7 +160,7 @@ def test_directories_that_are_made_are_there_with_those_above_them(tmp_path: Pat
     run = Recorded(
         tmp_path,
         """
-        from daemon.private_files import make_directory
+        from daemon.system.private_files import make_directory
         make_directory(root / "a" / "b" / "c")
         """,
     )

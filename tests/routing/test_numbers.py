@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from daemon.controls import Interest, ReceiptTold, queries_in
-from daemon.reports import Answer
+from daemon.control.reports import Answer
+from daemon.link.controls import Interest, ReceiptTold, queries_in
 from routing.errors import HeaderRefusal, Refusal
 from routing.federation.enquiry import Ask
 from routing.frames import check_message, decode_message, encode_message

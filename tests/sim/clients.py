@@ -9,8 +9,8 @@ import random
 
 import trio
 
+from daemon.broker.session import BrokerSession
 from daemon.frontend import Answer, Delivered, Identity, SubscribeOptions, Withdrawn
-from daemon.session import BrokerSession
 from routing.errors import Refusal
 from routing.message import Message, Section
 from tests.sim.ledger import Hold, Ledger

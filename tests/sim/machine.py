@@ -240,7 +240,7 @@ async def run_sync(call: Callable[..., Any], *arguments: Any, **_options: object
 
 
 class SimClock:
-    """The clocks of a machine, as `daemon.clock.SystemClock` reads them."""
+    """The clocks of a machine, as `daemon.system.clock.SystemClock` reads them."""
 
     def __init__(self, machine: Machine, mark: tuple[float, float, str, float]) -> None:
         site_time, wall_s, boot, up_s = mark

@@ -12,8 +12,8 @@ from typing import Final
 
 import trio
 
+from daemon.link.peers_file import Peer
 from daemon.link.transport import DialError, Handler, Secured, Transport
-from daemon.peers import Peer
 
 BUFFER_BYTES: Final = 262_144
 """Under way in one direction; a sender waits above it."""

@@ -10,13 +10,13 @@ from pathlib import Path
 import msgspec
 import trio
 
-from daemon.broker import Broker
+from daemon.broker.broker import Broker
 from daemon.link.manager import LinkManager
+from daemon.link.peers_file import Peer
 from daemon.link.port import Identity
-from daemon.peers import Peer
-from daemon.private_files import sync_directory, write_new
 from daemon.settings import HopSettings, LinkSettings, QueueSettings, Settings, SiteSettings
 from daemon.store.store import Store
+from daemon.system.private_files import sync_directory, write_new
 from routing.federation.enquiry import FEATURES
 from routing.rights import EVERYTHING, RightsTable
 from tests.sim.machine import Machine, SimClock, SimHopLog

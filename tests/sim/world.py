@@ -8,7 +8,7 @@ from typing import Final
 
 import trio
 
-from daemon.peers import Peer
+from daemon.link.peers_file import Peer
 from daemon.settings import LinkSettings, QueueSettings
 from tests.sim import balance, machine, promises
 from tests.sim.clients import Clients

@@ -9,8 +9,8 @@ from typing import Any
 import trio
 
 from daemon import frontend
-from daemon.accounts import Accounts
-from daemon.broker import Broker
+from daemon.accounts.accounts import Accounts
+from daemon.broker.broker import Broker
 from daemon.hops.reader import HopLogReader
 from daemon.hops.writer import HopLog
 from daemon.settings import Limits, QueueSettings, Settings, SiteSettings, StoreSettings

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from daemon.accounts import Accounts
-from daemon.broker import Broker
-from daemon.clock import SystemClock
+from daemon.accounts.accounts import Accounts
+from daemon.accounts.passwords import hash_password
+from daemon.broker.broker import Broker
 from daemon.hops.writer import HopLog
-from daemon.passwords import hash_password
 from daemon.settings import Settings, SiteSettings
 from daemon.store.store import Store
+from daemon.system.clock import SystemClock
 
 _HASHED = hash_password("correct horse")
 _ACCOUNT = f"""\

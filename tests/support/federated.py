@@ -8,12 +8,12 @@ from typing import Any
 
 import trio
 
-from daemon.broker import Broker
+from daemon.broker.broker import Broker
+from daemon.broker.session import BrokerSession
 from daemon.frontend import Answer, Delivered, SubscribeOptions
 from daemon.link.manager import LinkManager
+from daemon.link.peers_file import Peer
 from daemon.link.port import Identity
-from daemon.peers import Peer
-from daemon.session import BrokerSession
 from daemon.settings import LinkSettings
 from daemon.store.store import Store
 from routing.federation.enquiry import FEATURES
@@ -156,7 +156,7 @@ async def federated_site(
 ) -> AsyncIterator[FederatedSite]:
     """Run a site in `directory/name`; its links end with the block, without goodbye.
 
-    `rules` are what `daemon.peers.Peer` has more than name and address, by peer.
+    `rules` are what `daemon.link.peers_file.Peer` has more than name and address, by peer.
     """
     rules = rules or {}
     with broker_parts(directory / name, name) as (broker, store):

@@ -5,7 +5,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Final
 
-from daemon.discovery import Installed
+from daemon.configuration.discovery import Installed
 
 ROOT: Final = Path(__file__).parent.parent.parent
 

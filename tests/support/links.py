@@ -10,9 +10,9 @@ import trio.testing
 
 from daemon.link.lanes import LaneData, LaneError, Lanes, PeerClosed
 from daemon.link.manager import LinkManager
+from daemon.link.peers_file import Peer
 from daemon.link.port import Arrived, ControlArrived, Identity
 from daemon.link.transport import DialError, Handler, Secured, Transport
-from daemon.peers import Peer
 from daemon.settings import LinkSettings
 from routing.frames import encode_message
 from routing.link.agreement import Agreement

@@ -8,7 +8,7 @@ import trio
 from typer.testing import CliRunner
 
 from daemon.cli.command_tree import build_app
-from daemon.cli.failure import Failure
+from daemon.terminal.failure import Failure
 
 
 class Operator:

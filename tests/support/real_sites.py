@@ -12,10 +12,10 @@ import msgspec
 import trio
 
 from daemon.certificates.authority import Authority
-from daemon.control import NotRunningError, Question, ask
+from daemon.control.socket import NotRunningError, Question, ask
+from daemon.link.peers_file import Peer, add_peer
 from daemon.link.port import LinkStatus
-from daemon.peers import Peer, add_peer
-from daemon.site_directory import make_site
+from daemon.site.directory import make_site
 from plugins.smqp.client import Client, ConnectionLost, session
 from tests.support.installed import checkout_plugins
 from tests.support.keys import CERTIFICATE_DAYS, write_keys, write_trust

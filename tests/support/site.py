@@ -5,13 +5,13 @@ from pathlib import Path
 
 import trio
 
-from daemon.accounts import Accounts
-from daemon.broker import Broker
-from daemon.clock import SystemClock
+from daemon.accounts.accounts import Accounts
+from daemon.accounts.passwords import hash_password
+from daemon.broker.broker import Broker
 from daemon.hops.writer import HopLog
-from daemon.passwords import hash_password
 from daemon.settings import Limits, QueueSettings, Settings, SiteSettings
 from daemon.store.store import Store
+from daemon.system.clock import SystemClock
 
 PASSWORD = "correct horse"
 _HASHED = hash_password(PASSWORD)

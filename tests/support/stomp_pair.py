@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from daemon.certificates.authority import Authority
-from daemon.peers import Peer, add_peer
+from daemon.link.peers_file import Peer, add_peer
 from tests.support.keys import write_keys
 from tests.support.stomp_site import become_daemon, make
 

@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from daemon.accounts_file import Account, edit
-from daemon.discovery import Installed
-from daemon.passwords import hash_password
-from daemon.site_directory import make_site
+from daemon.accounts.accounts_file import Account, edit
+from daemon.accounts.passwords import hash_password
+from daemon.configuration.discovery import Installed
+from daemon.site.directory import make_site
 from routing.rights import EVERYTHING
 
 ROOT = Path(__file__).parent.parent.parent

@@ -16,8 +16,8 @@ from typing import Final
 import msgspec
 import trio
 
-from daemon.control import Question, ask
-from daemon.routes import Route
+from daemon.control.routes import Route
+from daemon.control.socket import Question, ask
 from tests.support.accounting import Account, account
 from tests.support.real_sites import CutSites, RealSite, real_sites
 from tests.support.traffic import Publisher, Reader

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import trio
 
-from daemon.accounts_file import Account, edit
-from daemon.discovery import Installed
-from daemon.passwords import hash_password
-from daemon.site_directory import make_site
+from daemon.accounts.accounts_file import Account, edit
+from daemon.accounts.passwords import hash_password
+from daemon.configuration.discovery import Installed
+from daemon.site.directory import make_site
 from plugins.xmpp.serving import serve
 from plugins.xmpp.settings import JidRule, XmppSettings
 from plugins.xmpp.wire.component import tcp_connector

@@ -17,7 +17,7 @@ from xml.etree.ElementTree import Element
 
 import trio
 
-from daemon.self_signed import make_self_signed
+from daemon.certificates.self_signed import make_self_signed
 from plugins.xmpp.wire.namespaces import COMPONENT, DISCO_INFO
 from plugins.xmpp.wire.parser import ParserLimits, StreamEnd, StreamHeader, StreamParser, parse_fragment
 from tests.support.ports import free_ports

@@ -12,14 +12,14 @@ from typer.testing import CliRunner
 
 from daemon.cli.backup import backup
 from daemon.cli.restore import restore
-from daemon.config import load
-from daemon.discovery import Installed, installed_plugins
-from daemon.lock import state_lock
-from daemon.peers import Peer, add_peer, load_peers
-from daemon.private_files import write_new
-from daemon.site_directory import make_site
+from daemon.configuration.config import load
+from daemon.configuration.discovery import Installed, installed_plugins
+from daemon.link.peers_file import Peer, add_peer, load_peers
+from daemon.site.directory import make_site
+from daemon.site.lock import state_lock
 from daemon.store.backup import copy_store
 from daemon.store.store import Store
+from daemon.system.private_files import write_new
 
 SITE = ("accounts.toml", "smqpd.id", "smqpd.toml", "state/smqpd.db")
 

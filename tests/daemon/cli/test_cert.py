@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 from daemon.certificates.files import load_certificate, load_key
 from daemon.certificates.identity import server_name_of
 from daemon.cli.cert import app
-from daemon.cli.failure import USAGE, Failure
+from daemon.terminal.failure import USAGE, Failure
 
 
 @pytest.fixture(autouse=True)

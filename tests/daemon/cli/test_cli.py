@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 import typer
 
-from daemon import site_directory
-from daemon.accounts_file import read_accounts
+from daemon.accounts.accounts_file import read_accounts
+from daemon.accounts.passwords import verify_password
 from daemon.cli.command_tree import build_app
-from daemon.config import load
-from daemon.discovery import installed_plugins
-from daemon.passwords import verify_password
+from daemon.configuration.config import load
+from daemon.configuration.discovery import installed_plugins
+from daemon.site import directory as site_directory
 from routing.rights import EVERYTHING, Rights
 from tests.support.cli import Shell
 

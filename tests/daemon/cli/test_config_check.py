@@ -15,15 +15,15 @@ import pytest
 import trio
 
 import plugins.xmpp
-from daemon.accounts_file import edit
+from daemon.accounts.accounts_file import edit
 from daemon.certificates.authority import Authority
-from daemon.config import load
-from daemon.discovery import installed_plugins
-from daemon.lock import state_lock
-from daemon.peers import Peer, add_peer
-from daemon.site import StartError, serve_site
-from daemon.site_directory import make_site
-from daemon.systemd import Notifier
+from daemon.configuration.config import load
+from daemon.configuration.discovery import installed_plugins
+from daemon.link.peers_file import Peer, add_peer
+from daemon.site.directory import make_site
+from daemon.site.lock import state_lock
+from daemon.site.site import StartError, serve_site
+from daemon.system.systemd import Notifier
 from tests.support.cli import Shell
 from tests.support.keys import write_keys
 from tests.support.process import ROOT
@@ -339,7 +339,8 @@ def test_who_may_not_read_the_files_is_told_so_and_nothing_else(open_directory: 
     site.directory.chmod(0o755)
     code = (
         "import os, sys; sys.path.insert(0, sys.argv[1]); from daemon.cli.main import main;"
-        "import daemon.cli.config, daemon.discovery; daemon.discovery.installed_plugins();"
+        "import daemon.cli.config; from daemon.configuration.discovery import installed_plugins;"
+        "installed_plugins();"
         f"os.setgroups([]); os.setresgid({NOBODY}, {NOBODY}, {NOBODY});"
         f"os.setresuid({NOBODY}, {NOBODY}, {NOBODY}); sys.argv[1:] = ['config', 'check', sys.argv[2]]; main()"
     )

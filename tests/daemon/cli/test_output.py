@@ -11,7 +11,7 @@ from tests.support.process import ROOT
 from tests.support.terminal import terminal
 
 SHOW = """
-from daemon.cli.output import show_table
+from daemon.terminal.output import show_table
 show_table(
     ("name", "state", "more"),
     [("a-name-that-is-quite-long.federation.example", "up", " ".join(f"w{n:02}" for n in range(60)))],

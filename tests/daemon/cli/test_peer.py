@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from daemon.cli.failure import USAGE, Failure
 from daemon.cli.peer import app
-from daemon.config import ConfigError
-from daemon.peers import Peer, load_peers
+from daemon.configuration.config import ConfigError
+from daemon.link.peers_file import Peer, load_peers
+from daemon.terminal.failure import USAGE, Failure
 
 
 @pytest.fixture(autouse=True)

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 import trio
 
-from daemon.cli.failure import USAGE
-from daemon.control import Question, Tell, serve_control
+from daemon.control.routes import Route
+from daemon.control.socket import Question, Tell, serve_control
 from daemon.link.port import LinkStatus
-from daemon.routes import Route
+from daemon.terminal.failure import USAGE
 from tests.support.operator import Operator
 
 UP = LinkStatus(

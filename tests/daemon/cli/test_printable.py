@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.cli.printable import printable
+from daemon.terminal.printable import printable
 
 
 @pytest.mark.parametrize("text", ["news.sport", "ada:desk@alpha.example", "Grüße aus Köln", "天気", "[red]"])

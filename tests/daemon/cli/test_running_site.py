@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 import trio
 
-from daemon.accounts_file import Account, edit
+from daemon.accounts.accounts_file import Account, edit
+from daemon.accounts.passwords import hash_password
 from daemon.certificates.authority import Authority
 from daemon.cli import telling
-from daemon.cli.failure import FAILED, UNREACHABLE
-from daemon.lock import state_lock
-from daemon.passwords import hash_password
-from daemon.site_directory import make_site
+from daemon.site.directory import make_site
+from daemon.site.lock import state_lock
+from daemon.terminal.failure import FAILED, UNREACHABLE
 from plugins.smqp.client import Client, ConnectionLost, session
 from routing.errors import Refusal
 from routing.message import Message, Section

@@ -8,9 +8,9 @@ import typer
 from typer.testing import CliRunner
 
 from daemon.cli import command_tree
-from daemon.cli.failure import UNREACHABLE, Failure
-from daemon.control import Question, Tell, serve_control
-from daemon.reports import Heard, Report
+from daemon.control.reports import Heard, Report
+from daemon.control.socket import Question, Tell, serve_control
+from daemon.terminal.failure import UNREACHABLE, Failure
 from tests.support.operator import Operator
 
 

@@ -7,10 +7,10 @@ import typer
 from click.testing import Result
 from typer.testing import CliRunner
 
-from daemon.cli.failure import Failure
 from daemon.cli.why import why
 from daemon.hops.writer import HopLog
 from daemon.settings import HopSettings
+from daemon.terminal.failure import Failure
 
 BORN_US = 1_795_000_000_000_000
 SMUID = f"alpha.example/{BORN_US // 1000:012x}-1-1"

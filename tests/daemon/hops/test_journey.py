@@ -2,12 +2,12 @@
 
 from typing import Any
 
+from daemon.control.journey import Journey, Stop, journey
+from daemon.control.reports import PassedOver, Report, Unanswered
 from daemon.hops.coverage import Gap
 from daemon.hops.examine import Findings, moment
 from daemon.hops.fate import judge
-from daemon.hops.journey import Journey, Stop, journey
 from daemon.hops.reader import Unread
-from daemon.reports import PassedOver, Report, Unanswered
 from routing.hops import HopRecord
 
 SMUID = "a/01a1fe3aed21-1-1"

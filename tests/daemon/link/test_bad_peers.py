@@ -23,7 +23,7 @@ from hyperframe.frame import (
 from trio.testing import MockClock
 
 from daemon.link.guard import PREFACE, FloodError, FrameGuard
-from daemon.peers import Peer
+from daemon.link.peers_file import Peer
 from daemon.settings import LinkSettings
 from routing.frames import decode_message, encode_message
 from routing.link.codec import encode, encode_transfer

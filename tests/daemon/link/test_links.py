@@ -7,7 +7,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from daemon.peers import Peer
+from daemon.link.peers_file import Peer
 from daemon.settings import LinkSettings
 from routing.link.units import Control, Lane, Transfer
 from tests.support.links import Network, copy, dialled, site

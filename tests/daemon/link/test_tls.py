@@ -17,8 +17,8 @@ from daemon.certificates.authority import Authority
 from daemon.certificates.errors import CertificateError
 from daemon.certificates.files import write_private
 from daemon.link.keys import LinkKeys
+from daemon.link.peers_file import Peer
 from daemon.link.tls import TlsTransport
-from daemon.peers import Peer
 from daemon.settings import LinkSettings
 from tests.support.keys import write_keys, write_trust
 from tests.support.links import Network, TestSite, site

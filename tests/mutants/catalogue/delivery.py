@@ -168,7 +168,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="a timeout begins anew with a restart",
-        file="daemon/clock.py",
+        file="daemon/system/clock.py",
         old="self._offset = site_time + max(gone, 0.0) - machine_now",
         new="self._offset = site_time - machine_now",
         tests=("tests/daemon/test_clock.py::test_it_goes_on_from_its_mark",),
@@ -182,7 +182,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="the time before a link is not counted",
-        file="daemon/federating.py",
+        file="daemon/broker/federating.py",
         old="left_s = max(entry.deadline - self._clock.now(), 0.0) if entry.flags & STATED",
         new="left_s = (self._bodies.find(entry.id).message.timeout_s or 0.0) if entry.flags & STATED",
         tests=("tests/daemon/test_federation.py::test_a_timeout_is_counted_down_over_the_hops",),
@@ -198,7 +198,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="the time in the waiting room is not counted",
-        file="daemon/waiting_room.py",
+        file="daemon/broker/waiting_room.py",
         old="arrival.timeout_left_s - (now - one.since)",
         new="arrival.timeout_left_s",
         tests=("tests/daemon/test_waiting_room.py::test_the_time_that_a_copy_waits_is_counted_down",),

@@ -19,14 +19,14 @@ MUTATIONS = [
     ),
     Mutation(
         name="answers leave before the transaction is on disk",
-        file="daemon/carrier.py",
+        file="daemon/broker/carrier.py",
         old="decisions.Bury: self._bury,",
         new="decisions.Bury: self._bury,\n            decisions.Answer: self._answer,",
         tests=("tests/daemon/test_broker.py::test_an_answer_means_that_the_message_is_on_disk",),
     ),
     Mutation(
         name="a message that a full disk refuses is answered as accepted",
-        file="daemon/taking_apart.py",
+        file="daemon/broker/taking_apart.py",
         old="frontend.Answer(decision.request, error=refusal)",
         new="frontend.Answer(decision.request, smuid=decision.smuid)",
         tests=(
@@ -35,14 +35,14 @@ MUTATIONS = [
     ),
     Mutation(
         name="an attempt to deliver is not stored",
-        file="daemon/carrier.py",
+        file="daemon/broker/carrier.py",
         old="self._batch.add_returned(",
         new="(lambda *_: None)(",
         tests=("tests/daemon/test_broker.py::test_the_count_of_deliveries_goes_on_through_a_kill",),
     ),
     Mutation(
         name="what was received is not stored",
-        file="daemon/carrier.py",
+        file="daemon/broker/carrier.py",
         old="self._batch.received.append(",
         new="list().append(",
         tests=(
@@ -51,7 +51,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="what one of several has finished is not stored",
-        file="daemon/carrier.py",
+        file="daemon/broker/carrier.py",
         old="self._batch.done.append(",
         new="list().append(",
         tests=(
@@ -67,7 +67,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="what came again as received does not say so",
-        file="daemon/carrier.py",
+        file="daemon/broker/carrier.py",
         old="received=lock is not None and lock.received",
         new="received=False",
         tests=(
@@ -144,7 +144,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="a file is replaced and its folder not synced",
-        file="daemon/private_files.py",
+        file="daemon/system/private_files.py",
         old="        new.unlink(missing_ok=True)\n    sync_directory(path.parent)",
         new="        new.unlink(missing_ok=True)",
         tests=(
@@ -153,7 +153,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="a file is replaced by what is not synced",
-        file="daemon/private_files.py",
+        file="daemon/system/private_files.py",
         old="        os.fsync(file.fileno())",
         new="        pass",
         tests=(

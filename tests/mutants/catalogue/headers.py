@@ -14,7 +14,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="priority is ignored on links",
-        file="daemon/federating.py",
+        file="daemon/broker/federating.py",
         old="Lane.URGENT if entry.priority >= URGENT_PRIORITY else Lane.BULK",
         new="Lane.BULK",
         tests=("tests/daemon/test_federating.py::test_a_message_of_high_priority_goes_in_a_lane_of_its_own",),
@@ -58,7 +58,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="a site does not add its name to Hops",
-        file="daemon/federating.py",
+        file="daemon/broker/federating.py",
         old="hops=(*d.copy.hops, self._router.state.server)",
         new="hops=d.copy.hops",
         tests=("tests/daemon/test_federation.py::test_a_message_crosses_a_link_and_its_copies_end",),

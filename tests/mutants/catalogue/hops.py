@@ -38,7 +38,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="a directory that a start makes is not synced",
-        file="daemon/private_files.py",
+        file="daemon/system/private_files.py",
         old="        sync_directory(made.parent)",
         new="        pass",
         tests=("tests/power/test_disk.py",),
@@ -104,7 +104,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="the acknowledgement of a forward has no stamps of the peer",
-        file="daemon/carrier.py",
+        file="daemon/broker/carrier.py",
         old='fields["peer_received_us"] = answered.peer_received_us',
         new="pass",
         tests=("tests/daemon/test_federation.py::test_a_message_crosses_a_link_and_its_copies_end",),

@@ -45,14 +45,14 @@ MUTATIONS = [
     ),
     Mutation(
         name="a Cmuid is forgotten by a restart",
-        file="daemon/carrier.py",
+        file="daemon/broker/carrier.py",
         old="self._batch.publications.append(",
         new="list().append(",
         tests=("tests/daemon/test_broker.py",),
     ),
     Mutation(
         name="a Cmuid is known outside its channel",
-        file="daemon/session.py",
+        file="daemon/broker/session.py",
         old="message, self.system_topic, request,",
         new="message, self.account, request,",
         tests=(
@@ -71,7 +71,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="a client writes the Smuid, Hops and Account of its message",
-        file="daemon/session.py",
+        file="daemon/broker/session.py",
         old="if message.smuid or message.hops or message.account:",
         new="if False:",
         tests=(

@@ -7,7 +7,7 @@ RUNNING = "tests/daemon/cli/test_running_site.py::"
 MUTATIONS = [
     Mutation(
         name="accounts are not taken on where a part of the files is refused",
-        file="daemon/site.py",
+        file="daemon/site/site.py",
         old="if found.accounts is not None:",
         new="if found.accounts is not None and not found.refused:",
         tests=(RUNNING + "test_eve_is_cut_off_although_the_links_cannot_be_as_the_files_say",),
@@ -28,7 +28,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="a start does what the check calls an error",
-        file="daemon/site.py",
+        file="daemon/site/site.py",
         old="    if found.refused:\n        more",
         new="    if False:\n        more",
         tests=(
@@ -37,14 +37,14 @@ MUTATIONS = [
     ),
     Mutation(
         name="a state that is gone is begun anew",
-        file="daemon/state_mark.py",
+        file="daemon/site/state_mark.py",
         old="    if owner is None:\n        raise",
         new="    if owner is None:\n        return\n        raise",
         tests=("tests/daemon/test_state_mark.py::test_a_state_that_is_gone_is_refused_until_it_is_back",),
     ),
     Mutation(
         name="a store takes another name",
-        file="daemon/state_mark.py",
+        file="daemon/site/state_mark.py",
         old='if owner.server_name not in ("", site.server_name):',
         new="if False:",
         tests=(
@@ -53,7 +53,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="what expires is said once and never again",
-        file="daemon/expiry.py",
+        file="daemon/certificates/expiry.py",
         old="abs(now - said) >= SAID_EVERY",
         new="False",
         tests=(

@@ -44,7 +44,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="a restart tells a receipt twice",
-        file="daemon/carrier.py",
+        file="daemon/broker/carrier.py",
         old="self._batch.receipted.append(",
         new="list().append(",
         tests=("tests/daemon/test_broker.py::test_a_receipt_that_was_told_is_not_told_again_after_a_kill",),

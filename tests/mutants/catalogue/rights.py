@@ -28,7 +28,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="a session publishes what its account may not",
-        file="daemon/session.py",
+        file="daemon/broker/session.py",
         old="if not self._broker.accounts.rights.allows(self.account, right, topic):",
         new="if False:",
         tests=(
@@ -38,14 +38,14 @@ MUTATIONS = [
     ),
     Mutation(
         name="an account that is disabled logs in",
-        file="daemon/accounts.py",
+        file="daemon/accounts/accounts.py",
         old="return found is not None and not found.disabled",
         new="return found is not None",
         tests=("tests/daemon/test_accounts.py::test_wrong_unknown_and_disabled_are_answered_alike",),
     ),
     Mutation(
         name="a wrong password is answered at once however often",
-        file="daemon/accounts.py",
+        file="daemon/accounts/accounts.py",
         old="return min(FIRST_DELAY_S * 2.0",
         new="return 0 * min(FIRST_DELAY_S * 2.0",
         tests=("tests/daemon/test_accounts.py::test_each_failure_delays_the_pair_more_and_nobody_else",),
@@ -68,7 +68,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="a file of keys that is open to others is used",
-        file="daemon/private_files.py",
+        file="daemon/system/private_files.py",
         old="if mode & (stat.S_IRWXO | stat.S_IWGRP):",
         new="if False:",
         tests=("tests/daemon/test_accounts.py::test_an_accounts_file_that_others_can_read_is_refused",),

@@ -8,7 +8,7 @@ import sys
 import pytest
 import trio
 
-from daemon.self_signed import make_self_signed
+from daemon.certificates.self_signed import make_self_signed
 from plugins.smqp.server import serve_connection
 from tests.support.command_line import CommandLine
 from tests.support.site import PASSWORD, running_site

@@ -5,7 +5,7 @@ import threading
 import pytest
 import trio
 
-from daemon import verifying
+from daemon.accounts import verifying
 from daemon.settings import Limits
 from tests.support.site import PASSWORD, running_site
 from tests.support.smqp_peer import connected, frame, publish

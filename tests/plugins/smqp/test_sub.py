@@ -7,8 +7,8 @@ import pytest
 import trio
 from trio.testing import memory_stream_pair
 
-from daemon.cli.failure import UNREACHABLE, Failure
 from daemon.frontend import SubscribeOptions
+from daemon.terminal.failure import UNREACHABLE, Failure
 from plugins.smqp.client import Client, session
 from plugins.smqp.connection import ConnectionLost
 from plugins.smqp.server import serve_connection

@@ -72,7 +72,7 @@ async def test_a_command_that_has_no_body_is_refused_before_it_comes(site):
 
 
 async def test_who_has_too_much_unfinished_is_refused_and_others_are_not(site, monkeypatch):
-    monkeypatch.setattr("daemon.unfinished.WAIT_S", 0)
+    monkeypatch.setattr("daemon.connections.unfinished.WAIT_S", 0)
     async with connected(site) as one, connected(site) as two, connected(site) as three:
         unfinished = []
         for peer in (one, two):

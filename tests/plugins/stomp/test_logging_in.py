@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from daemon import verifying
+from daemon.accounts import verifying
 from daemon.settings import Limits
 from tests.support.site import PASSWORD
 

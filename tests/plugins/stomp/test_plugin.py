@@ -7,8 +7,8 @@ import msgspec
 import pytest
 import trio
 
-from daemon.listen import Listeners
-from daemon.self_signed import make_self_signed
+from daemon.certificates.self_signed import make_self_signed
+from daemon.connections.listen import Listeners
 from daemon.settings import Limits
 from plugins.stomp.plugin import plugin
 from plugins.stomp.settings import StompSettings

@@ -63,7 +63,7 @@ async def test_open_transactions_count_until_they_end(site, ada):
 
 
 async def test_one_too_many_is_told_what_to_do_and_the_others_go_on(site, connect, monkeypatch):
-    monkeypatch.setattr("daemon.unfinished.WAIT_S", 0)
+    monkeypatch.setattr("daemon.connections.unfinished.WAIT_S", 0)
     clients = [connect() for _ in range(3)]
     for number, client in enumerate(clients):
         await client.connect()

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from daemon.discovery import Installed
-from daemon.site_directory import make_site
+from daemon.configuration.discovery import Installed
+from daemon.site.directory import make_site
 from plugins.xmpp.wire.namespaces import PUBSUB, QOS
 from tests.support.process import ROOT, daemon
 from tests.support.xmpp_real import make, python_path

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from daemon.self_signed import make_self_signed
+from daemon.certificates.self_signed import make_self_signed
 from plugins.xmpp.serving import connector
 from plugins.xmpp.settings import XmppSettings
 from tests.support.xmpp_real import ready, site_at

@@ -1,0 +1,1 @@
+"""Who may log in, and with which rights."""

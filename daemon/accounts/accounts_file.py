@@ -1,0 +1,154 @@
+"""The accounts of a site in TOML, for people and for `smqpd account`:
+
+    [accounts.ann]
+    password = "$argon2id$v=19$m=19456,t=2,p=1$..."
+    disabled = false
+
+    [accounts.ann.rights]
+    publish = ["orders.#"]
+    subscribe = ["orders.#", "news.*"]
+
+Rights are patterns of topics, see `routing.rights`. Changes keep comments and order, and replace the
+file whole, so that the daemon never reads half of one.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import msgspec
+import tomlkit
+from tomlkit.items import Table
+
+from daemon.accounts.passwords import PHC_PATTERN
+from daemon.configuration.config import ConfigError, nearest, read_toml, typed
+from daemon.system import private_files
+from routing.rights import RIGHTS, Rights
+
+ACCOUNT_NAME: Final = re.compile(r"(?!dead\.|smqpd\Z)[A-Za-z0-9._+-]{1,64}")
+"""`dead.` is kept for dead-letter topics: the system topic of an account `dead.ann` would be
+where the dead letters of `ann` go. `smqpd` is the server's own: receipts come from it."""
+
+ACCOUNT_EXPECTED: Final = "an account name is 1 to 64 of A-Z a-z 0-9 . _ + -, and not `smqpd` or `dead.`..."
+
+HEADER: Final = """\
+# The accounts of this site. Change them with `smqpd account`, which also tells a running site; after
+# a change by hand `smqpd reload` does. Rights are topic patterns: `*` is one level, a last `#` any rest.
+
+[accounts]
+"""
+
+
+class Account(msgspec.Struct, frozen=True, kw_only=True):
+    """One account, as it stands in the file; `password` is an Argon2id hash in PHC form."""
+
+    password: Annotated[
+        str, msgspec.Meta(pattern=PHC_PATTERN, extra={"expected": "an Argon2id hash; see `smqpd account`"})
+    ]
+    disabled: bool = False
+    rights: Rights = Rights()
+
+
+def read_accounts(path: Path) -> dict[str, Account]:
+    """All accounts. Raises ConfigError, also where the file is open to others."""
+    document = read_toml(path)
+    try:
+        private_files.refuse_loose(path)
+    except PermissionError as error:
+        raise ConfigError(path, "", str(error)) from None
+    return _parse(path, document)
+
+
+def _parse(path: Path, document: dict[str, Any]) -> dict[str, Account]:
+    for key in document:
+        if key != "accounts":
+            raise ConfigError(path, key, "unknown key" + nearest(key, ["accounts"]))
+    tables = document.get("accounts", {})
+    if not isinstance(tables, dict):
+        raise ConfigError(path, "accounts", "expected tables [accounts.NAME]")
+    accounts = {}
+    for name, table in tables.items():
+        key = f"accounts.{name}"
+        if not ACCOUNT_NAME.fullmatch(name):
+            raise ConfigError(path, key, ACCOUNT_EXPECTED)
+        if not isinstance(table, dict):
+            raise ConfigError(path, key, f"expected a table [{key}]")
+        accounts[name] = typed(path, key, table, Account)
+    return accounts
+
+
+class NoSuchAccountError(Exception):
+    """The file has no account of this name; the text names the nearest."""
+
+
+class AccountsEditor:
+    """Changes to the file, made in memory; `edit` writes them."""
+
+    def __init__(self, document: tomlkit.TOMLDocument) -> None:
+        self._document = document
+
+    @classmethod
+    def parse(cls, text: str) -> "AccountsEditor":
+        """For the text of a file that has been read before, or is new."""
+        return cls(tomlkit.parse(text))
+
+    def add(self, name: str, account: Account) -> None:
+        """Raises FileExistsError where there is one of this name."""
+        tables = self._tables()
+        if name in tables:
+            raise FileExistsError(f"there is an account {name} already")
+        table = tomlkit.table()
+        table["password"] = account.password
+        table["disabled"] = account.disabled
+        table["rights"] = self._rights_table(account.rights)
+        tables[name] = table
+
+    def set_password(self, name: str, phc: str) -> None:
+        self._table(name)["password"] = phc
+
+    def set_disabled(self, name: str, disabled: bool) -> None:
+        self._table(name)["disabled"] = disabled
+
+    def set_rights(self, name: str, rights: Rights) -> None:
+        self._table(name)["rights"] = self._rights_table(rights)
+
+    def text(self) -> str:
+        return tomlkit.dumps(self._document)
+
+    def _tables(self) -> Table:
+        if "accounts" not in self._document:
+            self._document["accounts"] = tomlkit.table()
+        tables: Table = self._document["accounts"]
+        return tables
+
+    def _table(self, name: str) -> Table:
+        tables = self._tables()
+        if name not in tables:
+            raise NoSuchAccountError(f"there is no account {name}{nearest(name, tables)}")
+        table: Table = tables[name]
+        return table
+
+    @staticmethod
+    def _rights_table(rights: Rights) -> Table:
+        table = tomlkit.table()
+        for right in RIGHTS:
+            if getattr(rights, right):
+                table[right] = list(getattr(rights, right))
+        return table
+
+
+@contextmanager
+def edit(path: Path) -> Iterator[AccountsEditor]:
+    """Change the file at `path`: one editor at a time, and all of the block's changes or none.
+
+    Raises ConfigError where the file is bad before, or would be after; it is then as it was.
+    """
+    with private_files.alone(path.parent):
+        read_accounts(path)
+        editor = AccountsEditor.parse(path.read_text())
+        yield editor
+        text = editor.text()
+        _parse(path, tomlkit.parse(text).unwrap())
+        private_files.replace(path, text.encode())

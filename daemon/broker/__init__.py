@@ -1,0 +1,1 @@
+"""Carries out what the router decides: commits it, then hands on what has come true."""

@@ -1,0 +1,440 @@
+"""Carries out what the router decides, in one place and one order.
+
+    inputs (sessions, time) -> router -> decisions -> | store operations -> one transaction, one fsync |
+                                                      | effects          -> released after the commit  |
+
+`Broker.run` is the one task that writes to the store. While it waits for the disk, inputs go on and
+their decisions gather for the next transaction: the busier the site, the more messages share an fsync.
+
+A transaction that fails (a full disk) is taken apart: its new messages are refused to their publishers,
+everything else in it is kept and tried again, so that nothing accepted is lost. Where it fails for single
+decisions, which no retry mends, those are set aside and whoever caused them is refused: see
+`daemon.broker.taking_apart`.
+"""
+
+import logging
+import math
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from daemon import frontend
+from daemon.accounts.accounts import Accounts
+from daemon.broker.bodies import Bodies
+from daemon.broker.carrier import Carried, Carrier
+from daemon.broker.committing import Commits
+from daemon.broker.federating import BACKLOG_MAX, Federating
+from daemon.broker.inventory import held_message, subscription_info
+from daemon.broker.mishaps import Mishaps
+from daemon.broker.reading import Reading
+from daemon.broker.session import BrokerSession
+from daemon.connections.unfinished import Unfinished
+from daemon.hops import service as hop_service
+from daemon.hops.writer import HopLog
+from daemon.settings import Limits, Settings
+from daemon.store.disk_room import DiskRoom
+from daemon.store.health import StoreHealth
+from daemon.store.reserve import Reserve
+from daemon.store.store import Store
+from daemon.store.write_ahead_log import WriteAheadLog
+from daemon.system.clock import Clock
+from routing.errors import Refusal
+from routing.router import Router
+from routing.state import RouterSettings
+
+_log = logging.getLogger(__name__)
+
+RETRY_S: Final = 0.5
+"""Between tries of a transaction that failed."""
+
+RECORD_S: Final = 0.5
+"""Until the store knows of records that no transaction carried: a kill takes those that it does not know."""
+
+MAINTENANCE_S: Final = 60.0
+
+STORE_SHARE_FOR_PEERS: Final = 8
+"""One part in so many, beyond what publishers may fill."""
+
+
+def router_settings(settings: Settings) -> RouterSettings:
+    """The part of the configuration that decides over messages."""
+    return RouterSettings(
+        **{name: getattr(settings.queues, name) for name in RouterSettings.__struct_fields__}
+    )
+
+
+class Broker:
+    """The messages of one site.
+
+    Args:
+        store: opened, of this site; closed by whoever opened it, after `run` has ended.
+        hops: likewise.
+        reserve: what is given up where the disk is full; None for nothing.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        accounts: Accounts,
+        store: Store,
+        hops: HopLog,
+        clock: Clock,
+        reserve: Reserve | None = None,
+    ) -> None:
+        self.server_name = settings.site.server_name
+        self.accounts = accounts
+        self.clock = clock
+        self.settings = settings
+        self.mishaps = Mishaps()
+        self._store_health = StoreHealth()
+        self._store = store
+        self._hops = hops
+        self._disk = DiskRoom(reserve)
+        self._bodies = Bodies()
+        self.unfinished = Unfinished(lambda: self.limits.unfinished_bytes_max)
+        self._sessions: set[BrokerSession] = set()
+        self._work = trio.Event()
+        self._alarm = trio.CancelScope()
+        self._alarm_at = math.inf
+        self._record_at = math.inf
+        self._record_due = False
+        self._maintenance_due = False
+        self.draining = False
+        self._closing = False
+        self._idle = True
+        self.router = Router(
+            self.server_name,
+            store.site.boot,
+            router_settings(settings),
+            clock.wall_ms,
+            store.recall,
+            accounts.enabled,
+        )
+        self.reading = Reading(self.router, store, clock, self.wake)
+        self.wal = WriteAheadLog(store, self._disk, self.reading.lock, self.wake)
+        hops.make_room = self.wal.make_room
+        self.federating = Federating(
+            self.router,
+            self._bodies,
+            clock,
+            self.wake,
+            self.reading.load,
+            self.has_room,
+            self.store_has_room_for_peers,
+            self.mishaps,
+        )
+        self.commits = Commits(store)
+        self._carrier = Carrier(
+            self.router,
+            self._bodies,
+            hops,
+            clock,
+            store,
+            self.reading,
+            self.federating.effects,
+            self.mishaps,
+            self.federating.end_link,
+        )
+        restore = self.router.restore(clock.now())
+        store.restore_into(restore, clock.now(), settings.queues.dedupe_window_s)
+
+    @property
+    def limits(self) -> Limits:
+        """The bounds of front ends."""
+        return self.settings.limits
+
+    @property
+    def store_failed(self) -> str | None:
+        """Why the last transaction failed; None where it did not."""
+        return self._store_health.failed
+
+    @property
+    def overloaded(self) -> bool:
+        """More waits for a store that fails than is to be kept in memory."""
+        return self._carrier.backlog >= BACKLOG_MAX
+
+    @property
+    def held(self) -> int:
+        """Guaranteed messages that the site holds."""
+        return self.router.state.held
+
+    # -- sessions ---------------------------------------------------------------------------------
+
+    def open_session(
+        self, identity: frontend.Identity, channel: str, *, protocol: str, remote: str
+    ) -> BrokerSession:
+        """See `daemon.frontend.Site`."""
+        if self.draining or self._closing:
+            raise Refusal(Refusal.NOT_AVAILABLE, "the site is stopping")
+        if not self.accounts.enabled(identity.account):
+            raise Refusal(Refusal.BAD_LOGIN, "account or password is wrong")
+        session = BrokerSession(self, identity.account, channel, protocol, remote)
+        self._sessions.add(session)
+        return session
+
+    def close_session(self, session: BrokerSession, *, lost: bool) -> None:
+        """The front end is done with a session, whose client was `lost` or not; twice changes nothing."""
+        if session in self._sessions:
+            self._sessions.discard(session)
+            self.router.close(session.consumer, self.clock.now(), lost=lost)
+            self.wake()
+
+    def check_room(self) -> None:
+        """Raises Refusal where no guaranteed message can be taken now."""
+        self._disk.check()
+        if self.store_failed is not None:
+            raise Refusal(Refusal.STORE_FAILED, f"the site cannot store messages: {self.store_failed}")
+        if self._store.size_bytes >= self.settings.store.store_bytes_max:
+            raise Refusal(Refusal.QUEUE_FULL, "the site's store is as large as it may be")
+
+    def has_room(self, topic: str, size: int) -> bool:
+        """Whether a guaranteed message of so many bytes can be taken now."""
+        try:
+            self.check_room()
+            self.router.check_room(topic, 1, size)
+        except Refusal:
+            return False
+        return True
+
+    def store_has_room_for_peers(self) -> bool:
+        """Whether the store can take what peers send: they may fill some more of it than publishers may.
+
+        Two sites that are full of messages for each other have to be able to hand them over.
+        """
+        store_bytes_max = self.settings.store.store_bytes_max
+        return (
+            self.store_failed is None
+            and not self._disk.short
+            and self._store.size_bytes < store_bytes_max + store_bytes_max // STORE_SHARE_FOR_PEERS
+        )
+
+    def reconfigure(self, settings: Settings) -> None:
+        """Take on new limits, and end what rights and accounts no longer allow. Never raises."""
+        self.settings = settings
+        self.router.reconfigure(router_settings(settings))
+        for session in list(self._sessions):
+            if not self.accounts.enabled(session.account):
+                session.end(frontend.Ending("disabled", "the account has been disabled"))
+        for subscription in list(self.router.state.subscriptions.values()):
+            account = subscription.owner.partition(":")[0]
+            if not self.accounts.rights.allows(account, "subscribe", subscription.topic.name):
+                self.router.end_subscription(subscription, self.clock.now(), "forbidden")
+        self.wake()
+
+    async def load(self, events: list[frontend.Delivered]) -> None:
+        """Fill in the messages of deliveries that are no longer in memory; what has ended stays None."""
+        found = await self.reading.load(event.message_id for event in events)
+        for event in events:
+            if (stored := found.get(event.message_id)) is not None:
+                event.stored = stored
+
+    async def browse(self, topic: str, after: int, count: int) -> list[frontend.HeldMessage]:
+        """See `daemon.frontend.Session`; what is not on disk yet is not shown."""
+        held: list[frontend.HeldMessage] = []
+        while True:
+            wanted = count - len(held)
+            shown = self.router.browse(topic, after, wanted)
+            found = {entry.id: self._bodies.find(entry.id) for entry, _ in shown}
+            missing = [id for id, stored in found.items() if stored is None]
+            if missing:
+                found.update(await self.reading.load(missing))
+            else:
+                await trio.lowlevel.checkpoint()
+            held += [
+                held_message(entry, stored, self.server_name, self.clock.now(), locked=locked)
+                for entry, locked in shown
+                if (stored := found[entry.id]) is not None
+            ]
+            if len(shown) < wanted or len(held) == count:
+                return held
+            # some ended while they were being read
+            after = shown[-1][0].id
+
+    @property
+    def topic_count(self) -> int:
+        """See `daemon.frontend.Site`."""
+        return len(self.router.state.topics)
+
+    def durable_subscriptions(self, name_prefix: str) -> list[frontend.SubscriptionInfo]:
+        """See `daemon.frontend.Site`."""
+        return [
+            subscription_info(subscription)
+            for subscription in self.router.state.subscriptions.values()
+            if subscription.options.durable and subscription.options.name.startswith(name_prefix)
+        ]
+
+    # -- the one task -----------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """The router has decisions."""
+        self._work.set()
+        if self.router.wake_at < self._alarm_at:
+            self._set_alarm()
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Carry decisions out until `stop`; then carry out what is left, and return.
+
+        It has started once the hop log is committed as far as it goes: a boot in which something happened
+        is on record. To be shielded from cancellation by whoever starts it: a commit that is under way has
+        to end.
+        """
+        await self._carry_out(commits=True)
+        task_status.started()
+        while not self._closing or self.router.state.out:
+            await self._work.wait()
+            await self.commits.gather()
+            self._work = trio.Event()
+            await self._carry_out()
+            if self.draining and not self.router.state.out:
+                for session in list(self._sessions):
+                    session.end(frontend.Ending("draining", "the site is stopping"))
+
+    async def _carry_out(self, *, commits: bool = False) -> None:
+        """One transaction; `commits` also where nothing is to be stored."""
+        self._idle = False
+        while True:
+            carried = self._carrier.prepare()
+            try:
+                record = await self._store_batch(carried, commits=commits)
+                break
+            except sqlite3.OperationalError as error:
+                await self._failed(error)
+                return
+            except Exception as error:  # of ours, or at one place of a store that is damaged
+                if not self._set_aside(carried, error):
+                    await self._failed(error)
+                    return
+        if record is not None:
+            self._hops.settle(record)
+            self._bodies.committed()
+            self._maintenance_due = False
+            self._store_health.works()
+            self._record_due, self._record_at = False, math.inf
+        else:
+            self._hops.confirm()
+            if self._record_at == math.inf:
+                self._record_at = trio.current_time() + RECORD_S
+                self._set_alarm()
+        self._carrier.release(carried)
+        self.federating.carried_out()
+        self._idle = not self.router.state.out
+        await self.wal.tend(idle=self._idle)
+
+    async def _store_batch(self, carried: Carried, *, commits: bool) -> int | None:
+        """The last hop record that is true with it; None where there was nothing to store."""
+        if carried.faults:
+            raise carried.faults[0].error
+        if self._maintenance_due and not self._disk.short:
+            carried.batch.publications_until = self.clock.now() - self.settings.queues.dedupe_window_s
+            carried.batch.links.expire(self.clock.now(), self.router.state.removed.oldest_at)
+        if self._disk.short:
+            carried.batch.returned_pages = self._disk.returned_pages(self._store.growth_bytes())
+        # after a failure, an empty transaction tells whether the store works again
+        if not (commits or carried.batch or self.store_failed is not None or self._record_due):
+            return None
+        record = self._hops.flush()
+        self._store.write(carried.batch, record, self.clock.mark())
+        await self.commits.commit(len(carried.decisions))
+        return record
+
+    def _set_aside(self, carried: Carried, error: Exception) -> bool:
+        """Set aside what a transaction cannot be carried out with; False where that cannot be found."""
+        self._store.roll_back()
+        self._hops.revert()
+        try:
+            faults = carried.faults or self._carrier.find_faults()
+        except sqlite3.Error:
+            faults = []
+        if faults:
+            self._carrier.set_aside(faults, self.clock.now())
+        elif self._maintenance_due:
+            self.mishaps.note("what is forgotten each minute", error)
+            self._maintenance_due = False
+            self._carrier.set_aside([], self.clock.now())
+        else:
+            self.mishaps.note("a transaction", error)
+            return False
+        return True
+
+    async def _failed(self, error: Exception) -> None:
+        has_room = self.wal.make_room()
+        if not has_room:
+            self._store_health.fails(error)
+        self._store.roll_back()
+        self._hops.revert()
+        refusal = Refusal(Refusal.STORE_FAILED, f"the site cannot store messages: {error}")
+        self._carrier.take_apart(refusal, self.clock.now())
+        await self.wal.tend(idle=False)  # what it holds twice is the first to give back
+        if not has_room:
+            await trio.sleep(RETRY_S)
+        self._work.set()
+
+    # -- time -------------------------------------------------------------------------------------
+
+    async def keep_time(self) -> None:
+        """Wake the router when time alone brings something about. Runs until cancelled."""
+        while True:
+            with trio.CancelScope() as self._alarm:
+                self._set_alarm()
+                await trio.sleep_forever()
+            if self.router.wake_at <= self.clock.now():
+                self.router.tick(self.clock.now())
+                self.wake()
+            if self._record_at <= trio.current_time():
+                self._record_due, self._record_at = True, math.inf
+                self._work.set()
+
+    def _set_alarm(self) -> None:
+        self._alarm_at = self.router.wake_at
+        wakes_at = trio.current_time() + max(self._alarm_at - self.clock.now(), 0.0)
+        self._alarm.deadline = min(wakes_at, self._record_at)
+
+    async def keep_house(self, *chores: Callable[[], None]) -> None:
+        """Each minute, do the `chores`, and reclaim what is no longer needed. Runs until cancelled."""
+        while True:
+            await trio.sleep(MAINTENANCE_S)
+            for chore in chores:
+                chore()
+            for subscription in self.router.maintain(self.clock.now()):
+                name = subscription.options.name
+                _log.warning(
+                    "removed the subscription of %s to %s%s: nobody has used it for %g days",
+                    subscription.owner,
+                    subscription.topic.name,
+                    f" ({name})" if name else "",
+                    self.settings.queues.subscription_unused_s / 86_400,
+                )
+            self._maintenance_due = True
+            self.wake()
+
+    async def keep_hops(
+        self, directory: Path, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Write the hop log where no transaction does. Runs until cancelled.
+
+        Started before `run`, it has written that the site has begun.
+        """
+        await hop_service.keep(
+            self._hops,
+            directory,
+            self.settings.hops,
+            held=lambda: self.held,
+            idle=lambda: self._idle,
+            wall_clock=lambda: self.clock.wall_ms() / 1000,
+            task_status=task_status,
+        )
+
+    def drain(self) -> None:
+        """Refuse whatever is asked from now on, and end each session once what it had asked is answered."""
+        self.draining = True
+        self._work.set()
+
+    def stop(self) -> None:
+        """Close all sessions; `run` returns once everything they caused is on disk."""
+        self._closing = True
+        for session in list(self._sessions):
+            self.close_session(session, lost=False)
+        self._work.set()

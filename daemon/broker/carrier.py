@@ -1,0 +1,376 @@
+"""From decisions to rows and effects, and back again when a transaction fails.
+
+`prepare` turns the router's decisions into a `Batch` for the store and a list of effects; the broker
+commits the one and then has `release` carry out the other. If the commit fails, `take_apart` refuses the
+new messages and keeps all other decisions for the next `prepare`; `set_aside` does so with single decisions
+that cannot be stored, which `find_faults` finds. See `daemon.broker.taking_apart`.
+"""
+
+import math
+import sqlite3
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import msgspec
+
+from daemon import frontend
+from daemon.broker.bodies import Bodies, Stored
+from daemon.broker.link_rows import LinkRows
+from daemon.broker.mishaps import Mishaps
+from daemon.broker.reading import Reading
+from daemon.broker.taking_apart import OWN_ERROR, Fault, Kept, TakingApart, whom
+from daemon.hops.writer import HopFields, HopLog
+from daemon.store.batch import Batch
+from daemon.store.store import Store
+from daemon.system.clock import Clock
+from routing import decisions
+from routing.decisions import Decision
+from routing.errors import Refusal
+from routing.queue import GUARANTEED, ONE, STATED, Entry
+from routing.router import Router
+
+
+class Carried(msgspec.Struct):
+    """One round of decisions: what is to be stored, and what is to be done after that."""
+
+    decisions: list[Decision]
+    batch: Batch
+    effects: list[Decision]
+    buried: set[int]
+    """Identities of the decisions `Bury` that have been carried out: others in `decisions` came of them."""
+
+    faults: list[Fault]
+    """Decisions that could not be prepared: the batch is without them, and is not to be stored."""
+
+
+class Carrier:
+    """Owned by the broker's one task."""
+
+    def __init__(
+        self,
+        router: Router,
+        bodies: Bodies,
+        hops: HopLog,
+        clock: Clock,
+        store: Store,
+        reading: Reading,
+        link_effects: Mapping[type, Callable[[Any], None]],
+        mishaps: Mishaps,
+        end_link: Callable[[str, str], None],
+    ) -> None:
+        """`link_effects`: how each decision that is for a peer is released; `end_link`, with a reason."""
+        self._router = router
+        self._links = LinkRows(router.federation, clock)
+        self._bodies = bodies
+        self._hops = hops
+        self._clock = clock
+        self._store = store
+        self._kept: list[Decision] = []
+        self._reading = reading
+        self._mishaps = mishaps
+        self._end_link = end_link
+        self._taking_apart = TakingApart(router, end_link)
+        self._carried = Carried([], Batch(), [], set(), [])
+        self._batch = self._carried.batch
+        self._effects = self._carried.effects
+        rows: dict[type, Callable[[Any], None]] = {
+            decisions.StoreMessage: self._store_message,
+            decisions.SetAside: self._set_aside,
+            decisions.DropSetAside: self._drop_set_aside,
+            decisions.DiscardMessage: self._discard_message,
+            decisions.StorePublication: self._store_publication,
+            decisions.MarkReceived: self._mark_received,
+            decisions.MarkDone: self._mark_done,
+            decisions.MarkReceipted: self._mark_receipted,
+            decisions.MarkReturned: self._mark_returned,
+            decisions.StoreSubscription: self._store_subscription,
+            decisions.DiscardSubscription: self._discard_subscription,
+            decisions.StoreTopic: self._store_topic,
+            **self._links.handlers,
+        }
+        self._row_handlers = set(rows.values())
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            **rows,
+            decisions.KeepMessage: self._keep_message,
+            decisions.Record: self._record,
+            decisions.Refused: self._refused,
+            decisions.Bury: self._bury,
+        }
+        self._releases: dict[type, Callable[[Any], None]] = {
+            decisions.Deliver: self._deliver,
+            decisions.Answer: self._answer,
+            decisions.Withdraw: self._withdraw,
+            decisions.Detach: self._detach,
+            decisions.DiscardMessage: self._forget_body,
+            **link_effects,
+        }
+        for kind in self._releases:
+            self._handlers.setdefault(kind, self._hold)
+
+    def prepare(self) -> Carried:
+        """Take the router's decisions; what they record is appended to the hop log, not yet flushed."""
+        taken, self._kept = self._kept + self._router.take(), []
+        self._carried = Carried(taken, Batch(), [], set(), [])
+        self._batch, self._effects = self._carried.batch, self._carried.effects
+        self._links.batch = self._batch.links
+        handlers = self._handlers
+        # a burial adds decisions to the end of the list while it is read
+        for decision in taken:
+            try:
+                handlers[type(decision)](decision)
+            except Exception as error:  # of ours: the others are to be stored
+                self._carried.faults.append(Fault(decision, error))
+        return self._carried
+
+    def release(self, carried: Carried) -> None:
+        """The batch is on disk (or was empty): carry the effects out.
+
+        Where one cannot be, by an error of ours, the session or link that it is for ends: so what was with it
+        goes to others, or comes again.
+        """
+        releases = self._releases
+        for effect in carried.effects:
+            try:
+                releases[type(effect)](effect)
+            except Exception as error:
+                self._mishaps.note(Fault(effect, error).what, error)
+                handle, peer = whom(effect)
+                if handle is not None:
+                    handle.end(frontend.Ending("failed", OWN_ERROR))
+                if peer:
+                    self._end_link(peer, OWN_ERROR)
+
+    def take_apart(self, refusal: Refusal, now: float) -> None:
+        """The batch could not be stored: refuse its new messages, keep the rest for the next time."""
+        self._keep(self._taking_apart.refuse_new(self._every(), self._carried.buried, refusal, now))
+
+    def set_aside(self, faults: list[Fault], now: float) -> None:
+        """These cannot be prepared or stored: keep all others for the next time."""
+        for fault in faults:
+            self._mishaps.note(fault.what, fault.error)
+        self._keep(self._taking_apart.set_aside(self._every(), self._carried.buried, faults, now))
+
+    def find_faults(self) -> list[Fault]:
+        """The decisions that cannot be stored, each tried by itself in a transaction that is rolled back.
+
+        Raises sqlite3.OperationalError where it is the store that fails.
+        """
+        faults = []
+        with self._store.trial() as attempt:
+            for decision in self._carried.decisions:
+                handler = self._handlers[type(decision)]
+                if handler not in self._row_handlers:
+                    continue
+                self._batch, self._effects = Batch(), []
+                self._links.batch = self._batch.links
+                try:
+                    handler(decision)
+                    attempt(self._batch)
+                except sqlite3.OperationalError:
+                    raise
+                except Exception as error:  # whatever it is, the others are to be stored
+                    faults.append(Fault(decision, error))
+        return faults
+
+    @property
+    def backlog(self) -> int:
+        """Decisions that wait to be tried again."""
+        return len(self._kept)
+
+    def _every(self) -> list[Decision]:
+        return self._carried.decisions + self._router.take()
+
+    def _keep(self, kept: Kept) -> None:
+        self._kept = kept.decisions
+        for failed in kept.failed:
+            self._bodies.discard(failed)
+
+    # -- to the store -----------------------------------------------------------------------------
+
+    def _store_message(self, d: decisions.StoreMessage) -> None:
+        stored = Stored(message=d.message)
+        self._batch.add_message(d.entry, stored.wire, d.message, d.receipt_due)
+        self._bodies.add(d.entry.id, stored)
+        self._links.begin(d.entry)
+
+    def _keep_message(self, d: decisions.KeepMessage) -> None:
+        self._bodies.keep(d.entry.id, Stored(message=d.message))
+
+    def _set_aside(self, d: decisions.SetAside) -> None:
+        smuid = d.entry.smuid(self._router.state.server)
+        self._batch.set_aside.append((smuid, d.reason, self._clock.wall_us(), d.entry.id))
+
+    def _drop_set_aside(self, d: decisions.DropSetAside) -> None:
+        self._batch.dropped.append((d.smuid,))
+
+    def _discard_message(self, d: decisions.DiscardMessage) -> None:
+        if d.entry.flags & GUARANTEED:
+            self._batch.discard(d.entry)
+            self._links.end(d.entry)
+        # a delivery that is released before this has to find it
+        self._effects.append(d)
+
+    def _store_publication(self, d: decisions.StorePublication) -> None:
+        self._batch.publications.append((d.publisher, d.cmuid, d.smuid, self._clock.now()))
+
+    def _mark_received(self, d: decisions.MarkReceived) -> None:
+        self._batch.received.append((d.entry_id, d.subscription_id))
+
+    def _mark_done(self, d: decisions.MarkDone) -> None:
+        self._batch.done.append((d.entry_id, d.subscription_id, d.has_it))
+
+    def _mark_receipted(self, d: decisions.MarkReceipted) -> None:
+        self._batch.receipted.append((d.entry_id,))
+
+    def _mark_returned(self, d: decisions.MarkReturned) -> None:
+        self._batch.add_returned(d.entry_id, d.subscription_id, d.attempts)
+
+    def _store_subscription(self, d: decisions.StoreSubscription) -> None:
+        self._batch.add_subscription(d.subscription)
+
+    def _discard_subscription(self, d: decisions.DiscardSubscription) -> None:
+        self._batch.ended_subscriptions.append((d.subscription_id,))
+
+    def _store_topic(self, d: decisions.StoreTopic) -> None:
+        self._batch.add_topic(d.topic)
+
+    def _bury(self, d: decisions.Bury) -> None:
+        stored = self._bodies.find(d.entry.id) or self._reading.load_now(d.entry)
+        self._carried.buried.add(id(d))
+        if stored is not None:
+            self._router.buried(d, stored.message, self._clock.now())
+        self._carried.decisions += self._router.take()
+
+    # -- to the hop log ---------------------------------------------------------------------------
+
+    def _record(self, d: decisions.Record) -> None:
+        entry = d.entry
+        # only what differs from the record's defaults: a message has several records, and each field costs
+        fields: HopFields = {
+            "smuid": entry.smuid(self._router.state.server),
+            "topic": entry.topic.name,
+            "size": entry.size,
+        }
+        if entry.flags & ONE:
+            fields["mode"] = "ONE"
+        if not entry.flags & GUARANTEED:
+            fields["guarantee"] = False
+        if entry.priority:
+            fields["priority"] = entry.priority
+        if d.attempt:
+            fields["attempt"] = d.attempt
+        if d.final:
+            fields["final"] = True
+        if d.subscription is not None:
+            fields["subscription"] = d.subscription.label
+        if d.account:
+            fields["account"] = d.account
+        if d.reason:
+            fields["reason"] = d.reason
+        if d.peer:
+            fields["peer"] = d.peer
+        if d.depth:
+            fields["depth"] = d.depth
+        if d.hops:
+            fields["hops"] = d.hops
+        if d.receipt:
+            fields["receipt"] = d.receipt
+        if d.due is not None:
+            fields["due"] = d.due
+            fields["expires_us"] = self._expires_us(entry)
+        if (answered := d.answered) is not None:
+            fields["attempt"] = answered.attempt
+            fields["outcome"] = answered.outcome
+            fields["sent_us"] = answered.sent_us
+            fields["peer_received_us"] = answered.peer_received_us
+            fields["peer_sent_us"] = answered.peer_sent_us
+        self._hops.append(d.event, **fields)
+
+    def _refused(self, d: decisions.Refused) -> None:
+        self._hops.append(
+            d.event,
+            smuid=d.smuid,
+            topic=d.topic,
+            account=d.publisher,
+            peer=d.peer,
+            depth=d.depth,
+            hops=d.hops,
+            reason=d.reason,
+            size=d.size,
+            attempt=d.attempt,
+            mode=d.mode,
+            priority=d.priority,
+            guarantee=d.guarantee,
+        )
+
+    def _expires_us(self, entry: Entry) -> int:
+        """When a stated timeout ends, by the wall clock; 0 where none was stated, -1 where it never does."""
+        if not entry.flags & STATED:
+            return 0
+        if entry.deadline == math.inf:
+            return -1
+        return self._clock.wall_us() + int((entry.deadline - self._clock.now()) * 1e6)
+
+    # -- effects ----------------------------------------------------------------------------------
+
+    def _forget_body(self, d: decisions.DiscardMessage) -> None:
+        self._bodies.discard(d.entry.id)
+
+    def _hold(self, d: Decision) -> None:
+        self._effects.append(d)
+
+    def _deliver(self, d: decisions.Deliver) -> None:
+        entry, lock = d.entry, d.lock
+        now = self._clock.now()
+        stored = self._bodies.find(entry.id)
+        d.consumer.handle.put(
+            frontend.Delivered(
+                number=d.number,
+                topic=entry.topic.name,
+                subscription=d.subscription.options.name,
+                # a body that is on disk is loaded when the front end takes the event
+                stored=cast("Stored", stored),
+                attempt=d.attempt,
+                redelivered=d.redelivered,
+                received=lock is not None and lock.received,
+                lock_s=None if lock is None or lock.received else max(lock.ends_at - now, 0.0),
+                expires_in_s=_time_left(entry, now),
+                acknowledge=lock is not None,
+                size=entry.size,
+                message_id=entry.id,
+            )
+        )
+
+    def _answer(self, d: decisions.Answer) -> None:
+        if d.request is None and d.error is None:
+            return
+        entry = d.entry
+        d.consumer.handle.put(
+            frontend.Answer(
+                request=d.request,
+                error=d.error,
+                smuid=d.smuid,
+                repeated=d.repeated,
+                due_to_nobody=entry is not None and not entry.due and not entry.flags & (ONE | STATED),
+            )
+        )
+
+    def _withdraw(self, d: decisions.Withdraw) -> None:
+        d.consumer.handle.put(
+            frontend.Withdrawn(
+                number=d.number,
+                topic=d.entry.topic.name,
+                subscription=d.subscription.options.name,
+                reason=d.reason,
+            )
+        )
+
+    def _detach(self, d: decisions.Detach) -> None:
+        d.consumer.handle.put(frontend.Detached(topic=d.topic.name, name=d.name, reason=d.reason))
+
+
+def _time_left(entry: Entry, now: float) -> float | None:
+    """Seconds of a stated timeout that are left; None where none was stated, or it has no end."""
+    if not entry.flags & STATED or entry.deadline == math.inf:
+        return None
+    return max(entry.deadline - now, 0.0)

@@ -1,0 +1,396 @@
+"""Between the router and the links: carries what the router wants told to peers, brings what peers say.
+
+Implements `daemon.link.port.RouterPort`. The router's decisions come here as effects, so that a peer is
+told nothing that is not on disk. Copies stay in the router's hands until a peer has answered for them:
+when a link goes down the links forget what was sent, and on the next one the router sends it again.
+
+A copy whose message is in memory goes at once while the link has room; others wait in order, and are
+loaded from the store when there is.
+"""
+
+import logging
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from itertools import islice
+from typing import Any, Final
+
+import msgspec
+import trio
+
+from daemon.broker.arrivals import arrival_of, refused
+from daemon.broker.bodies import Bodies, Stored
+from daemon.broker.mishaps import Mishaps
+from daemon.broker.taking_apart import OWN_ERROR
+from daemon.broker.waiting_room import WaitingRoom
+from daemon.control.enquiring import Enquiring
+from daemon.link.controls import CHANGES_MAX, Interest, NameClaimed, ReceiptTold, Removed, transfer_flags
+from daemon.link.peers_file import Peer
+from daemon.link.port import Arrived, ControlArrived, Links
+from daemon.link.refusals import Refusals
+from daemon.system.clock import Clock
+from daemon.system.log import CONTROL_CHARACTERS
+from routing.decisions import Refused
+from routing.errors import Refusal
+from routing.federation.copies import Answered, Arrival, PeerRules
+from routing.federation.decisions import Acknowledge, Send, TellInterest, TellReceipt, TellRemoved
+from routing.federation.interest import WANTS_MAX, InterestChange
+from routing.link.agreement import Agreement
+from routing.link.sender import Settled
+from routing.link.units import Control, Lane, Probe, Transfer
+from routing.message import Message
+from routing.names import check_topic, parse_smuid
+from routing.queue import EXPIRED, GONE, GUARANTEED, ONE, STATED
+from routing.router import Router
+
+_log = logging.getLogger(__name__)
+
+URGENT_PRIORITY: Final = 5
+"""From here on a copy does not wait behind others of less."""
+
+LOAD_MAX: Final = 64
+"""Messages read from disk for a peer at a time."""
+
+BACKLOG_MAX: Final = 20_000
+"""Decisions that wait for the disk; above it peers are read no further."""
+
+REFUSAL_CHARACTERS_MAX: Final = 400
+"""Of what a peer told, and made no sense: the error may quote all of it."""
+
+_SESSION_BITS: Final = 64
+
+
+class Federating:
+    """The site among its peers, as the broker runs it.
+
+    Args:
+        wake: tells the broker that the router has decisions.
+        load: reads messages, as `Reading.load` does.
+        has_room: whether a message of so many bytes to a topic can be held now.
+        store_has_room: whether the store can take copies from peers now.
+
+    Attributes:
+        links: set before the links run; without, the site has no peers.
+        effects: how the router's decisions for peers are carried out.
+        enquiring: questions that travel over the links.
+    """
+
+    def __init__(
+        self,
+        router: Router,
+        bodies: Bodies,
+        clock: Clock,
+        wake: Callable[[], None],
+        load: Callable[[Iterable[int]], Awaitable[dict[int, Stored]]],
+        has_room: Callable[[str, int], bool],
+        store_has_room: Callable[[], bool],
+        mishaps: Mishaps,
+    ) -> None:
+        self.links: Links | None = None
+        self._router = router
+        self._federation = router.federation
+        self._bodies = bodies
+        self._clock = clock
+        self._wake = wake
+        self._load = load
+        self._store_has_room = store_has_room
+        self._mishaps = mishaps
+        self._waiting_room = WaitingRoom(self._has_room_for, self._federation.forwarding.would_hold)
+        self._waiting: dict[str, deque[Send]] = {}
+        self._opening: Counter[str] = Counter()
+        self._due = trio.Event()
+        self._room = trio.Event()
+        self._probes: list[tuple[str, Probe]] = []
+        self._heard: dict[str, list[InterestChange]] = {}
+        self._refusals = Refusals(_log)
+        self.enquiring = Enquiring(router, clock, wake, self._tell, self._why_down, has_room)
+        self.effects: dict[type, Callable[[Any], None]] = {
+            Send: self._send,
+            Acknowledge: self._acknowledge,
+            TellInterest: self._tell_interest,
+            TellReceipt: self._tell_receipt,
+            TellRemoved: self._tell_removed,
+        }
+
+    # -- to the peers -----------------------------------------------------------------------------
+
+    def _send(self, d: Send) -> None:
+        waiting = self._waiting.get(d.peer)
+        if waiting is None or self.links is None:
+            return
+        stored = self._bodies.find(d.copy.entry.id)
+        if not d.copy.entry.flags & GUARANTEED:
+            if stored is not None and self.links.has_memory(d.peer):
+                self._transfer(d, stored.wire)
+            else:
+                self._drop(d)
+        elif stored is not None and self.links.has_room(d.peer) and not waiting:
+            self._transfer(d, stored.wire)
+        else:
+            waiting.append(d)
+            self._due.set()
+
+    def _drop(self, d: Send) -> None:
+        """Without the field `peer`, which of a dropped copy says whom it came from."""
+        entry = d.copy.entry
+        reason = f"more waits for the link with {d.peer} than fits"
+        smuid = entry.smuid(self._router.state.server)
+        self._router.state.out.append(
+            Refused("dropped", entry.topic.name, "", reason, entry.size, smuid, depth=d.depth)
+        )
+        self._wake()
+
+    def _transfer(self, d: Send, wire: bytes) -> None:
+        assert self.links is not None
+        entry = d.copy.entry
+        left_s = max(entry.deadline - self._clock.now(), 0.0) if entry.flags & STATED else None
+        unit = Transfer(
+            topic=entry.topic.name,
+            wire=wire,
+            attempt=d.attempt,
+            depth=d.depth,
+            hops=(*d.copy.hops, self._router.state.server),
+            timeout_left_s=left_s,
+            mode="ONE" if entry.flags & ONE else "ALL",
+            guarantee=bool(entry.flags & GUARANTEED),
+            flags=transfer_flags(d.query, d.earlier),
+            reference=entry.id,
+        )
+        self.links.send(d.peer, unit, Lane.URGENT if entry.priority >= URGENT_PRIORITY else Lane.BULK)
+
+    async def run(self) -> None:
+        """Send what had to wait, as soon as there is room for it. Runs until cancelled."""
+        while True:
+            await self._due.wait()
+            self._due = trio.Event()
+            for peer in list(self._waiting):
+                await self._send_waiting(peer)
+
+    async def _send_waiting(self, peer: str) -> None:
+        waiting = self._waiting.get(peer)
+        while waiting and self.links is not None and self.links.has_room(peer):
+            sends = list(islice(waiting, LOAD_MAX))
+            found = {send.copy.entry.id: self._bodies.find(send.copy.entry.id) for send in sends}
+            loaded = await self._load([id for id, stored in found.items() if stored is None])
+            if self._waiting.get(peer) is not waiting:
+                return
+            for send in sends:
+                waiting.popleft()
+                entry = send.copy.entry
+                stored = found[entry.id] or loaded.get(entry.id)
+                if stored is not None and not entry.flags & (GONE | EXPIRED) and _is_owed(send):
+                    self._transfer(send, stored.wire)
+
+    def _acknowledge(self, d: Acknowledge) -> None:
+        if self.links is not None:
+            session, number = d.number >> _SESSION_BITS, d.number & ((1 << _SESSION_BITS) - 1)
+            self.links.acknowledge(d.peer, session, [number], d.outcome, d.reason)
+
+    def _tell_interest(self, d: TellInterest) -> None:
+        if d.whole:
+            self._open(d.peer)
+        for first in range(0, max(len(d.changes), 1), CHANGES_MAX):
+            changes = d.changes[first : first + CHANGES_MAX]
+            more = first + CHANGES_MAX < len(d.changes)
+            self._tell(d.peer, "interest", Interest(changes, d.whole, more))
+
+    def _open(self, peer: str) -> None:
+        """What follows was decided for a link that came up.
+
+        What had been decided before it came up must not go over it: the router sends that again, in order.
+        """
+        self._opening[peer] -= 1
+        if not self._opening[peer]:
+            del self._opening[peer]
+            known = self._federation.forwarding.peers.get(peer)
+            if known is not None and known.up:
+                self._waiting[peer] = deque()
+
+    def _tell_receipt(self, d: TellReceipt) -> None:
+        told = ReceiptTold(d.query, d.due, d.have, d.closed)
+        self._tell(d.peer, "receipt", told, d.query if d.closed else None)
+
+    def _tell_removed(self, d: TellRemoved) -> None:
+        self._tell(d.peer, "removed", Removed(d.smuid, d.topic), d.number)
+
+    def _tell(self, peer: str, kind: str, value: msgspec.Struct, reference: int | None = None) -> bool:
+        if self.links is None or peer not in self._waiting:
+            return False
+        payload = msgspec.json.encode(value)
+        self.links.send(peer, Control(kind=kind, payload=payload, reference=reference), Lane.CONTROL)
+        return True
+
+    def end_link(self, peer: str, reason: str) -> None:
+        """End the link with a peer, which begins anew."""
+        if self.links is not None:
+            self.links.end(peer, reason)
+
+    def _why_down(self, peer: str) -> str:
+        links = self.links.status() if self.links is not None else []
+        return next((link.why_down for link in links if link.peer == peer), "")
+
+    def carried_out(self) -> None:
+        """The broker has carried out what there was: it is alive, and the disk works."""
+        probes, self._probes = self._probes, []
+        for peer, probe in probes:
+            if self.links is not None:
+                self.links.answer_probe(peer, probe)
+        self.enquiring.carried_out()
+        for arrival in self._waiting_room.leaving(self._clock.now()):
+            try:
+                self._federation.arrive(arrival, self._clock.now())
+            except Exception as error:  # of ours: it ends the link, as for a copy that did not wait
+                self._mishaps.note(f"a copy from {arrival.peer} to {arrival.topic}", error)
+                self.end_link(arrival.peer, OWN_ERROR)
+            self._wake()
+        if len(self._router.state.out) < BACKLOG_MAX:
+            self._room.set()
+
+    def _has_room_for(self, arrival: Arrival) -> bool:
+        size = arrival.message.size_bytes
+        return self._store_has_room() and self._federation.forwarding.has_room(
+            arrival.peer, arrival.topic, size
+        )
+
+    # -- from the links ---------------------------------------------------------------------------
+
+    def peers_changed(self, peers: Mapping[str, Peer]) -> None:
+        """See `daemon.link.port.RouterPort`."""
+        for name in [name for name in self._waiting if name not in peers]:
+            del self._waiting[name]
+        self.enquiring.peers_changed(peers)
+        self._federation.set_peers(
+            {
+                name: PeerRules(
+                    allow_in=peer.allow_in,
+                    allow_out=peer.allow_out,
+                    depth_max=peer.depth_max,
+                    flood=peer.flood,
+                )
+                for name, peer in peers.items()
+            },
+            self._clock.now(),
+        )
+        self._wake()
+
+    def link_up(self, peer: str, agreement: Agreement, restarted: bool) -> None:
+        """See `RouterPort`."""
+        self._opening[peer] += 1
+        self._heard.pop(peer, None)
+        self.enquiring.link_up(peer, agreement.features)
+        self._federation.link_up(peer, self._clock.now(), restarted=restarted)
+        self._wake()
+
+    def link_down(self, peer: str, reason: str) -> None:
+        """See `RouterPort`."""
+        self._waiting.pop(peer, None)
+        self._heard.pop(peer, None)
+        self._waiting_room.forget(peer)
+        self._federation.link_down(peer)
+        self._wake()
+
+    def transfer_arrived(self, arrived: Arrived) -> None:
+        """See `RouterPort`."""
+        try:
+            arrival = arrival_of(arrived, arrived.session << _SESSION_BITS | arrived.transfer.number)
+        except Refusal as refusal:
+            self.transfer_refused(arrived.peer, arrived.transfer, arrived.message, refusal.text)
+            if (number := arrived.transfer.number) and self.links is not None:
+                self.links.acknowledge(arrived.peer, arrived.session, [number], "denied", refusal.text)
+            return
+        if self._waiting_room.takes(arrival, self._clock.now()):
+            shown = f"copies to {arrival.topic} from {arrival.peer} for now, which keeps them"
+            self._refusals.log(arrival.topic, shown, "there is no room")
+        else:
+            self._federation.arrive(arrival, self._clock.now())
+        self._wake()
+
+    def transfer_refused(self, peer: str, transfer: Transfer, message: Message | None, reason: str) -> None:
+        """See `RouterPort`."""
+        self._router.state.out.append(refused(peer, transfer, message, reason))
+        self._wake()
+
+    def control_arrived(self, arrived: ControlArrived) -> None:
+        """See `RouterPort`."""
+        control, peer = arrived.control, arrived.peer
+        refusal = ""
+        try:
+            self._hear(peer, control.kind, control.payload)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, Refusal) as error:
+            text = f"{control.kind}: {error}"[:REFUSAL_CHARACTERS_MAX]
+            refusal = text.translate(CONTROL_CHARACTERS)
+            self._refusals.log(peer, f"what {peer} told ({refusal})", "it makes no sense")
+        self._federation.heard(peer, arrived.session << _SESSION_BITS | control.number, refusal)
+        self._wake()
+
+    def _hear(self, peer: str, kind: str, payload: bytes) -> None:
+        now = self._clock.now()
+        if kind == "interest":
+            interest = msgspec.json.decode(payload, type=Interest)
+            changes = self._heard.setdefault(peer, [])
+            changes += interest.changes[: WANTS_MAX + 1 - len(changes)]
+            if not interest.more:
+                del self._heard[peer]
+                if passed_over := self._federation.hear_interest(peer, changes, now, whole=interest.whole):
+                    text = f"{passed_over} wants are too much (more than {WANTS_MAX}), or no name or distance"
+                    raise Refusal(Refusal.TOO_MANY, text)
+        elif kind == "receipt":
+            told = msgspec.json.decode(payload, type=ReceiptTold)
+            self._federation.hear_receipt(peer, told.query, told.due, told.have, closed=told.closed)
+        elif kind == "removed":
+            removed = msgspec.json.decode(payload, type=Removed)
+            check_topic(removed.topic)
+            parse_smuid(removed.smuid)
+            if not self._federation.hear_removed(peer, removed.smuid, removed.topic, now):
+                shown = f"the removal by {peer} of {removed.smuid} in {removed.topic}"
+                self._refusals.log(peer, shown, "the rules of the link forbid it, or it never was there")
+        elif kind == "claimed":
+            claimed = msgspec.json.decode(payload, type=NameClaimed)
+            reason = f"it claims the name of this site, {self._router.state.server}"
+            self._refusals.log(peer, f"{claimed.remote} at {peer}", reason)
+        elif kind == "ask":
+            self.enquiring.ask_arrived(peer, payload)
+        elif kind == "answer":
+            self.enquiring.answer_arrived(peer, payload)
+
+    def acknowledged(self, peer: str, settled: Settled) -> None:
+        """See `RouterPort`."""
+        unit = settled.unit
+        if isinstance(unit, Transfer):
+            answered = Answered(
+                settled.outcome,
+                unit.attempt,
+                settled.sent_us,
+                settled.peer_received_us,
+                settled.peer_sent_us,
+            )
+            self._federation.acknowledged(peer, unit.reference, answered, self._clock.now())
+        elif unit.kind == "removed":
+            self._federation.removal_arrived(peer, unit.reference)
+        elif unit.reference is not None:
+            self._federation.answer_arrived(peer, unit.reference)
+        self._wake()
+
+    def dropped(self, peer: str, transfers: list[Transfer]) -> None:
+        """See `RouterPort`. Their records say that they were sent, and nobody waits for an answer."""
+        _log.info("%d unguaranteed messages were lost with the link to %s", len(transfers), peer)
+
+    def room(self, peer: str) -> None:
+        """See `RouterPort`."""
+        self._due.set()
+
+    def probe_arrived(self, peer: str, probe: Probe) -> None:
+        """See `RouterPort`."""
+        self._probes.append((peer, probe))
+        self._wake()
+
+    async def input_room(self) -> None:
+        """See `RouterPort`."""
+        while len(self._router.state.out) >= BACKLOG_MAX:
+            self._room = trio.Event()
+            await self._room.wait()
+
+
+def _is_owed(send: Send) -> bool:
+    """Whether the peer is still to have it: its rules may have changed meanwhile."""
+    forward = send.copy.forwards.get(send.peer)
+    return forward is not None and forward.unacknowledged > 0

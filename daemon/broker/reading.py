@@ -1,0 +1,115 @@
+"""Messages read back from the store; one that cannot be read is set aside, and blocks nobody.
+
+That is one whose checksum is wrong, whose bytes are no message, at which the disk or SQLite fails, or which
+is not there. It ends at this site with the record `dropped`, which says so; what there is of it goes into the
+quarantine (`daemon.store.quarantine`).
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import trio
+
+from daemon.broker.bodies import Stored
+from daemon.frontend import Answer
+from daemon.store.store import Loaded, Store
+from daemon.system.clock import Clock
+from routing.decisions import DropSetAside
+from routing.errors import Refusal
+from routing.queue import Entry
+from routing.router import Router
+
+_log = logging.getLogger(__name__)
+
+GONE: Final = "it is not in the store"
+
+
+class Reading:
+    """Owned by the broker; `wake` tells it that the router has decisions.
+
+    Attributes:
+        lock: held while a thread reads.
+    """
+
+    def __init__(self, router: Router, store: Store, clock: Clock, wake: Callable[[], None]) -> None:
+        self._router = router
+        self._store = store
+        self._clock = clock
+        self._wake = wake
+        self.lock = trio.Lock()
+
+    async def load(self, ids: Iterable[int]) -> dict[int, Stored]:
+        """Messages by id; those that have ended, or cannot be read, are left out."""
+        wanted = list(ids)
+        if not wanted:
+            return {}
+        async with self.lock:
+            loaded = await trio.to_thread.run_sync(self._store.load, wanted)
+        found = _decoded(loaded)
+        for id in wanted:
+            entry = self._router.state.entries.get(id)
+            if id not in found and entry is not None:
+                self._set_aside(entry, loaded.unreadable.get(id, GONE))
+                self._wake()
+        return found
+
+    def load_now(self, entry: Entry) -> Stored | None:
+        """One message, for the thread of the event loop; None where it cannot be read."""
+        loaded = self._store.load([entry.id])
+        found = _decoded(loaded).get(entry.id)
+        if found is None:
+            self._set_aside(entry, loaded.unreadable.get(entry.id, GONE))
+        return found
+
+    def _set_aside(self, entry: Entry, reason: str) -> None:
+        smuid = entry.smuid(self._router.state.server)
+        _log.error("%s to %s cannot be read and was set aside: %s", smuid, entry.topic.name, reason)
+        self._router.set_aside(entry, f"it cannot be read and was set aside: {reason}", self._clock.now())
+
+    async def drop(self, smuid: str) -> int:
+        """Forget what was set aside of a message, or of all (""), for good; how many that were.
+
+        Raises Refusal where the store fails.
+        """
+        async with self.lock:
+            every = await trio.to_thread.run_sync(self._store.quarantined)
+        count = sum(1 for one in every if smuid in ("", one.smuid))
+        if count:
+            done = _Done()
+            self._router.state.out.append(DropSetAside(smuid))
+            self._router.answer(self._router.open(done, "smqpd", "system"), 1)
+            self._wake()
+            await done.wait()
+        return count
+
+
+class _Done:
+    """Waits for an answer as a session does."""
+
+    def __init__(self) -> None:
+        self._answered = trio.Event()
+        self._error: Refusal | None = None
+
+    def put(self, answer: Answer) -> None:
+        self._error = answer.error
+        self._answered.set()
+
+    async def wait(self) -> None:
+        await self._answered.wait()
+        if self._error is not None:
+            raise self._error
+
+
+def _decoded(loaded: Loaded) -> dict[int, Stored]:
+    """What is a message; the rest is `unreadable` from now on."""
+    found = {}
+    for id, wire in loaded.wires.items():
+        stored = Stored(wire=wire)
+        try:
+            _ = stored.message
+        except Refusal as refusal:
+            loaded.unreadable[id] = f"its bytes are no message ({refusal.text})"
+        else:
+            found[id] = stored
+    return found

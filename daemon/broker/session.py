@@ -1,0 +1,374 @@
+"""One login, as the broker keeps it: checks what is asked, hands on what has come true.
+
+The session is paused, and gets no more messages, while more than `PENDING_BYTES_MAX` wait for its front
+end to send them: a slow reader holds up its own subscriptions and costs a bounded amount of memory.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from heapq import nsmallest
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
+
+import msgspec
+import trio
+
+from daemon.broker.inventory import subscription_info, topic_info
+from daemon.broker.transaction import Transaction
+from daemon.frontend import (
+    Delivered,
+    Ending,
+    Event,
+    HeldMessage,
+    SubscribeOptions,
+    SubscriptionInfo,
+    TopicInfo,
+)
+from routing.errors import SUBSCRIPTIONS, HeaderRefusal, Refusal
+from routing.frames import check_message
+from routing.headers import write_created
+from routing.message import DeliveryMode, Message
+from routing.names import check_topic, make_address, owner_of
+from routing.rights import RIGHTS, Right
+from routing.subscription import Consumer, Outcome
+
+if TYPE_CHECKING:
+    from daemon.broker.broker import Broker
+
+PENDING_BYTES_MAX: Final = 1_048_576
+EVENTS_BYTES: Final = 262_144
+EVENT_BYTES: Final = 200
+"""What an event costs besides its message, roughly."""
+
+
+class BrokerSession:
+    """See `daemon.frontend.Session`."""
+
+    def __init__(self, broker: "Broker", account: str, channel: str, protocol: str, remote: str) -> None:
+        self.account = account
+        self.channel = channel
+        self.protocol = protocol
+        self.remote = remote
+        self.system_topic = make_address(account, channel, broker.server_name)
+        self._broker = broker
+        self._router = broker.router
+        self._consumer: Consumer = self._router.open(self, account, channel)
+        self._outbox: list[Event] = []
+        self._arrived = trio.Event()
+        self._ended = False
+        self._pending_bytes = 0
+        self._handed_bytes = 0
+        self._transaction: Transaction | None = None
+        self._unfinished = broker.unfinished.holder(account, remote)
+        self._tokens = self._rate = broker.limits.publish_rate_per_s_max
+        self._tokens_at = broker.clock.now()
+
+    # -- requests ---------------------------------------------------------------------------------
+
+    def publish(self, topic: str, message: Message, request: Any = None) -> None:
+        """See `daemon.frontend.Session`."""
+        broker = self._broker
+        check_topic(topic)
+        self._check("publish", topic)
+        if message.smuid or message.hops or message.account:
+            name, value = next(
+                (name, value)
+                for name, value in (
+                    ("Smuid", message.smuid),
+                    ("Hops", ",".join(message.hops)),
+                    ("Account", message.account),
+                )
+                if value
+            )
+            raise HeaderRefusal(name, value, "for a client to write: only servers do")
+        if message.size_bytes > broker.limits.message_bytes_max:
+            raise Refusal(
+                Refusal.TOO_LARGE, f"the bodies are more than {broker.limits.message_bytes_max} bytes"
+            )
+        check_message(message)
+        if self._rate:
+            self._take_token()
+        if message.guarantee:
+            broker.check_room()
+        if not message.created:
+            message = msgspec.structs.replace(message, created=write_created(broker.clock.wall_ms()))
+        if self._transaction is not None:
+            self._transaction.publish(topic, message)
+            return
+        self._router.publish(self._consumer, topic, message, self.system_topic, request, broker.clock.now())
+        broker.wake()
+
+    def check_publish(self, topic: str) -> None:
+        """See `daemon.frontend.Session`."""
+        check_topic(topic)
+        self._check("publish", topic)
+
+    async def hold(self, bytes: int) -> None:
+        """See `daemon.frontend.Session`."""
+        await self._broker.unfinished.hold(self._unfinished, bytes)
+
+    def hold_now(self, bytes: int) -> None:
+        """See `daemon.frontend.Session`."""
+        self._broker.unfinished.hold_now(self._unfinished, bytes)
+
+    def _take_token(self) -> None:
+        now = self._broker.clock.now()
+        self._tokens = min(self._rate, self._tokens + (now - self._tokens_at) * self._rate)
+        self._tokens_at = now
+        if self._tokens < 1:
+            raise Refusal(Refusal.TOO_MANY, f"more than {self._rate:g} messages a second")
+        self._tokens -= 1
+
+    def subscribe(self, topic: str, options: SubscribeOptions, request: Any = None) -> None:
+        """See `daemon.frontend.Session`."""
+        check_topic(topic)
+        self._check("subscribe", topic)
+        limits = self._broker.limits
+        if options.credit > limits.credit_max:
+            raise Refusal(Refusal.TOO_MANY, f"a credit of more than {limits.credit_max}")
+        held = self._consumer.subscriptions
+        if len(held) >= limits.subscriptions_per_session_max and (topic, options.name) not in held:
+            text = f"more than {limits.subscriptions_per_session_max} subscriptions of one session"
+            raise Refusal(Refusal.TOO_MANY, text, subject=SUBSCRIPTIONS)
+        self._router.subscribe(self._consumer, topic, options, request, self._broker.clock.now())
+        self._broker.wake()
+
+    def unsubscribe(self, topic: str, name: str = "", request: Any = None) -> None:
+        """See `daemon.frontend.Session`."""
+        self._check_open()
+        self._router.unsubscribe(self._consumer, topic, name, request, self._broker.clock.now())
+        self._broker.wake()
+
+    def detach(self, topic: str, name: str = "", request: Any = None) -> None:
+        """See `daemon.frontend.Session`."""
+        self._check_open()
+        self._router.detach(self._consumer, topic, name, request, self._broker.clock.now())
+        self._broker.wake()
+
+    def received(self, numbers: Iterable[int], request: Any = None) -> None:
+        """See `daemon.frontend.Session`."""
+        self._check_open()
+        self._router.received(self._consumer, numbers, request)
+        self._broker.wake()
+
+    def commit(self, numbers: Iterable[int], request: Any = None) -> None:
+        """See `daemon.frontend.Session`."""
+        self._check_open()
+        if self._transaction is not None:
+            self._transaction.commit(numbers)
+            return
+        self._router.commit(self._consumer, numbers, request, self._broker.clock.now())
+        self._broker.wake()
+
+    def reached_nobody(self, numbers: Iterable[int]) -> None:
+        """See `daemon.frontend.Session`."""
+        self._check_open()
+        self._router.reached_nobody(self._consumer, numbers)
+
+    def give_back(
+        self,
+        numbers: Iterable[int],
+        reason: str = "",
+        delay_s: float = 0.0,
+        request: Any = None,
+        *,
+        outcome: Outcome = "failed",
+    ) -> None:
+        """See `daemon.frontend.Session`."""
+        self._check_open()
+        if self._transaction is not None:
+            self._transaction.give_back(numbers, reason, delay_s, outcome)
+            return
+        now = self._broker.clock.now()
+        self._router.give_back(self._consumer, numbers, reason, delay_s, request, now, outcome)
+        self._broker.wake()
+
+    @contextmanager
+    def transaction(self, request: Any = None) -> Iterator[None]:
+        """See `daemon.frontend.Session`."""
+        self._check_open()
+        assert self._transaction is None, "a transaction inside a transaction"
+        transaction = self._transaction = Transaction(self._router, self._consumer, self.system_topic)
+        try:
+            yield
+        finally:
+            self._transaction = None
+        transaction.carry_out(request, self._broker.clock.now())
+        self._broker.wake()
+
+    def remove(self, topic: str, smuid: str, request: Any = None) -> None:
+        """See `daemon.frontend.Session`."""
+        self._check("remove", topic)
+        self._router.remove(self._consumer, topic, smuid, request, self._broker.clock.now())
+        self._broker.wake()
+
+    def set_delivery(self, topic: str, mode: DeliveryMode | None, request: Any = None) -> None:
+        """See `daemon.frontend.Session`."""
+        check_topic(topic)
+        self._check("administer", topic)
+        self._router.set_delivery(self._consumer, topic, mode, request)
+        self._broker.wake()
+
+    def set_timeout(self, topic: str, timeout_s: float | None, request: Any = None) -> None:
+        """See `daemon.frontend.Session`."""
+        check_topic(topic)
+        self._check("administer", topic)
+        self._router.set_timeout(self._consumer, topic, timeout_s, request)
+        self._broker.wake()
+
+    # -- what there is ----------------------------------------------------------------------------
+
+    def allows(self, right: Right, topic: str) -> bool:
+        """See `daemon.frontend.Session`."""
+        return self._broker.accounts.rights.allows(self.account, right, topic)
+
+    def topics(self, after: str = "", count: int = 100) -> list[TopicInfo]:
+        """See `daemon.frontend.Session`."""
+        topics = self._router.state.topics
+        # looked for in each call, since names come and go with every message; most accounts that list
+        # topics may see the first ones, and only for others all names are sorted
+        wanted = min(count, len(topics))
+        names = nsmallest(wanted, self._names(after)) if wanted < len(topics) else sorted(self._names(after))
+        seen = list(filter(self._may_see, names))
+        if len(seen) < wanted == len(names) < len(topics):
+            rest = filter(self._may_see, sorted(self._names(names[-1])))
+            seen += islice(rest, wanted - len(seen))
+        return [topic_info(topics[name]) for name in seen]
+
+    def _names(self, after: str) -> Iterator[str]:
+        topics = self._router.state.topics
+        return (name for name, topic in topics.items() if name > after and not topic.is_system)
+
+    def _may_see(self, topic: str) -> bool:
+        return self.allows("subscribe", topic) or self.allows("administer", topic)
+
+    def topic(self, topic: str) -> TopicInfo | None:
+        """See `daemon.frontend.Session`."""
+        found = self._router.state.topics.get(topic)
+        if found is None or not any(self.allows(right, topic) for right in RIGHTS):
+            return None
+        return topic_info(found)
+
+    def subscriptions(self, topic: str) -> list[SubscriptionInfo]:
+        """See `daemon.frontend.Session`."""
+        self._check("administer", topic)
+        found = self._router.state.topics.get(topic)
+        return [subscription_info(s) for s in found.subscriptions.values()] if found is not None else []
+
+    async def browse(self, topic: str, after: int = 0, count: int = 100) -> list[HeldMessage]:
+        """See `daemon.frontend.Session`."""
+        self._check("subscribe", topic)
+        return await self._broker.browse(topic, after, count)
+
+    def purge(self, topic: str, request: Any = None) -> None:
+        """See `daemon.frontend.Session`."""
+        self._check("administer", topic)
+        self._router.purge(self._consumer, topic, request, self._broker.clock.now())
+        self._broker.wake()
+
+    def delete_topic(self, topic: str, request: Any = None) -> None:
+        """See `daemon.frontend.Session`."""
+        self._check("administer", topic)
+        self._router.delete_topic(self._consumer, topic, request, self._broker.clock.now())
+        self._broker.wake()
+
+    def _check(self, right: Right, topic: str) -> None:
+        self._check_open()
+        if not self._broker.accounts.rights.allows(self.account, right, topic):
+            why = ""
+            if right == "publish" and owner_of(topic, self._broker.server_name) is not None:
+                why = ": no account that can log in would read it"
+            raise Refusal(Refusal.FORBIDDEN, f"{self.account} may not {right} {topic}{why}")
+
+    def _check_open(self) -> None:
+        if self._ended:
+            raise Refusal(Refusal.NOT_AVAILABLE, "the session has ended")
+        if self._broker.overloaded:
+            text = "the site cannot write to its disk, and too much waits for it"
+            raise Refusal(Refusal.STORE_FAILED, text)
+        if self._broker.draining:
+            raise Refusal(Refusal.NOT_AVAILABLE, "the site is stopping")
+
+    # -- events -----------------------------------------------------------------------------------
+
+    async def events(self) -> list[Event]:
+        """See `daemon.frontend.Session`."""
+        self._sent()
+        while True:
+            while not self._outbox:
+                if self._ended:
+                    await trio.lowlevel.checkpoint()
+                    return []
+                self._arrived = trio.Event()
+                await self._arrived.wait()
+            if events := await self._take_events():
+                return events
+            # all of them had ended before they could be loaded
+            self._sent()
+
+    async def _take_events(self) -> list[Event]:
+        handed, size = self._next_events()
+        missing = [event for event in handed if _is_missing(event)]
+        if missing:
+            await self._broker.load(missing)
+        else:
+            await trio.lowlevel.cancel_shielded_checkpoint()
+        del self._outbox[: len(handed)]
+        self._handed_bytes = size
+        return [event for event in handed if not _is_missing(event)] if missing else handed
+
+    def _next_events(self) -> tuple[list[Event], int]:
+        size = 0
+        for count, event in enumerate(self._outbox):
+            if size >= EVENTS_BYTES:
+                return self._outbox[:count], size
+            size += _cost(event)
+        return self._outbox[:], size
+
+    def _sent(self) -> None:
+        """What was handed out last time has been sent."""
+        if not self._handed_bytes:
+            return
+        self._pending_bytes -= self._handed_bytes
+        self._handed_bytes = 0
+        if not self._consumer.open and self._pending_bytes < PENDING_BYTES_MAX // 2 and not self._ended:
+            self._router.resume(self._consumer, self._broker.clock.now())
+            self._broker.wake()
+
+    def put(self, event: Event) -> None:
+        """Hand an event on; called by the broker once it has come true."""
+        if self._ended:
+            return
+        self._outbox.append(event)
+        self._pending_bytes += _cost(event)
+        if self._pending_bytes > PENDING_BYTES_MAX and self._consumer.open:
+            self._router.pause(self._consumer)
+        self._arrived.set()
+
+    def end(self, event: Ending) -> None:
+        """Tell the front end to say goodbye; nothing comes after this."""
+        self.put(event)
+        self._ended = True
+        self._arrived.set()
+
+    @property
+    def consumer(self) -> Consumer:
+        """The session, as the router knows it."""
+        return self._consumer
+
+    def close(self, *, lost: bool = False) -> None:
+        """See `daemon.frontend.Session`."""
+        self._ended = True
+        self._outbox.clear()
+        self._arrived.set()
+        self._broker.unfinished.close(self._unfinished)
+        self._broker.close_session(self, lost=lost)
+
+
+def _cost(event: Event) -> int:
+    return event.size + EVENT_BYTES if isinstance(event, Delivered) else EVENT_BYTES
+
+
+def _is_missing(event: Event) -> TypeGuard[Delivered]:
+    """Whether its message is on disk only, or not even there any more."""
+    return isinstance(event, Delivered) and cast("object | None", event.stored) is None

@@ -1,0 +1,80 @@
+"""TLS for clients: 1.2 or newer, with the certificate of [tls]. Links between sites have their own.
+
+New connections take the context that is current; what is open stays as it is.
+"""
+
+import ssl
+from pathlib import Path
+
+from cryptography import x509
+
+from daemon.certificates.errors import CertificateError
+from daemon.certificates.expiry import Expiry, expiries_of
+from daemon.certificates.files import load_certificates
+from daemon.configuration.config import ConfigError
+from daemon.settings import TlsSettings
+from daemon.system.private_files import refuse_loose
+
+
+def client_context(tls: TlsSettings) -> ssl.SSLContext:
+    """The server's side of TLS for clients.
+
+    Raises ConfigError for files that cannot be read, do not belong together, or a key that others
+    may read, which is refused since it may be known already.
+    """
+    assert tls.certificate is not None
+    assert tls.key is not None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
+    _readable(tls.certificate, "certificate")
+    _readable(tls.key, "key")
+    try:
+        refuse_loose(tls.key)
+    except PermissionError as error:
+        raise ConfigError(tls.key, "", str(error)) from None
+    try:
+        context.load_cert_chain(tls.certificate, tls.key, password=no_password)
+    except (ssl.SSLError, OSError, ValueError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise ConfigError(
+            tls.certificate, "", f"this and {tls.key} are no certificate and its key in PEM: {reason}"
+        ) from None
+    return context
+
+
+def _readable(path: Path, what: str) -> None:
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise ConfigError(path, "", f"the TLS {what} cannot be read: {error.strerror}") from None
+
+
+def no_password() -> str:
+    """For `load_cert_chain`: without it OpenSSL would ask on the terminal. Always raises ValueError."""
+    raise ValueError("the key must not be encrypted")
+
+
+class ClientTls:
+    """What new connections get, as it was read at one moment.
+
+    Attributes:
+        context: None where the site has no certificate.
+        expiries: when the certificates in the file end.
+    """
+
+    def __init__(self, tls: TlsSettings) -> None:
+        """Reads the files. Raises ConfigError."""
+        self.context: ssl.SSLContext | None = None
+        self.expiries: list[Expiry] = []
+        if tls.certificate is not None:
+            self.context = client_context(tls)
+            self.expiries = expiries_of(tls.certificate, _certificates(tls.certificate))
+
+
+def _certificates(path: Path) -> list[x509.Certificate]:
+    """The certificates in the file; none where only OpenSSL can read them."""
+    try:
+        return load_certificates(path)
+    except CertificateError:
+        return []

@@ -1,0 +1,1 @@
+"""The site's configuration: what is installed, and what its file says."""

@@ -1,0 +1,124 @@
+"""What front ends hold in memory and what is no message yet: unfinished bodies, open transactions.
+
+All connections share one budget. An account, and likewise an address, may hold as much as is still free: one
+alone gets half of it, two get a third each, and so on, so that whoever holds much never leaves nothing for
+others. A body is counted whole as soon as its length is known, so one that was begun can be finished.
+
+Who has to wait for room holds nothing meanwhile but what it held before, and is refused after `WAIT_S`.
+"""
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+import trio
+
+from daemon.connections.addresses import counted_as
+from routing.errors import Refusal
+
+WAIT_S: Final = 5.0
+"""For others to finish: longer than a body takes that is on its way, shorter than any client's patience."""
+
+
+class Holder(msgspec.Struct, eq=False):
+    """One connection; `address` is the group that it is counted in."""
+
+    account: str
+    address: str
+    bytes: int = 0
+    closed: bool = False
+
+
+class Unfinished:
+    """The budget of a site; `bytes_max` is asked each time, since it changes with a reload."""
+
+    def __init__(self, bytes_max: Callable[[], int]) -> None:
+        self._bytes_max = bytes_max
+        self.bytes = 0
+        """That are held now."""
+        self._by_account: Counter[str] = Counter()
+        self._by_address: Counter[str] = Counter()
+        self._waiting: OrderedDict[Holder, tuple[int, trio.Event]] = OrderedDict()
+
+    @staticmethod
+    def holder(account: str, remote: str) -> Holder:
+        """A connection of `account` from `remote`, which holds nothing yet."""
+        return Holder(account, counted_as(remote))
+
+    async def hold(self, holder: Holder, bytes: int) -> None:
+        """The connection holds so many bytes from now on, in all. To hold less never waits.
+
+        Raises Refusal (too-many) where there is no room within a while; it holds then what it held before.
+        """
+        if self._hold(holder, bytes):
+            return
+        admitted = trio.Event()
+        self._waiting[holder] = (bytes, admitted)
+        self._admit()
+        try:
+            with trio.move_on_after(WAIT_S):
+                await admitted.wait()
+        finally:
+            self._waiting.pop(holder, None)
+        if not admitted.is_set():
+            raise _no_room(holder, bytes)
+
+    def hold_now(self, holder: Holder, bytes: int) -> None:
+        """The same for who cannot wait. Raises Refusal (too-many) where there is no room now."""
+        if not self._hold(holder, bytes):
+            raise _no_room(holder, bytes)
+
+    def _hold(self, holder: Holder, bytes: int) -> bool:
+        if bytes <= holder.bytes or holder.closed:
+            self._set(holder, bytes)
+            self._admit()
+            return True
+        if self._waiting or not self._fits(holder, bytes):
+            return False
+        self._set(holder, bytes)
+        return True
+
+    def close(self, holder: Holder) -> None:
+        """The connection has ended, and holds nothing any more; what it waits for does not matter."""
+        self._set(holder, 0)
+        holder.closed = True
+        _, admitted = self._waiting.pop(holder, (0, None))
+        if admitted is not None:
+            admitted.set()
+        self._admit()
+
+    def _fits(self, holder: Holder, bytes: int) -> bool:
+        more = bytes - holder.bytes
+        free = self._bytes_max() - self.bytes - more
+        return (
+            self._by_account[holder.account] + more <= free
+            and self._by_address[holder.address] + more <= free
+        )
+
+    def _set(self, holder: Holder, bytes: int) -> None:
+        if holder.closed:
+            return
+        more = bytes - holder.bytes
+        holder.bytes = bytes
+        self.bytes += more
+        for counter, key in ((self._by_account, holder.account), (self._by_address, holder.address)):
+            counter[key] += more
+            if not counter[key]:
+                del counter[key]
+
+    def _admit(self) -> None:
+        """Those for whom there is room, in the order in which they came."""
+        for holder, (bytes, admitted) in list(self._waiting.items()):
+            if self._fits(holder, bytes):
+                del self._waiting[holder]
+                self._set(holder, bytes)
+                admitted.set()
+
+
+def _no_room(holder: Holder, bytes: int) -> Refusal:
+    return Refusal(
+        Refusal.TOO_MANY,
+        f"there is no room for {bytes} bytes beside what {holder.account} and others have unfinished;"
+        " finish bodies and transactions that are open, or send fewer at a time, and try again",
+    )

@@ -1,0 +1,1 @@
+"""What operators ask a running daemon, and what daemons ask each other."""

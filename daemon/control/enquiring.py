@@ -1,0 +1,339 @@
+"""Questions over links: this site's own, and those of others; see `routing.federation.enquiry` for the rules.
+
+    Enquiring.ask       a question of this site's operator, and all reports to it
+    ask_arrived         a peer asks: this site reports, and asks on
+    answer_arrived      a report from beyond a peer: for this site, or on to whoever asked
+    run                 reads the hop log for `why`, one question at a time
+
+What is sent waits until the broker has carried out what came before it: like a message, a question goes
+through the whole site, and an answer proves that the site works.
+"""
+
+import itertools
+import logging
+import math
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import trio
+
+from daemon.control.reports import (
+    REASON_CHARACTERS_MAX,
+    Answer,
+    End,
+    Heard,
+    Outcome,
+    PassedOver,
+    Report,
+    Told,
+    Unanswered,
+)
+from daemon.hops.examine import examine, shortened
+from daemon.system.clock import Clock
+from routing.errors import Refusal
+from routing.federation.arriving import accepted_depth
+from routing.federation.enquiry import About, Ask, Enquiries, Ping, Trace, Why, check_ask, kind
+from routing.federation.outlook import DOWN, LINK_DOWN, Way, ways
+from routing.headers import write_created
+from routing.message import Message, Section
+from routing.router import Router
+
+_log = logging.getLogger(__name__)
+
+OWN_MAX: Final = 64
+"""Questions of this site's operator at a time."""
+
+REPORTS_WAITING_MAX: Final = 10_000
+LOG_READS_WAITING_MAX: Final = 32
+RECORDS_MAX: Final = 100
+"""Of one message in one report: it has to fit between other controls."""
+
+
+class Enquiring:
+    """One site's part in all questions.
+
+    Args:
+        wake: tells the broker that there is something to be sent.
+        tell: sends a control to a peer: its name, the kind, the value; False where it cannot now.
+        why_down: why there is no link with a peer, in words.
+        has_room: whether a message of so many bytes to a topic can be held now.
+    """
+
+    def __init__(
+        self,
+        router: Router,
+        clock: Clock,
+        wake: Callable[[], None],
+        tell: Callable[[str, str, msgspec.Struct], bool],
+        why_down: Callable[[str], str],
+        has_room: Callable[[str, int], bool],
+    ) -> None:
+        self._router = router
+        self._server = router.state.server
+        self._federation = router.federation
+        self._clock = clock
+        self._wake = wake
+        self._tell = tell
+        self._why_down = why_down
+        self._has_room = has_room
+        self._enquiries = Enquiries(self._server)
+        self._features: dict[str, tuple[str, ...]] = {}
+        self._own: dict[str, trio.MemorySendChannel[Report]] = {}
+        self._numbers = itertools.count(1)
+        self._outgoing: list[tuple[str, str, Ask | Answer]] = []
+        self._reads_in, self._reads_out = trio.open_memory_channel[tuple[Ask, Report]](LOG_READS_WAITING_MAX)
+
+    # -- this site's own ----------------------------------------------------------------------------
+
+    async def ask(self, about: About, timeout_s: float, tell: Callable[[Told], Awaitable[None]]) -> None:
+        """Ask, and tell of each report as it comes, then of the end. Cancelling forgets the question.
+
+        Raises Refusal where more is asked at a time than a site answers.
+        """
+        if len(self._own) >= OWN_MAX:
+            raise Refusal(Refusal.NOT_AVAILABLE, f"{OWN_MAX} questions are being asked already")
+        key = f"{self._server}/{self._router.state.boot:x}-{next(self._numbers):x}"
+        self._own[key], reports = trio.open_memory_channel[Report](REPORTS_WAITING_MAX)
+        asked_at = trio.current_time()
+        outstanding = Counter({("", self._server): 1})
+        try:
+            self._hear(Ask(key, about, (), timeout_s), "")
+            with trio.move_on_after(timeout_s):
+                while any(outstanding.values()):
+                    report = await reports.receive()
+                    outstanding[report.source, report.at] -= 1
+                    outstanding.update((report.at, peer) for peer in report.asked)
+                    if isinstance(about, Ping):
+                        outstanding.clear()
+                    await tell(Heard(report, trio.current_time() - asked_at))
+        finally:
+            self._own.pop(key).close()
+            reports.close()
+            self._enquiries.forget(key)
+        missing = (Unanswered(asker, site) for (asker, site), count in outstanding.items() if count > 0)
+        await tell(End(tuple(missing), trio.current_time() - asked_at))
+
+    # -- from and to the links ----------------------------------------------------------------------
+
+    def peers_changed(self, peers: Mapping[str, object]) -> None:
+        """These are the peers."""
+        for gone in self._features.keys() - peers.keys():
+            del self._features[gone]
+            self._enquiries.forget_peer(gone)
+
+    def link_up(self, peer: str, features: tuple[str, ...]) -> None:
+        """A link is up; the features are those that both sites have."""
+        self._features[peer] = features
+
+    def ask_arrived(self, peer: str, payload: bytes) -> None:
+        """A peer asks. Raises MsgspecError and Refusal where it cannot be understood."""
+        ask = msgspec.json.decode(payload, type=Ask)
+        check_ask(ask, peer)
+        self._hear(ask, peer)
+
+    def answer_arrived(self, peer: str, payload: bytes) -> None:
+        """A report from a peer, or from beyond it. Raises MsgspecError."""
+        answer = msgspec.json.decode(payload, type=Answer)
+        asker = self._enquiries.answered(answer.key, peer, len(payload), self._clock.now())
+        if asker is not None:
+            self._say(answer.key, asker, answer.report)
+
+    def carried_out(self) -> None:
+        """The broker has carried out what there was: questions and answers may leave."""
+        self._outgoing = [
+            (peer, word, value)
+            for peer, word, value in self._outgoing
+            if not self._tell(peer, word, value) and self._comes_up(peer)
+        ]
+
+    def _comes_up(self, peer: str) -> bool:
+        """Whether the router knows of a link over which nothing has been told yet."""
+        known = self._federation.forwarding.peers.get(peer)
+        return known is not None and known.up
+
+    # -- what becomes of a question -----------------------------------------------------------------
+
+    def _hear(self, ask: Ask, peer: str) -> None:
+        about = ask.about
+        if peer and isinstance(about, Trace):
+            known = self._federation.forwarding.peers.get(peer)
+            if known is None or not known.may_come(about.topic):
+                self._report(ask, peer, "denied", "the rules of the link forbid it")
+                return
+            depth = accepted_depth(about.topic, about.depth, known.rules)
+            ask = msgspec.structs.replace(ask, about=msgspec.structs.replace(about, depth=depth))
+        verdict = self._enquiries.hear(ask, peer, self._clock.now())
+        if verdict == "duplicate" or verdict == "loop" or verdict == "busy":
+            self._report(ask, peer, verdict)
+            return
+        match ask.about:
+            case Ping():
+                self._ping(ask, peer, ask.about)
+            case Trace():
+                self._trace(ask, peer, ask.about, again=verdict == "wider")
+            case Why():
+                self._why(ask, peer)
+
+    def _report(self, ask: Ask, peer: str, outcome: Outcome, reason: str = "") -> None:
+        self._say(ask.key, peer, self._begun(ask, peer, outcome, reason))
+
+    def _begun(self, ask: Ask, peer: str, outcome: Outcome, reason: str = "") -> Report:
+        return Report(
+            at=self._server,
+            source=peer,
+            outcome=outcome,
+            reason=reason[:REASON_CHARACTERS_MAX],
+            time_us=self._clock.wall_us(),
+            hops=ask.hops,
+        )
+
+    def _say(self, key: str, asker: str, report: Report) -> None:
+        """Tell whoever asked; what a peer's rules keep from it is left out."""
+        if not asker:
+            if (own := self._own.get(key)) is not None:
+                try:
+                    own.send_nowait(report)
+                except trio.WouldBlock:
+                    _log.warning("reports to a question of this site come faster than they are read")
+            return
+        peer = self._federation.forwarding.peers.get(asker)
+        if peer is None:
+            return
+        if report.topic and not (peer.may_come(report.topic) or peer.may_go(report.topic)):
+            reason = f"the rules of the link between {self._server} and {asker} forbid it"
+            report = msgspec.structs.replace(report, outcome="denied", reason=reason, topic="", findings=None)
+        self._outgoing.append((asker, "answer", Answer(key, report)))
+        self._wake()
+
+    def _ask_on(self, ask: Ask, about: About, peer: str) -> None:
+        left_s = self._enquiries.left_s(ask.key, self._clock.now())
+        self._enquiries.asking(ask.key, peer)
+        self._outgoing.append((peer, "ask", Ask(ask.key, about, (*ask.hops, self._server), left_s)))
+        self._wake()
+
+    def _cannot_be_asked(self, about: About, peer: str) -> str:
+        """Why a peer cannot be asked; "" where it can."""
+        if not self._federation.forwarding.peers[peer].up:
+            return self._in_full(Way(peer, None, LINK_DOWN))
+        if kind(about) not in self._features.get(peer, ()):
+            return f"it does not know `{kind(about)}`: its smqpd is too old"
+        return ""
+
+    def _in_full(self, way: Way) -> str:
+        """Why nothing goes there; of a link that is down, why it is."""
+        why = self._why_down(way.peer) if way.why in DOWN else ""
+        return f"{LINK_DOWN} ({why}){way.why.removeprefix(LINK_DOWN)}" if why else way.why
+
+    def _ping(self, ask: Ask, peer: str, ping: Ping) -> None:
+        if ping.server == self._server:
+            self._report(ask, peer, "reached")
+            return
+        distances = self._federation.interest.distances(("SERVER", ping.server))
+        peers = self._federation.forwarding.peers
+        reasons = {}
+        for name in sorted(peers, key=lambda name: (distances.get(name, math.inf), name)):
+            if name in ask.hops or not (name in distances or name == ping.server):
+                continue
+            why = self._cannot_be_asked(ping, name)
+            if not why:
+                self._ask_on(ask, ping, name)
+                return
+            reasons[name] = why
+        if not reasons:
+            unheard = (name for name, known in sorted(peers.items()) if not known.up and name not in ask.hops)
+            reasons = {name: self._cannot_be_asked(ping, name) for name in unheard}
+            reasons = {f"no way to {ping.server} is known here": "", **reasons}
+        told = "; ".join(f"{name}: {why}" if why else name for name, why in reasons.items())
+        self._report(ask, peer, "stopped", told)
+
+    def _trace(self, ask: Ask, peer: str, trace: Trace, *, again: bool) -> None:
+        asked, passed_over = [], []
+        count = self._subscriptions(trace)
+        if not (trace.mode == "ONE" and count):
+            for way in ways(self._federation, trace.topic, trace.mode, trace.depth, ask.hops):
+                why = self._in_full(way) if way.why else self._cannot_be_asked(trace, way.peer)
+                if why:
+                    passed_over.append(PassedOver(way.peer, why))
+                else:
+                    assert way.depth is not None
+                    self._ask_on(ask, msgspec.structs.replace(trace, depth=way.depth), way.peer)
+                    asked.append(way.peer)
+        smuid = self._deliver(ask, trace) if trace.deliver and count and not again else ""
+        reason = "not delivered: there is no room" if smuid is None else ""
+        report = msgspec.structs.replace(
+            self._begun(ask, peer, "wider" if again else "reached", reason),
+            asked=tuple(asked),
+            passed_over=tuple(passed_over),
+            depth=trace.depth,
+            subscriptions=0 if again else count,
+            smuid=smuid or "",
+        )
+        self._say(ask.key, peer, report)
+
+    def _subscriptions(self, trace: Trace) -> int:
+        topic = self._router.state.topics.get(trace.topic)
+        if topic is None:
+            return 0
+        one = trace.mode == "ONE" or topic.is_system
+        return sum(s.accepts_one if one else s.accepts_all for s in topic.subscriptions.values())
+
+    def _deliver(self, ask: Ask, trace: Trace) -> str | None:
+        """Give the probe to the subscriptions here, for as long as the question lives; None if it is full."""
+        origin = ask.key.partition("/")[0]
+        body = Section("text/plain", f"A probe of {origin}: smqpd trace {trace.topic} --deliver\n".encode())
+        if not self._has_room(trace.topic, len(body.body)):
+            return None
+        return self._router.publish_own(
+            trace.topic,
+            Message(
+                name="Probe",
+                created=write_created(self._clock.wall_ms()),
+                timeout_s=max(self._enquiries.left_s(ask.key, self._clock.now()), 1.0),
+                delivery=trace.mode,
+                others=(("Probe", ask.key), ("Probe-Hops", ",".join((*ask.hops, self._server)))),
+                sections=(body,),
+            ),
+            self._clock.now(),
+        )
+
+    def _why(self, ask: Ask, peer: str) -> None:
+        asked, passed_over = [], []
+        for name in sorted(self._federation.forwarding.peers):
+            if name in ask.hops:
+                continue
+            why = self._cannot_be_asked(ask.about, name)
+            if why:
+                passed_over.append(PassedOver(name, why))
+            else:
+                self._ask_on(ask, ask.about, name)
+                asked.append(name)
+        report = msgspec.structs.replace(
+            self._begun(ask, peer, "reached"), asked=tuple(asked), passed_over=tuple(passed_over)
+        )
+        try:
+            self._reads_in.send_nowait((ask, report))
+        except trio.WouldBlock:
+            busy = msgspec.structs.replace(report, outcome="busy", reason="its hop log is asked too much")
+            self._say(ask.key, peer, busy)
+
+    async def run(self, hops_directory: Path) -> None:
+        """Read the hop log for those who ask. Runs until cancelled."""
+        async for ask, report in self._reads_out:
+            left_s = self._enquiries.left_s(ask.key, self._clock.now())
+            if not left_s:
+                continue
+            assert isinstance(ask.about, Why)
+            try:
+                findings = await trio.to_thread.run_sync(
+                    examine, hops_directory, ask.about.smuid, abandon_on_cancel=True
+                )
+            except OSError as error:
+                failed = f"its hop log cannot be read: {error.strerror or error}"
+                self._say(ask.key, report.source, msgspec.structs.replace(report, reason=failed))
+                continue
+            topic = findings.records[0].topic if findings.records else ""
+            report = msgspec.structs.replace(report, topic=topic, findings=shortened(findings, RECORDS_MAX))
+            self._say(ask.key, report.source, report)

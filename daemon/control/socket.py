@@ -1,0 +1,180 @@
+"""What a running daemon tells the commands of its operator: a Unix socket in the state directory.
+
+Who may open it is who owns the directory: mode 0600, and no other login. One connection is one question,
+a line of JSON; the answer is one line or several, and the end of the connection is its end. Who closes
+before that wants no more of it.
+
+    {"ask": "status"}                    how the site stands to its files: `daemon.site.standing.Standing`
+    {"ask": "reload"}                    the same, after it has read them again
+    {"ask": "peers"}                     the state of every link
+    {"ask": "routes", "name": NAME}      where a message for a topic or a server would go
+    {"ask": "ping", "name": SERVER}      these three: `daemon.control.reports.Told`, a line each, as they come
+    {"ask": "trace", "name": TOPIC}
+    {"ask": "why", "name": SMUID}
+    {"ask": "quarantine-drop", "name": SMUID}   forget what was set aside of it, or of all; how many that were
+"""
+
+import os
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+import trio
+
+from daemon.connections.listen import ListenError
+from routing.errors import Refusal
+from routing.federation.enquiry import LEFT_S_MAX
+from routing.message import DeliveryMode
+from routing.numbers import Depth
+
+SOCKET: Final = "control"
+QUESTION_BYTES_MAX: Final = 4_096
+ANSWER_BYTES_MAX: Final = 64 * 2**20
+"""In one line."""
+
+PATIENCE_S: Final = 60.0
+"""Beyond what the question allows. A daemon that is up has little to do for an answer, but may have to wait
+for its turn on a machine that is busy; one that hangs is what a watchdog is for."""
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked.
+
+    Attributes:
+        name: a topic, a server or a Smuid.
+        timeout_s: how long answers of other sites are waited for.
+        mode, depth, deliver: of a trace, see `routing.federation.enquiry.Trace`.
+    """
+
+    ask: Literal["status", "reload", "peers", "routes", "ping", "trace", "why", "quarantine-drop"]
+    name: str = ""
+    timeout_s: Annotated[float, msgspec.Meta(ge=0, le=LEFT_S_MAX)] = 0.0
+    mode: DeliveryMode = "ALL"
+    depth: Depth = -1
+    deliver: bool = False
+
+
+class NotRunningError(Exception):
+    """No daemon answers."""
+
+
+class ForbiddenError(NotRunningError):
+    """This user may not ask, so whether one would answer is not known."""
+
+
+Tell = Callable[[Any], Awaitable[None]]
+"""Sends one line of an answer, a value that JSON can hold."""
+
+
+@contextmanager
+def _short(directory: Path) -> Iterator[str]:
+    """The socket's path, however long the directory's is: a socket's may have about 100 bytes."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{descriptor}/{SOCKET}"
+    finally:
+        os.close(descriptor)
+
+
+async def serve_control(
+    state_directory: Path,
+    answer: Callable[[Question, Tell], Awaitable[None]],
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Answer questions until cancelled. The state directory must be locked.
+
+    Raises ListenError before it has started.
+
+    `answer` is cancelled once whoever asked has gone, or has waited long enough.
+    """
+
+    async def connected(stream: trio.SocketStream) -> None:
+        async with stream:
+            with trio.move_on_after(PATIENCE_S):
+                question = await _question(stream)
+            if question is not None:
+                with trio.move_on_after(PATIENCE_S + question.timeout_s):
+                    await _answer(stream, question, answer)
+
+    path = state_directory / SOCKET
+    with trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+        try:
+            path.unlink(missing_ok=True)
+            with _short(state_directory) as short:
+                await listening.bind(short)
+            path.chmod(0o600)
+            listening.listen()
+        except OSError as error:
+            raise ListenError(f"cannot listen for commands on {path}: {error.strerror}") from None
+        try:
+            async with trio.open_nursery() as nursery:
+                task_status.started()
+                await trio.serve_listeners(
+                    connected, [trio.SocketListener(listening)], handler_nursery=nursery
+                )
+        finally:
+            path.unlink(missing_ok=True)
+
+
+async def _question(stream: trio.SocketStream) -> Question | None:
+    line = b""
+    try:
+        while not line.endswith(b"\n"):
+            part = await stream.receive_some(QUESTION_BYTES_MAX)
+            line += part
+            if not part or len(line) > QUESTION_BYTES_MAX:
+                return None
+        return msgspec.json.decode(line, type=Question)
+    except (trio.BrokenResourceError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+async def _answer(
+    stream: trio.SocketStream, question: Question, answer: Callable[[Question, Tell], Awaitable[None]]
+) -> None:
+    async def tell(value: Any) -> None:
+        await stream.send_all(msgspec.json.encode(value) + b"\n")
+
+    async def watch() -> None:
+        with suppress(trio.BrokenResourceError):
+            while await stream.receive_some(QUESTION_BYTES_MAX):
+                pass
+        nursery.cancel_scope.cancel()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch)
+        # No answer says it: the commands check what they ask before they ask it.
+        with suppress(Refusal, trio.BrokenResourceError):
+            await answer(question, tell)
+        nursery.cancel_scope.cancel()
+
+
+def ask(state_directory: Path, question: Question) -> bytes:
+    """A daemon's answer of one line, as JSON. Blocks. Raises NotRunningError, ForbiddenError."""
+    return next(ask_all(state_directory, question))
+
+
+def ask_all(state_directory: Path, question: Question) -> Iterator[bytes]:
+    """The lines of a daemon's answer, as they come; at least one. Blocks.
+
+    Raises NotRunningError, ForbiddenError.
+    """
+    answered = False
+    try:
+        with _short(state_directory) as short, socket.socket(socket.AF_UNIX) as stream:
+            stream.settimeout(PATIENCE_S + question.timeout_s)
+            stream.connect(short)
+            stream.sendall(msgspec.json.encode(question) + b"\n")
+            with stream.makefile("rb") as lines:
+                while line := lines.readline(ANSWER_BYTES_MAX):
+                    answered = True
+                    yield line
+    except PermissionError:
+        raise ForbiddenError(f"this user may not ask the daemon in {state_directory}") from None
+    except OSError as error:
+        raise NotRunningError(f"no daemon answers in {state_directory}: {error.strerror or error}") from None
+    if not answered:
+        raise NotRunningError(f"the daemon in {state_directory} gives no answer")

@@ -1,0 +1,154 @@
+"""The peers of a site: who may link with it, where they are dialled, and what may cross.
+
+They stand in a file of their own, peers.toml beside the configuration, one table a peer, so that
+`smqpd peer` can edit it (comments survive) and a reload can take it without the rest:
+
+    [[peers]]
+    name = "beta.example:720"       # the name in its certificate
+    address = "192.0.2.7:721"       # where it is dialled; absent: it dials us
+    allow_in = ["weather.#"]        # topics that may come; absent: all
+    allow_out = ["#"]               # topics that may go; absent: all
+    depth_max = 8                   # the greatest remaining depth accepted: more is cut to it; -1: any
+    flood = false                   # true: send also what nobody there has subscribed to
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+from tomlkit.items import AoT
+
+from daemon.configuration.config import ConfigError, read_toml, typed
+from daemon.connections.listen import split_address
+from daemon.system import private_files
+from routing.errors import Refusal
+from routing.names import check_pattern, is_server_name
+
+EVERYTHING: Final = ("#",)
+PEERS_MAX: Final = 1_000
+ADDRESS: Final = r"^([A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]{2,45}\]):[1-9][0-9]{0,4}$"
+
+
+class Peer(msgspec.Struct, frozen=True, kw_only=True):
+    """One peer.
+
+    Attributes:
+        name: the server name that its certificate must carry.
+        address: `host:port` to dial; None where the peer is only waited for.
+        allow_in, allow_out: patterns of the topics that may come from it, and go to it. System topics
+            (replies, receipts) may always cross.
+        depth_max: a copy that may still go further than this when it arrives is taken, and goes only so far;
+            -1 for no limit. Replies and receipts go as far as whoever is due to have them.
+        flood: messages go there whether or not anybody there wants them.
+    """
+
+    name: str
+    address: (
+        Annotated[str, msgspec.Meta(pattern=ADDRESS, extra={"expected": "`host:port` or `[v6]:port`"})] | None
+    ) = None
+    allow_in: tuple[str, ...] = EVERYTHING
+    allow_out: tuple[str, ...] = EVERYTHING
+    depth_max: Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)] = -1
+    flood: bool = False
+
+    def __post_init__(self) -> None:
+        if not is_server_name(self.name):
+            raise ValueError(f"{self.name!r} is not a server name (a lower-case host, optionally with :port)")
+        if self.address is not None and not _can_be_dialled(self.address):
+            raise ValueError(f"address: {self.address[:80]!r} has a host or a port that cannot be")
+        for pattern in (*self.allow_in, *self.allow_out):
+            try:
+                check_pattern(pattern)
+            except Refusal as refusal:
+                raise ValueError(refusal.text) from None
+
+
+def _can_be_dialled(address: str) -> bool:
+    """Whether who dials it can be told that nobody answers, rather than that there is no such address."""
+    try:
+        host, _ = split_address(address)
+        return host is not None and bool(host.encode("idna"))
+    except ValueError:  # also of a label that is empty or too long
+        return False
+
+
+class _File(msgspec.Struct, frozen=True):
+    peers: Annotated[tuple[Peer, ...], msgspec.Meta(max_length=PEERS_MAX)] = ()
+
+
+def load_peers(path: Path) -> dict[str, Peer]:
+    """The peers in the file, by name; none where there is no file. Raises ConfigError."""
+    if not path.exists():
+        return {}
+    found = typed(path, "", read_toml(path), _File).peers
+    peers = {peer.name: peer for peer in found}
+    if len(peers) != len(found):
+        names = [peer.name for peer in found]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ConfigError(path, "peers", f"{twice} is there twice")
+    return peers
+
+
+def add_peer(path: Path, peer: Peer, *, replace: bool = False) -> None:
+    """Write the peer into the file, made if it is not there; `replace`: in the place of what it was.
+
+    Raises ConfigError if it is already a peer and not to be replaced, or if the file cannot be written.
+    """
+    with _edit(path) as document:
+        if peer.name not in load_peers(path):
+            table = tomlkit.table()
+            document.setdefault("peers", tomlkit.aot()).append(table)
+        elif replace:
+            table = _tables(document)[_index(document, peer.name)]
+        else:
+            raise ConfigError(path, "peers", f"{peer.name} is already a peer; --replace changes it")
+        for name in peer.__struct_fields__:
+            value = getattr(peer, name)
+            if value is not None:
+                table[name] = list(value) if isinstance(value, tuple) else value
+            else:
+                table.pop(name, None)
+
+
+def remove_peer(path: Path, name: str) -> None:
+    """Take the peer out of the file; everything else in it stays.
+
+    Raises ConfigError if it is no peer, or if the file cannot be written.
+    """
+    with _edit(path) as document:
+        if name not in load_peers(path):
+            raise ConfigError(path, "peers", f"{name} is not a peer")
+        tables = _tables(document)
+        del tables[_index(document, name)]
+        if not tables:
+            del document["peers"]
+
+
+def _tables(document: tomlkit.TOMLDocument) -> AoT:
+    tables = document["peers"]
+    assert isinstance(tables, AoT)
+    return tables
+
+
+def _index(document: tomlkit.TOMLDocument, name: str) -> int:
+    return next(number for number, table in enumerate(_tables(document)) if table["name"] == name)
+
+
+@contextmanager
+def _edit(path: Path) -> Iterator[tomlkit.TOMLDocument]:
+    """One editor at a time, and all of the block's changes or none."""
+    try:
+        with private_files.alone(path.parent):
+            document = tomlkit.parse(path.read_text(encoding="utf-8") if path.exists() else "")
+            yield document
+            text = tomlkit.dumps(document)
+            text += "\n" if text and not text.endswith("\n") else ""
+            private_files.replace(path, text.encode())
+    except OSError as error:
+        raise ConfigError(path, "", f"cannot be changed: {error.strerror or error}") from None
+    except (UnicodeDecodeError, TOMLKitError) as error:
+        raise ConfigError(path, "", f"cannot be read: {error}") from None

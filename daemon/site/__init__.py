@@ -1,0 +1,1 @@
+"""One running site: its files, its parts, and its process."""

@@ -1,0 +1,175 @@
+"""The links of a running site: keys, peers and the link manager, from start over reloads to goodbye.
+
+A site has links once its keys directory holds a site's key (`smqpd cert`), or once it is told to listen
+for peers, or has peers: then missing keys are an error (`daemon.site.examination`). A site that gets its keys
+while it runs begins to link with the next reload.
+"""
+
+import random
+import re
+import secrets
+import socket
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from daemon.broker.broker import Broker
+from daemon.certificates.expiry import Expiry
+from daemon.control.routes import routes
+from daemon.control.socket import Question, Tell
+from daemon.link.keys import LinkKeys
+from daemon.link.manager import LinkManager
+from daemon.link.owed import with_owed
+from daemon.link.peers_file import Peer
+from daemon.link.port import Identity, LinkStatus
+from daemon.link.tls import TlsTransport
+from daemon.settings import Settings
+from daemon.site.state_mark import HOPS, INSTALLATION
+from daemon.system.private_files import replace
+from routing.federation.enquiry import FEATURES, Ping, Trace, Why
+from routing.names import check_topic, parse_smuid, server_name
+
+_INSTALLATION_WORD: Final = r"[0-9a-f]{32}"
+
+
+class SiteLinks:
+    """Runs the link manager, if the site has links.
+
+    Attributes:
+        manager: None while the site has none.
+        addresses: where peers are listened for.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        broker: Broker,
+        boot: int,
+        peers: Mapping[str, Peer],
+        keys: LinkKeys | None,
+        passed: Iterable[socket.socket] = (),
+    ) -> None:
+        """`keys`: None for a site without links. `passed`: sockets on which peers are listened for, in the
+        place of the configured addresses.
+
+        Raises OSError.
+        """
+        self.manager: LinkManager | None = None
+        self._settings = settings
+        self._broker = broker
+        self._boot = boot
+        self._passed = list(passed)
+        self._peers = peers
+        self._keys: LinkKeys | None = None
+        self._transport: TlsTransport | None = None
+        self._wanted = trio.Event()
+        self.take(peers, keys)
+
+    @property
+    def addresses(self) -> list[str]:
+        """`host:port` each."""
+        return self._transport.addresses if self._transport is not None else []
+
+    @property
+    def expiries(self) -> list[Expiry]:
+        """When what is used now ends."""
+        return self._keys.expiries if self._keys is not None else []
+
+    def take(self, peers: Mapping[str, Peer] | None, keys: LinkKeys | None) -> None:
+        """Peers and keys are these from now on; what is None stays. Raises OSError where links begin."""
+        if peers is not None:
+            self._peers = peers
+        if keys is None:
+            if self.manager is None:
+                self._broker.federating.peers_changed({})
+        elif self._transport is None:
+            self._begin(keys)
+        else:
+            self._transport.take(keys)
+        self._keys = keys or self._keys
+        if self.manager is not None:
+            self.manager.set_peers(self._peers)
+            if keys is not None:
+                self.manager.trust_changed()
+
+    def _begin(self, keys: LinkKeys) -> None:
+        settings, links, broker = self._settings, self._settings.links, self._broker
+        identity = Identity(
+            server=settings.site.server_name,
+            site=_installation(settings.site.state_directory),
+            boot=self._boot,
+            features=FEATURES,
+        )
+        self._transport = TlsTransport(keys, links.listen, broker.clock.wall_us, self._passed)
+        self.manager = broker.federating.links = LinkManager(
+            identity=identity,
+            settings=links,
+            peers=self._peers,
+            transport=self._transport,
+            port=broker.federating,
+            source=random.Random(),
+            wall_us=broker.clock.wall_us,
+            message_bytes_max=settings.limits.message_bytes_max + settings.limits.frame_header_bytes_max,
+        )
+        self._wanted.set()
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Link with the peers until cancelled. Raises ListenError in a group."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._broker.federating.run)
+            hops = self._settings.site.state_directory / HOPS
+            nursery.start_soon(self._broker.federating.enquiring.run, hops)
+            if self.manager is None:
+                task_status.started()
+                await self._wanted.wait()
+                assert self.manager is not None
+                await nursery.start(self.manager.run)
+                return
+            await nursery.start(self.manager.run)
+            task_status.started()
+
+    async def answer(self, question: Question, tell: Tell) -> None:
+        """What an operator asks, see `daemon.control.socket`. Raises Refusal."""
+        ask = self._broker.federating.enquiring.ask
+        match question.ask:
+            case "peers":
+                await tell(await self._status())
+            case "routes":
+                await tell(routes(self._broker.router.federation, question.name))
+            case "ping":
+                await ask(Ping(server_name(question.name)), question.timeout_s, tell)
+            case "trace":
+                topic = check_topic(question.name)
+                trace = Trace(topic, question.mode, question.depth, question.deliver)
+                await ask(trace, question.timeout_s, tell)
+            case "quarantine-drop":
+                await tell(await self._broker.reading.drop(question.name))
+            case "why":
+                await ask(Why(str(parse_smuid(question.name))), question.timeout_s, tell)
+
+    async def _status(self) -> list[LinkStatus]:
+        if self.manager is None:
+            return []
+        copies = self._broker.router.federation.forwarding.copies
+        return await with_owed(self.manager.status, copies, self._broker.clock.wall_ms())
+
+    async def drain(self) -> None:
+        """Say goodbye to the peers; what has been sent to them by then is theirs."""
+        if self.manager is not None:
+            with trio.move_on_after(self._settings.site.drain_s):
+                await self.manager.drain()
+
+
+def _installation(state_directory: Path) -> str:
+    """The word; a new one where there is none, or what is there is none."""
+    path = state_directory / INSTALLATION
+    with suppress(FileNotFoundError):
+        word = path.read_text(encoding="ascii", errors="replace").strip()
+        if re.fullmatch(_INSTALLATION_WORD, word):
+            return word
+    word = secrets.token_hex(16)
+    replace(path, word.encode(), 0o600)
+    return word

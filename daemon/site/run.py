@@ -1,0 +1,120 @@
+"""Starts a site as a process: lock, logs, signals, and what the service manager wants to hear.
+
+    SIGTERM, SIGINT   drain and stop; a second one stops without waiting for connections
+    SIGHUP            read configuration, accounts, peers and certificates again, as `smqpd reload` asks for;
+                      the log says what became of it
+
+Exit code 0 after a clean stop, 1 where it could not start or something of ours failed.
+"""
+
+import gc
+import logging
+import os
+import signal
+import socket
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from daemon.configuration.config import ConfigError
+from daemon.configuration.discovery import installed_plugins
+from daemon.connections.listen import ListenError
+from daemon.settings import Settings
+from daemon.site.lock import StateInUseError, state_lock
+from daemon.site.site import RunningSite, StartError, serve_site
+from daemon.system import log
+from daemon.system.systemd import Notifier, passed_sockets
+from daemon.system.version import VERSION
+from daemon.terminal.failure import Failure
+
+logger = logging.getLogger(__name__)
+
+STATUS_S: Final = 10.0
+
+YOUNG_OBJECTS_MAX: Final = 10_000
+"""Between looks for cycles; the interpreter's 700 are a few messages."""
+
+
+def main(config: Path, settings: Settings) -> None:
+    """Run the site of `settings`, which were read from `config`, until it is told to stop.
+
+    Raises Failure where it cannot start.
+    """
+    log.set_up(settings.log)
+    notifier = Notifier(os.environ)
+    passed = passed_sockets(os.environ)
+    # From the lock on others may send it; before it is listened for there is nothing to reload.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    asked: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, _: asked.append(number))
+    try:
+        with state_lock(settings.site.state_directory):
+            trio.run(_run, config, settings, notifier, passed, asked)
+    except OSError as error:
+        raise Failure(f"{settings.site.state_directory} cannot be used: {error}") from None
+    except StateInUseError as error:
+        raise Failure(str(error)) from None
+    except BaseExceptionGroup as group:
+        expected, unexpected = group.split((ConfigError, StartError, ListenError))
+        if unexpected is not None:
+            raise unexpected from None
+        assert expected is not None
+        raise Failure(str(_first(expected))) from None
+
+
+def _first(error: BaseException) -> BaseException:
+    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
+
+
+async def _run(
+    config: Path,
+    settings: Settings,
+    notifier: Notifier,
+    passed: dict[str, list[socket.socket]],
+    asked: list[int],
+) -> None:
+    """`asked`: signals to stop that came too early, and may come too late, to be heard here."""
+    installed = installed_plugins()
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+        async with trio.open_nursery() as nursery:
+
+            async def serve(task_status: trio.TaskStatus[RunningSite]) -> None:
+                await serve_site(config, settings, installed, notifier, passed, task_status)
+                nursery.cancel_scope.cancel()
+
+            notifier.status("reading the store")
+            site = await nursery.start(serve)
+            _spare_the_collector()
+            for name in passed:
+                logger.warning("the socket that was passed as %r belongs to no front end", name)
+            logger.info("smqpd %s runs the site %s: %s", VERSION, site.server_name, site.standing.line)
+            notifier.ready(site.standing.line)
+            nursery.start_soon(notifier.watchdog, trio.lowlevel.checkpoint)
+            nursery.start_soon(_tell_status, notifier, site)
+            if asked:  # before anybody listened
+                site.stop()
+            async for number in signals:
+                if number == signal.SIGHUP:
+                    site.reload()
+                else:
+                    logger.info("%s: stopping; %s", signal.Signals(number).name, site.standing.line)
+                    notifier.stopping(f"draining; {site.standing.line}")
+                    site.stop()
+    logger.info("stopped")
+
+
+def _spare_the_collector() -> None:
+    """Look no more for cycles in what is there by now: modules, for 30 ms each time, and what waits on disk.
+
+    What of it is done with goes all the same, by its reference count.
+    """
+    gc.freeze()
+    gc.set_threshold(YOUNG_OBJECTS_MAX)
+
+
+async def _tell_status(notifier: Notifier, site: RunningSite) -> None:
+    while True:
+        await trio.sleep(STATUS_S)
+        notifier.status(site.standing.line)

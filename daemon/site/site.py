@@ -1,0 +1,392 @@
+"""One running site: the store, the broker and the front ends, from start to clean stop.
+
+    broker.run        shielded: it ends when told to, never in the middle of a commit
+    links             to the peers, if there are any; they get a goodbye after the front ends
+    broker.keep_...   time, house, write-ahead log, hop log
+    front ends        one task for each plugin
+
+Whatever ends the site (`RunningSite.draining`, cancellation, a task that fails), front ends go first, at
+the latest when the drain time is over; then the broker carries out what they caused; then the hop log and
+the store are closed.
+
+A reload reads all files again and takes each part on by itself: what is refused stays as it was, is logged,
+and is told to the service manager and to each command of the operator until it is mended.
+"""
+
+import logging
+import socket
+import sqlite3
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import trio
+
+from daemon.accounts.accounts import Accounts
+from daemon.broker.broker import Broker
+from daemon.certificates.expiry import ExpiryWatch
+from daemon.certificates.tls import ClientTls
+from daemon.configuration.config import ConfigError, load
+from daemon.configuration.discovery import Installed
+from daemon.connections.listen import Listeners
+from daemon.control.socket import Question, Tell, serve_control
+from daemon.frontend import Identity, Limits, Plugin, Session, SubscriptionInfo
+from daemon.hops.writer import HopLog
+from daemon.settings import Settings
+from daemon.site.examination import LINKS_SOCKET, Examination, Finding, Part, examine, expired
+from daemon.site.links import SiteLinks
+from daemon.site.standing import Standing, said
+from daemon.site.state_mark import HOPS, STORE, own_state
+from daemon.store.reserve import Reserve
+from daemon.store.schema import TooNewError
+from daemon.store.store import Store
+from daemon.system import log
+from daemon.system.allocator import give_back
+from daemon.system.clock import SystemClock
+from daemon.system.systemd import Notifier
+from daemon.system.version import VERSION
+
+logger = logging.getLogger(__name__)
+
+FIXED: Final = ("site", "hops", "links", "plugins")
+"""Tables that only a start reads."""
+
+CLOSE_S: Final = 1.0
+"""After the drain time, for front ends to end by themselves."""
+
+
+class RunningSite:
+    """What front ends see (`daemon.frontend.Site`), and what a reload changes."""
+
+    def __init__(
+        self,
+        config: Path,
+        installed: Installed,
+        found: Examination,
+        accounts: Accounts,
+        broker: Broker,
+        links: SiteLinks,
+        suid: str,
+        notifier: Notifier,
+        passed: dict[str, list[socket.socket]],
+    ) -> None:
+        """`found`: in the files of `config`, none of which is refused."""
+        assert found.tls is not None
+        settings = found.settings
+        self.server_name = settings.site.server_name
+        self.server_ident = f"smqpd/{VERSION}"
+        self.suid = suid
+        self.serving = False
+        """Whether all front ends accept."""
+        self.draining = trio.Event()
+        self.front_ends = trio.CancelScope()
+        self.broker = broker
+        self.links = links
+        self.settings = settings
+        self._config = config
+        self._installed = installed
+        self._notifier = notifier
+        self._accounts = accounts
+        self._tls: ClientTls = found.tls
+        self._findings: list[Finding] = []
+        self.expiry = ExpiryWatch(broker.clock.wall_us)
+        self._found(found.findings)
+        self._listeners = Listeners(
+            limits=lambda: self.limits,
+            tls_context=lambda: self._tls.context,
+            draining=self.draining,
+            drain_s=settings.site.drain_s,
+            passed=passed,
+        )
+
+    @property
+    def limits(self) -> Limits:
+        """See `daemon.frontend.Site`."""
+        return self.settings.limits
+
+    @property
+    def default_timeout_s(self) -> float:
+        """See `daemon.frontend.Site`."""
+        return self.settings.queues.default_timeout_s
+
+    @property
+    def redirect(self) -> str | None:
+        """See `daemon.frontend.Site`."""
+        return self.settings.site.redirect or None
+
+    @property
+    def standing(self) -> Standing:
+        """How it stands to its files."""
+        return Standing(
+            server=self.server_name,
+            version=VERSION,
+            connections=self._listeners.connections,
+            held=self.broker.held,
+            errors=self.broker.mishaps.count,
+            findings=[*self._findings, *expired(self.expiry.expiries, self.expiry.now)],
+        )
+
+    async def authenticate(self, account: str, password: str, remote: str) -> Identity:
+        """See `daemon.frontend.Site`."""
+        return await self._accounts.authenticate(account, password, remote)
+
+    def open_session(self, identity: Identity, channel: str, *, protocol: str, remote: str) -> Session:
+        """See `daemon.frontend.Site`."""
+        return self.broker.open_session(identity, channel, protocol=protocol, remote=remote)
+
+    @property
+    def topic_count(self) -> int:
+        """See `daemon.frontend.Site`."""
+        return self.broker.topic_count
+
+    def durable_subscriptions(self, name_prefix: str) -> list[SubscriptionInfo]:
+        """See `daemon.frontend.Site`."""
+        return self.broker.durable_subscriptions(name_prefix)
+
+    async def serve_streams(
+        self,
+        listen: tuple[str, ...],
+        handler: Callable[[trio.abc.Stream, str], Awaitable[object]],
+        *,
+        socket_name: str,
+        tls: bool,
+        refusal: bytes = b"",
+        task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """See `daemon.frontend.Site`. Raises ListenError before it has started."""
+        await self._listeners.serve(
+            listen, handler, socket_name=socket_name, tls=tls, refusal=refusal, task_status=task_status
+        )
+
+    def stop(self) -> None:
+        """Begin to drain; when it drains already, end it now."""
+        if self.draining.is_set():
+            self.front_ends.cancel()
+        self.draining.set()
+        self.broker.drain()
+
+    async def answer(self, question: Question, tell: Tell) -> None:
+        """What an operator asks, see `daemon.control.socket`. Raises Refusal."""
+        match question.ask:
+            case "status":
+                await tell(self.standing)
+            case "reload":
+                await tell(self.reload())
+            case _:
+                await self.links.answer(question, tell)
+
+    def reload(self) -> Standing:
+        """Take on new accounts, rights, limits, TLS files, keys and peers; connections of clients stay.
+
+        Each part that is refused stays as it was. What only a start can change stays, too.
+        """
+        tells = self.serving and not self.draining.is_set()  # else it would seem to have started, or to stay
+        if tells:
+            self._notifier.reloading()
+        self._found(self._taken_on())
+        log.set_up(self.settings.log)
+        standing = self.standing
+        logger.info("reloaded%s", ", not all of it" if standing.not_taken_on else "")
+        if tells:
+            self._notifier.ready(standing.line)
+        return standing
+
+    def _taken_on(self) -> list[Finding]:
+        """Read everything, and take on what is good; returns what is to be said of it."""
+        before, findings = self.settings, []
+        try:
+            wanted = load(self._config, self._installed)
+        except ConfigError as error:
+            findings.append(Finding("configuration", "refused", str(error)))
+            wanted = before
+        changed = [table for table in FIXED if getattr(wanted, table) != getattr(before, table)]
+        settings = msgspec.structs.replace(wanted, **{table: getattr(before, table) for table in FIXED})
+        found = self._examined(settings, starts=False)
+        findings += found.findings
+        if found.accounts is not None:
+            self._accounts.replace(found.accounts)
+        if found.tls is not None and found.tls.context is None and self._listeners.need_tls:
+            problem = "[tls] names no certificate; until the next start the one before serves who needs TLS"
+            findings.append(Finding("tls", "refused", problem))
+        elif found.tls is not None:
+            self._tls = found.tls
+        self.settings = settings
+        try:
+            self.links.take(found.peers, found.keys)
+        except OSError as error:  # a site that begins to link writes to its disk
+            findings.append(Finding("peers", "refused", f"the links cannot begin: {error}"))
+        if self.links.manager is None and found.peers:
+            reasons = "; ".join(finding.problem for finding in found.refused if finding.part == "keys")
+            findings.append(Finding("peers", "refused", f"without keys there are no links: {reasons}"))
+        self.broker.reconfigure(settings)
+        findings += _elsewhere(before, wanted)
+        for table in changed:
+            problem = f"[{table}] has changed; that takes effect with the next start"
+            findings.append(Finding("configuration", "warning", problem))
+        if changed:
+            known = {finding.problem for finding in findings}
+            for finding in self._examined(wanted, starts=True).refused:
+                if finding.problem not in known:
+                    problem = f"the next start would be refused: {finding.problem}"
+                    findings.append(Finding(finding.part, "warning", problem))
+        return findings
+
+    def _examined(self, settings: Settings, *, starts: bool) -> Examination:
+        links = self.links.manager is not None
+        now = self.expiry.now
+        return examine(self._config, settings, self._installed, now, links=links, starts=starts)
+
+    def _found(self, findings: list[Finding]) -> None:
+        """Log what was found, and show it from now on."""
+        self._findings = findings
+        for finding in findings:
+            level = logging.WARNING if finding.level == "warning" else logging.ERROR
+            logger.log(level, "%s", said(finding))
+        self.expiry.watch([*self._tls.expiries, *self.links.expiries])
+
+
+def _elsewhere(before: Settings, wanted: Settings) -> Iterator[Finding]:
+    """What a running site goes on to read where it was when it started."""
+    files: tuple[tuple[Part, Path, Path], ...] = (
+        ("accounts", before.site.accounts_file, wanted.site.accounts_file),
+        ("peers", before.links.peers_file, wanted.links.peers_file),
+        ("keys", before.links.keys_directory, wanted.links.keys_directory),
+    )
+    for part, old, new in files:
+        if old != new:
+            problem = f"{new}: is not read before the next start; until then {old} is"
+            yield Finding(part, "refused", problem)
+
+
+class StartError(Exception):
+    """What keeps a site from starting, in one line."""
+
+
+async def serve_site(
+    config: Path,
+    settings: Settings,
+    installed: Installed,
+    notifier: Notifier,
+    passed: dict[str, list[socket.socket]],
+    task_status: trio.TaskStatus[RunningSite] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Run the site of `settings`, which stand in `config`, until it is stopped and has drained.
+
+    Started once all front ends accept. The state directory must be locked by the caller; `passed` holds the
+    listening sockets that the service manager opened, by name. Raises ConfigError and StartError, and
+    ListenError in an ExceptionGroup.
+    """
+    found = examine(config, settings, installed, datetime.now(UTC), passed=passed)
+    if found.refused:
+        more = len(found.refused) - 1
+        others = f" ({more} more; `smqpd config check {config}` says all)" if more else ""
+        raise StartError(f"{found.refused[0]}{others}")
+    assert found.peers is not None
+    accounts = Accounts(settings.site.accounts_file, settings.site.server_name)
+    with _opened(config, settings) as (store, hops, clock), _reserve(settings) as reserve:
+        broker = Broker(settings, accounts, store, hops, clock, reserve)
+        suid = f"{settings.site.server_name}/{store.site.boot:x}"
+        sockets = passed.pop(LINKS_SOCKET, ())
+        try:
+            links = SiteLinks(settings, broker, store.site.boot, found.peers, found.keys, sockets)
+        except OSError as error:
+            raise StartError(f"{settings.site.state_directory} cannot be used: {error}") from None
+        site = RunningSite(config, installed, found, accounts, broker, links, suid, notifier, passed)
+        async with trio.open_nursery() as core:
+            await core.start(broker.keep_hops, settings.site.state_directory / HOPS)
+            broker_ended = trio.Event()
+            try:
+                await core.start(_run_broker, broker, broker_ended)
+                core.start_soon(broker.keep_time)
+                core.start_soon(broker.keep_house, site.expiry.look, give_back)
+                core.start_soon(broker.wal.keep)
+                await core.start(links.run)
+                await core.start(serve_control, settings.site.state_directory, site.answer)
+                await _serve_front_ends(site, installed.plugins, task_status)
+                await links.drain()
+            finally:
+                broker.stop()
+                with trio.CancelScope(shield=True):
+                    await broker_ended.wait()
+            core.cancel_scope.cancel()
+
+
+@contextmanager
+def _opened(config: Path, settings: Settings) -> Iterator[tuple[Store, HopLog, SystemClock]]:
+    """The store and the hop log, which belong together, and the clock that goes on where they ended."""
+    state = settings.site.state_directory
+    try:
+        Reserve(state).give_room()
+        store = Store(state / STORE)
+    except (TooNewError, sqlite3.Error, OSError) as error:
+        raise _unusable(state, error) from None
+    with closing(store):
+        try:
+            own_state(config, settings.site, store)
+        except sqlite3.Error as error:
+            raise _unusable(state, error) from None
+        clock = SystemClock(store.site.clock)
+        try:
+            hops = HopLog.open(
+                state / HOPS,
+                server=settings.site.server_name,
+                boot=store.site.boot,
+                committed_record=store.site.last_record,
+                settings=settings.hops,
+                now_us=clock.wall_us,
+            )
+        except OSError as error:
+            raise StartError(f"the hop log in {state / HOPS} cannot be used: {error}") from None
+        with closing(hops):
+            yield store, hops, clock
+
+
+def _unusable(state: Path, error: Exception) -> StartError:
+    """What to say where the store cannot be opened."""
+    reserve = Reserve(state) if state.is_dir() else None
+    if reserve is not None and reserve.free_bytes < reserve.last_bytes and isinstance(error, sqlite3.Error):
+        need = -(-reserve.last_bytes // 2**20)
+        return StartError(
+            f"the disk of {state} is full: to start, the site needs {need} MiB of room ({error})"
+        )
+    return StartError(f"the store {state / STORE} cannot be used: {error}")
+
+
+@contextmanager
+def _reserve(settings: Settings) -> Iterator[Reserve | None]:
+    """Room for the day when the disk is full; None where there can be none."""
+    reserve = Reserve(settings.site.state_directory)
+    try:
+        reserve.take()
+    except OSError as error:
+        logger.warning("no room can be kept for a full disk: %s", error)
+        yield None
+        return
+    yield reserve
+    if reserve.given_up:
+        with suppress(OSError):
+            reserve.take()  # for the next start
+
+
+async def _run_broker(broker: Broker, ended: trio.Event, task_status: trio.TaskStatus[None]) -> None:
+    try:
+        with trio.CancelScope(shield=True):
+            await broker.run(task_status)
+    finally:
+        ended.set()
+
+
+async def _serve_front_ends(
+    site: RunningSite, plugins: Mapping[str, Plugin], task_status: trio.TaskStatus[RunningSite]
+) -> None:
+    with site.front_ends:
+        async with trio.open_nursery() as nursery:
+            for name, plugin_settings in site.settings.plugins.items():
+                await nursery.start(plugins[name].serve, site, plugin_settings)
+            site.serving = True
+            task_status.started(site)
+            await site.draining.wait()
+            site.front_ends.deadline = trio.current_time() + site.settings.site.drain_s + CLOSE_S

@@ -1,0 +1,56 @@
+"""How a running site stands to its files: what it serves, what it has not taken on, what to see to.
+
+What the site tells the commands of its operator, and in short its service manager.
+"""
+
+from typing import Final
+
+import msgspec
+
+from daemon.site.examination import Finding
+
+STATUS_FINDINGS_MAX: Final = 3
+"""In the line for the service manager; `smqpd status` shows all."""
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """At one moment.
+
+    Attributes:
+        held: guaranteed messages.
+        errors: of smqpd's own since the start; the log has them.
+        findings: of the last time that the files were read, and what expires now.
+    """
+
+    server: str
+    version: str
+    connections: int
+    held: int
+    errors: int = 0
+    findings: list[Finding] = []
+
+    @property
+    def not_taken_on(self) -> list[Finding]:
+        """What goes on as it was, since its files are refused."""
+        return [finding for finding in self.findings if finding.level == "refused"]
+
+    @property
+    def counts(self) -> str:
+        """In words."""
+        errors = f", {self.errors} errors of smqpd itself (see the log)" if self.errors else ""
+        return f"{self.connections} connections, {self.held} messages held{errors}"
+
+    @property
+    def line(self) -> str:
+        """One line for people."""
+        shown = [said(finding) for finding in self.findings[:STATUS_FINDINGS_MAX]]
+        more = len(self.findings) - len(shown)
+        shown += [f"and {more} more, see `smqpd status`"] if more else []
+        return "; ".join([self.counts, *shown])
+
+
+def said(finding: Finding) -> str:
+    """A finding at a running site, in words."""
+    if finding.level == "refused":
+        return f"not taken on: {finding.part}: {finding.problem}"
+    return finding.problem

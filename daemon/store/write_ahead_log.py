@@ -1,0 +1,112 @@
+"""Keeps the store's write-ahead log short.
+
+Where there is room, a thread moves it into the database beside running commits (`keep`), and what is little
+then is moved, and the log cut, between two transactions (`tend`).
+
+On a full disk it is done at once, between two transactions, since each byte of the log that is not moved yet
+stands in the way: the database may have to grow by it first. What is finished leaves free pages, which are
+given back to the file system bit by bit, so that there is room again.
+"""
+
+import logging
+import sqlite3
+from collections.abc import Callable
+from typing import Final
+
+import trio
+
+from daemon.store.disk_room import LOOK_EVERY_S, DiskRoom
+from daemon.store.store import WAL_CHECKPOINT_BYTES, Store
+
+_log = logging.getLogger(__name__)
+
+RETRY_S: Final = 5.0
+"""After it could not be emptied, because a backup reads from it."""
+
+FAILED_RETRY_S: Final = 60.0
+"""After the disk failed."""
+
+
+class WriteAheadLog:
+    """Owned by the broker; `wake` has it carry out a transaction, though it may be an empty one.
+
+    Args:
+        reading: held by whoever reads from the store, which keeps the log from being cut.
+    """
+
+    def __init__(self, store: Store, disk: DiskRoom, reading: trio.Lock, wake: Callable[[], None]) -> None:
+        self._store = store
+        self._disk = disk
+        self._reading = reading
+        self._wake = wake
+        self._full = trio.Event()
+        self._checkpointed = False
+        self._rests_until = -float("inf")
+
+    def make_room(self) -> bool:
+        """Something could not be written: whether it may be tried again at once."""
+        if not self._disk.make():
+            return False
+        self._full.set()  # to look from now on whether there is room
+        return True
+
+    async def tend(self, *, idle: bool) -> None:
+        """Between two transactions, by the task that writes; `idle` where nothing waits for the next one."""
+        if self._disk.short:
+            await self._give_back(idle=idle)
+        elif self._checkpointed:
+            self._checkpointed = False
+            if not await self._emptied():
+                self._rest(RETRY_S)
+        elif trio.current_time() >= self._rests_until and (
+            self._store.wal_bytes() > self._disk.wal_bytes_max(WAL_CHECKPOINT_BYTES)
+        ):
+            self._full.set()
+
+    async def _give_back(self, *, idle: bool) -> None:
+        """The disk is full: move the log into the database; go on as long as pages are to be given back."""
+        store, disk = self._store, self._disk
+        growth_bytes = store.growth_bytes()
+        wal_bytes_max = 0 if idle else disk.wal_bytes_max(WAL_CHECKPOINT_BYTES)
+        if store.wal_bytes() <= wal_bytes_max and not growth_bytes:
+            return
+        if (
+            disk.lets_grow(growth_bytes)
+            and await self._emptied()
+            and idle
+            and disk.wants_back(store.unused_bytes)
+        ):
+            self._wake()
+
+    async def _emptied(self) -> bool:
+        try:
+            async with self._reading:
+                return await trio.to_thread.run_sync(self._store.empty_wal)
+        except sqlite3.Error as error:
+            if not self.make_room():
+                _log.error("the write-ahead log cannot be emptied: %s", error)
+            return False
+
+    async def keep(self) -> None:
+        """Move it into the database when it is long. Runs until cancelled.
+
+        Where the disk was full, it also looks whether there is room again.
+        """
+        while True:
+            await self._full.wait()
+            while self._disk.short:
+                await self._disk.look()
+                self._wake()  # to give back what has become free
+                await trio.sleep(LOOK_EVERY_S)
+            try:
+                await trio.to_thread.run_sync(self._store.checkpoint)
+                self._checkpointed = True
+            except sqlite3.Error as error:
+                if self.make_room() or self._disk.short:
+                    continue
+                _log.error("the write-ahead log cannot be moved into the store: %s", error)
+                self._rest(FAILED_RETRY_S)
+            self._full = trio.Event()
+
+    def _rest(self, seconds: float) -> None:
+        self._rests_until = trio.current_time() + seconds

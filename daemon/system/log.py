@@ -1,0 +1,75 @@
+"""Logs go to stderr, a line an event, for the journal or for people.
+
+The journal takes a priority from a `<N>` at the beginning of each line (sd-daemon(3)) and stamps the
+time itself. Messages may quote what a peer sent: control characters are escaped, so that nobody can
+forge a line. Nothing here knows of secrets; who logs leaves them out.
+"""
+
+import logging
+import os
+import sys
+import time
+from typing import Final
+
+from daemon.settings import LogSettings
+
+PRIORITIES: Final = {
+    logging.CRITICAL: 2,
+    logging.ERROR: 3,
+    logging.WARNING: 4,
+    logging.INFO: 6,
+    logging.DEBUG: 7,
+}
+CONTROL_CHARACTERS: Final = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))} | {
+    0x2028: "\\u2028",
+    0x2029: "\\u2029",
+}
+
+
+class JournalFormatter(logging.Formatter):
+    """`<6>daemon.connections.listen: text`, with the priority on every line of a traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        prefix = f"<{PRIORITIES.get(record.levelno, 5)}>"
+        lines = [_text(record), *_traceback(self, record)]
+        return "\n".join(prefix + line for line in lines)
+
+
+class TextFormatter(logging.Formatter):
+    """`2026-11-21T10:00:00.250Z warning daemon.connections.listen: text`, then the lines of a traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        stamp = f"{seconds}.{int(record.msecs):03}Z {record.levelname.lower()}"
+        return "\n".join([f"{stamp} {_text(record)}", *_traceback(self, record)])
+
+
+def set_up(settings: LogSettings) -> None:
+    """Log to stderr as `settings` say; can be called again."""
+    journal = settings.format == "journal" or (settings.format == "auto" and _stderr_is_journal())
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JournalFormatter() if journal else TextFormatter())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(settings.level.upper())
+
+
+def _text(record: logging.LogRecord) -> str:
+    return f"{record.name}: {record.getMessage()}".translate(CONTROL_CHARACTERS)
+
+
+def _traceback(formatter: logging.Formatter, record: logging.LogRecord) -> list[str]:
+    if not record.exc_info:
+        return []
+    return [
+        line.translate(CONTROL_CHARACTERS) for line in formatter.formatException(record.exc_info).split("\n")
+    ]
+
+
+def _stderr_is_journal() -> bool:
+    """Whether stderr is the stream that JOURNAL_STREAM names (systemd.exec(5))."""
+    try:
+        stderr = os.fstat(2)
+    except OSError:
+        return False
+    return os.environ.get("JOURNAL_STREAM") == f"{stderr.st_dev}:{stderr.st_ino}"
