@@ -44,9 +44,14 @@ class Stored:
 
 
 class Bodies:
-    """Finds messages by their id at this site."""
+    """Finds messages by their id at this site.
 
-    def __init__(self) -> None:
+    Attributes:
+        newest_id: of what has come here; a message with a higher id is still among the router's decisions.
+    """
+
+    def __init__(self, newest_id: int = 0) -> None:
+        self.newest_id = newest_id
         self._uncommitted: dict[int, Stored] = {}
         self._unguaranteed: dict[int, Stored] = {}
         self._recent: dict[int, Stored] = {}
@@ -55,10 +60,12 @@ class Bodies:
     def keep(self, id: int, stored: Stored) -> None:
         """Hold an unguaranteed message until `discard`."""
         self._unguaranteed[id] = stored
+        self.newest_id = max(self.newest_id, id)
 
     def add(self, id: int, stored: Stored) -> None:
         """Hold a guaranteed message at least until `committed`."""
         self._uncommitted[id] = stored
+        self.newest_id = max(self.newest_id, id)
 
     def committed(self) -> None:
         """What was added is on disk."""

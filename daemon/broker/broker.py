@@ -93,7 +93,6 @@ class Broker:
         self._store = store
         self._hops = hops
         self._disk = DiskRoom(reserve)
-        self._bodies = Bodies()
         self.unfinished = Unfinished(lambda: self.limits.unfinished_bytes_max)
         self._sessions: set[BrokerSession] = set()
         self._work = trio.Event()
@@ -113,6 +112,7 @@ class Broker:
             store.recall,
             accounts.enabled,
         )
+        self._bodies = Bodies(self.router.state.last_id)
         self.reading = Reading(self.router, store, clock, self.wake)
         self.wal = WriteAheadLog(store, self._disk, self.reading.lock, self.wake)
         hops.make_room = self.wal.make_room
@@ -232,13 +232,13 @@ class Broker:
                 event.stored = stored
 
     async def browse(self, topic: str, after: int, count: int) -> list[frontend.HeldMessage]:
-        """See `daemon.frontend.Session`; what is not on disk yet is not shown."""
+        """See `daemon.frontend.Session`; what has just been decided, and is nowhere yet, is not shown."""
         held: list[frontend.HeldMessage] = []
         while True:
             wanted = count - len(held)
             shown = self.router.browse(topic, after, wanted)
             found = {entry.id: self._bodies.find(entry.id) for entry, _ in shown}
-            missing = [id for id, stored in found.items() if stored is None]
+            missing = [id for id, stored in found.items() if stored is None and id <= self._bodies.newest_id]
             if missing:
                 found.update(await self.reading.load(missing))
             else:

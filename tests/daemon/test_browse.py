@@ -6,6 +6,7 @@ import pytest
 import trio
 import trio.testing
 
+from daemon.broker.committing import GATHER_MAX_S
 from daemon.frontend import HeldMessage
 from tests.support.broker import running_site
 
@@ -34,3 +35,23 @@ async def test_what_ends_while_a_page_is_read_from_the_disk_leaves_no_gap_in_it(
                     ada.session.remove("work", smuid, request)
                     await ada.answer(request)
     assert [[held.smuid for held in page] for page in pages] == [smuids[gone : gone + 3]]
+
+
+async def test_what_has_just_been_published_is_not_lost_to_who_looks_before_it_is_stored(
+    tmp_path: Path, mock_clock: trio.testing.MockClock
+) -> None:
+    async with running_site(tmp_path) as site:
+        ada = site.login("ada")
+        site.broker.commits.gather_max_s = GATHER_MAX_S
+        requests = [ada.send("work", delivery="ONE") for _ in range(100)]
+        early = [(await ada.answer(request)).smuid for request in requests]
+        # after so many the next transaction waits, and the clock stands
+        request = ada.send("work", delivery="ONE")
+        assert [held.smuid for held in await ada.session.browse("work")] == early
+        assert [held.smuid for held in await ada.session.browse("work", 0, 1_000)] == early
+        mock_clock.jump(GATHER_MAX_S)
+        late = (await ada.answer(request)).smuid
+        assert [held.smuid for held in await ada.session.browse("work", 0, 1_000)] == [*early, late]
+        site.broker.commits.gather_max_s = 0.0
+        mock_clock.jump(GATHER_MAX_S)
+    assert "dropped" not in {record.event for record in site.records()}

@@ -160,4 +160,13 @@ MUTATIONS = [
             "tests/power/test_disk.py::test_a_file_that_is_replaced_is_the_old_one_or_the_new_one_and_the_new_one_in_the_end",
         ),
     ),
+    Mutation(
+        name="who looks at a message before it is stored takes it for lost",
+        file="daemon/broker/broker.py",
+        old=" and id <= self._bodies.newest_id",
+        new="",
+        tests=(
+            "tests/daemon/test_browse.py::test_what_has_just_been_published_is_not_lost_to_who_looks_before_it_is_stored",
+        ),
+    ),
 ]
