@@ -60,7 +60,7 @@ class Acknowledgements:
                 note_reach(lock)
             self._deliveries.take_from(lock)
             freed[subscription.id] = subscription
-            self._complete(lock.entry, subscription, "committed", lock.attempt)
+            self._complete(lock.entry, subscription, "committed", lock.attempt, now)
         self._state.out.append(Answer(consumer, request, _lost(lost)))
         for subscription in freed.values():
             self._deliveries.pump(subscription, now)
@@ -100,18 +100,24 @@ class Acknowledgements:
         for subscription in {lock.subscription.id: lock.subscription for lock in back}.values():
             self._deliveries.pump(subscription, now)
 
-    def buried(self, bury: Bury) -> None:
+    def buried(self, bury: Bury, now: float) -> None:
         """A copy for the dead-letter topic has been published: this subscription is done with it."""
-        self._complete(bury.entry, bury.subscription, "dead", bury.attempts, bury.reason)
+        self._complete(bury.entry, bury.subscription, "dead", bury.attempts, now, bury.reason)
 
     def _complete(
-        self, entry: Entry, subscription: Subscription, event: Any, attempt: int, reason: str = ""
+        self,
+        entry: Entry,
+        subscription: Subscription,
+        event: Any,
+        attempt: int,
+        now: float,
+        reason: str = "",
     ) -> None:
         state = self._state
         entry.due -= 1
         last = entry.flags & ONE or (entry.due <= 0 and not entry.flags & STATED)
         if entry.flags & RECEIPT:
-            self._receipts.progress(entry, subscription, has_it=event == "committed")
+            self._receipts.progress(entry, subscription, now, has_it=event == "committed")
         state.out.append(Record(event, entry, subscription, attempt=attempt, final=bool(last), reason=reason))
         subscription.attempts.pop(entry.id, None)
         if last:

@@ -14,7 +14,7 @@ subscriber says of its messages is in `routing.acknowledging`.
 """
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any, Final, Literal
 
@@ -38,11 +38,16 @@ DELAY_MAX_S: Final = 86_400.0
 
 
 class Deliveries:
-    """Assigns messages to subscriptions that can take them, and ends or returns them."""
+    """Assigns messages to subscriptions that can take them, and ends or returns them.
 
-    def __init__(self, state: SiteState, receipts: Receipts) -> None:
+    Args:
+        hand_over: gives a message of mode ONE that nobody here can take to another site, if one wants it.
+    """
+
+    def __init__(self, state: SiteState, receipts: Receipts, hand_over: Callable[[Entry], bool]) -> None:
         self._state = state
         self._receipts = receipts
+        self._hand_over = hand_over
         self._hungry: list[Subscription] = []
         self._feeding = False
 
@@ -66,7 +71,7 @@ class Deliveries:
             takers.rotate(-1)
             self._assign(subscription, entry, now)
             return
-        if self._state.hand_over(entry):
+        if self._hand_over(entry):
             return
         entry.compact(self._state.server)
         topic.shared.insert(entry)
@@ -187,7 +192,7 @@ class Deliveries:
             if attempts:
                 attempts.pop(entry.id, None)
             if flags & RECEIPT:
-                self._receipts.progress(entry, subscription, has_it=True)
+                self._receipts.progress(entry, subscription, now, has_it=True)
             if flags & ONE or (entry.due <= 0 and not flags & STATED):
                 state.out.append(Record("delivered", entry, subscription, final=True))
                 state.discard(entry)
@@ -377,7 +382,7 @@ class Deliveries:
         holders = self.holders(entry)
         if any(lock.received for lock in holders):
             if entry.flags & RECEIPT:
-                self._receipts.close(entry)
+                self._receipts.close(entry, now)
             entry.flags = entry.flags & ~STATED | EXPIRED
             entry.due = sum(lock.received for lock in holders)
             entry.topic.kept.discard(entry.id)
@@ -398,7 +403,7 @@ class Deliveries:
     def end(self, entry: Entry, holders: list[Lock], event: Any, now: float, reason: str = "") -> None:
         """End a copy everywhere at this site, with whomever it is."""
         if entry.flags & RECEIPT:
-            self._receipts.close(entry)
+            self._receipts.close(entry, now)
         self._state.finish(entry, event, reason)
         self._take_away(holders, event if event in ("removed", "dropped") else "expired", now)
 

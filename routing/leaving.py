@@ -48,21 +48,21 @@ class Leavings:
         leaving = Leaving(subscription, deque(waiting), why)
         for entry in had:
             if not entry.flags & GONE:
-                self._give_up(entry, leaving)
-        if not self._step(leaving):
+                self._give_up(entry, leaving, now)
+        if not self._step(leaving, now):
             self._open.append(leaving)
             self._state.wake_at = min(self._state.wake_at, now + STEP_S)
 
-    def tick(self) -> None:
+    def tick(self, now: float) -> None:
         """The next step."""
-        if self._open and len(self._state.out) < DECISIONS_MAX and self._step(self._open[0]):
+        if self._open and len(self._state.out) < DECISIONS_MAX and self._step(self._open[0], now):
             self._open.popleft()
 
     def next_wake(self, now: float) -> float:
         """Site time of the next step; `inf` for none."""
         return now + STEP_S if self._open else math.inf
 
-    def _step(self, leaving: Leaving) -> bool:
+    def _step(self, leaving: Leaving, now: float) -> bool:
         """Whether it was the last one."""
         subscription = leaving.subscription
         for _ in range(ENDED_MAX):
@@ -74,14 +74,14 @@ class Leavings:
                 return True
             # what has expired is due only to those who have received it
             if not entry.flags & (GONE | EXPIRED):
-                self._give_up(entry, leaving)
+                self._give_up(entry, leaving, now)
         return not (leaving.waiting or subscription.queue)
 
-    def _give_up(self, entry: Entry, leaving: Leaving) -> None:
+    def _give_up(self, entry: Entry, leaving: Leaving, now: float) -> None:
         subscription = leaving.subscription
         entry.due -= 1
         if entry.flags & RECEIPT:
-            self._receipts.progress(entry, subscription, has_it=False)
+            self._receipts.progress(entry, subscription, now, has_it=False)
         self._state.out.append(Record("returned", entry, subscription, reason=leaving.why))
         if entry.due <= 0 and not entry.flags & STATED:
             self._state.out.append(Record("expired", entry, final=True, reason="due to nobody any more"))

@@ -9,7 +9,7 @@ How long it is held (routing contract 5):
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -35,12 +35,22 @@ from routing.subscription import Consumer, Topic
 
 
 class Publishing:
-    """Accepts messages from clients, and makes those that the server itself sends."""
+    """Accepts messages from clients, and makes those that the server itself sends.
+
+    Args:
+        wall_ms: the wall clock, Unix milliseconds, for births.
+    """
 
     def __init__(
-        self, state: SiteState, deliveries: Deliveries, receipts: Receipts, federation: Federation
+        self,
+        state: SiteState,
+        deliveries: Deliveries,
+        receipts: Receipts,
+        federation: Federation,
+        wall_ms: Callable[[], int],
     ) -> None:
         self._state = state
+        self._wall_ms = wall_ms
         self._deliveries = deliveries
         self._receipts = receipts
         self._federation = federation
@@ -54,7 +64,6 @@ class Publishing:
         publisher: str,
         request: Any,
         now: float,
-        wall_ms: int,
         *,
         together: bool = False,
     ) -> None:
@@ -80,7 +89,7 @@ class Publishing:
                 state.forget_topic_if_unused(topic)
                 self._deny_full(topic_name, message, publisher)
                 raise
-        entry = self._accept(topic, message, publisher, now, wall_ms)
+        entry = self._accept(topic, message, publisher, now)
         if together:
             entry.flags |= TOGETHER
         smuid = entry.smuid(state.server)
@@ -113,7 +122,7 @@ class Publishing:
     def _deny_full(self, topic: str, message: Message, publisher: str) -> None:
         self._state.out.append(Refused("denied", topic, publisher, Refusal.QUEUE_FULL, message.size_bytes))
 
-    def _accept(self, topic: Topic, message: Message, publisher: str, now: float, wall_ms: int) -> Entry:
+    def _accept(self, topic: Topic, message: Message, publisher: str, now: float) -> Entry:
         """Give a message its identity and begin to hold it."""
         state = self._state
         mode = "ONE" if topic.is_system else topic.mode or message.delivery or "ALL"
@@ -133,7 +142,7 @@ class Publishing:
         if message.receipt != "NONE":
             flags |= RECEIPT
         id = state.next_id()
-        smuid = make_smuid(state.server, wall_ms, state.boot, state.counter)
+        smuid = make_smuid(state.server, self._wall_ms(), state.boot, state.counter)
         entry = Entry(id, topic, smuid, message.priority, message.size_bytes, flags, 0, deadline)
         if message.sequence is not None:
             entry.flags |= SEQUENCED
@@ -175,18 +184,18 @@ class Publishing:
 
     # -- what the server itself publishes ---------------------------------------------------------
 
-    def publish_own(self, topic_name: str, message: Message, now: float, wall_ms: int, cause: int = 0) -> str:
+    def publish_own(self, topic_name: str, message: Message, now: float, cause: int = 0) -> str:
         """Publish a message of the server's own, and return its Smuid; never refused.
 
         `cause` is the message that it tells of.
         """
         topic = self._state.topic(topic_name)
-        entry = self._accept(topic, message, self._own_address, now, wall_ms)
+        entry = self._accept(topic, message, self._own_address, now)
         smuid = entry.smuid(self._state.server)
         self._offer(entry, message, self._own_address, now, cause)
         return smuid
 
-    def send_receipt(self, receipt: Receipt, now: float, wall_ms: int) -> None:
+    def send_receipt(self, receipt: Receipt, now: float) -> None:
         """Tell a publisher `X/Y` on its system topic. Source: SMQP RECEIPT."""
         headers = [
             ("Receipt-Smuid", receipt.entry.smuid(self._state.server)),
@@ -196,11 +205,11 @@ class Publishing:
             headers.append(("Receipt-Cmuid", receipt.cmuid))
         body = Section("text/plain", receipt.text.encode())
         message = Message(
-            name="Receipt", created=write_created(wall_ms), others=tuple(headers), sections=(body,)
+            name="Receipt", created=write_created(self._wall_ms()), others=tuple(headers), sections=(body,)
         )
-        self.publish_own(receipt.publisher, message, now, wall_ms, receipt.entry.id)
+        self.publish_own(receipt.publisher, message, now, receipt.entry.id)
 
-    def bury(self, bury: Bury, message: Message, now: float, wall_ms: int) -> None:
+    def bury(self, bury: Bury, message: Message, now: float) -> None:
         """Publish a copy of an undeliverable message to the dead-letter topic, with the reason."""
         topic = bury.entry.topic.name
         headers = (
@@ -220,7 +229,7 @@ class Publishing:
             hops=(),
             others=message.others + headers,
         )
-        self.publish_own(dead_letter_topic(topic), dead, now, wall_ms, bury.entry.id)
+        self.publish_own(dead_letter_topic(topic), dead, now, bury.entry.id)
 
     # -- the topic's own settings -----------------------------------------------------------------
 

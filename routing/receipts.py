@@ -78,13 +78,13 @@ class Receipt(msgspec.Struct):
 
 
 class Receipts:
-    """The receipts owed to publishers and peers; `send` publishes one that is known.
+    """The receipts owed to publishers and peers; `send`, given the time, publishes one that is known.
 
     Attributes:
         answers: by peer and question, last answers that the peer may not have on disk yet: (Y, X).
     """
 
-    def __init__(self, state: SiteState, send: Callable[[Receipt], None]) -> None:
+    def __init__(self, state: SiteState, send: Callable[[Receipt, float], None]) -> None:
         self._state = state
         self._send = send
         self._owed: dict[int, Receipt] = {}
@@ -104,7 +104,7 @@ class Receipts:
         elif receipt.parent or receipt.children:
             self._end_at(entry, entry.deadline)
         self._keep(receipt)
-        self._check(receipt)
+        self._check(receipt, now)
 
     def _end_at(self, entry: Entry, ends_at: float) -> None:
         """Whatever becomes of the copy here, which may end before its receipt."""
@@ -117,7 +117,7 @@ class Receipts:
             receipt.stored = True
             self._state.out.append(StoreReceipt(receipt.entry, receipt))
 
-    def progress(self, entry: Entry, subscription: Subscription, *, has_it: bool) -> None:
+    def progress(self, entry: Entry, subscription: Subscription, now: float, *, has_it: bool) -> None:
         """One subscription is done with a message: it has it, or it never will."""
         receipt = self._owed.get(entry.id)
         if receipt is None:
@@ -128,7 +128,7 @@ class Receipts:
         receipt.have += has_it
         if receipt.stored:
             self._keep(receipt)
-        self._check(receipt)
+        self._check(receipt, now)
 
     def owed(self, entry: Entry) -> Receipt | None:
         """The receipt that is still owed for a message."""
@@ -171,7 +171,7 @@ class Receipts:
         self._asked.pop(query, None)
         self._state.asked_of.pop(query, None)
 
-    def heard(self, peer: str, query: int, due: int, have: int, *, closed: bool) -> None:
+    def heard(self, peer: str, query: int, due: int, have: int, now: float, *, closed: bool) -> None:
         """A peer answers: how many have the message there and beyond. Its last word is kept.
 
         Raises Refusal for counts that cannot be. They are not taken, and what the peer said before stands;
@@ -188,12 +188,12 @@ class Receipts:
             receipt.waiting.discard(query)
             self._settle(query)
             self._keep(receipt)
-        self._check(receipt)
+        self._check(receipt, now)
         if not can_be:
             text = f"{have}/{due} is no count of subscriptions, of {due_max} at most, that have a message"
             raise Refusal(Refusal.BAD_FRAME, text)
 
-    def close(self, entry: Entry) -> None:
+    def close(self, entry: Entry, now: float) -> None:
         """No more can have it: tell what is known."""
         receipt = self._owed.pop(entry.id, None)
         if receipt is None:
@@ -213,7 +213,7 @@ class Receipts:
             self.answer(receipt.parent, receipt.query, *receipt.counts)
             return
         self._state.out.append(Record("receipt", entry, receipt=receipt.text))
-        self._send(receipt)
+        self._send(receipt, now)
 
     def _tell_parent(self, receipt: Receipt) -> None:
         due, have = receipt.told = receipt.counts
@@ -263,15 +263,15 @@ class Receipts:
         while self._ends and self._ends[0][0] <= now:
             receipt = self._owed.get(heapq.heappop(self._ends)[1])
             if receipt is not None:
-                self.close(receipt.entry)
+                self.close(receipt.entry, now)
 
     def next_wake(self) -> float:
         """Site time of the next receipt that time alone brings about."""
         return self._ends[0][0] if self._ends else math.inf
 
-    def _check(self, receipt: Receipt) -> None:
+    def _check(self, receipt: Receipt, now: float) -> None:
         due, have = receipt.counts
         if not (receipt.open or receipt.waiting) or (receipt.mode == "ONE" and have):
-            self.close(receipt.entry)
+            self.close(receipt.entry, now)
         elif receipt.parent and (due, have) != receipt.told:
             self._tell_parent(receipt)

@@ -234,7 +234,7 @@ class Restore:
             self._state.ordering[subscription.id] = subscription
 
     def _note_who_was_asked(self, receipt: Receipt) -> None:
-        copy = self._federation.forwarding.copies.get(receipt.entry.id)
+        copy = self._state.crossing.by_id.get(receipt.entry.id)
         for peer, forward in copy.forwards.items() if copy is not None else ():
             asked = receipt.waiting.intersection((forward.query, *forward.earlier))
             self._state.asked_of |= dict.fromkeys(asked, peer)

@@ -21,7 +21,7 @@ from routing.federation.federation import Federation
 from routing.message import DeliveryMode, Message
 from routing.publishing import Publishing
 from routing.queue import CROSSES, EXPIRED, GONE, GUARANTEED, Entry
-from routing.receipts import Receipt, Receipts
+from routing.receipts import Receipts
 from routing.restore import Restore
 from routing.state import RouterSettings, SiteState
 from routing.subscribing import Subscribing
@@ -49,16 +49,20 @@ class Router:
         recall: Callable[[str], Seen | None] = lambda smuid: None,
         has_account: Callable[[str], bool] = lambda account: True,
     ) -> None:
-        self.state = SiteState(server, boot, settings)
-        self.state.has_account = has_account
-        self._wall_ms = wall_ms
-        self._now = 0.0
-        self._receipts = Receipts(self.state, self._send_receipt)
-        self._deliveries = Deliveries(self.state, self._receipts)
+        self.state = SiteState(server, boot, settings, has_account)
+        # a receipt or a handover goes from a part to one that is made of it
+        self._receipts = Receipts(
+            self.state, lambda receipt, now: self._publishing.send_receipt(receipt, now)
+        )
+        self._deliveries = Deliveries(
+            self.state, self._receipts, lambda entry: self.federation.custody.hand_over(entry)
+        )
         self._acknowledgements = Acknowledgements(self.state, self._deliveries, self._receipts)
-        self._subscribing = Subscribing(self.state, self._deliveries, self._receipts)
         self.federation = Federation(self.state, self._deliveries, self._receipts, recall)
-        self._publishing = Publishing(self.state, self._deliveries, self._receipts, self.federation)
+        self._subscribing = Subscribing(
+            self.state, self._deliveries, self._receipts, self.federation.topic_changed
+        )
+        self._publishing = Publishing(self.state, self._deliveries, self._receipts, self.federation, wall_ms)
         self._topics = Topics(self.state, self._deliveries, self._subscribing, self.federation)
 
     def take(self) -> list[Decision]:
@@ -69,7 +73,6 @@ class Router:
 
     def restore(self, now: float) -> Restore:
         """Rebuild what the store holds; only before any other input."""
-        self._now = now
         return Restore(self.state, self._subscribing, self._receipts, self.federation, now)
 
     # -- sessions ---------------------------------------------------------------------------------
@@ -83,7 +86,6 @@ class Router:
 
         `lost`: without a word from the client, so that what it was at work on has failed.
         """
-        self._now = now
         self._subscribing.close(consumer, now, lost=lost)
 
     def pause(self, consumer: Consumer) -> None:
@@ -92,7 +94,6 @@ class Router:
 
     def resume(self, consumer: Consumer, now: float) -> None:
         """The session can take more."""
-        self._now = now
         self._deliveries.resume(consumer, now)
 
     # -- a client's requests ----------------------------------------------------------------------
@@ -113,10 +114,7 @@ class Router:
         With `together` it is one of several that are stored at once or not at all, so it is not refused
         alone if the store fails.
         """
-        self._now = now
-        self._publishing.publish(
-            consumer, topic, message, publisher, request, now, self._wall_ms(), together=together
-        )
+        self._publishing.publish(consumer, topic, message, publisher, request, now, together=together)
 
     def check_room(self, topic: str, messages: int, bytes: int) -> None:
         """Whether so much can be published to a topic at once. Raises Refusal (queue-full)."""
@@ -132,7 +130,6 @@ class Router:
 
     def unpublish(self, entry: Entry, publisher: str, cmuid: str, now: float) -> None:
         """A message could not be stored: it never was. Its publisher is refused by the broker."""
-        self._now = now
         self.state.publications.forget(publisher, cmuid)
         if not entry.flags & GONE:
             self._receipts.withdraw(entry)
@@ -142,24 +139,20 @@ class Router:
         self, consumer: Consumer, topic: str, options: SubscribeOptions, request: Any, now: float
     ) -> None:
         """Begin or change a subscription, and consume from it."""
-        self._now = now
         self._subscribing.subscribe(consumer, topic, options, request, now)
 
     def unsubscribe(self, consumer: Consumer, topic: str, name: str, request: Any, now: float) -> None:
         """End a subscription. Raises Refusal (not-subscribed)."""
-        self._now = now
         self._subscribing.unsubscribe(consumer, topic, name, request, now)
 
     def detach(self, consumer: Consumer, topic: str, name: str, request: Any, now: float) -> None:
         """Stop consuming from a subscription. Raises Refusal (not-subscribed)."""
-        self._now = now
         self._subscribing.detach(consumer, topic, name, request, now)
 
     def end_subscription(
         self, subscription: Subscription, now: float, reason: Literal["removed", "forbidden"]
     ) -> None:
         """End a subscription for another reason than its owner's wish."""
-        self._now = now
         self._subscribing.end(subscription, now, reason=reason)
 
     def received(self, consumer: Consumer, numbers: Iterable[int], request: Any) -> None:
@@ -168,7 +161,6 @@ class Router:
 
     def commit(self, consumer: Consumer, numbers: Iterable[int], request: Any, now: float) -> None:
         """Second or only phase."""
-        self._now = now
         self._acknowledgements.commit(consumer, numbers, request, now)
 
     def reached_nobody(self, consumer: Consumer, numbers: Iterable[int]) -> None:
@@ -186,12 +178,10 @@ class Router:
         outcome: Outcome = "failed",
     ) -> None:
         """Not by this one, or not now; rejected, by nobody."""
-        self._now = now
         self._acknowledgements.give_back(consumer, numbers, outcome, reason, delay_s, request, now)
 
     def remove(self, consumer: Consumer, topic: str, smuid: str, request: Any, now: float) -> None:
         """REMOVE. A message that is finished already is removed with success. Raises Refusal."""
-        self._now = now
         entry_id = self.federation.entry_id(smuid)
         if entry_id is None or entry_id > self.state.last_id:
             raise Refusal(Refusal.NOT_FOUND, f"{smuid} has never been at this site")
@@ -219,12 +209,10 @@ class Router:
 
     def purge(self, consumer: Consumer, topic: str, request: Any, now: float) -> None:
         """Remove every message of a topic; of a large one in steps (see `routing.emptying`)."""
-        self._now = now
         self._topics.purge(consumer, topic, request, now)
 
     def delete_topic(self, consumer: Consumer, topic: str, request: Any, now: float) -> None:
         """Remove a topic with all that hangs on it; a large one in steps."""
-        self._now = now
         self._topics.delete(consumer, topic, request, now)
 
     def reconfigure(self, settings: RouterSettings) -> None:
@@ -237,7 +225,6 @@ class Router:
         """A copy cannot be stored, or cannot be read: it ends here, its receipt is closed, and the next is
         offered to those whom it was with. What the store has of it is kept for the operator.
         """
-        self._now = now
         if not entry.flags & GONE:
             if entry.flags & GUARANTEED:
                 self.state.out.append(SetAside(entry, reason))
@@ -245,24 +232,21 @@ class Router:
 
     def buried(self, bury: Bury, message: Message, now: float) -> None:
         """The message that the decision `Bury` asked for: on to the dead-letter topic with it."""
-        self._now = now
         if not bury.entry.flags & (GONE | EXPIRED):
-            self._publishing.bury(bury, message, now, self._wall_ms())
-            self._acknowledgements.buried(bury)
+            self._publishing.bury(bury, message, now)
+            self._acknowledgements.buried(bury, now)
 
     def publish_own(self, topic: str, message: Message, now: float) -> str:
         """Publish a message of the server's own; returns its Smuid."""
-        self._now = now
-        return self._publishing.publish_own(topic, message, now, self._wall_ms())
+        return self._publishing.publish_own(topic, message, now)
 
     def tick(self, now: float) -> None:
         """Carry out what time alone brings about; to be called at `wake_at`."""
-        self._now = now
         self._deliveries.tick(now)
         self._receipts.tick(now)
         self._topics.emptyings.tick(now)
         self._subscribing.joinings.tick(now)
-        self._subscribing.leavings.tick()
+        self._subscribing.leavings.tick(now)
         self.state.wake_at = min(
             self.state.next_wake(),
             self._receipts.next_wake(),
@@ -276,7 +260,6 @@ class Router:
 
         What peers would not have is offered to them again.
         """
-        self._now = now
         self.federation.custody.offer_denied()
         self.state.removed.forget(now)
         self.state.publications.expire(now - self.state.settings.dedupe_window_s)
@@ -286,6 +269,3 @@ class Router:
     def wake_at(self) -> float:
         """Site time at or before which `tick` has to be called; `inf` for none."""
         return self.state.wake_at
-
-    def _send_receipt(self, receipt: Receipt) -> None:
-        self._publishing.send_receipt(receipt, self._now, self._wall_ms())

@@ -14,9 +14,10 @@ import msgspec
 from routing.deadlines import Deadlines
 from routing.decisions import Decision, DiscardMessage, KeepMessage, Record, StoreMessage
 from routing.dedupe import Publications
+from routing.federation.crossing import Crossing
 from routing.federation.removals import Removals
 from routing.message import Message
-from routing.queue import COUNTED, COUNTER_BITS, GONE, GUARANTEED, ONE, Entry
+from routing.queue import COUNTED, COUNTER_BITS, CROSSES, GONE, GUARANTEED, ONE, Entry
 from routing.subscription import Lock, Subscription, Topic
 from routing.system_topics import SystemTopics
 
@@ -68,8 +69,7 @@ class SiteState:
         delayed: (site time, tie-break, lock): given back, to be offered again then.
         wake_at: no later than the next thing that time alone brings about; `inf` for none.
         has_account: whether an account of this site is there and can log in.
-        hand_over: gives a message of mode ONE that nobody here can take to another site, if one wants it.
-        discarded, topic_changed: told of copies that are gone, and of subscriptions that come or go.
+        crossing: of what is held, that which may cross links.
         removed: tombstones of messages.
         asked_of: by question for a receipt that is not answered for good, the peer that is to answer it; not
             known of a question of an earlier boot whose message has ended here.
@@ -80,7 +80,9 @@ class SiteState:
         locking: subscriptions with locks that can time out.
     """
 
-    def __init__(self, server: str, boot: int, settings: RouterSettings) -> None:
+    def __init__(
+        self, server: str, boot: int, settings: RouterSettings, has_account: Callable[[str], bool]
+    ) -> None:
         self.server = server
         self.boot = boot
         self.settings = settings
@@ -102,10 +104,8 @@ class SiteState:
         self.header_bytes: dict[int, int] = {}
         self.wake_at = math.inf
         self.removed = Removals()
-        self.has_account: Callable[[str], bool] = lambda account: True
-        self.hand_over: Callable[[Entry], bool] = lambda entry: False
-        self.discarded: Callable[[Entry], None] = lambda entry: None
-        self.topic_changed: Callable[[Topic], None] = lambda topic: None
+        self.has_account = has_account
+        self.crossing = Crossing()
         self.held = 0
         self.counter = 0
         self.parked = 0
@@ -207,7 +207,8 @@ class SiteState:
         topic.attempts.pop(entry.id, None)
         self.sequenced.pop(entry.id, None)
         self.out.append(DiscardMessage(entry))
-        self.discarded(entry)
+        if entry.flags & CROSSES:
+            self.crossing.forget(entry)
         self.forget_topic_if_unused(topic)
 
     def finish(self, entry: Entry, event: Any, reason: str = "") -> None:

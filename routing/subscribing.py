@@ -1,5 +1,6 @@
 """Subscriptions come, change, are attached to a session, detached, and end."""
 
+from collections.abc import Callable
 from typing import Any, Final, Literal
 
 import msgspec
@@ -18,17 +19,28 @@ from routing.names import make_address
 from routing.queue import COUNTER_BITS, ONE
 from routing.receipts import Receipts
 from routing.state import SiteState
-from routing.subscription import Consumer, Member, SubscribeOptions, Subscription
+from routing.subscription import Consumer, Member, SubscribeOptions, Subscription, Topic
 
 NOTE_SHARE: Final = 1 / 30
 """Of the time after which an unused subscription ends: how old the stored time of use may be in a crash."""
 
 
 class Subscribing:
-    """Keeps the subscriptions of a site."""
+    """Keeps the subscriptions of a site.
 
-    def __init__(self, state: SiteState, deliveries: Deliveries, receipts: Receipts) -> None:
+    Args:
+        topic_changed: told of each topic whose subscriptions come, change or go.
+    """
+
+    def __init__(
+        self,
+        state: SiteState,
+        deliveries: Deliveries,
+        receipts: Receipts,
+        topic_changed: Callable[[Topic], None],
+    ) -> None:
         self._state = state
+        self._topic_changed = topic_changed
         self._deliveries = deliveries
         self.joinings = Joinings(state, deliveries)
         self.leavings = Leavings(state, receipts)
@@ -91,7 +103,7 @@ class Subscribing:
         state.subscriptions[subscription.id] = subscription
         state.by_owner[topic.name, subscription.owner, name] = subscription
         topic.subscriptions[subscription.id] = subscription
-        state.topic_changed(topic)
+        self._topic_changed(topic)
 
     def _change(self, subscription: Subscription, options: SubscribeOptions, now: float) -> None:
         if options == subscription.options:
@@ -100,7 +112,7 @@ class Subscribing:
         subscription.set(options)
         for member in subscription.members:
             member.set(msgspec.structs.replace(member.options, accepts=options.accepts))
-        self._state.topic_changed(subscription.topic)
+        self._topic_changed(subscription.topic)
         if options.durable:
             self._state.out.append(StoreSubscription(subscription))
         for entry in held_back:
@@ -203,7 +215,7 @@ class Subscribing:
         del state.subscriptions[subscription.id]
         del state.by_owner[topic.name, subscription.owner, subscription.options.name]
         del topic.subscriptions[subscription.id]
-        state.topic_changed(topic)
+        self._topic_changed(topic)
         state.ordering.pop(subscription.id, None)
         if subscription.options.durable:
             state.out.append(DiscardSubscription(subscription.id))

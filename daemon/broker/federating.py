@@ -88,13 +88,14 @@ class Federating:
         self.links: Links | None = None
         self._router = router
         self._federation = router.federation
+        self._outlook = router.federation.outlook
         self._bodies = bodies
         self._clock = clock
         self._wake = wake
         self._load = load
         self._store_has_room = store_has_room
         self._mishaps = mishaps
-        self._waiting_room = WaitingRoom(self._has_room_for, self._federation.forwarding.would_hold)
+        self._waiting_room = WaitingRoom(self._has_room_for, self._outlook.would_hold)
         self._waiting: dict[str, deque[Send]] = {}
         self._opening: Counter[str] = Counter()
         self._due = trio.Event()
@@ -201,8 +202,7 @@ class Federating:
         self._opening[peer] -= 1
         if not self._opening[peer]:
             del self._opening[peer]
-            known = self._federation.forwarding.peers.get(peer)
-            if known is not None and known.up:
+            if self._outlook.is_up(peer):
                 self._waiting[peer] = deque()
 
     def _tell_receipt(self, d: TellReceipt) -> None:
@@ -247,9 +247,7 @@ class Federating:
 
     def _has_room_for(self, arrival: Arrival) -> bool:
         size = arrival.message.size_bytes
-        return self._store_has_room() and self._federation.forwarding.has_room(
-            arrival.peer, arrival.topic, size
-        )
+        return self._store_has_room() and self._outlook.has_room(arrival.peer, arrival.topic, size)
 
     # -- from the links ---------------------------------------------------------------------------
 
@@ -335,7 +333,7 @@ class Federating:
                     raise Refusal(Refusal.TOO_MANY, text)
         elif kind == "receipt":
             told = msgspec.json.decode(payload, type=ReceiptTold)
-            self._federation.hear_receipt(peer, told.query, told.due, told.have, closed=told.closed)
+            self._federation.hear_receipt(peer, told.query, told.due, told.have, now, closed=told.closed)
         elif kind == "removed":
             removed = msgspec.json.decode(payload, type=Removed)
             check_topic(removed.topic)

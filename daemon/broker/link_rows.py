@@ -15,7 +15,7 @@ class LinkRows:
 
     def __init__(self, federation: Federation, clock: Clock) -> None:
         self.batch = LinkBatch()
-        self._copies = federation.forwarding.copies
+        self._copies = federation.outlook.copies
         self._clock = clock
         self.handlers: dict[type, Callable[[Any], None]] = {
             decisions.StoreCopy: self._store_copy,

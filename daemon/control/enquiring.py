@@ -36,7 +36,7 @@ from daemon.system.clock import Clock
 from routing.errors import Refusal
 from routing.federation.arriving import accepted_depth
 from routing.federation.enquiry import About, Ask, Enquiries, Ping, Trace, Why, check_ask, kind
-from routing.federation.outlook import DOWN, LINK_DOWN, Way, ways
+from routing.federation.outlook import DOWN, LINK_DOWN, Way
 from routing.headers import write_created
 from routing.message import Message, Section
 from routing.router import Router
@@ -73,7 +73,7 @@ class Enquiring:
     ) -> None:
         self._router = router
         self._server = router.state.server
-        self._federation = router.federation
+        self._outlook = router.federation.outlook
         self._clock = clock
         self._wake = wake
         self._tell = tell
@@ -151,15 +151,14 @@ class Enquiring:
 
     def _comes_up(self, peer: str) -> bool:
         """Whether the router knows of a link over which nothing has been told yet."""
-        known = self._federation.forwarding.peers.get(peer)
-        return known is not None and known.up
+        return self._outlook.is_up(peer)
 
     # -- what becomes of a question -----------------------------------------------------------------
 
     def _hear(self, ask: Ask, peer: str) -> None:
         about = ask.about
         if peer and isinstance(about, Trace):
-            known = self._federation.forwarding.peers.get(peer)
+            known = self._outlook.peers.get(peer)
             if known is None or not known.may_come(about.topic):
                 self._report(ask, peer, "denied", "the rules of the link forbid it")
                 return
@@ -199,7 +198,7 @@ class Enquiring:
                 except trio.WouldBlock:
                     _log.warning("reports to a question of this site come faster than they are read")
             return
-        peer = self._federation.forwarding.peers.get(asker)
+        peer = self._outlook.peers.get(asker)
         if peer is None:
             return
         if report.topic and not (peer.may_come(report.topic) or peer.may_go(report.topic)):
@@ -216,7 +215,7 @@ class Enquiring:
 
     def _cannot_be_asked(self, about: About, peer: str) -> str:
         """Why a peer cannot be asked; "" where it can."""
-        if not self._federation.forwarding.peers[peer].up:
+        if not self._outlook.peers[peer].up:
             return self._in_full(Way(peer, None, LINK_DOWN))
         if kind(about) not in self._features.get(peer, ()):
             return f"it does not know `{kind(about)}`: its smqpd is too old"
@@ -231,8 +230,8 @@ class Enquiring:
         if ping.server == self._server:
             self._report(ask, peer, "reached")
             return
-        distances = self._federation.interest.distances(("SERVER", ping.server))
-        peers = self._federation.forwarding.peers
+        distances = self._outlook.distances(("SERVER", ping.server))
+        peers = self._outlook.peers
         reasons = {}
         for name in sorted(peers, key=lambda name: (distances.get(name, math.inf), name)):
             if name in ask.hops or not (name in distances or name == ping.server):
@@ -253,7 +252,7 @@ class Enquiring:
         asked, passed_over = [], []
         count = self._subscriptions(trace)
         if not (trace.mode == "ONE" and count):
-            for way in ways(self._federation, trace.topic, trace.mode, trace.depth, ask.hops):
+            for way in self._outlook.ways(trace.topic, trace.mode, trace.depth, ask.hops):
                 why = self._in_full(way) if way.why else self._cannot_be_asked(trace, way.peer)
                 if why:
                     passed_over.append(PassedOver(way.peer, why))
@@ -301,7 +300,7 @@ class Enquiring:
 
     def _why(self, ask: Ask, peer: str) -> None:
         asked, passed_over = [], []
-        for name in sorted(self._federation.forwarding.peers):
+        for name in sorted(self._outlook.peers):
             if name in ask.hops:
                 continue
             why = self._cannot_be_asked(ask.about, name)

@@ -4,9 +4,8 @@ from typing import Literal
 
 import msgspec
 
-from routing.federation.federation import Federation
 from routing.federation.interest import Want
-from routing.federation.outlook import ways_to
+from routing.federation.outlook import Outlook
 from routing.message import DEPTH_UNLIMITED
 from routing.names import is_system_topic, parse_address
 
@@ -26,17 +25,17 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
-def routes(federation: Federation, name: str) -> list[Route]:
+def routes(outlook: Outlook, name: str) -> list[Route]:
     """The ways of messages to a topic, of either mode, and to a server of that name; or to an account."""
     wants: list[Want] = [("ALL", name), ("ONE", name)]
     if is_system_topic(name):
         wants = [("SERVER", parse_address(name).server)]
-    elif federation.interest.distances(("SERVER", name)):
+    elif outlook.distances(("SERVER", name)):
         wants.append(("SERVER", name))
     out = []
     for want in wants:
-        known = federation.interest.distances(want)
-        for way in ways_to(federation, want, DEPTH_UNLIMITED, ()):
+        known = outlook.distances(want)
+        for way in outlook.ways_to(want, DEPTH_UNLIMITED, ()):
             distance = known.get(way.peer)
             out.append(
                 Route(

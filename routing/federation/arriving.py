@@ -175,7 +175,7 @@ class Arriving:
             )
         )
         state.hold(entry, message.account, now)
-        self._forwarding.begin(copy)
+        self._state.crossing.begin(copy)
         self._forwarding.remember(copy, now)
         state.keep(entry, message, due)
         return copy
@@ -214,7 +214,7 @@ class Arriving:
     def _widen(self, arrival: Arrival, seen: Seen, now: float) -> None:
         """The same message, by a way that lets it go further: on with it, to nobody here a second time."""
         forwarding, state = self._forwarding, self._state
-        copy = forwarding.copies.get(seen.entry_id)
+        copy = state.crossing.by_id.get(seen.entry_id)
         if copy is None:
             # what was here has ended; what is sent on now is held until the peers have it
             copy = self._hold(arrival, now, 0, "depth")

@@ -50,7 +50,7 @@ class Custody:
 
     def hand_over(self, entry: Entry) -> bool:
         """Hand a message that nobody here can take now to a peer; False where it has to wait here."""
-        copy = self._forwarding.copies.get(entry.id)
+        copy = self._state.crossing.by_id.get(entry.id)
         if copy is None or copy.custody_to:
             return False
         peer = self._nearest(copy)
@@ -152,7 +152,7 @@ class Custody:
 
     def reached(self, server: str, now: float) -> None:
         """A server can be reached now: what waits here for its accounts may go."""
-        for name in [name for name in self._forwarding.by_topic if name.endswith(server)]:
+        for name in [name for name in self._state.crossing.by_topic if name.endswith(server)]:
             topic = self._state.topics.get(name)
             if topic is not None and topic.is_system and parse_address(name).server == server:
                 self.pull(name, now)

@@ -5,7 +5,8 @@ arriving     what becomes of a copy that comes
 custody      mode ONE
 interest     who wants what
 removals     what was removed
-outlook      where a message would go, asked without one
+crossing     the copies that may cross links, while they are held
+outlook      what others may read of all this
 enquiry      questions that travel over the links
 """
 
@@ -26,6 +27,7 @@ from routing.federation.decisions import (
 )
 from routing.federation.forwarding import Forwarding, Peer
 from routing.federation.interest import Interest, InterestChange
+from routing.federation.outlook import Outlook
 from routing.message import DEPTH_UNLIMITED
 from routing.names import parse_address, parse_smuid
 from routing.queue import COUNTER_BITS, CROSSES, ONE, Entry
@@ -51,13 +53,12 @@ class Federation:
         self._state = state
         self._deliveries = deliveries
         self._receipts = receipts
+        self._crossing = state.crossing
         self.interest = Interest(state.server)
         self.forwarding = Forwarding(state, self.interest, recall)
+        self.outlook = Outlook(self.forwarding, self.interest, state.crossing)
         self.custody = Custody(state, self.forwarding, deliveries, receipts, self.interest)
         self._arriving = Arriving(state, self.forwarding, deliveries, receipts)
-        state.hand_over = self.custody.hand_over
-        state.discarded = self.forwarding.forget
-        state.topic_changed = self.topic_changed
 
     # -- links ------------------------------------------------------------------------------------
 
@@ -77,7 +78,7 @@ class Federation:
         self._state.out.append(StoreInterest(name, [], whole=True))
         self._receipts.forget_peer(name)
         self._give_up(name, now)
-        for topic in list(self.forwarding.by_topic):
+        for topic in list(self._crossing.by_topic):
             self.custody.pull(topic, now)
 
     def set_peers(self, peers: Mapping[str, PeerRules], now: float) -> None:
@@ -91,7 +92,7 @@ class Federation:
             else:
                 known.rules = rules
                 self._apply_rules(known, now)
-        sent_to = {name for copy in self.forwarding.copies.values() for name in copy.forwards}
+        sent_to = {name for copy in self._crossing.by_id.values() for name in copy.forwards}
         for name in sent_to - peers.keys():
             self._give_up(name, now)
 
@@ -100,18 +101,18 @@ class Federation:
 
         A message of mode ONE that is being handed over may be the peer's already, so that goes on.
         """
-        for copy in list(self.forwarding.copies.values()):
+        for copy in list(self._crossing.by_id.values()):
             if copy.entry.flags & ONE or peer.may_go(copy.entry.topic.name):
                 continue
             if (forward := copy.forwards.get(peer.name)) is not None and forward.unacknowledged:
                 self._forget_forward(copy, peer.name, now)
-        for topic in list(self.forwarding.by_topic):
+        for topic in list(self._crossing.by_topic):
             self.forwarding.pull(peer, topic)
             self.custody.pull(topic, now)
 
     def _give_up(self, name: str, now: float) -> None:
         """Who is no peer will answer nothing; should it become one again, it may have nothing."""
-        for copy in list(self.forwarding.copies.values()):
+        for copy in list(self._crossing.by_id.values()):
             if name in copy.forwards:
                 self._forget_forward(copy, name, now)
 
@@ -122,7 +123,7 @@ class Federation:
             earlier = tuple(forward.earlier)
             self.acknowledged(name, copy.entry.id, Answered("denied"), now)
             for query in (*earlier, forward.query):
-                self._receipts.heard(name, query, 0, 0, closed=True)
+                self._receipts.heard(name, query, 0, 0, now, closed=True)
         copy.forwards.pop(name, None)
         self._state.out.append(StoreCopy(copy.entry.id))
 
@@ -143,9 +144,9 @@ class Federation:
         self.forwarding.repeat(name)
         self.custody.forget_denied(name)
         if peer.rules.flood:
-            for topic in list(self.forwarding.by_topic):
+            for topic in list(self._crossing.by_topic):
                 self.forwarding.pull(peer, topic)
-        for topic in list(self.forwarding.by_topic):
+        for topic in list(self._crossing.by_topic):
             self.custody.pull(topic, now)
 
     def link_down(self, name: str) -> None:
@@ -202,9 +203,9 @@ class Federation:
                 self.custody.reached(wanted, now)
         return len(told) - len(changes)
 
-    def hear_receipt(self, peer: str, query: int, due: int, have: int, *, closed: bool) -> None:
+    def hear_receipt(self, peer: str, query: int, due: int, have: int, now: float, *, closed: bool) -> None:
         """How many have a message at a peer and beyond. Raises Refusal for counts that cannot be."""
-        self._receipts.heard(peer, query, due, have, closed=closed)
+        self._receipts.heard(peer, query, due, have, now, closed=closed)
 
     def entry_id(self, smuid: str) -> int | None:
         """The number at this site of a message that is or was here; None if it never was."""
@@ -255,7 +256,7 @@ class Federation:
     ) -> bool:
         """A copy that the store holds. False where it is being handed over, so that nobody here gets it."""
         copy = Copy(entry, entry.smuid(self._state.server), depth, hops, hops[-1] if hops else "", forwards)
-        self.forwarding.begin(copy)
+        self._crossing.begin(copy)
         waits_for = [name for name, forward in forwards.items() if forward.unacknowledged]
         if not entry.flags & ONE:
             entry.due += len(waits_for)
@@ -274,7 +275,7 @@ class Federation:
         if not depth or not self.forwarding.peers:
             return []
         copy = Copy(entry, entry.smuid(self._state.server), depth, (), "", {})
-        self.forwarding.begin(copy)
+        self._crossing.begin(copy)
         sent = [] if entry.flags & ONE else self.forwarding.send_to_all(copy, counted=counted)
         return [forward.query for forward in sent]
 

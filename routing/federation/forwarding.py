@@ -15,8 +15,6 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-import msgspec
-
 from routing.decisions import Record
 from routing.federation.copies import (
     FOREVER,
@@ -34,7 +32,7 @@ from routing.federation.copies import (
 from routing.federation.decisions import Acknowledge, Send, StoreCopy, StoreSeen
 from routing.federation.interest import Interest, Want
 from routing.names import is_system_topic, parse_address, parse_smuid, topic_matches
-from routing.queue import COUNTER_BITS, CROSSES, EXPIRED, GONE, GUARANTEED, ONE, STATED, Entry
+from routing.queue import COUNTER_BITS, EXPIRED, GONE, GUARANTEED, ONE, STATED, Entry
 from routing.state import SiteState
 
 SEEN_MAX: Final = 100_000
@@ -68,55 +66,18 @@ class Peer:
         return is_system_topic(topic) or any(topic_matches(one, topic) for one in self.rules.allow_out)
 
 
-class _Held(msgspec.Struct):
-    messages: int = 0
-    bytes: int = 0
-
-
 class Forwarding:
-    """Sends copies on, and knows which have arrived.
-
-    Attributes:
-        copies: by entry id, what is held and may cross a link.
-        by_topic: the same by topic, for interest that comes later.
-    """
+    """Sends copies on, and knows which have arrived."""
 
     def __init__(self, state: SiteState, interest: Interest, recall: Callable[[str], Seen | None]) -> None:
         self._state = state
         self._interest = interest
         self._recall = recall
         self.peers: dict[str, Peer] = {}
-        self.copies: dict[int, Copy] = {}
-        self.by_topic: dict[str, dict[int, Copy]] = {}
+        self._crossing = state.crossing
         self.seen: dict[str, Seen] = {}
-        self._held_from: dict[tuple[str, str], _Held] = {}
 
     # -- what is held -----------------------------------------------------------------------------
-
-    def begin(self, copy: Copy) -> None:
-        """A copy that may cross links is held."""
-        copy.entry.flags |= CROSSES
-        self.copies[copy.entry.id] = copy
-        self.by_topic.setdefault(copy.entry.topic.name, {})[copy.entry.id] = copy
-        if copy.source:
-            held = self._held_from.setdefault((copy.source, copy.entry.topic.name), _Held())
-            held.messages += 1
-            held.bytes += copy.entry.size
-
-    def forget(self, entry: Entry) -> None:
-        """It is held no longer."""
-        copy = self.copies.pop(entry.id, None)
-        if copy is not None:
-            of_topic = self.by_topic[entry.topic.name]
-            del of_topic[entry.id]
-            if not of_topic:
-                del self.by_topic[entry.topic.name]
-            if copy.source:
-                held = self._held_from[copy.source, entry.topic.name]
-                held.messages -= 1
-                held.bytes -= entry.size
-                if not held.messages:
-                    del self._held_from[copy.source, entry.topic.name]
 
     def has_room(self, peer: str, topic: str, size: int) -> bool:
         """Whether a topic can take one more copy, of so many bytes, from a peer.
@@ -124,9 +85,9 @@ class Forwarding:
         Each peer has as much room as publishers have together, and only what came from itself fills it. Two
         sites that are full of messages for each other would else wait for each other until these expire.
         """
-        held, settings = self._held_from.get((peer, topic)), self._state.settings
-        return held is None or (
-            held.messages < settings.queue_messages_max and held.bytes + size <= settings.queue_bytes_max
+        (messages, bytes), settings = self._crossing.held_from(peer, topic), self._state.settings
+        return not messages or (
+            messages < settings.queue_messages_max and bytes + size <= settings.queue_bytes_max
         )
 
     def would_hold(self, arrival: Arrival) -> bool:
@@ -169,7 +130,7 @@ class Forwarding:
         if not smuid.startswith(f"{server}/"):
             return False
         parts = parse_smuid(smuid)
-        copy = self.copies.get(parts.boot << COUNTER_BITS | parts.counter)
+        copy = self._crossing.by_id.get(parts.boot << COUNTER_BITS | parts.counter)
         return copy is None or copy.smuid != smuid or not copy.custody_to
 
     def known(self, smuid: str) -> Seen | None:
@@ -242,7 +203,7 @@ class Forwarding:
 
     def acknowledged(self, peer: str, entry_id: int, answered: Answered) -> Copy | None:
         """A peer has answered for a copy; returns it once nothing at that peer is outstanding."""
-        copy = self.copies.get(entry_id)
+        copy = self._crossing.by_id.get(entry_id)
         forward = copy.forwards.get(peer) if copy is not None else None
         if copy is None or forward is None or not forward.unacknowledged:
             return None
@@ -272,7 +233,7 @@ class Forwarding:
 
     def repeat(self, peer: str) -> None:
         """A link is up again: send once more what was not answered."""
-        for copy in list(self.copies.values()):
+        for copy in list(self._crossing.by_id.values()):
             forward = copy.forwards.get(peer)
             if forward is not None and forward.unacknowledged:
                 forward.unacknowledged = 1
@@ -286,7 +247,7 @@ class Forwarding:
 
         A receipt does not count those who came later.
         """
-        for copy in list(self.by_topic.get(topic, {}).values()):
+        for copy in list(self._crossing.by_topic.get(topic, {}).values()):
             if not copy.entry.flags & (ONE | GONE) and copy.entry.flags & STATED:
                 self.send(copy, peer, counted=False)
 

@@ -1,14 +1,18 @@
-"""Where a message would go from here, and why not elsewhere: the rules of `forwarding` and `custody`, asked
-without a message."""
+"""What others may read of a site among its peers: who they are, and what is under way to them.
 
+And where a message would go from here, and why not elsewhere: the rules of `forwarding` and `custody`, asked
+without a message.
+"""
+
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
-from routing.federation.copies import onward, within
-from routing.federation.federation import Federation
-from routing.federation.forwarding import Peer
-from routing.federation.interest import Want
+from routing.federation.copies import Copy, onward, within
+from routing.federation.crossing import Crossing
+from routing.federation.forwarding import Forwarding, Peer
+from routing.federation.interest import Interest, Want
 from routing.message import DEPTH_UNLIMITED, DeliveryMode
 from routing.names import is_system_topic, parse_address
 
@@ -37,27 +41,58 @@ class Way(msgspec.Struct, frozen=True):
     why: str = ""
 
 
-def ways(
-    federation: Federation, topic: str, mode: DeliveryMode, depth: int, hops: tuple[str, ...]
-) -> list[Way]:
-    """All peers, by name, as ways for a message that may still go `depth` hops and came through `hops`."""
-    if is_system_topic(topic):
-        return ways_to(federation, ("SERVER", parse_address(topic).server), DEPTH_UNLIMITED, hops)
-    return ways_to(federation, (mode, topic), depth, hops)
+class Outlook:
+    """Read it; what changes it is told to `Federation`.
 
+    Attributes:
+        peers: by name, up or down.
+        copies: by entry id, what is held and may cross links.
+        has_room, would_hold: of a copy that comes, see `Forwarding`.
+    """
 
-def ways_to(federation: Federation, want: Want, depth: int, hops: tuple[str, ...]) -> list[Way]:
-    """The same for what a message wants at the end of its way."""
-    one = want[0] != "ALL"
-    distances = federation.interest.distances(want)
-    found = []
-    for name, peer in sorted(federation.forwarding.peers.items()):
-        distance = 0 if peer.rules.flood and not one else distances.get(name)
-        why = _why_not(peer, want, distance, onward(depth), hops)
-        if why == UNWANTED:
-            why = _why_unwanted(federation, peer, want)
-        found.append(Way(name, None if why else onward(depth), why))
-    return _nearest(found, distances) if one else found
+    def __init__(self, forwarding: Forwarding, interest: Interest, crossing: Crossing) -> None:
+        self.peers: Mapping[str, Peer] = forwarding.peers
+        self.copies: Mapping[int, Copy] = crossing.by_id
+        self.has_room = forwarding.has_room
+        self.would_hold = forwarding.would_hold
+        self._interest = interest
+
+    def is_up(self, peer: str) -> bool:
+        """Whether there is a link with a peer."""
+        known = self.peers.get(peer)
+        return known is not None and known.up
+
+    def distances(self, want: Want) -> dict[str, int]:
+        """By peer, links from it to the nearest site that wants this; see `Interest.distances`."""
+        return self._interest.distances(want)
+
+    def ways(self, topic: str, mode: DeliveryMode, depth: int, hops: tuple[str, ...]) -> list[Way]:
+        """All peers, by name, as ways for a message that came through `hops` and may go `depth` more."""
+        if is_system_topic(topic):
+            return self.ways_to(("SERVER", parse_address(topic).server), DEPTH_UNLIMITED, hops)
+        return self.ways_to((mode, topic), depth, hops)
+
+    def ways_to(self, want: Want, depth: int, hops: tuple[str, ...]) -> list[Way]:
+        """The same for what a message wants at the end of its way."""
+        one = want[0] != "ALL"
+        distances = self.distances(want)
+        found = []
+        for name, peer in sorted(self.peers.items()):
+            distance = 0 if peer.rules.flood and not one else distances.get(name)
+            why = _why_not(peer, want, distance, onward(depth), hops)
+            if why == UNWANTED:
+                why = self._why_unwanted(peer, want)
+            found.append(Way(name, None if why else onward(depth), why))
+        return _nearest(found, distances) if one else found
+
+    def _why_unwanted(self, peer: Peer, want: Want) -> str:
+        """Why a peer has not told that anybody there wants it. A site tells of itself first of all."""
+        told = self._interest.distance(peer.name, ("SERVER", peer.name)) is not None
+        if not peer.up:
+            return DOWN_UNWANTED if told else DOWN_UNTOLD
+        if not told:
+            return UNTOLD
+        return NO_WAY if want[0] == "SERVER" else UNWANTED
 
 
 def _why_not(peer: Peer, want: Want, distance: int | None, depth: int | None, hops: tuple[str, ...]) -> str:
@@ -72,16 +107,6 @@ def _why_not(peer: Peer, want: Want, distance: int | None, depth: int | None, ho
     if not within(distance, depth):
         return f"who wants it there is {distance + 1} links away, further than its Depth"
     return "" if peer.up else LINK_DOWN
-
-
-def _why_unwanted(federation: Federation, peer: Peer, want: Want) -> str:
-    """Why a peer has not told that anybody there wants it. A site tells of itself first of all."""
-    told = federation.interest.distance(peer.name, ("SERVER", peer.name)) is not None
-    if not peer.up:
-        return DOWN_UNWANTED if told else DOWN_UNTOLD
-    if not told:
-        return UNTOLD
-    return NO_WAY if want[0] == "SERVER" else UNWANTED
 
 
 def _nearest(found: list[Way], distances: dict[str, int]) -> list[Way]:

@@ -373,9 +373,9 @@ async def test_after_a_restart_only_the_peer_that_was_asked_answers_for_its_part
         router = alpha.broker.router
         [(question, asked)] = router.state.asked_of.items()
         assert asked == "beta"
-        router.federation.hear_receipt("gamma", question, 9, 9, closed=True)
+        router.federation.hear_receipt("gamma", question, 9, 9, 0.0, closed=True)
         assert router.state.asked_of == {question: "beta"}
-        router.federation.hear_receipt("beta", question, 1, 1, closed=True)
+        router.federation.hear_receipt("beta", question, 1, 1, 0.0, closed=True)
         assert router.state.asked_of == {}
 
 

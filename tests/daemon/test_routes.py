@@ -5,7 +5,7 @@ from tests.support.sites import Federation
 
 
 def shown(federation: Federation, site: str, name: str) -> list[tuple[str, str, int | None, str]]:
-    found = routes(federation.routers[site].federation, name)
+    found = routes(federation.routers[site].federation.outlook, name)
     return [(route.kind, route.peer, route.distance, route.why) for route in found]
 
 

@@ -270,7 +270,7 @@ def _unrest(sites: list[PowerSite], ledger: Ledger) -> str:
             return f"{site.name} has no link"
         if router.state.out or not site.broker._idle or site.broker._hops.has_unwritten:
             return f"{site.name} has decisions to carry out"
-        for copy in router.federation.forwarding.copies.values():
+        for copy in router.federation.outlook.copies.values():
             if any(forward.unacknowledged for forward in copy.forwards.values()):
                 return f"{site.name} waits for a peer to have {copy.smuid}"
         for subscription in router.state.subscriptions.values():

@@ -176,7 +176,7 @@ class World:
                 yield f"{name} has no link to {', '.join(down)}"
             if router.state.out or site.broker.store_failed or site.machine.has_unwritten:
                 yield f"{name} has decisions to carry out"
-            for copy in router.federation.forwarding.copies.values():
+            for copy in router.federation.outlook.copies.values():
                 waits = [peer for peer, forward in copy.forwards.items() if forward.unacknowledged]
                 if waits:
                     yield f"{name} waits for {', '.join(waits)} to have {copy.smuid}"

@@ -170,7 +170,7 @@ class Federation:
             case TellInterest(changes=changes, whole=whole):
                 federation.hear_interest(one, changes, self.now, whole=whole)
             case TellReceipt():
-                federation.hear_receipt(one, unit.query, unit.due, unit.have, closed=unit.closed)
+                federation.hear_receipt(one, unit.query, unit.due, unit.have, self.now, closed=unit.closed)
             case TellRemoved():
                 federation.hear_removed(one, unit.smuid, unit.topic, self.now)
 

@@ -61,7 +61,7 @@ MUTATIONS = [
     Mutation(
         name="what is committed comes again",
         file="routing/acknowledging.py",
-        old='self._complete(lock.entry, subscription, "committed", lock.attempt)',
+        old='self._complete(lock.entry, subscription, "committed", lock.attempt, now)',
         new="self._deliveries.take_back(lock, 'failed', '', now)",
         tests=("tests/routing/test_router_returns.py::test_what_is_committed_never_comes_again",),
     ),

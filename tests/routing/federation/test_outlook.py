@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from routing.federation.copies import PeerRules
-from routing.federation.outlook import Way, ways
+from routing.federation.outlook import Way
 from routing.message import DeliveryMode
 from tests.support.sites import Federation
 
@@ -31,7 +31,7 @@ def walk(federation: Federation, start: str, mode: DeliveryMode, depth: int) -> 
         if reached.get(site) == -1:
             continue
         reached[site] = left
-        for way in ways(federation.routers[site].federation, "t", mode, left, hops):
+        for way in federation.routers[site].federation.outlook.ways("t", mode, left, hops):
             if way.depth is not None:
                 waiting.append((way.peer, way.depth, (*hops, site)))
     return set(reached)
@@ -58,7 +58,7 @@ def test_a_probe_comes_to_every_site_that_a_message_is_delivered_at(
 def outlook(
     federation: Federation, site: str, depth: int = -1, mode: DeliveryMode = "ALL", *hops: str
 ) -> list[Way]:
-    return ways(federation.routers[site].federation, "t", mode, depth, hops)
+    return federation.routers[site].federation.outlook.ways("t", mode, depth, hops)
 
 
 def why_not(federation: Federation, site: str, depth: int = -1, *hops: str) -> dict[str, str]:
@@ -118,5 +118,5 @@ def test_a_message_of_mode_one_goes_one_way_the_nearest() -> None:
 def test_a_reply_goes_to_its_server_however_far() -> None:
     federation = Federation(CHAIN)
     federation.settle()
-    found = ways(federation.routers["a"].federation, "ada:desk@d", "ALL", 0, ())
+    found = federation.routers["a"].federation.outlook.ways("ada:desk@d", "ALL", 0, ())
     assert found == [Way("b", -1)]

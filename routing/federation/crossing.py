@@ -1,0 +1,57 @@
+"""The copies that are held here and may cross links: by id, by topic, and how many came from whom."""
+
+import msgspec
+
+from routing.federation.copies import Copy
+from routing.queue import CROSSES, Entry
+
+
+class _Held(msgspec.Struct):
+    messages: int = 0
+    bytes: int = 0
+
+
+class Crossing:
+    """Part of `SiteState`, so that a copy that ends is forgotten here too.
+
+    Attributes:
+        by_id: by entry id.
+        by_topic: the same by topic, for interest that comes later.
+    """
+
+    def __init__(self) -> None:
+        self.by_id: dict[int, Copy] = {}
+        self.by_topic: dict[str, dict[int, Copy]] = {}
+        self._held_from: dict[tuple[str, str], _Held] = {}
+
+    def begin(self, copy: Copy) -> None:
+        """A copy that may cross links is held."""
+        entry = copy.entry
+        entry.flags |= CROSSES
+        self.by_id[entry.id] = copy
+        self.by_topic.setdefault(entry.topic.name, {})[entry.id] = copy
+        if copy.source:
+            held = self._held_from.setdefault((copy.source, entry.topic.name), _Held())
+            held.messages += 1
+            held.bytes += entry.size
+
+    def forget(self, entry: Entry) -> None:
+        """It is held no longer."""
+        copy = self.by_id.pop(entry.id, None)
+        if copy is None:
+            return
+        of_topic = self.by_topic[entry.topic.name]
+        del of_topic[entry.id]
+        if not of_topic:
+            del self.by_topic[entry.topic.name]
+        if copy.source:
+            held = self._held_from[copy.source, entry.topic.name]
+            held.messages -= 1
+            held.bytes -= entry.size
+            if not held.messages:
+                del self._held_from[copy.source, entry.topic.name]
+
+    def held_from(self, peer: str, topic: str) -> tuple[int, int]:
+        """Messages and bytes of a topic that are held and first came from a peer."""
+        held = self._held_from.get((peer, topic))
+        return (held.messages, held.bytes) if held is not None else (0, 0)
