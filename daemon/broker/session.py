@@ -8,32 +8,34 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from heapq import nsmallest
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
+from typing import Any, Final, Protocol, TypeGuard, cast
 
 import msgspec
 import trio
 
+from daemon.accounts.accounts import Accounts
 from daemon.broker.inventory import subscription_info, topic_info
 from daemon.broker.transaction import Transaction
+from daemon.connections.unfinished import Unfinished
 from daemon.frontend import (
     Delivered,
     Ending,
     Event,
     HeldMessage,
+    Limits,
     SubscribeOptions,
     SubscriptionInfo,
     TopicInfo,
 )
+from daemon.system.clock import Clock
 from routing.errors import SUBSCRIPTIONS, HeaderRefusal, Refusal
 from routing.frames import check_message
 from routing.headers import write_created
 from routing.message import DeliveryMode, Message
 from routing.names import check_topic, make_address, owner_of
 from routing.rights import RIGHTS, Right
+from routing.router import Router
 from routing.subscription import Consumer, Outcome
-
-if TYPE_CHECKING:
-    from daemon.broker.broker import Broker
 
 PENDING_BYTES_MAX: Final = 1_048_576
 EVENTS_BYTES: Final = 262_144
@@ -41,10 +43,44 @@ EVENT_BYTES: Final = 200
 """What an event costs besides its message, roughly."""
 
 
+class Owner(Protocol):
+    """What a session needs of its broker; all but `load` and `browse` are synchronous."""
+
+    server_name: str
+    accounts: Accounts
+    clock: Clock
+    router: Router
+    unfinished: Unfinished
+    draining: bool
+
+    @property
+    def limits(self) -> Limits:
+        """Those of now: they may change with a reload."""
+
+    @property
+    def overloaded(self) -> bool:
+        """More waits for a store that fails than is to be kept in memory."""
+
+    def check_room(self) -> None:
+        """Raises Refusal where no guaranteed message can be taken now."""
+
+    def wake(self) -> None:
+        """The router has decisions."""
+
+    async def load(self, events: list[Delivered]) -> None:
+        """Fill in the messages of deliveries that are no longer in memory; what has ended stays None."""
+
+    async def browse(self, topic: str, after: int, count: int) -> list[HeldMessage]:
+        """See `daemon.frontend.Session`."""
+
+    def close_session(self, session: "BrokerSession", *, lost: bool) -> None:
+        """The front end is done with a session, whose client was `lost` or not; twice changes nothing."""
+
+
 class BrokerSession:
     """See `daemon.frontend.Session`."""
 
-    def __init__(self, broker: "Broker", account: str, channel: str, protocol: str, remote: str) -> None:
+    def __init__(self, broker: Owner, account: str, channel: str, protocol: str, remote: str) -> None:
         self.account = account
         self.channel = channel
         self.protocol = protocol
