@@ -11,8 +11,9 @@ def main() -> None:
     # As long as nothing has begun, an interrupt has nothing to be cleaned up after.
     signal.signal(signal.SIGINT, lambda *_: os._exit(128 + signal.SIGINT))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])  # see `daemon.cli.run`
-    from daemon.configuration.config import ConfigError, load
+    from daemon.configuration.config import load
     from daemon.configuration.discovery import installed_plugins
+    from daemon.settings import ConfigError
     from daemon.site.run import main as run
     from daemon.terminal.failure import USAGE, Failure, fail
 

@@ -18,7 +18,13 @@ from typing import Any, Final, Literal, Protocol
 import msgspec
 import trio
 
+from daemon.settings import ConfigError as ConfigError
 from daemon.settings import Limits as Limits
+from daemon.settings import ListenAddress as ListenAddress
+from daemon.settings import count as count
+from daemon.settings import note as note
+from daemon.settings import seconds as seconds
+from daemon.settings import text as text
 from routing.errors import Refusal
 from routing.message import DeliveryMode, Message
 from routing.rights import Right as Right

@@ -1,4 +1,4 @@
-"""Every setting of a site: its type, unit, default, bounds and meaning, and nothing else.
+"""Every setting of a site: its type, unit, default, bounds and meaning; and how one is refused.
 
 This is the only place where a default stands. The configuration's tables are the fields of `Settings`;
 `daemon.configuration` reads them from TOML, and writes them out again with the descriptions given here.
@@ -48,6 +48,16 @@ ListenAddress = Annotated[
     ),
 ]
 """Where a front end accepts connections, as `daemon.connections.listen.split_address` reads it."""
+
+
+class ConfigError(Exception):
+    """A configuration that cannot be used, said in one line: file, key, problem."""
+
+    def __init__(self, file: Path, key: str, problem: str) -> None:
+        super().__init__(f"{file}: {key}: {problem}" if key else f"{file}: {problem}")
+        self.file = file
+        self.key = key
+        self.problem = problem
 
 
 class SiteSettings(msgspec.Struct, frozen=True, kw_only=True):

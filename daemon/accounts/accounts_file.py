@@ -23,7 +23,8 @@ import tomlkit
 from tomlkit.items import Table
 
 from daemon.accounts.passwords import PHC_PATTERN
-from daemon.configuration.config import ConfigError, nearest, read_toml, typed
+from daemon.configuration.config import nearest, read_toml, typed
+from daemon.settings import ConfigError
 from daemon.system import private_files
 from routing.rights import RIGHTS, Rights
 

@@ -11,8 +11,7 @@ from cryptography import x509
 from daemon.certificates.errors import CertificateError
 from daemon.certificates.expiry import Expiry, expiries_of
 from daemon.certificates.files import load_certificates
-from daemon.configuration.config import ConfigError
-from daemon.settings import TlsSettings
+from daemon.settings import ConfigError, TlsSettings
 from daemon.system.private_files import refuse_loose
 
 

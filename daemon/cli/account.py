@@ -18,12 +18,12 @@ from daemon.accounts.accounts_file import (
     read_accounts,
 )
 from daemon.accounts.passwords import generate_password, hash_password
-from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, read_settings
+from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
 from daemon.cli.telling import tell
 from daemon.configuration.config import nearest
 from daemon.settings import Settings
 from daemon.terminal.failure import USAGE, Failure
-from daemon.terminal.output import show_table
+from daemon.terminal.output import JsonOption, show_table
 from routing.rights import RIGHTS, Rights
 
 app = typer.Typer(help="Accounts and their rights.", no_args_is_help=True)

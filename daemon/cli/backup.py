@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from daemon.certificates.files import AUTHORITY_FILE, CERTIFICATE_FILE, REVOCATION_FILE
-from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, config_file, read_settings
+from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, config_file, read_settings
 from daemon.settings import Settings
 from daemon.site.state_mark import STORE, mark_path
 from daemon.store.backup import DamagedError, StoreCopy, copy_store
@@ -36,6 +36,7 @@ from daemon.store.schema import TooNewError
 from daemon.system.private_files import make_directory, sync_directory, write_new
 from daemon.system.version import VERSION
 from daemon.terminal.failure import Failure
+from daemon.terminal.output import JsonOption
 
 PUBLIC: Final = (CERTIFICATE_FILE, AUTHORITY_FILE, REVOCATION_FILE)
 """Of a keys directory, by name; without its key a certificate of [tls] is of no use."""

@@ -40,10 +40,9 @@ from daemon.certificates.files import (
 )
 from daemon.certificates.identity import server_name_of
 from daemon.certificates.trust import Trust
-from daemon.cli.options import JsonOption
 from daemon.system.private_files import make_directory
 from daemon.terminal.failure import USAGE, Failure
-from daemon.terminal.output import show_table
+from daemon.terminal.output import JsonOption, show_table
 from routing.errors import Refusal
 
 app = typer.Typer(no_args_is_help=True, help="Make, sign, renew and revoke the certificates of sites.")

@@ -10,7 +10,7 @@ import typer
 
 from daemon.cli.as_daemon import as_user, daemon_user, unreadable, user_name
 from daemon.cli.init import SMQP_PORT
-from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, config_file, read_settings
+from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, config_file, read_settings
 from daemon.configuration.config import load
 from daemon.configuration.discovery import installed_plugins
 from daemon.configuration.template import render
@@ -19,6 +19,7 @@ from daemon.site.directory import new_config
 from daemon.site.examination import Examination, Finding, examine, listening
 from daemon.site.lock import running_pid
 from daemon.terminal.failure import FAILED, USAGE, Failure
+from daemon.terminal.output import JsonOption
 
 app = typer.Typer(help="Check and show a site's configuration.", no_args_is_help=True)
 

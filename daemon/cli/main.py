@@ -17,7 +17,7 @@ def main() -> None:
     # Half of the time of a command is imports, and in the middle of one there is nothing to be cleaned up.
     signal.signal(signal.SIGINT, lambda *_: os._exit(128 + signal.SIGINT))
     from daemon.cli import command_tree
-    from daemon.configuration.config import ConfigError
+    from daemon.settings import ConfigError
     from daemon.terminal import failure, output
     from routing.errors import Refusal
 

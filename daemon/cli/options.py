@@ -25,8 +25,6 @@ ConfigOption = Annotated[
 ]
 DEFAULT_CONFIG = Path("smqpd.toml")
 
-JsonOption = Annotated[bool, typer.Option("--json", help="For programs: one JSON value on stdout.")]
-
 
 def config_file(config: Path) -> Path:
     """The file that `--config` or `--site` names. Raises Failure where there is none."""

@@ -5,12 +5,13 @@ from typing import Annotated
 import msgspec
 import typer
 
-from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, read_settings
+from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
 from daemon.cli.telling import tell
-from daemon.configuration.config import ConfigError, typed
+from daemon.configuration.config import typed
 from daemon.link.peers_file import EVERYTHING, Peer, add_peer, load_peers, remove_peer
+from daemon.settings import ConfigError
 from daemon.terminal.failure import USAGE, Failure
-from daemon.terminal.output import show_table
+from daemon.terminal.output import JsonOption, show_table
 
 app = typer.Typer(help="The sites that this one links with.", no_args_is_help=True)
 

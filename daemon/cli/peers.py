@@ -6,13 +6,13 @@ import msgspec
 import typer
 
 from daemon.cli.asking import value
-from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, read_settings
+from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
 from daemon.control.routes import Route
 from daemon.control.socket import Question
 from daemon.hops.fate import duration
 from daemon.link.port import LinkStatus
 from daemon.terminal.failure import FAILED, USAGE, Failure
-from daemon.terminal.output import show_table
+from daemon.terminal.output import JsonOption, show_table
 from daemon.terminal.printable import printable
 from routing.errors import Refusal
 from routing.federation.outlook import DOWN

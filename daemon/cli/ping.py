@@ -7,11 +7,12 @@ import msgspec
 import typer
 
 from daemon.cli.asking import TimeoutOption, told
-from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, read_settings
+from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
 from daemon.control.reports import Heard, Report
 from daemon.control.socket import Question
 from daemon.settings import Settings
 from daemon.terminal.failure import FAILED, USAGE, Failure
+from daemon.terminal.output import JsonOption
 from daemon.terminal.printable import printable
 from routing.errors import Refusal
 from routing.names import server_name

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from daemon.cli.asking import value
-from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, read_settings
+from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
 from daemon.control.socket import Question
 from daemon.settings import Settings
 from daemon.site.lock import StateInUseError, running_pid, state_lock
@@ -23,6 +23,7 @@ from daemon.site.state_mark import STORE
 from daemon.store import quarantine
 from daemon.store.quarantine import Quarantined
 from daemon.terminal.failure import FAILED, USAGE, Failure
+from daemon.terminal.output import JsonOption
 from daemon.terminal.printable import printable
 from routing.errors import HeaderRefusal
 from routing.names import parse_smuid

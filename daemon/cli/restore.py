@@ -19,11 +19,11 @@ import typer
 from daemon.certificates.files import KEY_FILE
 from daemon.certificates.identity import host_of
 from daemon.certificates.self_signed import make_self_signed
-from daemon.cli.options import DEFAULT_CONFIG, JsonOption
-from daemon.configuration.config import ConfigError, load
+from daemon.cli.options import DEFAULT_CONFIG
+from daemon.configuration.config import load
 from daemon.configuration.discovery import installed_plugins
 from daemon.link.peers_file import load_peers
-from daemon.settings import Settings
+from daemon.settings import ConfigError, Settings
 from daemon.site.directory import ADMIN
 from daemon.site.examination import examine
 from daemon.site.lock import StateInUseError, running_pid, state_lock
@@ -33,6 +33,7 @@ from daemon.store.backup_manifest import MANIFEST, Manifest, UnfitError, read_ma
 from daemon.store.schema import TooNewError
 from daemon.system.private_files import give_to, make_directory, sync_directory, write_new
 from daemon.terminal.failure import Failure
+from daemon.terminal.output import JsonOption
 
 LOGIN = "keys/admin.toml"
 

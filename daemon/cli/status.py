@@ -8,12 +8,13 @@ import msgspec
 import typer
 
 from daemon.cli import telling
-from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, config_file, read_settings
-from daemon.configuration.config import ConfigError, read_toml
+from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, config_file, read_settings
+from daemon.configuration.config import read_toml
 from daemon.control.socket import NotRunningError
-from daemon.settings import SiteSettings
+from daemon.settings import ConfigError, SiteSettings
 from daemon.site.standing import Standing, said
 from daemon.terminal.failure import FAILED, UNREACHABLE, Failure
+from daemon.terminal.output import JsonOption
 
 
 def reload(config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:

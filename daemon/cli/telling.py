@@ -11,10 +11,10 @@ import msgspec
 import typer
 
 from daemon.cli.options import config_file
-from daemon.configuration.config import ConfigError, load
+from daemon.configuration.config import load
 from daemon.configuration.discovery import installed_plugins
 from daemon.control.socket import ForbiddenError, NotRunningError, Question, ask
-from daemon.settings import Settings
+from daemon.settings import ConfigError, Settings
 from daemon.site.examination import Finding, Part, examine
 from daemon.site.lock import running_pid, signal_running
 from daemon.site.standing import Standing, said

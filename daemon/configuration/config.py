@@ -16,7 +16,7 @@ import msgspec
 from msgspec import inspect
 
 from daemon.configuration.discovery import Installed
-from daemon.settings import Settings
+from daemon.settings import ConfigError, Settings
 
 FILE_BYTES_MAX: Final = 1_048_576
 """A configuration is written by people; what is larger is not one."""
@@ -32,16 +32,6 @@ WORDS: Final = {
 """What msgspec calls by names of Python and JSON."""
 
 T = TypeVar("T")
-
-
-class ConfigError(Exception):
-    """A configuration that cannot be used, said in one line: file, key, problem."""
-
-    def __init__(self, file: Path, key: str, problem: str) -> None:
-        super().__init__(f"{file}: {key}: {problem}" if key else f"{file}: {problem}")
-        self.file = file
-        self.key = key
-        self.problem = problem
 
 
 def load(path: Path, installed: Installed) -> Settings:

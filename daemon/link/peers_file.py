@@ -22,8 +22,9 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import AoT
 
-from daemon.configuration.config import ConfigError, read_toml, typed
+from daemon.configuration.config import read_toml, typed
 from daemon.connections.listen import split_address
+from daemon.settings import ConfigError
 from daemon.system import private_files
 from routing.errors import Refusal
 from routing.names import check_pattern, is_server_name

@@ -18,13 +18,12 @@ from daemon.certificates.errors import CertificateError
 from daemon.certificates.expiry import Expiry
 from daemon.certificates.files import KEY_FILE
 from daemon.certificates.tls import ClientTls
-from daemon.configuration.config import ConfigError
 from daemon.configuration.discovery import Installed
 from daemon.connections.listen import clash, split_address, try_to_listen
 from daemon.control.socket import SOCKET
 from daemon.link.keys import LinkKeys
 from daemon.link.peers_file import Peer, load_peers
-from daemon.settings import Settings
+from daemon.settings import ConfigError, Settings
 from daemon.site.lock import LOCK
 from daemon.site.state_mark import HOPS, INSTALLATION, STORE, check_state
 from daemon.store.reserve import RESERVE

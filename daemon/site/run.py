@@ -17,10 +17,9 @@ from typing import Final
 
 import trio
 
-from daemon.configuration.config import ConfigError
 from daemon.configuration.discovery import installed_plugins
 from daemon.connections.listen import ListenError
-from daemon.settings import Settings
+from daemon.settings import ConfigError, Settings
 from daemon.site.lock import StateInUseError, state_lock
 from daemon.site.site import RunningSite, StartError, serve_site
 from daemon.system import log

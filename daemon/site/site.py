@@ -29,13 +29,13 @@ from daemon.accounts.accounts import Accounts
 from daemon.broker.broker import Broker
 from daemon.certificates.expiry import ExpiryWatch
 from daemon.certificates.tls import ClientTls
-from daemon.configuration.config import ConfigError, load
+from daemon.configuration.config import load
 from daemon.configuration.discovery import Installed
 from daemon.connections.listen import Listeners
 from daemon.control.socket import Question, Tell, serve_control
 from daemon.frontend import Identity, Limits, Plugin, Session, SubscriptionInfo
 from daemon.hops.writer import HopLog
-from daemon.settings import Settings
+from daemon.settings import ConfigError, Settings
 from daemon.site.examination import LINKS_SOCKET, Examination, Finding, Part, examine, expired
 from daemon.site.links import SiteLinks
 from daemon.site.standing import Standing, said

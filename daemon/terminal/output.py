@@ -1,4 +1,4 @@
-"""What commands print: tables that lose nothing, and standard output that may fail.
+"""What commands print: JSON or tables that lose nothing, on standard output that may fail.
 
 In a pipe or a file a line is as long as it has to be. At a terminal what is long is folded within its column;
 where that is too narrow for the rest, the other columns are folded, too.
@@ -8,7 +8,7 @@ import errno
 import os
 import sys
 from collections.abc import Collection, Iterable, Sequence
-from typing import Final
+from typing import Annotated, Final
 
 import rich.console
 import typer
@@ -21,6 +21,9 @@ FOLDED_COLUMNS_MIN: Final = 12
 
 REFUSALS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 """What writing to an output that is open may end with, but for a pipe that nobody reads."""
+
+
+JsonOption = Annotated[bool, typer.Option("--json", help="For programs: one JSON value on stdout.")]
 
 
 class Console(rich.console.Console):

@@ -11,9 +11,9 @@ from typing import Annotated, Any, Final, TypeVar
 import trio
 import typer
 
-from daemon.cli.options import JsonOption
 from daemon.frontend import Accepts, SubscribeOptions
 from daemon.terminal.failure import INTERRUPTED, TERMINATED, UNREACHABLE, USAGE, Failure
+from daemon.terminal.output import JsonOption
 from plugins.smqp.connection import ConnectionLost
 from plugins.smqp.profile import (
     CONNECTION,

@@ -6,8 +6,7 @@ from typing import Annotated, Final
 import msgspec
 import trio
 
-from daemon.frontend import Site
-from daemon.settings import ListenAddress, note
+from daemon.frontend import ListenAddress, Site, note
 from plugins.smqp.replies import not_available
 from plugins.smqp.server import serve_connection
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from daemon.settings import ListenAddress
+from daemon.frontend import ListenAddress
 from routing.message import DEPTH_UNLIMITED
 
 

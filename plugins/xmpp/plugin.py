@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import trio
 
-from daemon.configuration.config import ConfigError
-from daemon.frontend import Site
+from daemon.frontend import ConfigError, Site
 from plugins.xmpp.settings import TABLE, XmppSettings
 
 if TYPE_CHECKING:

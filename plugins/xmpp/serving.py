@@ -13,8 +13,7 @@ import ssl
 
 import trio
 
-from daemon.configuration.config import ConfigError
-from daemon.frontend import Site
+from daemon.frontend import ConfigError, Site
 from plugins.xmpp.service import Service
 from plugins.xmpp.settings import TABLE, XmppSettings
 from plugins.xmpp.wire.component import Component, Connect, tcp_connector

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from daemon.settings import count, note, seconds, text
+from daemon.frontend import count, note, seconds, text
 
 TABLE: Final = Path("[plugins.xmpp]")
 """Named where a problem is in the configuration itself, whose file a front end does not know."""

@@ -20,7 +20,7 @@ from daemon.accounts.accounts import (
 from daemon.accounts.accounts_file import Account, NoSuchAccountError, edit, read_accounts
 from daemon.accounts.passwords import generate_password, hash_password, verify_password
 from daemon.accounts.remembered_passwords import REMEMBER_S, RememberedPasswords
-from daemon.configuration.config import ConfigError
+from daemon.settings import ConfigError
 from routing.errors import Refusal
 from routing.rights import Rights
 

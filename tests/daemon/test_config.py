@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.configuration.config import ConfigError, load
+from daemon.configuration.config import load
 from daemon.configuration.discovery import Installed
 from daemon.configuration.template import render, toml_value
-from daemon.settings import Settings, SiteSettings
+from daemon.settings import ConfigError, Settings, SiteSettings
 
 SITE = '[site]\nserver_name = "a.example"\n'
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from daemon.configuration.config import ConfigError
 from daemon.link.peers_file import Peer, add_peer, load_peers, remove_peer
+from daemon.settings import ConfigError
 
 
 @pytest.fixture

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from daemon.configuration.config import ConfigError
 from daemon.configuration.discovery import Installed
-from daemon.settings import SiteSettings
+from daemon.settings import ConfigError, SiteSettings
 from daemon.site.directory import make_site
 from daemon.site.lock import state_lock
 from daemon.site.state_mark import STORE, check_state, mark_path, own_state

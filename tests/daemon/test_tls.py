@@ -9,8 +9,7 @@ from cryptography.hazmat.primitives import serialization
 
 from daemon.certificates.self_signed import make_self_signed
 from daemon.certificates.tls import ClientTls, client_context
-from daemon.configuration.config import ConfigError
-from daemon.settings import TlsSettings
+from daemon.settings import ConfigError, TlsSettings
 from daemon.site.directory import make_site
 from tests.support.installed import checkout_plugins
 

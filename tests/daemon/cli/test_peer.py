@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from daemon.cli.peer import app
-from daemon.configuration.config import ConfigError
 from daemon.link.peers_file import Peer, load_peers
+from daemon.settings import ConfigError
 from daemon.terminal.failure import USAGE, Failure
 
 

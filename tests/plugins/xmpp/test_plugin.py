@@ -4,7 +4,7 @@ import msgspec
 import pytest
 import trio
 
-from daemon.configuration.config import ConfigError
+from daemon.settings import ConfigError
 from plugins.xmpp.known.identities import AccountRules, channel_of
 from plugins.xmpp.plugin import plugin, read_secret
 from plugins.xmpp.settings import JidRule, XmppSettings
