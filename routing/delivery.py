@@ -13,7 +13,6 @@ acknowledges all it gets, but in memory only; with any other it is done once it 
 subscriber says of its messages is in `routing.acknowledging`.
 """
 
-import heapq
 from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any, Final, Literal
@@ -27,6 +26,7 @@ from routing.decisions import (
 )
 from routing.queue import COUNTED, EXPIRED, GONE, GUARANTEED, ONE, RECEIPT, STATED, Entry
 from routing.receipts import Receipts
+from routing.setting_aside import SettingAside
 from routing.state import SiteState
 from routing.subscription import Consumer, Lock, Member, Outcome, Subscription
 
@@ -50,6 +50,7 @@ class Deliveries:
         self._hand_over = hand_over
         self._hungry: list[Subscription] = []
         self._feeding = False
+        self.setting_aside = SettingAside(state, self._drop)
 
     # -- to the subscriber ------------------------------------------------------------------------
 
@@ -150,6 +151,7 @@ class Deliveries:
     def pump(self, subscription: Subscription, now: float) -> None:
         """Give a subscription what waits for it, as far as it can take more."""
         topic = subscription.topic
+        has_failed = False
         while subscription.ready:
             own = subscription.queue.peek()
             shared = topic.shared.peek() if subscription.accepts_one else None
@@ -164,10 +166,16 @@ class Deliveries:
                 entry = topic.shared.pop()
             else:
                 entry = subscription.queue.pop()
-            if entry.deadline <= now:
-                self.expire(entry, now)
-            else:
-                self._assign(subscription, entry, now)
+            try:
+                if entry.deadline <= now:
+                    self.expire(entry, now)
+                else:
+                    self._assign(subscription, entry, now)
+            except Exception as error:  # it is in no queue any more
+                self.setting_aside.failed(entry, "a delivery", error, now)
+                if has_failed:  # it may be the subscription: what waits is not all to be set aside
+                    return
+                has_failed = True
 
     def pump_all(self, subscription: Subscription, now: float) -> None:
         """The same to each of those who may share it."""
@@ -253,7 +261,7 @@ class Deliveries:
         if delay_s > 0:
             state.park(lock, now + min(delay_s, DELAY_MAX_S))
         else:
-            self._offer_again(lock, now)
+            self.offer_again(lock, now)
 
     def _expire_returned(self, lock: Lock) -> None:
         """Its timeout ended while it was received, and it was not finished: nobody else gets it."""
@@ -280,7 +288,8 @@ class Deliveries:
             for each in subscription.holders
         )
 
-    def _offer_again(self, lock: Lock, now: float) -> None:
+    def offer_again(self, lock: Lock, now: float) -> None:
+        """A message that was given back goes to the next who can take it."""
         entry, subscription = lock.entry, lock.subscription
         if entry.flags & GONE:
             return
@@ -344,36 +353,23 @@ class Deliveries:
 
     # -- time -------------------------------------------------------------------------------------
 
-    def tick(self, now: float) -> None:
-        """Carry out what is due: locks, pauses, sequences that never came, expiries."""
-        state = self._state
-        for subscription in list(state.locking):
-            late = []
-            for lock in subscription.locks.values():
-                if lock.ends_at > now:
-                    break
-                late.append(lock)
-            for lock in late:
-                self.take_from(lock)
-                assert subscription.consumer is not None
-                del subscription.consumer.locks[lock.number]
-                state.out.append(_withdraw(lock, subscription.consumer, "lock-timeout"))
-            for lock in late:
-                self.take_back(lock, "failed", "lock timed out", now)
-            if late:
-                self.pump(subscription, now)
-        again = []
-        while state.delayed and state.delayed[0][0] <= now:
-            again.append(heapq.heappop(state.delayed)[2])
-        for lock in sorted(again, key=standing):
-            self._offer_again(lock, now)
-        for subscription in list(state.ordering.values()):
-            if subscription.order is not None:
-                for entry in subscription.order.release(now):
+    def time_out(self, lock: Lock) -> None:
+        """A lock has ended: its subscriber has the message no longer, and is told so."""
+        self.take_from(lock)
+        consumer = lock.subscription.consumer
+        assert consumer is not None
+        del consumer.locks[lock.number]
+        self._state.out.append(_withdraw(lock, consumer, "lock-timeout"))
+
+    def release(self, subscription: Subscription, now: float) -> None:
+        """Hand on what has waited long enough for a Sequence that did not come."""
+        if subscription.order is not None:
+            for entry in subscription.order.release(now):
+                try:
                     self._enqueue(subscription, entry, now)
-            self._watch_order(subscription)
-        for entry in state.deadlines.expired(now):
-            self.expire(entry, now)
+                except Exception as error:
+                    self.setting_aside.failed(entry, "the end of a wait for a Sequence", error, now)
+        self._watch_order(subscription)
 
     def expire(self, entry: Entry, now: float) -> None:
         """A message's timeout has ended; what a subscriber has already received is left to it."""
@@ -407,6 +403,9 @@ class Deliveries:
         self._state.finish(entry, event, reason)
         self._take_away(holders, event if event in ("removed", "dropped") else "expired", now)
 
+    def _drop(self, entry: Entry, now: float, reason: str) -> None:
+        self.end(entry, self.holders(entry), "dropped", now, reason)
+
     def _take_away(
         self, holders: list[Lock], reason: Literal["expired", "removed", "dropped"], now: float
     ) -> None:
@@ -420,9 +419,11 @@ class Deliveries:
         if self._feeding:
             return
         self._feeding = True
-        while self._hungry:
-            self.pump(self._hungry.pop(), now)
-        self._feeding = False
+        try:
+            while self._hungry:
+                self.pump(self._hungry.pop(), now)
+        finally:
+            self._feeding = False
 
     def take_from(self, lock: Lock) -> None:
         """A subscriber has it no longer; where it goes next is the caller's.

@@ -16,6 +16,7 @@ import msgspec
 
 from routing.decisions import Answer
 from routing.delivery import Deliveries
+from routing.errors import Refusal
 from routing.federation.federation import Federation
 from routing.queue import CROSSES, ONE, Entry
 from routing.state import SiteState
@@ -31,6 +32,8 @@ DECISIONS_MAX: Final = 5_000
 """With more than these still to be carried out, a step waits."""
 
 STEP_S: Final = 0.001
+
+FAILED: Final = Refusal(Refusal.STORE_FAILED, "the site could not do all of this; its log says why")
 
 
 class Emptying(msgspec.Struct):
@@ -81,8 +84,16 @@ class Emptyings:
 
     def tick(self, now: float) -> None:
         """The next step."""
-        if self._open and len(self._state.out) < DECISIONS_MAX and self._step(self._open[0], now):
+        if not self._open or len(self._state.out) >= DECISIONS_MAX:
+            return
+        emptying = self._open[0]
+        try:
+            if self._step(emptying, now):
+                self._open.popleft()
+        except Exception as error:
             self._open.popleft()
+            self._state.out.append(Answer(emptying.consumer, emptying.request, FAILED))
+            self._state.mishap(f"the emptying of {emptying.topic}", error)
 
     def next_wake(self, now: float) -> float:
         """Site time of the next step; `inf` for none."""
@@ -131,7 +142,10 @@ class Emptyings:
         entry: Entry | None = self._state.entries.get(id)
         if entry is None:
             return False
-        self._deliveries.end(entry, self._deliveries.holders(entry), "removed", now)
+        try:
+            self._deliveries.end(entry, self._deliveries.holders(entry), "removed", now)
+        except Exception as error:
+            self._deliveries.setting_aside.failed(entry, "a removal", error, now)
         if entry.flags & CROSSES and not entry.flags & ONE:
             # other sites may hold copies: they end as after a REMOVE
             self._federation.note_removed(entry.smuid(self._state.server), emptying.topic, now)

@@ -5,7 +5,7 @@
       FramingLost           the byte stream can no longer be cut into frames: the connection ends
 
 An error of ours (a broken promise of the core) is a plain `AssertionError` or `KeyError` and ends
-the task that met it; it is never shown to a peer.
+what met it, see `SiteState.mishap`; it is never shown to a peer.
 """
 
 from typing import Final

@@ -46,10 +46,18 @@ class Joinings:
 
     def tick(self, now: float) -> None:
         """The next step."""
-        if self._open and self._step(self._open[0], now):
-            subscription = self._open.popleft().subscription
-            if subscription.id in self._state.subscriptions:
-                self._deliveries.pump_all(subscription, now)
+        if not self._open:
+            return
+        subscription = self._open[0].subscription
+        try:
+            if not self._step(self._open[0], now):
+                return
+        except Exception as error:
+            subscription.joining = False
+            self._state.mishap(f"what {subscription.topic.name} keeps for those who join late", error)
+        self._open.popleft()
+        if subscription.id in self._state.subscriptions:
+            self._deliveries.pump_all(subscription, now)
 
     def next_wake(self, now: float) -> float:
         """Site time of the next step; `inf` for none."""
@@ -67,7 +75,10 @@ class Joinings:
             joining.offered_to = entry.id
             if entry.deadline > now:
                 entry.due += 1
-                self._deliveries.offer_late(subscription, entry, now)
+                try:
+                    self._deliveries.offer_late(subscription, entry, now)
+                except Exception as error:
+                    self._deliveries.setting_aside.failed(entry, "an offer to one who joins late", error, now)
         else:
             if len(kept) == OFFERED_MAX:
                 return False

@@ -16,6 +16,7 @@ from routing.decisions import Record
 from routing.emptying import DECISIONS_MAX, ENDED_MAX, STEP_S
 from routing.queue import EXPIRED, GONE, RECEIPT, STATED, Entry
 from routing.receipts import Receipts
+from routing.setting_aside import SettingAside
 from routing.state import SiteState
 from routing.subscription import Subscription
 
@@ -31,8 +32,9 @@ class Leaving(msgspec.Struct):
 class Leavings:
     """All that are not finished; one is worked on at a time."""
 
-    def __init__(self, state: SiteState, receipts: Receipts) -> None:
+    def __init__(self, state: SiteState, receipts: Receipts, setting_aside: SettingAside) -> None:
         self._state = state
+        self._setting_aside = setting_aside
         self._receipts = receipts
         self._open: deque[Leaving] = deque()
 
@@ -55,8 +57,15 @@ class Leavings:
 
     def tick(self, now: float) -> None:
         """The next step."""
-        if self._open and len(self._state.out) < DECISIONS_MAX and self._step(self._open[0], now):
+        if not self._open or len(self._state.out) >= DECISIONS_MAX:
+            return
+        leaving = self._open[0]
+        try:
+            if self._step(leaving, now):
+                self._open.popleft()
+        except Exception as error:
             self._open.popleft()
+            self._state.mishap(f"what an ended subscription to {leaving.subscription.topic.name} had", error)
 
     def next_wake(self, now: float) -> float:
         """Site time of the next step; `inf` for none."""
@@ -78,6 +87,12 @@ class Leavings:
         return not (leaving.waiting or subscription.queue)
 
     def _give_up(self, entry: Entry, leaving: Leaving, now: float) -> None:
+        try:
+            self._count_down(entry, leaving, now)
+        except Exception as error:
+            self._setting_aside.failed(entry, "what an ended subscription had", error, now)
+
+    def _count_down(self, entry: Entry, leaving: Leaving, now: float) -> None:
         subscription = leaving.subscription
         entry.due -= 1
         if entry.flags & RECEIPT:

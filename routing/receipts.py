@@ -213,7 +213,10 @@ class Receipts:
             self.answer(receipt.parent, receipt.query, *receipt.counts)
             return
         self._state.out.append(Record("receipt", entry, receipt=receipt.text))
-        self._send(receipt, now)
+        try:
+            self._send(receipt, now)
+        except Exception as error:  # the message goes on
+            self._state.mishap(f"a receipt for {receipt.publisher}", error)
 
     def _tell_parent(self, receipt: Receipt) -> None:
         due, have = receipt.told = receipt.counts

@@ -13,19 +13,20 @@ from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 from routing.acknowledging import Acknowledgements
-from routing.decisions import Answer, Bury, Decision, SetAside
+from routing.decisions import Answer, Bury, Decision
 from routing.delivery import Deliveries
 from routing.errors import Refusal
 from routing.federation.copies import Seen
 from routing.federation.federation import Federation
 from routing.message import DeliveryMode, Message
 from routing.publishing import Publishing
-from routing.queue import CROSSES, EXPIRED, GONE, GUARANTEED, Entry
+from routing.queue import CROSSES, EXPIRED, GONE, Entry
 from routing.receipts import Receipts
 from routing.restore import Restore
-from routing.state import RouterSettings, SiteState
+from routing.state import RouterSettings, SiteState, raise_it
 from routing.subscribing import Subscribing
 from routing.subscription import Consumer, Outcome, SubscribeOptions, Subscription
+from routing.timing import Timing
 from routing.topics import Topics
 
 
@@ -38,6 +39,7 @@ class Router:
         wall_ms: the wall clock, Unix milliseconds.
         recall: finds on disk what was remembered of another server's Smuid.
         has_account: whether an account of this site is there and can log in.
+        mishap: told of each error of ours that is survived, and of what was set aside for it.
     """
 
     def __init__(
@@ -48,8 +50,9 @@ class Router:
         wall_ms: Callable[[], int],
         recall: Callable[[str], Seen | None] = lambda smuid: None,
         has_account: Callable[[str], bool] = lambda account: True,
+        mishap: Callable[[str, Exception], None] = raise_it,
     ) -> None:
-        self.state = SiteState(server, boot, settings, has_account)
+        self.state = SiteState(server, boot, settings, has_account, mishap)
         # a receipt or a handover goes from a part to one that is made of it
         self._receipts = Receipts(
             self.state, lambda receipt, now: self._publishing.send_receipt(receipt, now)
@@ -64,6 +67,7 @@ class Router:
         )
         self._publishing = Publishing(self.state, self._deliveries, self._receipts, self.federation, wall_ms)
         self._topics = Topics(self.state, self._deliveries, self._subscribing, self.federation)
+        self._timing = Timing(self.state, self._deliveries, self._receipts, self._topics, self._subscribing)
 
     def take(self) -> list[Decision]:
         """The decisions since the last call, in order."""
@@ -225,10 +229,7 @@ class Router:
         """A copy cannot be stored, or cannot be read: it ends here, its receipt is closed, and the next is
         offered to those whom it was with. What the store has of it is kept for the operator.
         """
-        if not entry.flags & GONE:
-            if entry.flags & GUARANTEED:
-                self.state.out.append(SetAside(entry, reason))
-            self._deliveries.end(entry, self._deliveries.holders(entry), "dropped", now, reason)
+        self._deliveries.setting_aside.set_aside(entry, reason, now)
 
     def buried(self, bury: Bury, message: Message, now: float) -> None:
         """The message that the decision `Bury` asked for: on to the dead-letter topic with it."""
@@ -242,27 +243,22 @@ class Router:
 
     def tick(self, now: float) -> None:
         """Carry out what time alone brings about; to be called at `wake_at`."""
-        self._deliveries.tick(now)
-        self._receipts.tick(now)
-        self._topics.emptyings.tick(now)
-        self._subscribing.joinings.tick(now)
-        self._subscribing.leavings.tick(now)
-        self.state.wake_at = min(
-            self.state.next_wake(),
-            self._receipts.next_wake(),
-            self._topics.emptyings.next_wake(now),
-            self._subscribing.joinings.next_wake(now),
-            self._subscribing.leavings.next_wake(now),
-        )
+        self._timing.tick(now)
 
     def maintain(self, now: float) -> list[Subscription]:
         """Each minute or so: forget old Cmuids and removals, end unused subscriptions, which are named.
 
         What peers would not have is offered to them again.
         """
-        self.federation.custody.offer_denied()
-        self.state.removed.forget(now)
-        self.state.publications.expire(now - self.state.settings.dedupe_window_s)
+        for chore in (
+            self.federation.custody.offer_denied,
+            lambda: self.state.removed.forget(now),
+            lambda: self.state.publications.expire(now - self.state.settings.dedupe_window_s),
+        ):
+            try:
+                chore()
+            except Exception as error:  # it comes up again in a minute
+                self.state.mishap("what is done each minute", error)
         return self._subscribing.end_unused(now)
 
     @property

@@ -70,6 +70,7 @@ class SiteState:
         wake_at: no later than the next thing that time alone brings about; `inf` for none.
         has_account: whether an account of this site is there and can log in.
         crossing: of what is held, that which may cross links.
+        mishap: told of an error of ours that the site survives, and what was set aside for it.
         removed: tombstones of messages.
         asked_of: by question for a receipt that is not answered for good, the peer that is to answer it; not
             known of a question of an earlier boot whose message has ended here.
@@ -81,7 +82,12 @@ class SiteState:
     """
 
     def __init__(
-        self, server: str, boot: int, settings: RouterSettings, has_account: Callable[[str], bool]
+        self,
+        server: str,
+        boot: int,
+        settings: RouterSettings,
+        has_account: Callable[[str], bool],
+        mishap: Callable[[str, Exception], None],
     ) -> None:
         self.server = server
         self.boot = boot
@@ -105,6 +111,7 @@ class SiteState:
         self.wake_at = math.inf
         self.removed = Removals()
         self.has_account = has_account
+        self.mishap = mishap
         self.crossing = Crossing()
         self.held = 0
         self.counter = 0
@@ -244,3 +251,8 @@ class SiteState:
             if subscription.order is not None:
                 wake = min(wake, subscription.order.next_release() or math.inf)
         return wake
+
+
+def raise_it(what: str, error: Exception) -> None:
+    """What becomes of an error of ours where nobody counts them."""
+    raise error

@@ -43,7 +43,7 @@ class Subscribing:
         self._topic_changed = topic_changed
         self._deliveries = deliveries
         self.joinings = Joinings(state, deliveries)
-        self.leavings = Leavings(state, receipts)
+        self.leavings = Leavings(state, receipts, deliveries.setting_aside)
 
     def subscribe(
         self, consumer: Consumer, topic_name: str, options: SubscribeOptions, request: Any, now: float
@@ -153,7 +153,11 @@ class Subscribing:
         for subscription in list(self._state.subscriptions.values()):
             unused_for_s = now - subscription.used_at
             if not subscription.attached and unused_for_s > unused_s:
-                self.end(subscription, now)
+                try:
+                    self.end(subscription, now)
+                except Exception as error:  # tried again in a minute
+                    self._state.mishap("an unused subscription", error)
+                    continue
                 unused.append(subscription)
             elif subscription.attached and unused_for_s > unused_s * NOTE_SHARE:
                 self._note_use(subscription, now)

@@ -111,6 +111,7 @@ class Broker:
             clock.wall_ms,
             store.recall,
             accounts.enabled,
+            self.mishaps.note,
         )
         self._bodies = Bodies(self.router.state.last_id)
         self.reading = Reading(self.router, store, clock, self.wake)
@@ -397,7 +398,10 @@ class Broker:
         while True:
             await trio.sleep(MAINTENANCE_S)
             for chore in chores:
-                chore()
+                try:
+                    chore()
+                except Exception as error:
+                    self.mishaps.note("what is done each minute", error)
             for subscription in self.router.maintain(self.clock.now()):
                 name = subscription.options.name
                 _log.warning(

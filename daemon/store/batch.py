@@ -90,6 +90,9 @@ class Batch:
 
     def discard(self, entry: Entry) -> None:
         """A message has ended."""
+        if self.set_aside and any(id == entry.id for *_, id in self.set_aside):
+            self.discards.append((entry.id,))  # stored first, to be copied
+            return
         is_stored = self.messages.pop(entry.id, None) is None
         if is_stored or self.received or self.returned or self.done:
             self.discards.append((entry.id,))

@@ -116,7 +116,10 @@ class Custody:
     def offer_denied(self) -> None:
         """Each minute or so: offer peers again what they would not have."""
         for peer, topic in list(self._denied):
-            self._offer_denied(peer, topic, 1)
+            try:
+                self._offer_denied(peer, topic, 1)
+            except Exception as error:  # what it met is waiting here, and is offered no more
+                self._state.mishap("what a peer would not have", error)
 
     def _offer_denied(self, peer: str, topic: str, count: int) -> None:
         denied = self._denied.get((peer, topic), {})

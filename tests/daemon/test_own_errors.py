@@ -247,3 +247,74 @@ async def test_what_is_forgotten_each_minute_holds_nothing_up(tmp_path: Path, mo
         await trio.testing.wait_all_tasks_blocked(0.01)
         assert await eva.publish("jobs", delivery="ONE")
         assert site.broker.mishaps.count == 1
+
+
+async def test_a_timeout_whose_end_fails_ends_its_message_and_the_site_goes_on(
+    tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "site").mkdir()
+    async with running_site(tmp_path / "site") as site:
+        eva = site.login("eva")
+        bad, good = [await eva.publish(topic, b"1", timeout_s=10.0) for topic in ("bad", "good")]
+        topic: Any = site.broker.router.state.topics["bad"]
+        topic.kept = None
+        mock_clock.jump(11)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        assert site.broker.held == 0
+        assert site.broker.mishaps.count == 1
+        assert await eva.publish("jobs", b"the next", delivery="ONE")
+        image = site.image(tmp_path / "image")
+        ends = {record.smuid: record.event for record in site.records() if record.final}
+    assert ends == {bad: "expired", good: "expired"}
+    assert "the end of a timeout (topic bad" in caplog.text
+    async with running_site(image) as site:
+        assert site.broker.held == 1, "it does not come back"
+
+
+async def test_a_lock_whose_end_fails_sets_its_message_aside(tmp_path: Path, mock_clock: MockClock) -> None:
+    async with running_site(tmp_path) as site:
+        eva, bob = site.login("eva"), await site.login("bob").subscribe("jobs", lock_s=10.0)
+        bad = await eva.publish("jobs", b"1", delivery="ONE")
+        await bob.delivered()
+        bob.session.consumer.locks.clear()
+        mock_clock.jump(11)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        good = await eva.publish("jobs", b"2", delivery="ONE")
+        [got] = await bob.delivered()
+        assert got.stored.message.smuid == good
+        assert [one.smuid for one in site.store.quarantined()] == [bad]
+        assert site.broker.mishaps.count == 1
+
+
+async def test_what_is_set_aside_before_it_is_stored_is_there_for_the_operator(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with running_site(tmp_path) as site:
+        eva, router = site.login("eva"), site.broker.router
+        request = eva.send("jobs", b"1", delivery="ONE")
+        [entry] = router.state.entries.values()
+        router.set_aside(entry, "as an error of ours would", site.broker.clock.now())
+        smuid = (await eva.answer(request)).smuid
+        assert [one.smuid for one in site.store.quarantined()] == [smuid]
+        assert site.broker.held == 0
+
+
+async def test_what_is_done_each_minute_fails_alone(tmp_path: Path, mock_clock: MockClock) -> None:
+    done = 0
+
+    def broken() -> None:
+        raise TypeError("a chore that is broken")
+
+    def works() -> None:
+        nonlocal done
+        done += 1
+
+    async with running_site(tmp_path) as site, trio.open_nursery() as nursery:
+        nursery.start_soon(site.broker.keep_house, broken, works)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        for minute in (1, 2):
+            mock_clock.jump(60)
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            assert done == minute
+        assert site.broker.mishaps.count == 2
+        nursery.cancel_scope.cancel()

@@ -1,0 +1,64 @@
+"""Copies that end because they cannot be stored or read, or because an error of ours met them.
+
+One that is guaranteed leaves what the store has of it for the operator. Its receipt is closed, and whoever
+had it gets the next one.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from routing.decisions import DiscardMessage, Record, SetAside
+from routing.queue import GONE, GUARANTEED, Entry
+from routing.state import SiteState
+
+OWN_ERROR: Final = "an error of smqpd met it, which its log tells"
+
+
+class SettingAside:
+    """Owned by `Deliveries`.
+
+    Args:
+        drop: ends a copy everywhere at this site, at a site time and for a reason.
+    """
+
+    def __init__(self, state: SiteState, drop: Callable[[Entry, float, str], None]) -> None:
+        self._state = state
+        self._drop = drop
+
+    def set_aside(self, entry: Entry, reason: str, now: float) -> None:
+        """End a copy, if it has not ended."""
+        if not entry.flags & GONE:
+            if entry.flags & GUARANTEED:
+                self._state.out.append(SetAside(entry, reason))
+            self._drop(entry, now, reason)
+
+    def failed(self, entry: Entry, what: str, error: Exception, now: float) -> None:
+        """An error of ours met a copy at `what`: it ends, whatever else is wrong with it.
+
+        Never raises where `SiteState.mishap` does not.
+        """
+        what = f"{what} (topic {entry.topic.name}, number {entry.id})"
+        self._state.mishap(what, error)
+        try:
+            self.set_aside(entry, OWN_ERROR, now)
+        except Exception as again:
+            self._state.mishap(what, again)
+        self._finish(entry)
+
+    def _finish(self, entry: Entry) -> None:
+        """End a copy that could not be ended as others are: as the store and the hop log have to know.
+
+        Nothing is to be told of one that ended earlier: then no decision of now is its last record.
+        """
+        state = self._state
+        told = [decision for decision in state.out if getattr(decision, "entry", None) is entry]
+        recorded = any(type(decision) is Record and decision.final for decision in told)
+        if entry.flags & GONE and not recorded:
+            return
+        entry.flags |= GONE
+        if not recorded:
+            state.out.append(Record("dropped", entry, final=True, reason=OWN_ERROR))
+        if not any(type(decision) is DiscardMessage for decision in told):
+            state.out.append(DiscardMessage(entry))
+            state.entries.pop(entry.id, None)
+            state.held = sum(1 for each in state.entries.values() if each.flags & GUARANTEED)

@@ -1,0 +1,45 @@
+"""Whatever error of ours something meets, the site goes on: what caused it is set aside, and nothing else."""
+
+from tests.mutants.mutation import Mutation
+
+MUTATIONS = [
+    Mutation(
+        name="a timeout whose end fails ends the site",
+        file="daemon/broker.py",
+        old="            accounts.enabled,\n            self.mishaps.note,",
+        new="            accounts.enabled,",
+        tests=(
+            "tests/daemon/test_own_errors.py::test_a_timeout_whose_end_fails_ends_its_message_and_the_site_goes_on",
+        ),
+    ),
+    Mutation(
+        name="a copy that an error of ours met is held for ever",
+        file="routing/setting_aside.py",
+        old="        self._finish(entry)\n",
+        new="",
+        tests=(
+            "tests/routing/test_router_own_errors.py::"
+            "test_a_timeout_that_fails_ends_its_message_and_no_other",
+        ),
+    ),
+    Mutation(
+        name="what a broken subscription cannot be handed is all set aside",
+        file="routing/delivery.py",
+        old="has_failed = True",
+        new="has_failed = False",
+        tests=(
+            "tests/routing/test_router_own_errors.py::"
+            "test_whoever_cannot_be_handed_anything_leaves_the_queue_to_others",
+        ),
+    ),
+    Mutation(
+        name="what is set aside before it is stored is lost",
+        file="daemon/store/batch.py",
+        old="if self.set_aside and any(",
+        new="if not self.set_aside and any(",
+        tests=(
+            "tests/daemon/test_own_errors.py::"
+            "test_what_is_set_aside_before_it_is_stored_is_there_for_the_operator",
+        ),
+    ),
+]

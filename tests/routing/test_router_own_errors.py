@@ -1,0 +1,216 @@
+"""Errors of ours that time meets: what they are about ends, once, and everything else goes on.
+
+The index is damaged here as an error of ours would leave it.
+"""
+
+from typing import Any
+
+import pytest
+
+from routing.emptying import ENDED_MAX
+from routing.errors import Refusal
+from routing.timing import FAILED_WAIT_S
+from tests.support.one_router import Client, Site
+
+
+class Mishaps(list[tuple[str, Exception]]):
+    """What was said to have been set aside."""
+
+    def note(self, what: str, error: Exception) -> None:
+        self.append((what, error))
+
+
+@pytest.fixture
+def site() -> Site:
+    return Site(subscription_unused_s=3_600.0, queue_messages_max=10_000)
+
+
+@pytest.fixture
+def mishaps(site: Site) -> Mishaps:
+    mishaps = Mishaps()
+    site.router.state.mishap = mishaps.note
+    return mishaps
+
+
+@pytest.fixture
+def ada(site: Site) -> Client:
+    return site.login("ada")
+
+
+def damage(site: Site, topic: str, field: str) -> None:
+    """Every copy of the topic fails where the index looks there."""
+    setattr(site.router.state.topics[topic], field, object())
+
+
+def over_soon(site: Site) -> None:
+    """Whatever is due is done, with no end of it: time is not woken for the same thing again and again."""
+    for _ in range(10):
+        if site.router.wake_at > site.now:
+            return
+        site.router.tick(site.now)
+        site.settle()
+    pytest.fail("what is due never ends")
+
+
+def test_a_timeout_that_fails_ends_its_message_and_no_other(
+    site: Site, ada: Client, mishaps: Mishaps
+) -> None:
+    bad = ada.publish("bad", "1", timeout_s=10.0)
+    good = [ada.publish("good", "2", timeout_s=10.0), ada.publish("good", "3", timeout_s=10.0)]
+    damage(site, "bad", "kept")
+    site.wait(11)
+    over_soon(site)
+    assert [site.fate(smuid)[-1] for smuid in good] == ["expired!", "expired!"]
+    assert sum(event.endswith("!") for event in site.fate(bad)) == 1
+    assert site.held == 0
+    assert not site.store.messages, "nor does it come back with a restart"
+    assert mishaps
+
+
+def test_a_lock_whose_end_fails_ends_its_message_and_the_next_is_handed_out(
+    site: Site, ada: Client, mishaps: Mishaps
+) -> None:
+    bob = site.login("bob").subscribe("bad", credit=1)
+    eva = site.login("eva").subscribe("good", credit=1)
+    bad = ada.publish("bad", "1", delivery="ONE")
+    ada.publish("bad", "2", delivery="ONE")
+    ada.publish("good", "3", delivery="ONE")
+    assert (bob.bodies(), eva.bodies()) == (["1"], ["3"])
+    bob.consumer.locks.clear()
+    site.wait(61)
+    over_soon(site)
+    assert site.fate(bad) == ["published", "delivered", "dropped!"]
+    assert bob.bodies() == ["2"]
+    assert len(eva.withdrawn) == 1
+    assert len(mishaps) == 1
+
+
+def test_a_pause_whose_end_fails_ends_its_message(site: Site, ada: Client, mishaps: Mishaps) -> None:
+    clients = [site.login("bob").subscribe("bad"), site.login("eva").subscribe("good")]
+    bad = ada.publish("bad", "1", delivery="ONE")
+    ada.publish("good", "2", delivery="ONE")
+    for client in clients:
+        client.give_back(client.one(), delay_s=5.0)
+    damage(site, "bad", "takers")
+    site.wait(6)
+    over_soon(site)
+    assert site.fate(bad)[-1] == "dropped!"
+    assert clients[1].bodies() == ["2"]
+    assert len(mishaps) == 1
+
+
+def test_a_sequence_that_cannot_be_handed_on_ends(site: Site, ada: Client, mishaps: Mishaps) -> None:
+    bob = site.login("bob").subscribe("bad", ordered=True)
+    eva = site.login("eva").subscribe("good", ordered=True)
+    bad = ada.publish("bad", "3", sequence=3)
+    ada.publish("good", "3", sequence=3)
+    site.router.state.topics["bad"].subscriptions[1 << 40 | 1].queue = object()  # type: ignore[assignment]
+    site.wait(6)
+    over_soon(site)
+    assert eva.bodies() == ["3"]
+    assert bob.bodies() == []
+    assert sum(event.endswith("!") for event in site.fate(bad)) == 1
+    assert site.held == 1
+
+
+def test_a_receipt_that_cannot_be_told_holds_no_other_up(site: Site, ada: Client, mishaps: Mishaps) -> None:
+    eva = site.login("eva")
+    bob = site.login("bob").subscribe("news")
+    bob.close()
+    for client in (ada, eva):
+        client.subscribe(client.address)
+        client.publish("news", "state", timeout_s=float("inf"), receipt="ALL")
+    damage(site, ada.address, "messages")
+    site.wait(86_401)
+    over_soon(site)
+    assert ada.receipts() == []
+    assert eva.receipts() == ["0/1"]
+    assert mishaps
+
+
+def test_what_cannot_be_removed_is_no_longer_there_when_its_topic_is_empty(
+    site: Site, ada: Client, mishaps: Mishaps
+) -> None:
+    for number in range(2 * ENDED_MAX):
+        ada.publish("jobs", str(number), delivery="ONE")
+    bad: Any = site.router.state.entries[max(site.router.state.entries)]
+    answered = ada.purge("jobs")
+    bad.size = None
+    while not answered:
+        site.wait(0.001)
+    assert site.held == 0
+    assert not site.store.messages
+    assert len(mishaps) == 1
+
+
+def test_an_emptying_that_fails_is_refused_and_the_next_one_is_done(
+    site: Site, ada: Client, mishaps: Mishaps
+) -> None:
+    for topic in ("bad", "good"):
+        for number in range(2 * ENDED_MAX):
+            ada.publish(topic, str(number), delivery="ONE")
+    ada.delete("bad")
+    emptied = ada.purge("good")
+    damage(site, "bad", "subscriptions")
+    while not emptied:
+        site.wait(0.001)
+    [error] = [answer.error for answer in ada.answers.values() if answer.error is not None]
+    assert error.code == Refusal.STORE_FAILED
+    assert [entry.topic.name for entry in site.router.state.entries.values()].count("good") == 0
+
+
+def test_an_error_that_belongs_to_nothing_is_met_no_more_than_once_a_second(
+    site: Site, ada: Client, mishaps: Mishaps
+) -> None:
+    ada.publish("news", "1", timeout_s=10.0)
+    site.router.state.locking[site] = None  # type: ignore[index]  # which is no subscription
+    site.wait(10)
+    assert mishaps
+    before = len(mishaps)
+    site.wait(10 * FAILED_WAIT_S)
+    assert len(mishaps) <= before + 20
+    assert site.held == 0, "all else goes on"
+
+
+def test_each_minute_all_is_done_that_can_be(site: Site, ada: Client, mishaps: Mishaps) -> None:
+    bob = site.login("bob").subscribe("news")
+    bob.close()
+    site.router.state.publications = None  # type: ignore[assignment]
+    site.wait(3_601)
+    assert site.maintain() == [bob.address]
+    assert len(mishaps) == 1
+
+
+def test_an_unused_subscription_that_cannot_end_holds_no_other_up(
+    site: Site, ada: Client, mishaps: Mishaps
+) -> None:
+    bob, eva = site.login("bob").subscribe("bad"), site.login("eva").subscribe("good")
+    for client in (bob, eva):
+        client.close()
+    damage(site, "bad", "subscriptions")
+    site.wait(3_601)
+    assert site.maintain() == [eva.address]
+    assert len(mishaps) == 1
+
+
+def test_a_message_that_cannot_be_handed_out_does_not_take_its_place_in_the_queue(
+    site: Site, ada: Client, mishaps: Mishaps
+) -> None:
+    bodies = [ada.publish("jobs", str(number), delivery="ONE") for number in range(3)]
+    bad: Any = next(iter(site.router.state.entries.values()))
+    bad.deadline = None
+    bob = site.login("bob").subscribe("jobs")
+    assert bob.bodies() == ["1", "2"]
+    assert [site.fate(smuid)[-1] for smuid in bodies] == ["dropped!", "delivered", "delivered"]
+
+
+def test_whoever_cannot_be_handed_anything_leaves_the_queue_to_others(
+    site: Site, ada: Client, mishaps: Mishaps
+) -> None:
+    for number in range(10):
+        ada.publish("jobs", str(number), delivery="ONE")
+    bob = site.login("bob")
+    bob.consumer.locks = None  # type: ignore[assignment]
+    bob.subscribe("jobs", credit=100)
+    eva = site.login("eva").subscribe("jobs", credit=100)
+    assert len(eva.bodies()) >= 7
