@@ -55,7 +55,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="what waited after a return comes in any order",
-        file="routing/delivery.py",
+        file="routing/timing.py",
         old="for lock in sorted(again, key=standing):",
         new="for lock in reversed(again):",
         tests=("tests/routing/test_router_returns.py::test_what_comes_back_stands_where_it_stood",),
@@ -161,8 +161,8 @@ MUTATIONS = [
     ),
     Mutation(
         name="a stated timeout never ends",
-        file="routing/delivery.py",
-        old="for entry in state.deadlines.expired(now):",
+        file="routing/timing.py",
+        old="for entry in self._state.deadlines.expired(now):",
         new="for entry in ():",
         tests=("tests/routing/test_router_timeouts.py::test_what_expires_while_it_waits_is_never_delivered",),
     ),

@@ -5,7 +5,7 @@ from tests.mutants.mutation import Mutation
 MUTATIONS = [
     Mutation(
         name="a timeout whose end fails ends the site",
-        file="daemon/broker.py",
+        file="daemon/broker/broker.py",
         old="            accounts.enabled,\n            self.mishaps.note,",
         new="            accounts.enabled,",
         tests=(
@@ -15,8 +15,8 @@ MUTATIONS = [
     Mutation(
         name="a copy that an error of ours met is held for ever",
         file="routing/setting_aside.py",
-        old="        self._finish(entry)\n",
-        new="",
+        old="self._finish(entry)\n",
+        new="pass\n",
         tests=(
             "tests/routing/test_router_own_errors.py::"
             "test_a_timeout_that_fails_ends_its_message_and_no_other",
@@ -25,8 +25,8 @@ MUTATIONS = [
     Mutation(
         name="what a broken subscription cannot be handed is all set aside",
         file="routing/delivery.py",
-        old="has_failed = True",
-        new="has_failed = False",
+        old="                has_failed = True\n\n",
+        new="                has_failed = False\n\n",
         tests=(
             "tests/routing/test_router_own_errors.py::"
             "test_whoever_cannot_be_handed_anything_leaves_the_queue_to_others",
