@@ -77,7 +77,7 @@ class Delivered(msgspec.Struct):
         number: names the delivery within the session, from 1, rising.
         topic: the topic it was published to.
         subscription: the name of the subscription, "" for one without.
-        stored: the message; always loaded when the front end sees the event.
+        stored: the message.
         attempt: 1 the first time, one more after each delivery that failed.
         redelivered: True where it was with somebody before, who may have worked on it.
         received: True where this subscription has said RECEIVED before, so the message is its own.

@@ -225,13 +225,6 @@ class Broker:
                 self.router.end_subscription(subscription, self.clock.now(), "forbidden")
         self.wake()
 
-    async def load(self, events: list[frontend.Delivered]) -> None:
-        """Fill in the messages of deliveries that are no longer in memory; what has ended stays None."""
-        found = await self.reading.load(event.message_id for event in events)
-        for event in events:
-            if (stored := found.get(event.message_id)) is not None:
-                event.stored = stored
-
     async def browse(self, topic: str, after: int, count: int) -> list[frontend.HeldMessage]:
         """See `daemon.frontend.Session`; what has just been decided, and is nowhere yet, is not shown."""
         held: list[frontend.HeldMessage] = []

@@ -9,7 +9,8 @@ that cannot be stored, which `find_faults` finds. See `daemon.broker.taking_apar
 import math
 import sqlite3
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -18,6 +19,7 @@ from daemon.broker.bodies import Bodies, Stored
 from daemon.broker.link_rows import LinkRows
 from daemon.broker.mishaps import Mishaps
 from daemon.broker.reading import Reading
+from daemon.broker.session import Unread
 from daemon.broker.taking_apart import OWN_ERROR, Fault, Kept, TakingApart, whom
 from daemon.hops.writer import HopFields, HopLog
 from daemon.store.batch import Batch
@@ -110,17 +112,20 @@ class Carrier:
     def prepare(self) -> Carried:
         """Take the router's decisions; what they record is appended to the hop log, not yet flushed."""
         taken, self._kept = self._kept + self._router.take(), []
-        self._carried = Carried(taken, Batch(), [], set(), [])
-        self._batch, self._effects = self._carried.batch, self._carried.effects
+        carried = self._carried = Carried([], Batch(), [], set(), [])
+        self._batch, self._effects = carried.batch, carried.effects
         self._links.batch = self._batch.links
         handlers = self._handlers
-        # a burial adds decisions to the end of the list while it is read
-        for decision in taken:
-            try:
-                handlers[type(decision)](decision)
-            except Exception as error:  # of ours: the others are to be stored
-                self._carried.faults.append(Fault(decision, error))
-        return self._carried
+        while taken:
+            carried.decisions += taken
+            for decision in taken:
+                try:
+                    handlers[type(decision)](decision)
+                except Exception as error:  # of ours: the others are to be stored
+                    carried.faults.append(Fault(decision, error))
+            # what burials have brought about
+            taken = self._router.take()
+        return carried
 
     def release(self, carried: Carried) -> None:
         """The batch is on disk (or was empty): carry the effects out.
@@ -239,7 +244,6 @@ class Carrier:
         self._carried.buried.add(id(d))
         if stored is not None:
             self._router.buried(d, stored.message, self._clock.now())
-        self._carried.decisions += self._router.take()
 
     # -- to the hop log ---------------------------------------------------------------------------
 
@@ -320,26 +324,12 @@ class Carrier:
         self._effects.append(d)
 
     def _deliver(self, d: decisions.Deliver) -> None:
-        entry, lock = d.entry, d.lock
-        now = self._clock.now()
+        entry, now = d.entry, self._clock.now()
         stored = self._bodies.find(entry.id)
-        d.consumer.handle.put(
-            frontend.Delivered(
-                number=d.number,
-                topic=entry.topic.name,
-                subscription=d.subscription.options.name,
-                # a body that is on disk is loaded when the front end takes the event
-                stored=cast("Stored", stored),
-                attempt=d.attempt,
-                redelivered=d.redelivered,
-                received=lock is not None and lock.received,
-                lock_s=None if lock is None or lock.received else max(lock.ends_at - now, 0.0),
-                expires_in_s=_time_left(entry, now),
-                acknowledge=lock is not None,
-                size=entry.size,
-                message_id=entry.id,
-            )
-        )
+        if stored is not None:
+            d.consumer.handle.put(_delivered(d, now, stored))
+        else:
+            d.consumer.handle.put(Unread(entry.id, entry.size, partial(_delivered, d, now)))
 
     def _answer(self, d: decisions.Answer) -> None:
         if d.request is None and d.error is None:
@@ -367,6 +357,24 @@ class Carrier:
 
     def _detach(self, d: decisions.Detach) -> None:
         d.consumer.handle.put(frontend.Detached(topic=d.topic.name, name=d.name, reason=d.reason))
+
+
+def _delivered(d: decisions.Deliver, now: float, stored: Stored) -> frontend.Delivered:
+    entry, lock = d.entry, d.lock
+    return frontend.Delivered(
+        number=d.number,
+        topic=entry.topic.name,
+        subscription=d.subscription.options.name,
+        stored=stored,
+        attempt=d.attempt,
+        redelivered=d.redelivered,
+        received=lock is not None and lock.received,
+        lock_s=None if lock is None or lock.received else max(lock.ends_at - now, 0.0),
+        expires_in_s=_time_left(entry, now),
+        acknowledge=lock is not None,
+        size=entry.size,
+        message_id=entry.id,
+    )
 
 
 def _time_left(entry: Entry, now: float) -> float | None:

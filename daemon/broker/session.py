@@ -4,17 +4,19 @@ The session is paused, and gets no more messages, while more than `PENDING_BYTES
 end to send them: a slow reader holds up its own subscriptions and costs a bounded amount of memory.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from heapq import nsmallest
 from itertools import islice
-from typing import Any, Final, Protocol, TypeGuard, cast
+from typing import Any, Final, Protocol
 
 import msgspec
 import trio
 
 from daemon.accounts.accounts import Accounts
+from daemon.broker.bodies import Stored
 from daemon.broker.inventory import subscription_info, topic_info
+from daemon.broker.reading import Reading
 from daemon.broker.transaction import Transaction
 from daemon.connections.unfinished import Unfinished
 from daemon.frontend import (
@@ -44,12 +46,13 @@ EVENT_BYTES: Final = 200
 
 
 class Owner(Protocol):
-    """What a session needs of its broker; all but `load` and `browse` are synchronous."""
+    """What a session needs of its broker; all but `browse` are synchronous."""
 
     server_name: str
     accounts: Accounts
     clock: Clock
     router: Router
+    reading: Reading
     unfinished: Unfinished
     draining: bool
 
@@ -67,14 +70,22 @@ class Owner(Protocol):
     def wake(self) -> None:
         """The router has decisions."""
 
-    async def load(self, events: list[Delivered]) -> None:
-        """Fill in the messages of deliveries that are no longer in memory; what has ended stays None."""
-
     async def browse(self, topic: str, after: int, count: int) -> list[HeldMessage]:
         """See `daemon.frontend.Session`."""
 
     def close_session(self, session: "BrokerSession", *, lost: bool) -> None:
         """The front end is done with a session, whose client was `lost` or not; twice changes nothing."""
+
+
+class Unread(msgspec.Struct, frozen=True):
+    """A delivery whose message is on disk only: an event once that has been read."""
+
+    message_id: int
+    size: int
+    delivered: Callable[[Stored], Delivered]
+
+
+Outgoing = Event | Unread
 
 
 class BrokerSession:
@@ -89,7 +100,7 @@ class BrokerSession:
         self._broker = broker
         self._router = broker.router
         self._consumer: Consumer = self._router.open(self, account, channel)
-        self._outbox: list[Event] = []
+        self._outbox: list[Outgoing] = []
         self._arrived = trio.Event()
         self._ended = False
         self._pending_bytes = 0
@@ -344,16 +355,23 @@ class BrokerSession:
 
     async def _take_events(self) -> list[Event]:
         handed, size = self._next_events()
-        missing = [event for event in handed if _is_missing(event)]
-        if missing:
-            await self._broker.load(missing)
+        unread = [each.message_id for each in handed if isinstance(each, Unread)]
+        found: dict[int, Stored] = {}
+        if unread:
+            found = await self._broker.reading.load(unread)
         else:
             await trio.lowlevel.cancel_shielded_checkpoint()
         del self._outbox[: len(handed)]
         self._handed_bytes = size
-        return [event for event in handed if not _is_missing(event)] if missing else handed
+        events: list[Event] = []
+        for each in handed:
+            if not isinstance(each, Unread):
+                events.append(each)
+            elif (stored := found.get(each.message_id)) is not None:
+                events.append(each.delivered(stored))
+        return events
 
-    def _next_events(self) -> tuple[list[Event], int]:
+    def _next_events(self) -> tuple[list[Outgoing], int]:
         size = 0
         for count, event in enumerate(self._outbox):
             if size >= EVENTS_BYTES:
@@ -371,7 +389,7 @@ class BrokerSession:
             self._router.resume(self._consumer, self._broker.clock.now())
             self._broker.wake()
 
-    def put(self, event: Event) -> None:
+    def put(self, event: Outgoing) -> None:
         """Hand an event on; called by the broker once it has come true."""
         if self._ended:
             return
@@ -401,10 +419,5 @@ class BrokerSession:
         self._broker.close_session(self, lost=lost)
 
 
-def _cost(event: Event) -> int:
-    return event.size + EVENT_BYTES if isinstance(event, Delivered) else EVENT_BYTES
-
-
-def _is_missing(event: Event) -> TypeGuard[Delivered]:
-    """Whether its message is on disk only, or not even there any more."""
-    return isinstance(event, Delivered) and cast("object | None", event.stored) is None
+def _cost(event: Outgoing) -> int:
+    return event.size + EVENT_BYTES if isinstance(event, (Delivered, Unread)) else EVENT_BYTES
