@@ -3,18 +3,18 @@
 from daemon.link.controls import EARLIER, QUERY, queries_in
 from daemon.link.port import Arrived
 from routing.decisions import Refused
-from routing.federation.copies import Arrival
+from routing.federation.copies import Arrival, UnitId
 from routing.link.units import Transfer
 from routing.message import Message
 
 
-def arrival_of(arrived: Arrived, number: int) -> Arrival:
-    """A copy, under the number by which it is to be acknowledged. Raises Refusal for flags that are none."""
+def arrival_of(arrived: Arrived) -> Arrival:
+    """A copy, in the words of the router. Raises Refusal for flags that are none."""
     transfer = arrived.transfer
     queries, earlier = (queries_in(transfer.flags, kind) for kind in (QUERY, EARLIER))
     return Arrival(
         peer=arrived.peer,
-        number=number if transfer.number else 0,
+        unit=UnitId(arrived.session, transfer.number) if transfer.number else None,
         topic=transfer.topic,
         message=arrived.message,
         mode=transfer.mode,

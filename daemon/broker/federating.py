@@ -31,7 +31,7 @@ from daemon.system.clock import Clock
 from daemon.system.log import CONTROL_CHARACTERS
 from routing.decisions import Refused
 from routing.errors import Refusal
-from routing.federation.copies import Answered, Arrival, PeerRules
+from routing.federation.copies import Answered, Arrival, PeerRules, UnitId
 from routing.federation.decisions import Acknowledge, Send, TellInterest, TellReceipt, TellRemoved
 from routing.federation.interest import WANTS_MAX, InterestChange
 from routing.link.agreement import Agreement
@@ -55,8 +55,6 @@ BACKLOG_MAX: Final = 20_000
 
 REFUSAL_CHARACTERS_MAX: Final = 400
 """Of what a peer told, and made no sense: the error may quote all of it."""
-
-_SESSION_BITS: Final = 64
 
 
 class Federating:
@@ -183,8 +181,7 @@ class Federating:
 
     def _acknowledge(self, d: Acknowledge) -> None:
         if self.links is not None:
-            session, number = d.number >> _SESSION_BITS, d.number & ((1 << _SESSION_BITS) - 1)
-            self.links.acknowledge(d.peer, session, [number], d.outcome, d.reason)
+            self.links.acknowledge(d.peer, d.unit.session, [d.unit.number], d.outcome, d.reason)
 
     def _tell_interest(self, d: TellInterest) -> None:
         if d.whole:
@@ -289,7 +286,7 @@ class Federating:
     def transfer_arrived(self, arrived: Arrived) -> None:
         """See `RouterPort`."""
         try:
-            arrival = arrival_of(arrived, arrived.session << _SESSION_BITS | arrived.transfer.number)
+            arrival = arrival_of(arrived)
         except Refusal as refusal:
             self.transfer_refused(arrived.peer, arrived.transfer, arrived.message, refusal.text)
             if (number := arrived.transfer.number) and self.links is not None:
@@ -317,7 +314,7 @@ class Federating:
             text = f"{control.kind}: {error}"[:REFUSAL_CHARACTERS_MAX]
             refusal = text.translate(CONTROL_CHARACTERS)
             self._refusals.log(peer, f"what {peer} told ({refusal})", "it makes no sense")
-        self._federation.heard(peer, arrived.session << _SESSION_BITS | control.number, refusal)
+        self._federation.heard(peer, UnitId(arrived.session, control.number), refusal)
         self._wake()
 
     def _hear(self, peer: str, kind: str, payload: bytes) -> None:

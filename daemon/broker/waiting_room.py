@@ -41,7 +41,7 @@ class WaitingRoom:
     def takes(self, arrival: Arrival, now: float) -> bool:
         """Whether the copy has to wait, and does from now on. One without a guarantee never does."""
         queue = (arrival.peer, arrival.topic)
-        if not arrival.number or (queue not in self._queues and self._has_room(arrival)):
+        if arrival.unit is None or (queue not in self._queues and self._has_room(arrival)):
             return False
         if not self._would_hold(arrival):
             return False

@@ -98,11 +98,18 @@ class Seen(msgspec.Struct):
     until: float
 
 
+class UnitId(msgspec.Struct, frozen=True):
+    """Names what a peer has sent, for the acknowledgement: the session of the link, and the number in it."""
+
+    session: int
+    number: int
+
+
 class Arrival(msgspec.Struct, kw_only=True):
     """A copy as a peer sent it.
 
     Attributes:
-        number: names it in the acknowledgement; 0 for an unguaranteed one.
+        unit: None for an unguaranteed one, which is not acknowledged.
         attempt: of the peer, from 1.
         depth: hops that it may still go from here on.
         hops: the servers that sent it on, the peer last.
@@ -112,7 +119,7 @@ class Arrival(msgspec.Struct, kw_only=True):
     """
 
     peer: str
-    number: int
+    unit: UnitId | None
     topic: str
     message: Message
     mode: DeliveryMode

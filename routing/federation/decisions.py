@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from routing.federation.copies import Copy, Outcome, Seen
+from routing.federation.copies import Copy, Outcome, Seen, UnitId
 from routing.federation.interest import InterestChange
 from routing.queue import Entry
 
@@ -35,7 +35,7 @@ class Acknowledge(msgspec.Struct, gc=False):
     """
 
     peer: str
-    number: int
+    unit: UnitId
     outcome: Outcome
     reason: str = ""
     entry_id: int = 0

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from routing.delivery import Deliveries
 from routing.federation.arriving import Arriving
-from routing.federation.copies import Answered, Arrival, Copy, Forward, PeerRules, Seen
+from routing.federation.copies import Answered, Arrival, Copy, Forward, PeerRules, Seen, UnitId
 from routing.federation.custody import Custody
 from routing.federation.decisions import (
     Acknowledge,
@@ -178,9 +178,9 @@ class Federation:
         else:
             self.forwarding.finish_if_done(copy, peer, answered)
 
-    def heard(self, peer: str, number: int, refusal: str = "") -> None:
+    def heard(self, peer: str, unit: UnitId, refusal: str = "") -> None:
         """Acknowledge what a peer has told, once it is on disk; `refusal`: why it is not taken."""
-        self._state.out.append(Acknowledge(peer, number, "denied" if refusal else "accepted", refusal))
+        self._state.out.append(Acknowledge(peer, unit, "denied" if refusal else "accepted", refusal))
 
     def answer_arrived(self, peer: str, query: int) -> None:
         """A peer has the last answer to its question on disk."""

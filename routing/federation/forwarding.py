@@ -253,5 +253,5 @@ class Forwarding:
 
     def answer(self, arrival: Arrival, outcome: Outcome, reason: str = "", entry_id: int = 0) -> None:
         """Acknowledge an arrival, once what it brought is on disk, under that id if it is held."""
-        if arrival.number:
-            self._state.out.append(Acknowledge(arrival.peer, arrival.number, outcome, reason, entry_id))
+        if arrival.unit is not None:
+            self._state.out.append(Acknowledge(arrival.peer, arrival.unit, outcome, reason, entry_id))

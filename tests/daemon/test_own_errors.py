@@ -12,7 +12,7 @@ from trio.testing import MockClock
 
 from daemon import frontend
 from routing.errors import Refusal
-from routing.federation.copies import Arrival, PeerRules
+from routing.federation.copies import Arrival, PeerRules, UnitId
 from routing.federation.decisions import StoreInterest
 from routing.federation.interest import InterestChange
 from routing.message import Message, Section
@@ -166,7 +166,7 @@ def arrival(message: Message, number: int) -> Arrival:
     smuid, account = f"beta.example/0123456789ab-1-{number}", "eva:desk@beta.example"
     return Arrival(
         peer="beta.example",
-        number=number,
+        unit=UnitId(1, number),
         topic="jobs",
         message=Message(
             smuid=smuid,
@@ -210,7 +210,7 @@ async def test_what_a_peer_tells_that_cannot_be_stored_ends_its_link(
         stored = eva.send("jobs", b"work", delivery="ONE")
         out = site.broker.router.state.out
         out.append(StoreInterest("beta.example", [InterestChange("ALL", "weather", 2**63)], whole=False))
-        federation.heard("beta.example", 7)
+        federation.heard("beta.example", UnitId(1, 7))
         await eva.answer(stored)
         assert links.ended == ["beta.example"]
 

@@ -11,7 +11,7 @@ import trio
 
 from daemon.broker.waiting_room import WaitingRoom
 from daemon.settings import QueueSettings, StoreSettings
-from routing.federation.copies import Arrival
+from routing.federation.copies import Arrival, UnitId
 from routing.message import Message, Section
 from tests.support.federated import PATIENCE_S, FederatedSite, federated_site
 from tests.support.links import Network
@@ -165,7 +165,7 @@ async def test_two_full_sites_take_what_they_have_for_each_other(tmp_path: Path)
 def arrival(number: int, topic: str = "weather", peer: str = "alpha", **more: Any) -> Arrival:
     return Arrival(
         peer=peer,
-        number=number,
+        unit=UnitId(1, number) if number else None,
         topic=topic,
         message=Message(sections=(Section("text/plain", b"rain"),)),
         mode="ALL",
@@ -189,7 +189,7 @@ class TestOrder:
         full.clear()
         assert room.takes(arrival(2), 0.0)
         assert not room.takes(arrival(3, "news"), 0.0)
-        assert [one.number for one in room.leaving(0.0)] == [1, 2]
+        assert [one.unit.number for one in room.leaving(0.0)] == [1, 2]
         assert len(room) == 0
 
     def test_one_leaves_at_a_time_as_there_is_room(self) -> None:
@@ -200,17 +200,17 @@ class TestOrder:
             assert room.takes(arrival(number), 0.0)
         held.clear()
         for one in room.leaving(0.0):
-            held.append(one.number)
+            held.append(one.unit.number)
         assert held == [1, 2]
         assert len(room) == 1
 
     def test_a_copy_that_takes_no_room_waits_for_none(self) -> None:
         known: set[int] = set()
-        room = WaitingRoom(lambda one: False, lambda one: one.number not in known)
+        room = WaitingRoom(lambda one: False, lambda one: one.unit.number not in known)
         assert room.takes(arrival(1), 0.0)
         known.update((1, 2))
         assert not room.takes(arrival(2), 0.0)
-        assert [one.number for one in room.leaving(0.0)] == [1]
+        assert [one.unit.number for one in room.leaving(0.0)] == [1]
 
     def test_what_waits_of_one_peer_does_not_hold_up_another(self) -> None:
         room = WaitingRoom(lambda one: one.peer != "alpha", takes_room)
@@ -237,4 +237,4 @@ class TestOrder:
         room.forget("alpha")
         assert len(room) == 1
         full.clear()
-        assert [one.number for one in room.leaving(0.0)] == [2]
+        assert [one.unit.number for one in room.leaving(0.0)] == [2]

@@ -6,7 +6,7 @@ from collections import Counter, deque
 from typing import Any
 
 from routing.decisions import Deliver, Record
-from routing.federation.copies import Answered, Arrival, PeerRules
+from routing.federation.copies import Answered, Arrival, PeerRules, UnitId
 from routing.federation.decisions import Acknowledge, Send, TellInterest, TellReceipt, TellRemoved
 from routing.message import Message, Section
 from routing.router import Router
@@ -131,7 +131,7 @@ class Federation:
         stated = entry.flags & 4
         return Arrival(
             peer=site,
-            number=entry.id,
+            unit=UnitId(1, entry.id),
             topic=entry.topic.name,
             message=self.messages[site, entry.id],
             mode="ONE" if entry.flags & 1 else "ALL",
@@ -165,8 +165,8 @@ class Federation:
         match unit:
             case (_, Arrival() as arrival):
                 federation.arrive(arrival, self.now)
-            case Acknowledge(number=number, outcome=outcome):
-                federation.acknowledged(one, number, Answered(outcome), self.now)
+            case Acknowledge(unit=unit, outcome=outcome):
+                federation.acknowledged(one, unit.number, Answered(outcome), self.now)
             case TellInterest(changes=changes, whole=whole):
                 federation.hear_interest(one, changes, self.now, whole=whole)
             case TellReceipt():

@@ -29,7 +29,7 @@ def test_unknown_headers_of_copies_count_in_the_memory_of_unguaranteed_messages(
         message = Message(guarantee=False, smuid=smuid(number), others=(("Padding", "x" * 60_000),))
         arrival = Arrival(
             peer="b",
-            number=0,
+            unit=None,
             topic="t",
             message=message,
             mode="ALL",

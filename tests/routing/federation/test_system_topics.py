@@ -3,7 +3,7 @@
 import msgspec
 
 from routing.decisions import Refused
-from routing.federation.copies import Arrival, PeerRules
+from routing.federation.copies import Arrival, PeerRules, UnitId
 from routing.federation.decisions import Acknowledge
 from routing.message import Message
 from routing.names import make_smuid
@@ -16,7 +16,7 @@ def arrive(router: Router, number: int, topic: str, account: str = "eve:c@b") ->
     message = Message(smuid=make_smuid("b", 1_700_000_000_000, 1, number), account=account)
     arrival = Arrival(
         peer="b",
-        number=number,
+        unit=UnitId(1, number),
         topic=topic,
         message=message,
         mode="ONE",

@@ -3,7 +3,7 @@
 import pytest
 
 from routing.decisions import Refused
-from routing.federation.copies import Arrival, PeerRules
+from routing.federation.copies import Arrival, PeerRules, UnitId
 from routing.federation.decisions import Acknowledge
 from routing.message import DeliveryMode, Message, Section
 from routing.router import Router
@@ -21,7 +21,7 @@ def arrival(mode: DeliveryMode, hops: tuple[str, ...], topic: str = "t") -> Arri
     )
     return Arrival(
         peer="alpha",
-        number=1,
+        unit=UnitId(1, 1),
         topic=topic,
         message=message,
         mode=mode,
