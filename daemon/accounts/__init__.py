@@ -1,1 +1,9 @@
-"""Who may log in, and with which rights."""
+"""Who may log in, and with which rights.
+
+    accounts                who is let in, and how guessers are slowed
+    accounts_file           the accounts as TOML, for people and for `smqpd account`
+    passwords               their hashes; `verifying` does the slow ones in turn
+    remembered_passwords    what was right a short while ago
+
+Nothing here knows a protocol: a front end brings an account, a password and an address.
+"""

@@ -1,1 +1,10 @@
-"""What operators ask a running daemon, and what daemons ask each other."""
+"""What operators ask a running daemon, and what sites ask each other.
+
+    socket       questions and answers of commands, over a Unix socket in the state directory
+    routes       where a message would go from this site
+    enquiring    questions over links: `smqpd ping`, `trace TOPIC`, `why --ask-peers`
+    reports      what sites answer to them
+    journey      the way of one message over all sites, from what they answer
+
+What the questions over links mean is in `routing.federation.enquiry`.
+"""

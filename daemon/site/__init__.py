@@ -1,1 +1,12 @@
-"""One running site: its files, its parts, and its process."""
+"""One running site: its files, its parts, and its process.
+
+    run            the process: lock, logs, signals, the service manager
+    site           the parts of a running site, from start to clean stop; `links` those to peers
+    examination    what a site makes of its files: one judge for start, reload and `smqpd config check`
+    standing       how a running site stands to its files
+    directory      makes a site
+    state_mark     that the state directory is the one that the site had
+    lock           one daemon for each state directory
+
+`smqpd run` becomes `python -m daemon`, which begins at `run`.
+"""
