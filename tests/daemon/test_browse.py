@@ -9,6 +9,7 @@ import trio.testing
 from daemon.broker.committing import GATHER_MAX_S
 from daemon.frontend import HeldMessage
 from tests.support.broker import running_site
+from tests.support.patience import PATIENCE_S
 
 
 @pytest.mark.parametrize("gone", [1, 3], ids=["one", "the whole page"])
@@ -26,7 +27,7 @@ async def test_what_ends_while_a_page_is_read_from_the_disk_leaves_no_gap_in_it(
         async def browse() -> None:
             pages.append(await ada.session.browse("work", 0, 3))
 
-        with trio.fail_after(10):
+        with trio.fail_after(PATIENCE_S):
             async with site.broker.reading.lock:  # as if others were reading
                 nursery.start_soon(browse)
                 await trio.testing.wait_all_tasks_blocked()

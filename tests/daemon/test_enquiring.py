@@ -17,6 +17,7 @@ from routing.federation.enquiry import About, Ask, Ping, Trace, Why
 from routing.link.units import Control, Lane
 from tests.support.federated import FederatedSite, federated_site
 from tests.support.links import Network
+from tests.support.patience import PATIENCE_S
 
 PAIR: Final = {"alpha": ["beta"], "beta": ["alpha"]}
 CHAIN: Final = {"alpha": ["beta"], "beta": ["alpha", "gamma"], "gamma": ["beta"]}
@@ -314,14 +315,14 @@ class TestHostilePeers:
 
 async def down(site: FederatedSite, peer: str) -> None:
     """Wait until the link is down, and the site knows why."""
-    with trio.fail_after(5.0):
+    with trio.fail_after(PATIENCE_S):
         while not any(one.peer == peer and one.state != "up" and one.why_down for one in site.links.status()):
             await trio.sleep(0.01)
 
 
 async def again_reached(site: FederatedSite, server: str) -> None:
     """Wait until a link that was cut is there again, on both sides."""
-    with trio.fail_after(5.0):
+    with trio.fail_after(PATIENCE_S):
         while not any(one.outcome == "reached" for one in (await asked(site, Ping(server), 0.2))[0]):
             await trio.sleep(0.01)
 
@@ -329,7 +330,7 @@ async def again_reached(site: FederatedSite, server: str) -> None:
 async def told_interest(site: FederatedSite, topic: str, peer: str) -> None:
     """Wait until a site knows that a peer itself wants a topic."""
     interest = site.broker.router.federation.interest
-    with trio.fail_after(5.0):
+    with trio.fail_after(PATIENCE_S):
         while interest.distance(peer, ("ALL", topic)) != 0:
             await trio.sleep(0.01)
 

@@ -18,8 +18,9 @@ from plugins.smqp.client import Client, connect
 from routing.errors import Refusal
 from routing.message import Message, Section
 from tests.support.installed import checkout_plugins
+from tests.support.patience import PATIENCE_S
 from tests.support.ports import free_port
-from tests.support.process import PATIENCE_S, daemon
+from tests.support.process import daemon
 from tests.support.required import may_skip
 
 DISK_MB: Final = 64

@@ -19,6 +19,7 @@ from daemon.site.directory import make_site
 from plugins.smqp.client import Client, connect
 from plugins.smqp.connection import ConnectionLost
 from tests.support.installed import checkout_plugins
+from tests.support.patience import PATIENCE_S
 from tests.support.ports import free_port
 from tests.support.process import daemon
 from tests.support.witnesses import Publisher, Subscriber
@@ -83,7 +84,7 @@ class Site:
             for subscriber in self.subscribers:
                 task = partial(subscriber.run, told=told, all_at_once=True)
                 nursery.start_soon(self.connected, subscriber.name, task)
-            with trio.fail_after(30):
+            with trio.fail_after(PATIENCE_S):
                 await finished.wait()
             nursery.cancel_scope.cancel()
 
@@ -137,7 +138,7 @@ async def kill_under_load(site: Site, chance: random.Random) -> None:
                     running.signal(signal.SIGKILL)
 
         nursery.start_soon(site.load, told)
-        with trio.fail_after(30):
+        with trio.fail_after(PATIENCE_S):
             await enough.wait()
         if pause_s:
             await trio.sleep(pause_s)

@@ -17,6 +17,7 @@ from daemon.certificates.self_signed import make_self_signed
 from daemon.certificates.tls import client_context
 from daemon.connections.listen import ListenError, Listeners, split_address
 from daemon.settings import Limits, TlsSettings
+from tests.support.patience import PATIENCE_S
 
 DRAIN_S = 10.0
 
@@ -162,7 +163,7 @@ async def test_running_out_of_descriptors_is_survived_and_told_sparingly(
             resource.setrlimit(resource.RLIMIT_NOFILE, (client.fileno() + 1, limits[1]))
             try:
                 nursery.start_soon(client.connect, (host, port))
-                with trio.fail_after(60):
+                with trio.fail_after(PATIENCE_S):
                     while "EMFILE" not in caplog.text:
                         await trio.testing.wait_all_tasks_blocked()
             finally:

@@ -8,6 +8,7 @@ from daemon.link.owed import with_owed
 from daemon.link.port import LinkStatus
 from tests.support.federated import FederatedSite, federated_site
 from tests.support.links import Network
+from tests.support.patience import PATIENCE_S
 
 FLOODED = {"beta": {"flood": True}}
 
@@ -41,6 +42,6 @@ async def test_what_waits_for_one_peer_is_not_shown_with_another(tmp_path: Path)
         publisher = await alpha.client("publisher")
         await publisher.publish("weather", "rain", depth=1)
         copies = alpha.broker.router.federation.outlook.copies
-        with trio.fail_after(5):
+        with trio.fail_after(PATIENCE_S):
             found = await with_owed(alpha.links.status, copies, alpha.broker.clock.wall_ms())
         assert [(one.peer, one.waiting) for one in found] == [("beta", 1), ("gamma", 0)]

@@ -6,7 +6,7 @@ from pathlib import Path
 import trio
 
 from tests.support.operator import Operator
-from tests.support.process import PATIENCE_S
+from tests.support.patience import PATIENCE_S
 from tests.support.real_sites import real_sites
 
 

@@ -22,8 +22,7 @@ from daemon.site.state_mark import INSTALLATION
 from routing.errors import Refusal
 from tests.support.broker_parts import broker_parts
 from tests.support.keys import write_keys
-
-PATIENCE_S = 20.0
+from tests.support.patience import PATIENCE_S
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from daemon.frontend import Answer, Delivered, Identity, SubscribeOptions
 from daemon.settings import QueueSettings
 from routing.errors import Refusal
 from routing.message import Message, Section
+from tests.support.patience import PATIENCE_S
 from tests.support.site import running_site
 
 WORK = Message(delivery="ONE", sections=(Section("text/plain", b"work"),))
@@ -31,7 +32,7 @@ def session(site):
 
 async def event(session, kind, found):
     """The next event of a kind; others are kept in `found` for later."""
-    with trio.fail_after(30):
+    with trio.fail_after(PATIENCE_S):
         while True:
             for event in found:
                 if type(event) is kind:

@@ -13,8 +13,9 @@ from daemon.broker.waiting_room import WaitingRoom
 from daemon.settings import QueueSettings, StoreSettings
 from routing.federation.copies import Arrival, UnitId
 from routing.message import Message, Section
-from tests.support.federated import PATIENCE_S, FederatedSite, federated_site
+from tests.support.federated import FederatedSite, federated_site
 from tests.support.links import Network
+from tests.support.patience import PATIENCE_S
 
 FULL_AT = 3
 MESSAGES = 10

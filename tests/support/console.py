@@ -20,10 +20,10 @@ from typing import Final
 
 import msgspec
 
+from tests.support.patience import PATIENCE_S
 from tests.support.ports import free_port
 
 PORT: Final = "7720"
-PATIENCE_S: Final = 60
 
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

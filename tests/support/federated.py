@@ -20,9 +20,9 @@ from routing.federation.enquiry import FEATURES
 from routing.message import Message, Section
 from tests.support.broker_parts import broker_parts
 from tests.support.links import Network
+from tests.support.patience import PATIENCE_S
 
 LINKS = LinkSettings(back_off_first_s=0.02, back_off_max_s=0.05)
-PATIENCE_S = 8.0
 
 
 class Client:

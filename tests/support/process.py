@@ -11,9 +11,9 @@ from typing import Final
 
 import trio
 
+from tests.support.patience import PATIENCE_S
+
 ROOT: Final = Path(__file__).parent.parent.parent
-PATIENCE_S: Final = 60.0
-"""Until a test that waits for a process gives up: only a broken daemon takes so long."""
 
 
 def environment(directory: Path, **more: str) -> dict[str, str]:

@@ -20,15 +20,19 @@ from plugins.smqp.client import Client, ConnectionLost, session
 from tests.support.installed import checkout_plugins
 from tests.support.keys import CERTIFICATE_DAYS, write_keys, write_trust
 from tests.support.networks import CutNetwork, Network, Pair, cut_network
+from tests.support.patience import PATIENCE_S
 from tests.support.ports import free_port
-from tests.support.process import PATIENCE_S, Daemon, daemon
+from tests.support.process import Daemon, daemon
 
 AUTHORITY_DAYS: Final = 3650
+PROBE_TIMEOUT_S: Final = 2.5
+"""Until a link that is silent is cut: soon, for tests that cut the network."""
+
 LINKS: Final = """\
 listen = [{listen!r}]
 greeting_timeout_s = 2.0
 probe_interval_s = 0.5
-probe_timeout_s = 2.5
+probe_timeout_s = {probe_timeout_s}
 back_off_first_s = 0.05
 back_off_max_s = 0.3
 """
@@ -44,7 +48,9 @@ class RealSite:
         password: of its administrator.
     """
 
-    def __init__(self, directory: Path, name: str, authority: Authority, network: Network) -> None:
+    def __init__(
+        self, directory: Path, name: str, authority: Authority, network: Network, probe_timeout_s: float
+    ) -> None:
         self.name = name
         self.directory = directory / name
         self.environment: dict[str, str] = {}
@@ -56,7 +62,7 @@ class RealSite:
         self._ready = trio.Event()
         self.port = free_port()
         self.config = make_site(self.directory, name, self.port, checkout_plugins()).config
-        links = LINKS.format(listen=network.listen(name))
+        links = LINKS.format(listen=network.listen(name), probe_timeout_s=probe_timeout_s)
         self.config.write_text(self.config.read_text().replace("[links]\n", "[links]\n" + links))
         self.password = tomllib.loads((self.directory / "keys" / "admin.toml").read_text())["password"]
         self.issue()
@@ -161,12 +167,20 @@ class RealSite:
 class RealSites:
     """Sites by name, their authority, and the network between them."""
 
-    def __init__(self, directory: Path, pairs: list[Pair], network: Network) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        pairs: list[Pair],
+        network: Network,
+        probe_timeout_s: float = PROBE_TIMEOUT_S,
+    ) -> None:
         self.authority = Authority.create(
             directory / "ca", "test", AUTHORITY_DAYS, datetime.now(UTC) - timedelta(days=20)
         )
         names = sorted({name for pair in pairs for name in pair})
-        self.by_name = {name: RealSite(directory, name, self.authority, network) for name in names}
+        self.by_name = {
+            name: RealSite(directory, name, self.authority, network, probe_timeout_s) for name in names
+        }
         self.pairs = pairs
         for a, b in pairs:
             self[a].link(b)
@@ -200,8 +214,10 @@ class RealSites:
 class CutSites(RealSites):
     """Sites whose links can be cut."""
 
-    def __init__(self, directory: Path, pairs: list[Pair], network: CutNetwork) -> None:
-        super().__init__(directory, pairs, network)
+    def __init__(
+        self, directory: Path, pairs: list[Pair], network: CutNetwork, probe_timeout_s: float
+    ) -> None:
+        super().__init__(directory, pairs, network, probe_timeout_s)
         self.network = network
 
 
@@ -212,12 +228,13 @@ async def real_sites(
     *,
     namespaces: bool | None = None,
     environment: dict[str, dict[str, str]] | None = None,
+    probe_timeout_s: float = PROBE_TIMEOUT_S,
 ) -> AsyncIterator[CutSites]:
     """Sites that run and are linked, until the end of the block. `environment`: of daemons, by site."""
     pairs = list(pairs)
     names = {name for pair in pairs for name in pair}
     async with cut_network(names, pairs, namespaces=namespaces) as network:
-        sites = CutSites(directory, pairs, network)
+        sites = CutSites(directory, pairs, network, probe_timeout_s)
         for site in sites.by_name.values():
             site.environment |= (environment or {}).get(site.name, {})
         async with sites.running():

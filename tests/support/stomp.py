@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any
 
 import trio
 from trio.testing import memory_stream_pair
@@ -10,10 +10,8 @@ from trio.testing import memory_stream_pair
 from plugins.stomp.codec import Decoder, Frame, FrameLimits, Version, encode
 from plugins.stomp.server import StompServer
 from plugins.stomp.settings import StompSettings
+from tests.support.patience import PATIENCE_S
 from tests.support.site import PASSWORD, BrokerSite
-
-PATIENCE_S: Final = 30.0
-"""Until a test that waits for a frame gives up: only a broken server takes so long."""
 
 
 class StompClient:

@@ -1,7 +1,6 @@
 """A STOMP connection without a socket or a password: its state machine on a real broker."""
 
 import itertools
-from typing import Final
 
 import trio
 
@@ -9,9 +8,8 @@ from daemon.frontend import Event, Identity, Session
 from plugins.stomp.codec import Decoder, Frame, FrameLimits, Version, encode
 from plugins.stomp.protocol import Connection
 from plugins.stomp.settings import StompSettings
+from tests.support.patience import PATIENCE_S
 from tests.support.site import BrokerSite
-
-PATIENCE_S: Final = 30.0
 
 
 class Wire:

@@ -11,9 +11,9 @@ from typing import Final
 
 import trio
 
+from tests.support.patience import PATIENCE_S
+
 CTRL_C: Final = b"\x03"
-PATIENCE_S: Final = 60.0
-"""Until a test gives up: only a broken command takes so long."""
 
 
 class Terminal:

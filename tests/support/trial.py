@@ -19,11 +19,11 @@ import trio
 from daemon.control.routes import Route
 from daemon.control.socket import Question, ask
 from tests.support.accounting import Account, account
-from tests.support.real_sites import CutSites, RealSite, real_sites
+from tests.support.patience import PATIENCE_S
+from tests.support.real_sites import PROBE_TIMEOUT_S, CutSites, RealSite, real_sites
 from tests.support.traffic import Publisher, Reader
 
 PAIRS: Final = [("alpha", "beta"), ("beta", "gamma"), ("alpha", "gamma"), ("gamma", "delta")]
-PATIENCE_S: Final = 60.0
 
 
 class Trial:
@@ -147,10 +147,17 @@ async def trial(
     pause_s: float = 0.02,
     namespaces: bool | None = None,
     environment: dict[str, dict[str, str]] | None = None,
+    probe_timeout_s: float = PROBE_TIMEOUT_S,
 ) -> AsyncIterator[Trial]:
     """Traffic as long as the block; after it, everything has arrived, and `account` is filled."""
     async with (
-        real_sites(directory, PAIRS, namespaces=namespaces, environment=environment) as sites,
+        real_sites(
+            directory,
+            PAIRS,
+            namespaces=namespaces,
+            environment=environment,
+            probe_timeout_s=probe_timeout_s,
+        ) as sites,
         trio.open_nursery() as nursery,
     ):
         running = Trial(sites, pause_s)

@@ -18,6 +18,7 @@ from plugins.xmpp.settings import JidRule, XmppSettings
 from plugins.xmpp.wire.namespaces import COMPONENT, DISCO_INFO
 from plugins.xmpp.wire.parser import ParserLimits, StreamEnd, StreamParser, parse_fragment
 from plugins.xmpp.wire.serializer import serialize
+from tests.support.patience import PATIENCE_S
 from tests.support.site import running_site
 from tests.support.xmpp_client import StanzaClient
 
@@ -37,7 +38,7 @@ class XmppClient(StanzaClient):
     """One full JID. Stanzas are written as text, without `from`; a missing `to` is the component."""
 
     service = COMPONENT_NAME
-    patience_s = 10.0
+    patience_s = PATIENCE_S
 
     def __init__(self, server: "XmppServer", jid: str, *, features: tuple[str, ...] = ()) -> None:
         super().__init__(math.inf)
@@ -97,7 +98,7 @@ class XmppServer:
         await trio.aclose_forcefully(self._stream)
 
     async def to_component(self, stanza: Element | str) -> None:
-        with trio.fail_after(10):
+        with trio.fail_after(PATIENCE_S):
             await self.connected.wait()
         assert self._stream is not None
         await self._send(self._stream, stanza)
@@ -185,7 +186,7 @@ async def xmpp_site(
     async with running_site(directory, limits, queues) as site, trio.open_nursery() as nursery:
         nursery.start_soon(server.run)
         service = await nursery.start(serve, site, settings, server.connect, SECRET)
-        with trio.fail_after(10):
+        with trio.fail_after(PATIENCE_S):
             await server.connected.wait()
         yield server, service, site
         nursery.cancel_scope.cancel()

@@ -14,6 +14,7 @@ from plugins.xmpp.serving import serve
 from plugins.xmpp.settings import JidRule, XmppSettings
 from plugins.xmpp.wire.component import tcp_connector
 from routing.rights import EVERYTHING
+from tests.support.patience import PATIENCE_S
 from tests.support.process import ROOT
 from tests.support.site import running_site
 from tests.support.xmpp_servers import COMPONENT_NAME, SECRET, USERS, RealServer
@@ -35,7 +36,7 @@ async def site_at(server: RealServer, directory: Path, *, connect=None, queues=N
 
 async def ready(client) -> None:
     """The component may need a moment to be connected."""
-    with trio.fail_after(40):
+    with trio.fail_after(PATIENCE_S):
         while (await client.iq("get", "<ping xmlns='urn:xmpp:ping'/>", id="ready")).get("type") != "result":
             await trio.sleep(0.05)
 

@@ -20,6 +20,7 @@ import trio
 from daemon.certificates.self_signed import make_self_signed
 from plugins.xmpp.wire.namespaces import COMPONENT, DISCO_INFO
 from plugins.xmpp.wire.parser import ParserLimits, StreamEnd, StreamHeader, StreamParser, parse_fragment
+from tests.support.patience import PATIENCE_S
 from tests.support.ports import free_ports
 from tests.support.xmpp_client import StanzaClient
 
@@ -214,7 +215,7 @@ class RealServer:
             await self._answers(port)
 
     async def _answers(self, port: int) -> None:
-        with trio.fail_after(60):
+        with trio.fail_after(PATIENCE_S):
             while True:
                 try:
                     stream = await trio.open_tcp_stream("127.0.0.1", port)
@@ -257,7 +258,7 @@ class RealClient(StanzaClient):
     """A client on one stream; `run` reads it."""
 
     service = COMPONENT_NAME
-    patience_s = 20.0
+    patience_s = PATIENCE_S
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         super().__init__(10_000)
@@ -366,7 +367,7 @@ async def connected(
     """Log a client in."""
     client = RealClient(await trio.open_tcp_stream("127.0.0.1", port))
     client.features, client.answers = features, answers
-    with trio.fail_after(20):
+    with trio.fail_after(PATIENCE_S):
         await client.log_in(user, resource)
     nursery.start_soon(client.run)
     return client
@@ -374,6 +375,6 @@ async def connected(
 
 async def register_in_band(port: int, user: str) -> None:
     client = RealClient(await trio.open_tcp_stream("127.0.0.1", port))
-    with trio.fail_after(20):
+    with trio.fail_after(PATIENCE_S):
         await client.register(user)
     await client.close()

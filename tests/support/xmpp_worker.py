@@ -26,6 +26,8 @@ NODE = "counted"
 CREDIT = 5
 WORK_S = 0.02
 RETRACT_AGAIN_S = 0.3
+LOG_IN_AGAIN_S = 30.0
+"""Where a server that is killed or starts says nothing."""
 
 
 class Journal:
@@ -125,7 +127,7 @@ async def work(port: int, resource: str, path: Path) -> None:
         try:
             client = RealClient(await trio.open_tcp_stream("127.0.0.1", port))
             client.features = (QOS,)
-            with trio.fail_after(5):
+            with trio.fail_after(LOG_IN_AGAIN_S):
                 await client.log_in("bob", resource)
             await Worker(client, journal).run()
         except* (

@@ -27,8 +27,9 @@ from routing.rights import EVERYTHING
 from tests.support.installed import ROOT, checkout_plugins
 from tests.support.keys import write_keys
 from tests.support.operator import Operator
+from tests.support.patience import PATIENCE_S
 from tests.support.ports import free_port
-from tests.support.process import PATIENCE_S, Daemon, daemon, environment
+from tests.support.process import Daemon, daemon, environment
 
 
 class Site(Operator):

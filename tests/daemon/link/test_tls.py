@@ -22,6 +22,7 @@ from daemon.link.tls import TlsTransport
 from daemon.settings import LinkSettings
 from tests.support.keys import write_keys, write_trust
 from tests.support.links import Network, TestSite, site
+from tests.support.patience import PATIENCE_S
 
 NOW = datetime.datetime.now(datetime.UTC)
 DAY = datetime.timedelta(days=1)
@@ -87,7 +88,7 @@ async def tls_site(
 
 async def logged(caplog: pytest.LogCaptureFixture, *texts: str) -> None:
     """Wait until every text is in the log."""
-    with trio.fail_after(10):
+    with trio.fail_after(PATIENCE_S):
         while not all(text in caplog.text for text in texts):
             await trio.sleep(0.01)
 

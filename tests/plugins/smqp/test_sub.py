@@ -15,6 +15,7 @@ from plugins.smqp.server import serve_connection
 from plugins.smqp.sub import Wish, receive
 from routing.errors import Refusal
 from routing.message import Message, Section
+from tests.support.patience import pass_time
 from tests.support.site import PASSWORD, running_site
 
 
@@ -182,7 +183,7 @@ async def test_a_first_connection_that_cannot_be_made_ends_sub(server, output):
     assert server.attempts == 1
 
 
-async def test_a_silence_lasts_over_the_end_of_a_connection(server, output, publish):
+async def test_a_silence_lasts_over_the_end_of_a_connection(server, output, publish, mock_clock):
     async with trio.open_nursery() as receiving:
 
         async def silent():
@@ -194,6 +195,8 @@ async def test_a_silence_lasts_over_the_end_of_a_connection(server, output, publ
         await output.has_written.wait()
         server.refuses = 1_000
         server.cut()
+        while receiving.child_tasks:
+            await pass_time(mock_clock, 0.1)
 
 
 async def test_a_short_silence_does_not_begin_before_the_subscription_is_there(site, server, output):

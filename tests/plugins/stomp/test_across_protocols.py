@@ -9,6 +9,7 @@ from plugins.smqp.client import session
 from plugins.smqp.server import serve_connection
 from plugins.stomp.codec import VERSIONS
 from routing.message import Message, Section
+from tests.support.patience import PATIENCE_S
 from tests.support.site import PASSWORD
 
 EVERY_BYTE = bytes(range(256))
@@ -70,7 +71,7 @@ async def test_all_headers_and_every_byte_go_from_stomp_to_smqp_and_back(connect
     await bob.subscribe("there")
     headers = {**everything(version), "guarantee": guarantee}
     await stomp.send("SEND", {"destination": "/topic/there", "content-length": "256", **headers}, EVERY_BYTE)
-    with trio.fail_after(30):
+    with trio.fail_after(PATIENCE_S):
         delivery = await anext(bob)
     came = delivery.message
     assert (came.name, came.priority, came.sequence, came.delivery) == ("Storm", 5, 9, "ALL")
@@ -99,7 +100,7 @@ async def test_who_speaks_smqp_answers_a_request_of_stomp(ada, bob):
     await bob.subscribe("requests")
     request = {"destination": "/queue/requests", "reply-to": "/temp-queue/answers", "correlation-id": "7"}
     await ada.send("SEND", request, b"2+2")
-    with trio.fail_after(30):
+    with trio.fail_after(PATIENCE_S):
         asked = (await anext(bob)).message
     assert asked.reply
     answer_to = dict(asked.others)["reply-to"]
@@ -114,6 +115,6 @@ async def test_who_speaks_stomp_answers_a_request_of_smqp(ada, bob):
     await bob.publish("requests", Message(reply=True, sections=(Section("text/plain", b"2+2"),)))
     asked = await ada.expect("MESSAGE", reply="YES")
     await ada.ask("SEND", {"destination": asked.headers["reply-to"], "content-type": "text/plain"}, b"4")
-    with trio.fail_after(30):
+    with trio.fail_after(PATIENCE_S):
         answer = await anext(bob)
     assert answer.message.sections == (Section("text/plain", b"4"),)

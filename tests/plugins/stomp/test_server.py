@@ -6,12 +6,7 @@ from trio.testing import lockstep_stream_pair, wait_all_tasks_blocked
 
 from daemon.frontend import Limits
 from routing.errors import Refusal
-
-
-async def pass_time(mock_clock, seconds):
-    await wait_all_tasks_blocked()
-    mock_clock.jump(seconds)
-    await wait_all_tasks_blocked()
+from tests.support.patience import pass_time
 
 
 async def test_the_server_sends_heart_beats_as_often_as_was_agreed(connect, mock_clock):

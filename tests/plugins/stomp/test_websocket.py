@@ -15,6 +15,7 @@ from wsproto.events import (
 )
 
 from plugins.stomp.codec import Decoder, FrameLimits, encode
+from tests.support.patience import PATIENCE_S
 
 CONNECT = encode("CONNECT", {"accept-version": "1.2", "login": "ada", "passcode": "correct horse"})
 
@@ -32,7 +33,7 @@ class Browser:
         await self.stream.send_all(self.websocket.send(event))
 
     async def event(self):
-        with trio.fail_after(30):
+        with trio.fail_after(PATIENCE_S):
             while not self.events:
                 self.websocket.receive_data(await self.stream.receive_some(65_536) or None)
                 self.events += self.websocket.events()

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from tests.support.patience import PATIENCE_S
 from tests.support.process import ROOT
 from tests.support.required import may_skip
 from tests.support.xmpp_pubsub import NODE, pubsub, subscribe
@@ -46,7 +47,7 @@ async def test_a_program_with_a_common_library_works(server, tmp_path, library):
     environment = {**os.environ, "NODE_PATH": str(node_modules() or ""), "PYTHONPATH": str(ROOT)}
     async with site_at(server, tmp_path / "site", create_on_subscribe=False) as (_, _, nursery):
         await ready(await connected(server.c2s, nursery, "bob", "waiting"))
-        with trio.fail_after(90):
+        with trio.fail_after(PATIENCE_S):
             ended = await trio.run_process(
                 command, capture_stdout=True, capture_stderr=True, check=False, env=environment, cwd=ROOT
             )

@@ -9,6 +9,7 @@ from daemon.frontend import Delivered, Identity, SubscribeOptions
 from plugins.xmpp.wire.namespaces import PUBSUB
 from plugins.xmpp.wire.serializer import is_sendable
 from routing.message import Message, Section
+from tests.support.patience import PATIENCE_S
 from tests.support.xmpp_pubsub import ITEMS, SMQP, error_of, notified, subscribe
 from tests.support.xmpp_real import ready, site_at
 from tests.support.xmpp_servers import COMPONENT_NAME, connected
@@ -50,7 +51,7 @@ def publication(content: str) -> str:
 async def test_entity_bombs_and_broken_xml_end_the_clients_own_stream_only(server, tmp_path, caplog, stanza):
     async with attacked(server, tmp_path / "site", caplog) as (mallory, _, site):
         await mallory.send(stanza)
-        with trio.fail_after(20):
+        with trio.fail_after(PATIENCE_S):
             async for _ in mallory.stanzas:
                 continue
         assert site.broker.held == 0
@@ -151,7 +152,7 @@ async def test_what_was_published_by_the_well_behaved_is_still_delivered(server,
             answer = await ada.iq("set", publication("<b xmlns='urn:b'/>"), id=f"g{number}")
             assert answer.get("type") == "result"
         delivered = 0
-        with trio.fail_after(20):
+        with trio.fail_after(PATIENCE_S):
             while delivered < 10:
                 delivered += sum(isinstance(event, Delivered) for event in await session.events())
         session.close()

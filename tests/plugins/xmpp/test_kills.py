@@ -13,10 +13,11 @@ import trio
 from daemon.configuration.discovery import Installed
 from daemon.site.directory import make_site
 from plugins.xmpp.wire.namespaces import PUBSUB, QOS
+from tests.support.patience import PATIENCE_S
 from tests.support.process import ROOT, daemon
 from tests.support.xmpp_real import make, python_path
 from tests.support.xmpp_servers import COMPONENT_NAME, RealClient, RealServer
-from tests.support.xmpp_worker import NODE, Journal, read_journal
+from tests.support.xmpp_worker import LOG_IN_AGAIN_S, NODE, Journal, read_journal
 
 pytestmark = pytest.mark.kill
 
@@ -82,7 +83,7 @@ class Publisher:
         try:
             if self._client is None:
                 client = RealClient(await trio.open_tcp_stream("127.0.0.1", self._port))
-                with trio.fail_after(5):
+                with trio.fail_after(LOG_IN_AGAIN_S):
                     await client.log_in("ada", "p")
                 nursery.start_soon(client.run)
                 self._client = client
@@ -95,7 +96,7 @@ class Publisher:
 
 
 async def until(what) -> None:
-    with trio.fail_after(60):
+    with trio.fail_after(PATIENCE_S):
         while not what():
             await trio.sleep(0.02)
 
@@ -152,7 +153,7 @@ def test_a_bad_table_is_said_in_one_line(tmp_path):
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.returncode != 0

@@ -6,6 +6,7 @@ import trio
 from daemon.frontend import Identity
 from plugins.xmpp.wire.namespaces import RESULT_SET
 from routing.message import Message, Section
+from tests.support.patience import PATIENCE_S
 from tests.support.xmpp import COMPONENT_NAME, xmpp_site
 from tests.support.xmpp_pubsub import (
     ITEMS,
@@ -63,7 +64,7 @@ async def test_an_item_is_found_and_replaced_among_thousands_whoever_published_t
             session.publish("state", Message(others=(("Item-Id", f"item-{number}"),)))
         for item in ("item-2999", "item-0", "item-2999"):
             await put(client, "state", item, "<b xmlns='urn:b'/>")
-        with trio.fail_after(60):
+        with trio.fail_after(PATIENCE_S):
             while site.broker.held > 3_000:
                 await client.iq("get", "<ping xmlns='urn:xmpp:ping'/>")
         for item in ("item-0", "item-2999"):

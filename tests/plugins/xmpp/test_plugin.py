@@ -9,6 +9,7 @@ from plugins.xmpp.known.identities import AccountRules, channel_of
 from plugins.xmpp.plugin import plugin, read_secret
 from plugins.xmpp.settings import JidRule, XmppSettings
 from routing.names import channel_name
+from tests.support.patience import PATIENCE_S
 from tests.support.site import running_site
 from tests.support.xmpp import COMPONENT_NAME, xmpp_site
 from tests.support.xmpp_pubsub import NODE, PUBSUB, error_of
@@ -90,10 +91,10 @@ async def test_a_site_that_drains_answers_what_was_asked_and_refuses_the_rest(tm
         text = f"<pubsub xmlns='{PUBSUB}'><publish node='{NODE}'><item id='i'/></publish></pubsub>"
         assert (await client.iq("set", text)).get("type") == "result"
         site.broker.drain()
-        with trio.fail_after(10):
+        with trio.fail_after(PATIENCE_S):
             while service.clients:
                 await trio.sleep(0.01)
         assert error_of(await client.iq("set", text)) == ("wait", "service-unavailable")
         site.draining.set()
-        with trio.fail_after(10):
+        with trio.fail_after(PATIENCE_S):
             await service.drained()

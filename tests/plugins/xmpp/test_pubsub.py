@@ -8,6 +8,7 @@ import trio
 from daemon.frontend import Identity
 from plugins.xmpp.wire.namespaces import QOS
 from routing.message import Message
+from tests.support.patience import PATIENCE_S
 from tests.support.xmpp import XmppClient, XmppServer, xmpp_site
 from tests.support.xmpp_pubsub import (
     INFO,
@@ -94,7 +95,7 @@ async def test_a_plain_node_delivers_to_all_and_needs_no_configuration(tmp_path)
         await put(one, "news", "first")
         assert (await notified(one)).get("id") == (await notified(other)).get("id") == "first"
         # nobody has to retract anything: it is gone once the server has read both notifications
-        with trio.fail_after(10):
+        with trio.fail_after(PATIENCE_S):
             while site.broker.held:
                 await one.iq("get", "<ping xmlns='urn:xmpp:ping'/>")
 
@@ -122,7 +123,7 @@ async def test_a_persistent_item_is_replaced_whichever_way_the_next_one_comes(tm
         await put(client, "state", "item")
         item = "<item id='item'><b xmlns='urn:b'/></item>"
         await way(client, pubsub(f"<publish node='state'>{item}</publish>"))
-        with trio.fail_after(10):
+        with trio.fail_after(PATIENCE_S):
             while True:
                 answer = await client.iq("get", pubsub("<items node='state'/>"))
                 if [item[0].tag for item in answer.iter(f"{{{PUBSUB}}}item")] == ["{urn:b}b"]:
@@ -156,7 +157,7 @@ async def test_who_leaves_while_an_item_is_being_replaced_disturbs_nobody(tmp_pa
             service.clients[client.jid].session.close()
         assert (await other.iq("get", "<ping xmlns='urn:xmpp:ping'/>")).get("type") == "result"
         await put(other, "state", "item")
-        with trio.fail_after(10):
+        with trio.fail_after(PATIENCE_S):
             while site.broker.held > 1:
                 await other.iq("get", "<ping xmlns='urn:xmpp:ping'/>")
 
@@ -318,7 +319,7 @@ async def test_an_item_is_replaced_whoever_publishes_it_again(tmp_path):
             answer = await owner.iq("get", pubsub(asked))
             [item] = answer.iter(f"{{{PUBSUB}}}item")
             assert item.findtext("{urn:a}a") == "2"
-        with trio.fail_after(10):
+        with trio.fail_after(PATIENCE_S):
             while site.broker.router.state.topics["eve.state"].messages > 1:
                 await trio.sleep(0.01)
 

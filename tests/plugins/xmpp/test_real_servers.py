@@ -9,6 +9,7 @@ from plugins.xmpp.settings import XmppSettings
 from plugins.xmpp.wire.component import tcp_connector
 from plugins.xmpp.wire.namespaces import PUBSUB, QOS
 from routing.message import Message
+from tests.support.patience import PATIENCE_S
 from tests.support.site import running_site
 from tests.support.xmpp_pubsub import NODE, NS, notified, subscribe
 from tests.support.xmpp_real import ready, site_at
@@ -100,7 +101,7 @@ async def test_exactly_once_through_kills_of_the_xmpp_server_and_of_the_site(ser
         await client.send(f"<presence to='{COMPONENT_NAME}'/>")
         nursery.start_soon(work, client)
         await publish_some(site, 10)
-        with trio.fail_after(60):
+        with trio.fail_after(PATIENCE_S):
             while site.broker.held:
                 await trio.sleep(0.05)
     assert sorted(worked) == sorted(f"item-{number}" for number in range(1, published + 1))
@@ -140,7 +141,7 @@ async def test_a_wrong_secret_is_refused_once(server, tmp_path, caplog):
 
     async with running_site(tmp_path / "site") as site, trio.open_nursery() as nursery:
         await nursery.start(serve, site, settings, counted, "not the secret")
-        with trio.fail_after(20):
+        with trio.fail_after(PATIENCE_S):
             while not any(record.levelname == "ERROR" for record in caplog.records):
                 await trio.sleep(0.05)
         await trio.sleep(1)
@@ -162,7 +163,7 @@ async def test_a_worker_that_logs_out_without_a_word_makes_no_dead_letters(serve
             service.clients[worker.jid].seen_at -= 60
             await worker.close()
             await engine.iq("set", publish("job"))
-            with trio.fail_after(30):
+            with trio.fail_after(PATIENCE_S):
                 while service.registry.of_node(NODE):
                     await trio.sleep(0.05)
             await engine.iq("set", f"<pubsub xmlns='{PUBSUB}#owner'><purge node='{NODE}'/></pubsub>")

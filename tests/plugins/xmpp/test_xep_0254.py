@@ -8,6 +8,7 @@ import trio
 
 from daemon.settings import QueueSettings
 from plugins.xmpp.wire.namespaces import QOS
+from tests.support.patience import PATIENCE_S
 from tests.support.xmpp import COMPONENT_NAME, XmppClient, XmppServer, xmpp_site
 from tests.support.xmpp_pubsub import ITEM, NODE, NS, PUBSUB, error_of, notified, subscribe
 
@@ -290,15 +291,19 @@ async def test_who_has_unsubscribed_stays_so_through_a_restart(tmp_path, qos):
             # what it had received is still its own
             assert (await one.receive())[0].tag == f"{{{QOS}}}deliver"
             assert (await one.iq("set", unlock())).get("type") == "result"
-        with trio.fail_after(10):
+        with trio.fail_after(PATIENCE_S):
             while service.registry.of(one.jid) or site.durable_subscriptions(""):
                 await one.iq("get", "<ping xmlns='urn:xmpp:ping'/>")
         assert site.broker.held == 1
 
 
 async def test_an_item_that_is_not_answered_goes_to_the_next_after_a_time(tmp_path):
-    async with xmpp_site(tmp_path, queues=QueueSettings(lock_s=0.2)) as (server, _, _):
-        one, other = await subscribed(server, "one"), await subscribed(server, "other")
+    async with xmpp_site(tmp_path) as (server, _, _):
+        one = worker(server, "one")
+        soon = "<field var='{urn:smqp:xmpp:0}lock'><value>0.2</value></field></x>"
+        text = subscribe("workerbee237@shakespeare.lit", "5").replace("</x>", soon)
+        assert (await one.iq("set", text)).get("type") == "result"
+        other = await subscribed(server, "other")
         await published(server)
         await notified(one)
         assert (await one.receive()).find("e:event/e:items/q:unlock", NS).get("id") == ITEM

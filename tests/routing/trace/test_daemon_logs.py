@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from routing.message import Message, Section
-from tests.support.process import PATIENCE_S
+from tests.support.patience import PATIENCE_S
 from tests.support.real_sites import RealSite, real_sites
 from tests.support.trial import way_for
 

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from plugins.stomp.codec import Decoder, FrameLimits, encode
+from tests.support.patience import PATIENCE_S
 from tests.support.ports import free_port
 from tests.support.process import ROOT
 from tests.support.stomp_site import environment, make
-
-PATIENCE_S = 60.0
 
 
 class StompDaemon:

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.patience import PATIENCE_S
 from tests.support.required import may_skip
-
-PATIENCE_S = 120
 
 
 def is_installed():

@@ -6,12 +6,13 @@ import uuid
 import pytest
 import stomp
 
+from tests.support.patience import PATIENCE_S
+
 CONNECTIONS = {
     "1.0": stomp.StompConnection10,
     "1.1": stomp.StompConnection11,
     "1.2": stomp.StompConnection12,
 }
-PATIENCE_S = 30
 
 
 class Listener(stomp.ConnectionListener):

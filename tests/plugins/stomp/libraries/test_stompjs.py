@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.patience import PATIENCE_S
 from tests.support.required import may_skip
 
 HERE = Path(__file__).parent
-PATIENCE_S = 120
 SEEN = ["connected 1.2", "text smörgås a:b", "binary true", "news", "receipt"]
 
 

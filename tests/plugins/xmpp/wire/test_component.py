@@ -12,6 +12,7 @@ from plugins.xmpp.forms.stanzas import MESSAGE
 from plugins.xmpp.wire.component import Component
 from plugins.xmpp.wire.parser import ParserLimits
 from routing.message import Message, Section
+from tests.support.patience import PATIENCE_S
 from tests.support.xmpp import COMPONENT_NAME, SECRET, XmppServer, xmpp_site
 from tests.support.xmpp_pubsub import NODE, PUBSUB, notified, subscribe
 
@@ -137,7 +138,7 @@ async def test_items_on_their_way_when_the_stream_breaks_come_again(tmp_path):
         server._route = deaf
         text = f"<publish node='{NODE}'><item id='i'><a xmlns='urn:a'/></item></publish>"
         await client.send(f"<iq type='set' id='p'><pubsub xmlns='{PUBSUB}'>{text}</pubsub></iq>")
-        with trio.fail_after(10):
+        with trio.fail_after(PATIENCE_S):
             while not site.broker.held:
                 await trio.sleep(0.01)
         await server.cut()
@@ -152,8 +153,7 @@ async def test_items_on_their_way_when_the_stream_breaks_come_again(tmp_path):
 
 async def test_items_wait_for_a_server_that_is_down_for_long(tmp_path, mock_clock):
     mock_clock.rate = 1.0
-    # a lock ends by the machine's clock
-    queues = QueueSettings(lock_s=0.5, max_deliveries=2)
+    queues = QueueSettings(max_deliveries=2)
     async with xmpp_site(tmp_path, queues=queues) as (server, _, site):
         worker, reader = (server.client(f"worker@shakespeare.lit/{number}") for number in (1, 2))
         session = site.open_session(Identity(account="ada"), "desk", protocol="test", remote="")
@@ -164,9 +164,10 @@ async def test_items_wait_for_a_server_that_is_down_for_long(tmp_path, mock_cloc
         await server.cut()
         for topic, mode in ((NODE, "ONE"), ("news", "ALL")):
             session.publish(topic, Message(delivery=mode, others=(("Item-Id", "i"),)))
-        mock_clock.rate = 100.0
-        await trio.sleep(200)
-        mock_clock.rate = 1.0
+        for _ in range(10):
+            site.broker.clock._offset += queues.lock_s / 2
+            mock_clock.jump(queues.lock_s / 2)
+            await trio.testing.wait_all_tasks_blocked(0.01)
         server.refuse = False
         mock_clock.jump(60)
         for client in (worker, reader):
@@ -184,7 +185,7 @@ async def test_a_subscriber_that_left_while_the_stream_was_down_is_noticed(tmp_p
         await server.cut()
         server.leave(one)
         other = server.client("worker@shakespeare.lit/2")
-        with trio.fail_after(10):
+        with trio.fail_after(PATIENCE_S):
             while service.registry.of(one.jid):
                 await trio.sleep(0.01)
         await other.iq("set", subscribe(other.jid, "5"))
@@ -200,16 +201,17 @@ async def test_a_subscriber_that_does_not_answer_at_first_is_asked_again(tmp_pat
         await reader.iq("set", subscribe(reader.jid, "5"))
     server = XmppServer()
     reader = server.client(reader.jid)
-    reader.answers_questions, reader.patience_s = False, 100.0
+    reader.answers_questions = False
     async with xmpp_site(tmp_path, server) as (_, service, _):
-        mock_clock.rate = 100.0
-        question = await reader.receive()
-        while (again := await reader.receive()).get("id") == question.get("id"):
-            continue
-        mock_clock.rate = 1.0
+        question = again = await reader.receive()
+        while again.get("id") == question.get("id"):
+            while reader.quiet():
+                mock_clock.jump(1)
+                await trio.testing.wait_all_tasks_blocked(0.01)
+            again = await reader.receive()
         assert not service.registry.of(reader.jid)[0].attached
         await reader.send(f"<iq type='result' id='{again.get('id')}'/>")
-        with trio.fail_after(10):
+        with trio.fail_after(PATIENCE_S):
             while not service.registry.of(reader.jid)[0].attached:
                 await trio.sleep(0.01)
 
@@ -225,7 +227,7 @@ async def test_after_xml_that_no_server_may_pass_on_the_component_connects_again
     async with xmpp_site(tmp_path) as (server, _, _):
         client = server.client("ada@shakespeare.lit/x")
         await server.to_component(attack.format(to=COMPONENT_NAME))
-        with trio.fail_after(10):
+        with trio.fail_after(PATIENCE_S):
             while server.connections < 2 or not server.connected.is_set():
                 await trio.sleep(0.01)
         assert (await client.iq("get", "<ping xmlns='urn:xmpp:ping'/>")).get("type") == "result"

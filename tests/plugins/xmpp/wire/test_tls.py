@@ -12,6 +12,7 @@ import trio
 from daemon.certificates.self_signed import make_self_signed
 from plugins.xmpp.serving import connector
 from plugins.xmpp.settings import XmppSettings
+from tests.support.patience import PATIENCE_S
 from tests.support.xmpp_real import ready, site_at
 from tests.support.xmpp_servers import COMPONENT_NAME, RealServer, connected
 
@@ -78,7 +79,7 @@ async def refused(server, directory, connect, caplog) -> str:
     """The component does not get in; what was logged, of the second try."""
     async with site_at(server, directory, connect=connect) as (_, _, nursery):
         client = await connected(server.c2s, nursery, "ada", "x")
-        with trio.fail_after(20):
+        with trio.fail_after(PATIENCE_S):
             while len(warnings := [r for r in caplog.records if "no connection" in r.getMessage()]) < 2:
                 await trio.sleep(0.02)
         answer = await client.iq("get", "<ping xmlns='urn:xmpp:ping'/>")
