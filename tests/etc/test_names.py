@@ -1,0 +1,77 @@
+"""Where documents and docstrings name a file or a module, it is there."""
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from tests.support.installed import ROOT
+
+DOTTED: Final = re.compile(r"`((?:daemon|routing|plugins|tests)(?:\.\w+)+)`")
+"""A module of ours, or what it defines: `routing.names.check_topic`."""
+
+FILE: Final = re.compile(r"`((?:\w+/)*\w+\.py)`")
+"""A file, from the document's own directory, from the root, or by its name alone."""
+
+
+@cache
+def ours() -> frozenset[str]:
+    """All files of the project, by their paths from the root."""
+    found = [ROOT / "README.md", ROOT / "pyproject.toml"]
+    for folder in ("daemon", "routing", "plugins", "tests", "etc"):
+        found += (ROOT / folder).rglob("*.*")
+    return frozenset(str(path.relative_to(ROOT)) for path in found)
+
+
+def named() -> list[str]:
+    return sorted(name for name in ours() if name.endswith((".md", ".py", ".toml")))
+
+
+def module_of(dotted: str) -> tuple[str, list[str]]:
+    """The longest part that is a module or package, as a file or directory; what is left."""
+    parts = dotted.split(".")
+    for length in range(len(parts), 0, -1):
+        path = "/".join(parts[:length])
+        if f"{path}.py" in ours():
+            return f"{path}.py", parts[length:]
+        if any(name.startswith(f"{path}/") for name in ours()):
+            return path, parts[length:]
+    return "", parts
+
+
+def leads_somewhere(dotted: str) -> bool:
+    module, rest = module_of(dotted)
+    if not rest:
+        return True
+    if not module.endswith(".py"):
+        module += "/__init__.py"
+    if module not in ours():
+        return False
+    text = (ROOT / module).read_text()
+    return all(re.search(rf"\b{name}\b", text) for name in rest)
+
+
+def is_there(document: str, file: str) -> bool:
+    beside = str(Path(document).parent / file)
+    return any(name in (file, beside) or name.endswith(f"/{file}") for name in ours())
+
+
+def test_modules_that_are_named_are_there() -> None:
+    lost = {
+        f"{document}: {dotted}"
+        for document in named()
+        for dotted in DOTTED.findall((ROOT / document).read_text())
+        if not leads_somewhere(dotted)
+    }
+    assert lost == set()
+
+
+def test_files_that_documents_name_are_there() -> None:
+    lost = {
+        f"{document}: {file}"
+        for document in named()
+        if document.endswith((".md", "/__init__.py"))
+        for file in FILE.findall((ROOT / document).read_text())
+        if not is_there(document, file)
+    }
+    assert lost == set()
