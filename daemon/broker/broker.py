@@ -117,6 +117,7 @@ class Broker:
         self.reading = Reading(self.router, store, clock, self.wake)
         self.wal = WriteAheadLog(store, self._disk, self.reading.lock, self.wake)
         hops.make_room = self.wal.make_room
+        hops.mishap = self.mishaps.note
         self.federating = Federating(
             self.router,
             self._bodies,

@@ -122,10 +122,17 @@ class Carrier:
                 try:
                     handlers[type(decision)](decision)
                 except Exception as error:  # of ours: the others are to be stored
-                    carried.faults.append(Fault(decision, error))
+                    self._cannot(Fault(decision, error))
             # what burials have brought about
             taken = self._router.take()
         return carried
+
+    def _cannot(self, fault: Fault) -> None:
+        if isinstance(fault.decision, (decisions.Record, decisions.Refused)):
+            self._hops.skip()  # what it tells of is true all the same
+            self._mishaps.note(fault.what, fault.error)
+        else:
+            self._carried.faults.append(fault)
 
     def release(self, carried: Carried) -> None:
         """The batch is on disk (or was empty): carry the effects out.

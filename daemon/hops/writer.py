@@ -10,7 +10,8 @@ record. What was written and never committed has not come true. Hence three mark
 A record number that was used is never used again with another meaning, except for records that were cut
 away unsettled; so a missing number is a lost record. Records that cannot be written (a full disk) wait in
 memory and are written with those that follow; beyond `WAITING_MAX` they are lost, and nothing else: they are
-counted, reported once, and their numbers are missing in the log.
+counted, reported once, and their numbers are missing in the log. So is the number of a record that cannot be
+made or encoded, by an error of ours.
 """
 
 import logging
@@ -104,6 +105,10 @@ class _Written(msgspec.Struct, frozen=True):
     crc32: int = 0
 
 
+def _say(what: str, error: Exception) -> None:
+    _log.error("%s is left out", what, exc_info=error)
+
+
 class HopLog:
     """The hop log of one boot of one server. See the module for what its marks mean.
 
@@ -112,6 +117,7 @@ class HopLog:
         lost_records: records that could not be written, in this boot.
         make_room: called where the disk is full; whether it is worth another try at once.
         on_gathered: called when a record is appended where none waited to be written.
+        mishap: told of a record that cannot be encoded, and of the error.
     """
 
     def __init__(
@@ -128,6 +134,7 @@ class HopLog:
         self.lost_records = 0
         self.make_room: Callable[[], bool] = lambda: False
         self.on_gathered: Callable[[], object] = lambda: None
+        self.mishap: Callable[[str, Exception], None] = _say
         self._directory = directory
         self._server = server
         self._boot = boot
@@ -146,6 +153,8 @@ class HopLog:
         self._written = self._settled_in_file = _Written()
         self._finished: list[FinishedFile] = []
         self._failing = False
+        self._uncut = False
+        """The open file is longer than what was written: to be cut before anything else is."""
 
     @classmethod
     def open(
@@ -198,6 +207,11 @@ class HopLog:
         )
         return record
 
+    def skip(self) -> None:
+        """A record that is due cannot be made: its number is missing, so that no log seems whole."""
+        self.last_record += 1
+        self.lost_records += 1
+
     def flush(self) -> int:
         """Write what was gathered with one call; returns the number to commit to the store with the batch.
 
@@ -226,7 +240,13 @@ class HopLog:
             return
         if self._tells_previous:
             gathered[0].previous = self._start
-        lines = self._encoder.encode_lines(gathered)
+        try:
+            lines = self._encoder.encode_lines(gathered)
+        except Exception:
+            lines = None  # by one of them, which is told of by itself
+        if lines is None:
+            self._write_gathered([record for record in gathered if self._can_be_encoded(record)])
+            return
         try:
             try:
                 self._write(lines, gathered)
@@ -249,6 +269,15 @@ class HopLog:
             self._failing = False
             _log.warning("the hop log is written again; %d records were lost", self.lost_records)
 
+    def _can_be_encoded(self, record: HopRecord) -> bool:
+        try:
+            self._encoder.encode(record)
+        except Exception as error:
+            self.lost_records += 1
+            self.mishap(f"record {record.record} of the hop log ({record.event})", error)
+            return False
+        return True
+
     def settle(self, record: int) -> None:
         """The store has committed everything up to `record`, as returned by the `flush` before it.
 
@@ -267,10 +296,18 @@ class HopLog:
         self.last_record = max(self._settled, self._confirmed)
         self._tells_previous = not self._start < self._told_with <= self._settled
         if self._descriptor is not None and self._written.size_bytes > self._settled_in_file.size_bytes:
-            os.ftruncate(self._descriptor, self._settled_in_file.size_bytes)
             self._written = self._settled_in_file
-            if not self._written.size_bytes:
-                self._drop_file()
+            try:
+                self._cut(self._descriptor)
+                if not self._written.size_bytes:
+                    self._drop_file()
+            except OSError as error:
+                _log.error("the hop log cannot be cut back, and is not written until it can: %s", error)
+
+    def _cut(self, descriptor: int) -> None:
+        self._uncut = True
+        os.ftruncate(descriptor, self._written.size_bytes)
+        self._uncut = False
 
     def take_finished(self) -> list[FinishedFile]:
         """The files to hand to `close_file`, each once."""
@@ -280,7 +317,10 @@ class HopLog:
     def close(self) -> None:
         """Write and close everything; after the store has committed for the last time."""
         self.settle(self.flush())
-        if self._settled_in_file.size_bytes:
+        if self._uncut and self._descriptor is not None:
+            os.close(self._descriptor)  # the next start cuts it back
+            self._descriptor = None
+        elif self._settled_in_file.size_bytes:
             self._finish_file()
         elif self._descriptor is not None:
             self._drop_file()
@@ -296,12 +336,14 @@ class HopLog:
             self._path = path
         if not written.size_bytes:
             self._first, self._opened_us = first, self._now_us()
+        if self._uncut:
+            self._cut(self._descriptor)
         rest = memoryview(lines)
         try:
             while rest:
                 rest = rest[os.write(self._descriptor, rest) :]
         except OSError:
-            os.ftruncate(self._descriptor, written.size_bytes)
+            self._cut(self._descriptor)
             raise
         self._written = _Written(
             records[-1].record,
@@ -317,7 +359,7 @@ class HopLog:
             _log.error("the hop log cannot be written, records are lost until it can: %s", error)
 
     def _is_due(self) -> bool:
-        if not self._written.size_bytes:
+        if not self._written.size_bytes or self._uncut:
             return False
         age_s = (self._now_us() - self._opened_us) / 1e6
         # A clock that was set back must not keep a file open for as long as it was set back.
@@ -346,6 +388,6 @@ class HopLog:
     def _drop_file(self) -> None:
         """Remove the open file, which is empty: a name tells of records."""
         assert self._descriptor is not None
+        self._path.unlink(missing_ok=True)
         os.close(self._descriptor)
-        self._path.unlink()
         self._descriptor = None

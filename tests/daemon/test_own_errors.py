@@ -11,6 +11,8 @@ import trio
 from trio.testing import MockClock
 
 from daemon import frontend
+from daemon.hops.examine import examine
+from routing.decisions import Record
 from routing.errors import Refusal
 from routing.federation.copies import Arrival, PeerRules, UnitId
 from routing.federation.decisions import StoreInterest
@@ -318,3 +320,37 @@ async def test_what_is_done_each_minute_fails_alone(tmp_path: Path, mock_clock: 
             assert done == minute
         assert site.broker.mishaps.count == 2
         nursery.cancel_scope.cancel()
+
+
+async def test_a_record_that_cannot_be_encoded_is_missing_and_what_it_tells_of_is_done(
+    tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_site(tmp_path) as site:
+        eva, bob = site.login("eva"), await site.login("bob").subscribe("jobs")
+        smuid = await eva.publish("jobs", b"work", delivery="ONE")
+        [entry] = site.broker.router.state.entries.values()
+        site.broker.router.state.out.append(Record("returned", entry, reason="half a pair: \ud800"))
+        other = await eva.publish("jobs", b"more", delivery="ONE")
+        got = await bob.delivered(2)
+        assert [one.stored.message.smuid for one in got] == [smuid, other]
+        await bob.commit(got[1].number)
+        assert site.broker.store_failed is None
+        assert site.broker.mishaps.count == 1
+    found = examine(tmp_path / "hops", smuid)
+    assert len(found.gaps) == 1
+    assert "of the hop log (returned)" in caplog.text
+
+
+async def test_a_record_that_cannot_be_made_is_missing_and_what_it_tells_of_is_done(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with running_site(tmp_path) as site:
+        eva = site.login("eva")
+        smuid = await eva.publish("jobs", b"work", delivery="ONE")
+        broken: Any = Record("returned", next(iter(site.broker.router.state.entries.values())))
+        broken.answered = "not an answer"
+        site.broker.router.state.out.append(broken)
+        assert await eva.publish("jobs", b"more", delivery="ONE")
+        assert site.broker.held == 2
+        assert site.broker.mishaps.count == 1
+    assert len(examine(tmp_path / "hops", smuid).gaps) == 1

@@ -2,13 +2,15 @@ import errno
 import logging
 import os
 import resource
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from daemon.hops import writer
+from daemon.hops.examine import examine
 from daemon.hops.files import list_files
 from daemon.hops.reader import HopLogReader
 from daemon.hops.writer import HopLog, close_file
@@ -384,3 +386,95 @@ def test_every_field_of_a_record_that_is_not_the_logs_own_can_be_given(start, tm
     log.append(**fields)
     log.flush()
     assert list(HopLogReader(tmp_path).records()) == [given]
+
+
+UNENCODABLE = "half a pair: \ud800"
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_record_that_cannot_be_encoded_is_missing_and_the_others_are_there(
+    start, tmp_path: Path, place: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    batch(log := start(1, 0), 2)
+    for number in range(3):
+        log.append(
+            "published",
+            smuid="alpha.example/0198c3a1b2c3-1-9",
+            topic="news" if number != place else UNENCODABLE,
+        )
+    log.settle(log.flush())
+    batch(log, 1)
+    assert log.lost_records == 1
+    assert numbers(tmp_path) == [number for number in range(1, 7) if number != 3 + place]
+    assert f"record {3 + place} of the hop log" in caplog.text
+    log.close()
+    [gap] = examine(tmp_path, "alpha.example/0198c3a1b2c3-1-0").gaps
+    assert (gap.first, gap.last) == (3 + place, 3 + place)
+
+
+def test_the_first_record_of_a_boot_tells_of_the_one_before_though_it_cannot_be_encoded(
+    start, tmp_path: Path
+) -> None:
+    log = start(1, 0)
+    batch(log, 2)
+    log.close()
+    log = start(2, 2)
+    log.append("published", topic=UNENCODABLE)
+    log.append("published", topic="news")
+    log.settle(log.flush())
+    assert [(record.record, record.previous) for record in HopLogReader(tmp_path).records()][2:] == [(4, 2)]
+
+
+def test_a_record_that_cannot_be_made_has_its_number(start, tmp_path: Path) -> None:
+    log = start(1, 0)
+    batch(log, 1)
+    log.skip()
+    batch(log, 1)
+    assert numbers(tmp_path) == [1, 3]
+    assert log.lost_records == 1
+
+
+@contextmanager
+def read_only(log: HopLog) -> Iterator[None]:
+    """As on a file system that an error has made read-only: what is open can be neither written nor cut."""
+    descriptor = log._descriptor
+    assert descriptor is not None
+    writable = os.dup(descriptor)
+    reading = os.open(log._path, os.O_RDONLY)
+    os.dup2(reading, descriptor)
+    os.close(reading)
+    try:
+        yield
+    finally:
+        if log._descriptor == descriptor:
+            os.dup2(writable, descriptor)
+        os.close(writable)
+
+
+def test_a_log_that_cannot_be_cut_back_is_not_written_until_it_can(
+    start, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    batch(log := start(1, 0), 2)
+    log.append("published", topic="never came true")
+    log.flush()
+    with read_only(log):
+        log.revert()
+        log.append("published", topic="waits")
+        log.settle(log.flush())
+        assert log.has_unwritten
+    assert "cannot be cut back" in caplog.text
+    batch(log, 1)
+    log.close()
+    assert [record.topic for record in HopLogReader(tmp_path).records()] == ["news", "news", "waits", "news"]
+    assert numbers(tmp_path) == [1, 2, 3, 4]
+
+
+def test_a_log_that_can_never_be_cut_back_is_cut_at_the_next_start(start, tmp_path: Path) -> None:
+    batch(log := start(1, 0), 2)
+    log.append("published", topic="never came true")
+    log.flush()
+    with read_only(log):
+        log.revert()
+        log.close()
+    start(2, 2).close()
+    assert numbers(tmp_path) == [1, 2]

@@ -42,4 +42,21 @@ MUTATIONS = [
             "test_what_is_set_aside_before_it_is_stored_is_there_for_the_operator",
         ),
     ),
+    Mutation(
+        name="a record that cannot be encoded holds up all that is stored",
+        file="daemon/hops/writer.py",
+        old="lines = None  #",
+        new="raise  #",
+        tests=(
+            "tests/daemon/test_own_errors.py::"
+            "test_a_record_that_cannot_be_encoded_is_missing_and_what_it_tells_of_is_done",
+        ),
+    ),
+    Mutation(
+        name="a record that cannot be made leaves no gap",
+        file="daemon/hops/writer.py",
+        old="        self.last_record += 1\n        self.lost_records += 1",
+        new="        self.lost_records += 1",
+        tests=("tests/daemon/hops/test_writer.py::test_a_record_that_cannot_be_made_has_its_number",),
+    ),
 ]
