@@ -10,7 +10,7 @@ from daemon.cli.command_tree import build_app
 from tests.support.console import MismatchError, Session, matches, steps
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("routing", "daemon", "plugins", "tests", "etc")
+PARTS = ("routing", "daemon", "plugins", "tests", "etc", ".github")
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(path for part in PARTS for path in (ROOT / part).rglob("*.md"))])
 
 _LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
