@@ -4,13 +4,14 @@ Everything that grows with the messages stays in DataFrames. The driver sees wha
 coverage, the fastest hops for each link and hour, and the sums of the summary.
 """
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from datetime import date
 from typing import Any
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
 
 from routing.trace import (
@@ -33,6 +34,9 @@ from routing.trace import (
 NAMED_MAX = 50
 """Names in one entry of the summary; the tables have them all."""
 
+REREAD_MAX = 1_000
+"""Of more files with lines that are no records all logs are read again."""
+
 Progress = Callable[[str], None]
 
 
@@ -48,17 +52,17 @@ def run(
 ) -> dict[str, Any]:
     """Read `logs`, write all tables below `out`, and return the summary, which holds only plain values.
 
-    `day`: only messages born on that UTC day. `servers`: others' records are set aside. `now_us`: what counts
-    as the future, the wall clock if None.
+    What earlier runs have read stays: the tables are those of all logs that were ever given for `out`, in
+    whatever order they came. `day`: only of messages born on that UTC day. `servers`: others' records are set
+    aside. `now_us`: what counts as the future, the wall clock if None.
     """
     now_us = time.time_ns() // 1000 if now_us is None else now_us
     progress("reading the logs")
-    aside = _ingest(session, logs, out, servers, now_us)
+    taken = _ingest(session, logs, out, servers, now_us)
     records = tables.read(session, out, "records").drop("day")
     progress("which logs are whole")
     words = coverage.words(records).persist(StorageLevel.DISK_ONLY)
-    gaps = coverage.gaps(words, files.claims(session, logs))
-    tables.write(gaps, out, "gaps")
+    tables.write(coverage.gaps(words, tables.read(session, out, "claims")), out, "gaps")
     tables.write(coverage.coverage(records, words, tables.read(session, out, "gaps")), out, "coverage")
     words.unpersist()
     covered = tables.read(session, out, "coverage").persist()
@@ -87,7 +91,7 @@ def run(
     _write_links(session, covered, out, any_truncated=crowded is not None)
     progress("custody, receipts, balance, anomalies")
     _derive(session, covered, out)
-    summary = summarize(session, out) | {"aside": aside}
+    summary = summarize(session, out) | taken
     covered.unpersist()
     return summary
 
@@ -95,17 +99,26 @@ def run(
 def _ingest(
     session: SparkSession, logs: Sequence[str], out: str, servers: Sequence[str], now_us: int
 ) -> dict[str, Any]:
-    """Write the table of records, and that of lines set aside where there are any; returns their counts."""
-    from pyspark.sql import Observation
+    """Add what the logs have to the table of records, and write that of lines set aside.
 
+    Returns for the summary `added` (records), `earlier` (whether there were any before) and `aside`.
+    """
     damaged = files.damaged(session, logs)
     lines = ingest.checked(ingest.logs(session, logs), now_us, ingest.FUTURE_MAX_BATCH_US, servers, damaged)
-    seen = Observation("lines")
+    read, added = Observation("lines"), Observation("added")
+    bad = f.col("problem").isNotNull()
     counts = [f.count_if(f.col("problem") == reason).alias(reason) for reason in ingest.REASONS]
-    watched = lines.observe(seen, f.count("*").alias("lines"), *counts)
-    tables.write(ingest.records(watched), out, "records")
-    found = {name: count for name, count in seen.get.items() if count}
-    total = found.pop("lines", 0)
+    in_files = f.collect_set(f.when(bad, f.col("file"))).alias("files")
+    watched = lines.observe(read, f.count("*").alias("lines"), in_files, *counts)
+    records, earlier = ingest.records(watched), _earlier(session, out)
+    if earlier is not None:
+        records = ingest.unseen(records, earlier)
+    tables.write(records.observe(added, f.count("*").alias("records")), out, "records", add=True)
+    _claim(session, logs, out)
+    found = {name: count for name, count in read.get.items() if count}
+    total, bad_files = found.pop("lines", 0), found.pop("files", [])
+    if len(bad_files) <= REREAD_MAX:
+        lines = lines.where(f.col("file").isin(bad_files))
     aside = ingest.aside(lines) if found else session.createDataFrame([], schema.ASIDE)
     tables.write(aside, out, "aside")
     servers_aside = (
@@ -116,7 +129,33 @@ def _ingest(
         .orderBy(f.desc("count"))
     )
     named = {row["server"]: row["count"] for row in servers_aside.limit(NAMED_MAX).collect()} if found else {}
-    return {"lines": total, "reasons": found, "servers": named, "damaged": sorted(damaged)[:NAMED_MAX]}
+    return {
+        "added": added.get["records"],
+        "earlier": earlier is not None,
+        "aside": {
+            "lines": total,
+            "reasons": found,
+            "servers": named,
+            "damaged": sorted(damaged)[:NAMED_MAX],
+        },
+    }
+
+
+def _earlier(session: SparkSession, out: str) -> DataFrame | None:
+    """The records that earlier runs have read; None before the first run."""
+    try:
+        return tables.read(session, out, "records")
+    except tables.NoTable:
+        return None
+
+
+def _claim(session: SparkSession, logs: Sequence[str], out: str) -> None:
+    """Add what the names of these files claim to what those of earlier runs did."""
+    claims = files.claims(session, logs)
+    with contextlib.suppress(tables.NoTable):
+        claims = files.widest(claims.unionByName(tables.read(session, out, "claims")))
+    # as many as servers, and the table is not replaced while it is read
+    tables.write(session.createDataFrame(claims.collect(), claims.schema), out, "claims")
 
 
 def _write_rows(rows: DataFrame, out: str, name: str) -> None:

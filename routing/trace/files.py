@@ -4,12 +4,15 @@ A file's name says which records it holds, and its last line what the CRC-32 of 
 Closing`). A compressed file has checks of its own; files of earlier versions have none.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Final
+from urllib.parse import unquote
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as f
 
+from routing.numbers import NUMBER_MAX
 from routing.trace import schema
 
 LOG_NAMES: Final = "hops-*.{jsonl,jsonl.gz,jsonl.zst}"
@@ -20,7 +23,9 @@ CHECKED_BYTES_MAX: Final = 256 << 20
 
 CLOSING_BYTES_MAX: Final = 1_024
 
-_NAME: Final = r"hops-([^/]+)-(\d{1,19})-(\d{1,19})-(\d{1,19})\.jsonl[^/]*$"
+CLAIMS: Final = "spelled string, first_claimed long, last_claimed long"
+
+_NAME: Final = re.compile(r"hops-([^/]+)-\d{1,19}-(\d{1,19})-(\d{1,19})\.jsonl[^/]*$", re.ASCII)
 
 
 def claims(session: SparkSession, paths: Sequence[str]) -> DataFrame:
@@ -28,15 +33,19 @@ def claims(session: SparkSession, paths: Sequence[str]) -> DataFrame:
 
     spelled: the server's name as in names of files (`spelled`); first_claimed, last_claimed: record numbers.
     """
-    path = _listed(session, paths, LOG_NAMES).select(f.col("_metadata.file_path").alias("path"))
-    parts = path.select(
-        f.regexp_extract("path", _NAME, 1).alias("spelled"),
-        f.regexp_extract("path", _NAME, 3).try_cast("long").alias("first"),
-        f.regexp_extract("path", _NAME, 4).try_cast("long").alias("last"),
-    )
-    return parts.groupBy("spelled").agg(
-        f.min("first").alias("first_claimed"), f.max("last").alias("last_claimed")
-    )
+    found: list[tuple[str, int, int]] = []
+    for path in _reader(session, LOG_NAMES).load(list(paths)).inputFiles():
+        name = _NAME.search(unquote(path))
+        if name is not None:
+            spelled, first, last = name.groups()
+            found.append((spelled, min(int(first), NUMBER_MAX), min(int(last), NUMBER_MAX)))
+    return widest(session.createDataFrame(found, CLAIMS))
+
+
+def widest(claims: DataFrame) -> DataFrame:
+    """One row for each server, as in `claims`: from the first to the last record that any of its rows has."""
+    first, last = f.min("first_claimed"), f.max("last_claimed")
+    return claims.groupBy("spelled").agg(first.alias("first_claimed"), last.alias("last_claimed"))
 
 
 def spelled(server: Column) -> Column:
@@ -46,7 +55,8 @@ def spelled(server: Column) -> Column:
 
 def damaged(session: SparkSession, paths: Sequence[str]) -> list[str]:
     """The files below `paths` whose checksum is wrong, as `_metadata.file_path` names them."""
-    whole = _listed(session, paths, PLAIN_NAMES).where(f.col("length").between(1, CHECKED_BYTES_MAX))
+    found = _reader(session, PLAIN_NAMES).load(list(paths))
+    whole = found.where(f.col("length").between(1, CHECKED_BYTES_MAX))
     size = f.col("length").cast("int")
     tail_from = f.greatest(size - CLOSING_BYTES_MAX, f.lit(0))
     tail = f.decode(f.substring("content", tail_from + 1, f.lit(CLOSING_BYTES_MAX)), "ISO-8859-1")
@@ -64,6 +74,6 @@ def damaged(session: SparkSession, paths: Sequence[str]) -> list[str]:
     ]
 
 
-def _listed(session: SparkSession, paths: Sequence[str], names: str) -> DataFrame:
+def _reader(session: SparkSession, names: str) -> DataFrameReader:
     reader = session.read.format("binaryFile").option("recursiveFileLookup", True)
-    return reader.option("pathGlobFilter", names).load(list(paths))
+    return reader.option("pathGlobFilter", names)

@@ -177,6 +177,12 @@ def records(lines: DataFrame) -> DataFrame:
     return lines.where(f.col("problem").isNull()).select(*columns, "birth_us", day)
 
 
+def unseen(records: DataFrame, held: DataFrame) -> DataFrame:
+    """The ones of `records` that `held` has not, by server, boot and number."""
+    identity = ["server", "boot", "record"]
+    return records.join(held.select(*identity), identity, "left_anti").select(*records.columns)
+
+
 def aside(lines: DataFrame) -> DataFrame:
     """The lines that are no records: `schema.ASIDE`.
 

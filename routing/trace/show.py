@@ -106,6 +106,8 @@ def summary(console: Console, found: dict[str, Any], out: str) -> None:
     console.print(
         plain(f"{logs['records']:,} records of {logs['servers']} servers, {logs['missing'] or 0:,} missing")
     )
+    if found["earlier"]:
+        console.print(plain(f"{found['added']:,} of these records are new, the others are of earlier runs"))
     for word, what in (
         ("absent", "no log of"),
         ("gaps", "gaps in the log of"),

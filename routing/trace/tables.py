@@ -1,13 +1,17 @@
 """Where the results are: one directory of Parquet for each table below the output directory.
 
-Tables of messages are partitioned by UTC day of birth (`day=2026-11-21`); running a day again replaces that
-day. The others describe the last run and are replaced whole. The directory may be on any Hadoop file system.
+Tables of messages are partitioned by UTC day of birth (`day=2026-11-21`). To the records each run adds what
+was not there; the others are made of them, and replaced day by day. Those without a day describe the last run
+and are replaced whole. The directory may be on any Hadoop file system.
 """
 
 from typing import Final
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as t
+
+from routing.trace import schema
 
 BY_DAY: Final = (
     "records",
@@ -21,8 +25,16 @@ BY_DAY: Final = (
     "receipts",
     "balance",
 )
-WHOLE: Final = ("coverage", "gaps", "clocks", "holdings", "anomalies", "aside")
+WHOLE: Final = ("claims", "coverage", "gaps", "clocks", "holdings", "anomalies", "aside")
 
+RECORDS: Final = t.StructType(
+    [
+        *schema.RECORD.fields,
+        t.StructField("birth_us", t.LongType()),
+        t.StructField("day", t.StringType()),
+    ]
+)
+"""The table of records; a field that the version that wrote it did not know is null."""
 
 NO_DAY: Final = "1970-01-01"
 """A table without a row has a file without a row, on a day when nothing was born: it tells the columns."""
@@ -37,9 +49,9 @@ def path(out: str, name: str) -> str:
     return f"{out.rstrip('/')}/{name}"
 
 
-def write(frame: DataFrame, out: str, name: str) -> None:
-    """Write a table of `BY_DAY` (with a column `day`) or of `WHOLE`."""
-    writer = frame.write.mode("overwrite")
+def write(frame: DataFrame, out: str, name: str, *, add: bool = False) -> None:
+    """Write a table of `BY_DAY` (with a column `day`) or of `WHOLE`; `add`: to the rows that are there."""
+    writer = frame.write.mode("append" if add else "overwrite")
     if name in BY_DAY:
         writer = writer.partitionBy("day")
     writer.parquet(path(out, name))
@@ -53,7 +65,8 @@ def write(frame: DataFrame, out: str, name: str) -> None:
 
 def read(session: SparkSession, out: str, name: str) -> DataFrame:
     """A table that was written before; `day` is a string where it is partitioned by it. Raises NoTable."""
+    reader = session.read.schema(RECORDS) if name == "records" else session.read
     try:
-        return session.read.parquet(path(out, name))
+        return reader.parquet(path(out, name))
     except AnalysisException as error:
         raise NoTable(f"{out} has no table {name}: run smqpd trace run first") from error

@@ -157,3 +157,7 @@ def test_a_compaction_reads_as_its_logs(spark: Any, tmp_path: Path) -> None:
         return sorted(ingest.records(lines).collect(), key=lambda row: row.record)
 
     assert read("parquet") == read("logs")
+    (tmp_path / "logs" / "hops-a-1-3-3.jsonl").write_bytes(line(record=3))
+    (tmp_path / "logs" / "hops-a-1-1-2.jsonl").unlink()
+    assert compaction.compact(spark, [str(tmp_path / "logs")], str(tmp_path / "parquet")) == 3
+    assert compaction.compact(spark, [str(tmp_path / "logs")], str(tmp_path / "parquet")) == 3
