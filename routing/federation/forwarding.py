@@ -166,7 +166,7 @@ class Forwarding:
     def send(self, copy: Copy, peer: Peer, *, counted: bool) -> Forward | None:
         """Send a copy of mode ALL to a peer if it should go there; None if not, or if it is there."""
         depth = self.depth_for(copy, peer)
-        if depth is None:
+        if depth is None or copy.entry.flags & EXPIRED:
             return None
         forward = copy.forwards.get(peer.name)
         if forward is None:
