@@ -11,22 +11,22 @@ Numbers that the session does not hold, or no longer, are answered `lock-lost` o
 from collections.abc import Iterable
 from typing import Any
 
-from routing.decisions import Answer, Bury, MarkDone, MarkReceived, Record
+from routing.decisions import Answer, Bury, MarkReceived
 from routing.delivery import Deliveries, note_reach, standing
 from routing.errors import Refusal
-from routing.queue import GUARANTEED, ONE, RECEIPT, STATED, Entry
-from routing.receipts import Receipts
+from routing.lifecycle import Lifecycle
+from routing.queue import GUARANTEED
 from routing.state import SiteState
-from routing.subscription import Consumer, Outcome, Subscription
+from routing.subscription import Consumer, Outcome
 
 
 class Acknowledgements:
     """Finishes messages, or has them taken back, as their subscribers say."""
 
-    def __init__(self, state: SiteState, deliveries: Deliveries, receipts: Receipts) -> None:
+    def __init__(self, state: SiteState, lifecycle: Lifecycle, deliveries: Deliveries) -> None:
         self._state = state
+        self._lifecycle = lifecycle
         self._deliveries = deliveries
-        self._receipts = receipts
 
     def received(self, consumer: Consumer, numbers: Iterable[int], request: Any) -> None:
         """First phase. A number that is not held is answered `lock-lost`, after the others are done."""
@@ -60,7 +60,7 @@ class Acknowledgements:
                 note_reach(lock)
             self._deliveries.take_from(lock)
             freed[subscription.id] = subscription
-            self._complete(lock.entry, subscription, "committed", lock.attempt, now)
+            self._lifecycle.finished(lock.entry, subscription, "committed", now, lock.attempt)
         self._state.out.append(Answer(consumer, request, _lost(lost)))
         for subscription in freed.values():
             self._deliveries.pump(subscription, now)
@@ -102,30 +102,7 @@ class Acknowledgements:
 
     def buried(self, bury: Bury, now: float) -> None:
         """A copy for the dead-letter topic has been published: this subscription is done with it."""
-        self._complete(bury.entry, bury.subscription, "dead", bury.attempts, now, bury.reason)
-
-    def _complete(
-        self,
-        entry: Entry,
-        subscription: Subscription,
-        event: Any,
-        attempt: int,
-        now: float,
-        reason: str = "",
-    ) -> None:
-        state = self._state
-        entry.due -= 1
-        last = entry.flags & ONE or (entry.due <= 0 and not entry.flags & STATED)
-        if entry.flags & RECEIPT:
-            self._receipts.progress(entry, subscription, now, has_it=event == "committed")
-        state.out.append(Record(event, entry, subscription, attempt=attempt, final=bool(last), reason=reason))
-        subscription.attempts.pop(entry.id, None)
-        if last:
-            state.discard(entry)
-        elif entry.flags & GUARANTEED and (subscription.options.durable or entry.flags & RECEIPT):
-            # another start would not know a subscription that ends with its session
-            has_it = event == "committed" and not subscription.joined_after(entry)
-            state.out.append(MarkDone(entry.id, subscription.id, has_it))
+        self._lifecycle.finished(bury.entry, bury.subscription, "dead", now, bury.attempts, bury.reason)
 
 
 def _lost(numbers: list[int]) -> Refusal | None:

@@ -15,17 +15,15 @@ subscriber says of its messages is in `routing.acknowledging`.
 
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from routing.decisions import (
-    Bury,
     Deliver,
-    MarkReturned,
     Record,
     Withdraw,
 )
-from routing.queue import COUNTED, EXPIRED, GONE, GUARANTEED, ONE, RECEIPT, STATED, Entry
-from routing.receipts import Receipts
+from routing.lifecycle import Lifecycle, has_failed
+from routing.queue import COUNTED, EXPIRED, GONE, GUARANTEED, ONE, STATED, Entry
 from routing.setting_aside import SettingAside
 from routing.state import SiteState
 from routing.subscription import Consumer, Lock, Member, Outcome, Subscription
@@ -44,9 +42,9 @@ class Deliveries:
         hand_over: gives a message of mode ONE that nobody here can take to another site, if one wants it.
     """
 
-    def __init__(self, state: SiteState, receipts: Receipts, hand_over: Callable[[Entry], bool]) -> None:
+    def __init__(self, state: SiteState, lifecycle: Lifecycle, hand_over: Callable[[Entry], bool]) -> None:
         self._state = state
-        self._receipts = receipts
+        self._lifecycle = lifecycle
         self._hand_over = hand_over
         self._hungry: list[Subscription] = []
         self._feeding = False
@@ -196,16 +194,7 @@ class Deliveries:
         guaranteed = flags & GUARANTEED
         if not guaranteed and not subscription.acknowledges_all:
             state.out.append(Deliver(consumer, subscription, entry, number, None, attempt, redelivered))
-            entry.due -= 1
-            if attempts:
-                attempts.pop(entry.id, None)
-            if flags & RECEIPT:
-                self._receipts.progress(entry, subscription, now, has_it=True)
-            if flags & ONE or (entry.due <= 0 and not flags & STATED):
-                state.out.append(Record("delivered", entry, subscription, final=True))
-                state.discard(entry)
-            else:
-                state.out.append(Record("delivered", entry, subscription))
+            self._lifecycle.finished(entry, subscription, "delivered", now)
             return
         lock_s = subscription.options.lock_s
         ends_at = now + (state.settings.lock_s if lock_s is None else lock_s)
@@ -231,52 +220,19 @@ class Deliveries:
     # -- back into the queue ----------------------------------------------------------------------
 
     def take_back(self, lock: Lock, outcome: Outcome, reason: str, now: float, delay_s: float = 0.0) -> None:
-        """A message that was with a subscriber waits again, where it stood, or is buried.
-
-        Buried is what was rejected, or has failed too often; what was released has not failed. In a
-        dead-letter topic nothing is buried.
-        """
-        state = self._state
-        entry, subscription, settings = lock.entry, lock.subscription, state.settings
-        if entry.flags & GONE:
+        """A message that was with a subscriber waits again, where it stood, unless it ends or is buried."""
+        if not self._lifecycle.returned(lock, outcome, reason):
             return
-        state.out.append(Record("returned", entry, subscription, attempt=lock.attempt, reason=reason))
-        if entry.flags & EXPIRED:
-            self._expire_returned(lock)
-            return
-        has_failed = outcome != "released" and not lock.is_untouched
-        is_over = outcome == "rejected" or (has_failed and lock.attempt >= settings.max_deliveries)
-        if is_over and not entry.topic.is_dead_letter:
-            state.out.append(Bury(entry, subscription, lock.attempt, reason))
-            return
-        failed = lock.attempt if has_failed else lock.attempt - 1
-        attempts = entry.topic.attempts if entry.flags & ONE else subscription.attempts
-        attempts[entry.id] = failed
-        self._note_returned(lock, failed)
-        if has_failed and lock.attempt > 1 and self._is_only_taker(lock):
+        settings = self._state.settings
+        if lock.attempt > 1 and has_failed(lock, outcome) and self._is_only_taker(lock):
             # a growing pause, or one bad message would be delivered in circles
             doublings = min(lock.attempt - 2, WAIT_DOUBLINGS_MAX)
             wait_s = settings.redelivery_wait_s * 2.0**doublings
             delay_s = max(delay_s, min(wait_s, settings.redelivery_wait_max_s))
         if delay_s > 0:
-            state.park(lock, now + min(delay_s, DELAY_MAX_S))
+            self._state.park(lock, now + min(delay_s, DELAY_MAX_S))
         else:
             self.offer_again(lock, now)
-
-    def _expire_returned(self, lock: Lock) -> None:
-        """Its timeout ended while it was received, and it was not finished: nobody else gets it."""
-        entry = lock.entry
-        entry.due -= 1
-        if entry.due <= 0:
-            self._state.finish(entry, "expired")
-        else:
-            self._note_returned(lock, lock.attempt)
-
-    def _note_returned(self, lock: Lock, failed: int) -> None:
-        entry, subscription = lock.entry, lock.subscription
-        if entry.flags & GUARANTEED and (entry.flags & ONE or subscription.options.durable):
-            subscription_id = 0 if entry.flags & ONE else subscription.id
-            self._state.out.append(MarkReturned(entry.id, subscription_id, failed))
 
     def _is_only_taker(self, lock: Lock) -> bool:
         had = lock.subscription
@@ -376,15 +332,8 @@ class Deliveries:
         if entry.flags & (GONE | EXPIRED):
             return
         holders = self.holders(entry)
-        if any(lock.received for lock in holders):
-            if entry.flags & RECEIPT:
-                self._receipts.close(entry, now)
-            entry.flags = entry.flags & ~STATED | EXPIRED
-            entry.due = sum(lock.received for lock in holders)
-            entry.topic.kept.discard(entry.id)
-            self._take_away([lock for lock in holders if not lock.received], "expired", now)
-            return
-        self.end(entry, holders, "expired", now)
+        self._lifecycle.timed_out(entry, sum(lock.received for lock in holders), now)
+        self._take_away([lock for lock in holders if not lock.received], "expired", now)
 
     def holders(self, entry: Entry) -> list[Lock]:
         """Those with whom a message is, locked or received."""
@@ -396,12 +345,17 @@ class Deliveries:
                     out.append(lock)
         return out
 
-    def end(self, entry: Entry, holders: list[Lock], event: Any, now: float, reason: str = "") -> None:
+    def end(
+        self,
+        entry: Entry,
+        holders: list[Lock],
+        event: Literal["removed", "dropped"],
+        now: float,
+        reason: str = "",
+    ) -> None:
         """End a copy everywhere at this site, with whomever it is."""
-        if entry.flags & RECEIPT:
-            self._receipts.close(entry, now)
-        self._state.finish(entry, event, reason)
-        self._take_away(holders, event if event in ("removed", "dropped") else "expired", now)
+        self._lifecycle.take_away(entry, event, now, reason)
+        self._take_away(holders, event, now)
 
     def _drop(self, entry: Entry, now: float, reason: str) -> None:
         self.end(entry, self.holders(entry), "dropped", now, reason)

@@ -13,6 +13,7 @@ import msgspec
 
 from routing.delivery import Deliveries
 from routing.emptying import STEP_S
+from routing.lifecycle import advance
 from routing.state import SiteState
 from routing.subscription import Subscription
 
@@ -74,7 +75,7 @@ class Joinings:
                 break
             joining.offered_to = entry.id
             if entry.deadline > now:
-                entry.due += 1
+                advance(entry, "joined")
                 try:
                     self._deliveries.offer_late(subscription, entry, now)
                 except Exception as error:

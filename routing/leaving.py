@@ -12,10 +12,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from routing.decisions import Record
 from routing.emptying import DECISIONS_MAX, ENDED_MAX, STEP_S
-from routing.queue import EXPIRED, GONE, RECEIPT, STATED, Entry
-from routing.receipts import Receipts
+from routing.lifecycle import Lifecycle
+from routing.queue import EXPIRED, GONE, Entry
 from routing.setting_aside import SettingAside
 from routing.state import SiteState
 from routing.subscription import Subscription
@@ -32,10 +31,10 @@ class Leaving(msgspec.Struct):
 class Leavings:
     """All that are not finished; one is worked on at a time."""
 
-    def __init__(self, state: SiteState, receipts: Receipts, setting_aside: SettingAside) -> None:
+    def __init__(self, state: SiteState, lifecycle: Lifecycle, setting_aside: SettingAside) -> None:
         self._state = state
+        self._lifecycle = lifecycle
         self._setting_aside = setting_aside
-        self._receipts = receipts
         self._open: deque[Leaving] = deque()
 
     def begin(
@@ -88,16 +87,6 @@ class Leavings:
 
     def _give_up(self, entry: Entry, leaving: Leaving, now: float) -> None:
         try:
-            self._count_down(entry, leaving, now)
+            self._lifecycle.given_up(entry, leaving.subscription, leaving.why, now)
         except Exception as error:
             self._setting_aside.failed(entry, "what an ended subscription had", error, now)
-
-    def _count_down(self, entry: Entry, leaving: Leaving, now: float) -> None:
-        subscription = leaving.subscription
-        entry.due -= 1
-        if entry.flags & RECEIPT:
-            self._receipts.progress(entry, subscription, now, has_it=False)
-        self._state.out.append(Record("returned", entry, subscription, reason=leaving.why))
-        if entry.due <= 0 and not entry.flags & STATED:
-            self._state.out.append(Record("expired", entry, final=True, reason="due to nobody any more"))
-            self._state.discard(entry)

@@ -8,7 +8,6 @@ How long it is held (routing contract 5):
     INFINITE, mode ALL (a state message)            until REMOVE
 """
 
-import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -26,12 +25,13 @@ from routing.delivery import Deliveries
 from routing.errors import Refusal
 from routing.federation.federation import Federation
 from routing.headers import write_created
+from routing.lifecycle import Lifecycle
 from routing.message import DeliveryMode, Message, Section
 from routing.names import SERVER_ACCOUNT, dead_letter_topic, make_address, make_smuid
-from routing.queue import GUARANTEED, ONE, RECEIPT, SEQUENCED, STATED, TOGETHER, Entry
+from routing.queue import ONE, RECEIPT, TOGETHER, Entry
 from routing.receipts import Receipt, Receipts
 from routing.state import SiteState
-from routing.subscription import Consumer, Topic
+from routing.subscription import Consumer, Subscription, Topic
 
 
 class Publishing:
@@ -44,6 +44,7 @@ class Publishing:
     def __init__(
         self,
         state: SiteState,
+        lifecycle: Lifecycle,
         deliveries: Deliveries,
         receipts: Receipts,
         federation: Federation,
@@ -51,6 +52,7 @@ class Publishing:
     ) -> None:
         self._state = state
         self._wall_ms = wall_ms
+        self._lifecycle = lifecycle
         self._deliveries = deliveries
         self._receipts = receipts
         self._federation = federation
@@ -89,7 +91,7 @@ class Publishing:
                 state.forget_topic_if_unused(topic)
                 self._deny_full(topic_name, message, publisher)
                 raise
-        entry = self._accept(topic, message, publisher, now)
+        entry, due = self._accept(topic, message, publisher, now)
         if together:
             entry.flags |= TOGETHER
         smuid = entry.smuid(state.server)
@@ -99,7 +101,7 @@ class Publishing:
                 state.out.append(StorePublication(publisher, cmuid, smuid))
         if message.guarantee:
             state.out.append(Answer(consumer, request, smuid=smuid, entry=entry))
-        self._offer(entry, message, publisher, now)
+        self._offer(entry, due, message, publisher, now)
 
     def check_room(self, topic_name: str, messages: int, bytes: int) -> None:
         """Whether a topic can take so much at once. Raises Refusal (queue-full)."""
@@ -122,8 +124,10 @@ class Publishing:
     def _deny_full(self, topic: str, message: Message, publisher: str) -> None:
         self._state.out.append(Refused("denied", topic, publisher, Refusal.QUEUE_FULL, message.size_bytes))
 
-    def _accept(self, topic: Topic, message: Message, publisher: str, now: float) -> Entry:
-        """Give a message its identity and begin to hold it."""
+    def _accept(
+        self, topic: Topic, message: Message, publisher: str, now: float
+    ) -> tuple[Entry, list[Subscription]]:
+        """Give a message its identity and begin to hold it; to whom it is due, in mode ALL."""
         state = self._state
         mode = "ONE" if topic.is_system else topic.mode or message.delivery or "ALL"
         timeout_s = message.timeout_s
@@ -131,38 +135,38 @@ class Publishing:
             timeout_s = topic.timeout_s
             if timeout_s is None and topic.is_system:
                 timeout_s = state.settings.default_timeout_s
-        flags = GUARANTEED if message.guarantee else 0
-        if mode == "ONE":
-            flags |= ONE
-        if timeout_s is not None:
-            flags |= STATED
-            deadline = now + timeout_s
-        else:
-            deadline = math.inf if mode == "ONE" else now + state.settings.default_timeout_s
-        if message.receipt != "NONE":
-            flags |= RECEIPT
         id = state.next_id()
         smuid = make_smuid(state.server, self._wall_ms(), state.boot, state.counter)
-        entry = Entry(id, topic, smuid, message.priority, message.size_bytes, flags, 0, deadline)
-        if message.sequence is not None:
-            entry.flags |= SEQUENCED
-            state.sequenced[entry.id] = (publisher, message.sequence)
-        return entry
+        due = [] if mode == "ONE" else [s for s in topic.subscriptions.values() if s.accepts_all]
+        entry = self._lifecycle.begin(
+            id,
+            smuid,
+            topic,
+            message,
+            publisher,
+            mode,
+            timeout_s,
+            1 if mode == "ONE" else len(due),
+            now,
+            owes_receipt=message.receipt != "NONE",
+        )
+        return entry, due
 
-    def _offer(self, entry: Entry, message: Message, publisher: str, now: float, cause: int = 0) -> None:
-        """Hold an accepted message and offer it to whom it is due to."""
-        state, topic = self._state, entry.topic
-        if entry.flags & ONE:
-            due = []
-            entry.due = 1
-        else:
-            due = [s for s in topic.subscriptions.values() if s.accepts_all]
-            entry.due = len(due)
+    def _offer(
+        self,
+        entry: Entry,
+        due: list[Subscription],
+        message: Message,
+        publisher: str,
+        now: float,
+        cause: int = 0,
+    ) -> None:
+        """Keep an accepted message and offer it to whom it is due to."""
+        state = self._state
         depth = self._federation.depth_of(entry, message.depth)
         asked = "" if message.receipt == "NONE" else message.receipt
         published = Record("published", entry, account=publisher, depth=depth, due=entry.due, receipt=asked)
         state.out.append(published)
-        state.hold(entry, publisher, now)
         count = entry.due
         stamped = msgspec.structs.replace(message, smuid=entry.smuid(state.server), account=publisher)
         state.keep(entry, stamped, count, cause)
@@ -177,10 +181,8 @@ class Publishing:
         if entry.flags & ONE:
             self._deliveries.offer_to_one(entry, now)
             return
-        if not entry.due and not entry.flags & STATED:
-            state.finish(entry, "expired", "due to nobody")
-            return
-        self._deliveries.offer_to_all(entry, due, now)
+        if not self._lifecycle.end_if_due_to_nobody(entry, "due to nobody"):
+            self._deliveries.offer_to_all(entry, due, now)
 
     # -- what the server itself publishes ---------------------------------------------------------
 
@@ -190,9 +192,9 @@ class Publishing:
         `cause` is the message that it tells of.
         """
         topic = self._state.topic(topic_name)
-        entry = self._accept(topic, message, self._own_address, now)
+        entry, due = self._accept(topic, message, self._own_address, now)
         smuid = entry.smuid(self._state.server)
-        self._offer(entry, message, self._own_address, now, cause)
+        self._offer(entry, due, message, self._own_address, now, cause)
         return smuid
 
     def send_receipt(self, receipt: Receipt, now: float) -> None:

@@ -12,6 +12,7 @@ import msgspec
 from routing.federation.copies import Forward
 from routing.federation.federation import Federation
 from routing.federation.interest import InterestChange
+from routing.lifecycle import Lifecycle
 from routing.message import DeliveryMode
 from routing.names import DEAD_LETTER_PREFIX, dead_letter_topic, is_topic
 from routing.queue import GONE, ONE, PASSING, RECEIPT, SEQUENCED, STATED, Entry
@@ -96,12 +97,14 @@ class Restore:
     def __init__(
         self,
         state: SiteState,
+        lifecycle: Lifecycle,
         subscribing: Subscribing,
         receipts: Receipts,
         federation: Federation,
         now: float,
     ) -> None:
         self._state = state
+        self._lifecycle = lifecycle
         self._subscribing = subscribing
         self._receipts = receipts
         self._federation = federation
@@ -156,18 +159,17 @@ class Restore:
         entry.compact(state.server)
         if row.flags & SEQUENCED:
             state.sequenced[entry.id] = (row.publisher, row.sequence)
-        open_ = entry.due = 1
+        due = open_ = 1 if row.flags & ONE else 0
         if row.flags & ONE:
             if not self._restore_copy(entry):
                 open_ = 0
             else:
                 self._wait_for_one(entry, marks)
         else:
-            open_ = entry.due = 0
             if not row.flags & PASSING:
-                open_ = self._wait_for_all(entry, {mark.subscription_id: mark for mark in marks})
+                due, open_ = self._wait_for_all(entry, {mark.subscription_id: mark for mark in marks})
             self._restore_copy(entry)
-        state.hold(entry, row.publisher, self._now)
+        self._lifecycle.restore(entry, due, row.publisher, self._now)
         if entry.flags & STATED and not entry.flags & (ONE | PASSING):
             topic.kept.add(entry)
         elif not entry.due:
@@ -201,16 +203,16 @@ class Restore:
             attempt = entry.topic.attempts.get(entry.id, 0) + 1
             holder.received[entry.id] = Lock(0, entry, holder, attempt, 0.0, received=True)
 
-    def _wait_for_all(self, entry: Entry, marks: dict[int, StoredMark]) -> int:
-        """How many of those that a receipt speaks of may still come to have it."""
-        entry.due = late = 0
+    def _wait_for_all(self, entry: Entry, marks: dict[int, StoredMark]) -> tuple[int, int]:
+        """To how many it is due; and how many of them a receipt speaks of."""
+        due = late = 0
         for subscription in entry.topic.subscriptions.values():
             if not subscription.accepts_all or (subscription.since >= entry.id and not entry.flags & STATED):
                 continue
             mark = marks.get(subscription.id)
             if mark is not None and mark.done:
                 continue
-            entry.due += 1
+            due += 1
             late += subscription.since >= entry.id
             if mark is None:
                 self._enqueue(subscription, entry)
@@ -221,7 +223,7 @@ class Restore:
                 subscription.received[entry.id] = lock
             else:
                 self._enqueue(subscription, entry)
-        return entry.due - late
+        return due, due - late
 
     def _enqueue(self, subscription: Subscription, entry: Entry) -> None:
         key = self._state.sequenced.get(entry.id) if subscription.order is not None else None
@@ -254,7 +256,7 @@ class Restore:
             self._receipts.owe(receipt, self._now)
         for entry in self._unneeded:
             if not entry.flags & GONE:
-                self._state.finish(entry, "expired", "due to nobody any more")
+                self._lifecycle.end_if_due_to_nobody(entry, "due to nobody any more")
         self._state.wake_at = self._now
 
 

@@ -18,6 +18,7 @@ from routing.delivery import Deliveries
 from routing.errors import Refusal
 from routing.federation.copies import Seen
 from routing.federation.federation import Federation
+from routing.lifecycle import Lifecycle
 from routing.message import DeliveryMode, Message
 from routing.publishing import Publishing
 from routing.queue import CROSSES, EXPIRED, GONE, Entry
@@ -57,15 +58,18 @@ class Router:
         self._receipts = Receipts(
             self.state, lambda receipt, now: self._publishing.send_receipt(receipt, now)
         )
+        self._lifecycle = Lifecycle(self.state, self._receipts)
         self._deliveries = Deliveries(
-            self.state, self._receipts, lambda entry: self.federation.custody.hand_over(entry)
+            self.state, self._lifecycle, lambda entry: self.federation.custody.hand_over(entry)
         )
-        self._acknowledgements = Acknowledgements(self.state, self._deliveries, self._receipts)
-        self.federation = Federation(self.state, self._deliveries, self._receipts, recall)
+        self._acknowledgements = Acknowledgements(self.state, self._lifecycle, self._deliveries)
+        self.federation = Federation(self.state, self._lifecycle, self._deliveries, self._receipts, recall)
         self._subscribing = Subscribing(
-            self.state, self._deliveries, self._receipts, self.federation.topic_changed
+            self.state, self._lifecycle, self._deliveries, self.federation.topic_changed
         )
-        self._publishing = Publishing(self.state, self._deliveries, self._receipts, self.federation, wall_ms)
+        self._publishing = Publishing(
+            self.state, self._lifecycle, self._deliveries, self._receipts, self.federation, wall_ms
+        )
         self._topics = Topics(self.state, self._deliveries, self._subscribing, self.federation)
         self._timing = Timing(self.state, self._deliveries, self._receipts, self._topics, self._subscribing)
 
@@ -77,7 +81,7 @@ class Router:
 
     def restore(self, now: float) -> Restore:
         """Rebuild what the store holds; only before any other input."""
-        return Restore(self.state, self._subscribing, self._receipts, self.federation, now)
+        return Restore(self.state, self._lifecycle, self._subscribing, self._receipts, self.federation, now)
 
     # -- sessions ---------------------------------------------------------------------------------
 

@@ -7,17 +7,17 @@ and add what they want done to `out`, which the broker takes after each input.
 import heapq
 import math
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from routing.deadlines import Deadlines
-from routing.decisions import Decision, DiscardMessage, KeepMessage, Record, StoreMessage
+from routing.decisions import Decision, KeepMessage, StoreMessage
 from routing.dedupe import Publications
 from routing.federation.crossing import Crossing
 from routing.federation.removals import Removals
 from routing.message import Message
-from routing.queue import COUNTED, COUNTER_BITS, CROSSES, GONE, GUARANTEED, ONE, Entry
+from routing.queue import COUNTER_BITS, GONE, GUARANTEED, Entry
 from routing.subscription import Lock, Subscription, Topic
 from routing.system_topics import SystemTopics
 
@@ -149,18 +149,6 @@ class SiteState:
             found = self.topics[name] = Topic(name, self.server)
         return found
 
-    def hold(self, entry: Entry, publisher: str, now: float) -> None:
-        """Begin to hold a copy; `publisher` is its Account."""
-        self.entries[entry.id] = entry
-        entry.topic.messages += 1
-        entry.topic.bytes += entry.size
-        self.deadlines.add(entry, now)
-        self.wake_at = min(self.wake_at, self.deadlines.next())
-        if entry.flags & GUARANTEED:
-            self.held += 1
-        if entry.topic.recipient:
-            self.system_topics.hold(entry, publisher)
-
     def keep(self, entry: Entry, message: Message, receipt_due: int, cause: int = 0) -> None:
         """Keep the message of a copy, where it is to be kept; see `StoreMessage`."""
         if entry.flags & GUARANTEED:
@@ -190,44 +178,6 @@ class SiteState:
         else:
             del locks[entry.id]
             self.unguaranteed[entry.id] = entry
-
-    def discard(self, entry: Entry) -> None:
-        """Stop holding a copy; whoever calls this has recorded how it ended."""
-        topic = entry.topic
-        entry.flags |= GONE
-        del self.entries[entry.id]
-        topic.messages -= 1
-        topic.bytes -= entry.size
-        if topic.recipient:
-            self.system_topics.discard(entry)
-        if entry.deadline != math.inf:
-            self.deadlines.forget()
-        if entry.flags & GUARANTEED:
-            self.held -= 1
-        if entry.flags & COUNTED:
-            self.unguaranteed.pop(entry.id, None)
-            self.unguaranteed_locks.pop(entry.id, None)
-            self.unguaranteed_bytes -= self.memory_bytes(entry)
-        if not entry.flags & GUARANTEED:
-            self.header_bytes.pop(entry.id, None)
-        topic.kept.discard(entry.id)
-        topic.attempts.pop(entry.id, None)
-        self.sequenced.pop(entry.id, None)
-        self.out.append(DiscardMessage(entry))
-        if entry.flags & CROSSES:
-            self.crossing.forget(entry)
-        self.forget_topic_if_unused(topic)
-
-    def finish(self, entry: Entry, event: Any, reason: str = "") -> None:
-        """End a copy wherever it still waits: one final record, and it is gone."""
-        self.out.append(Record(event, entry, final=True, reason=reason))
-        if entry.flags & ONE:
-            entry.topic.shared.forget()
-        else:
-            for subscription in entry.topic.subscriptions.values():
-                subscription.queue.forget()
-                subscription.attempts.pop(entry.id, None)
-        self.discard(entry)
 
     def forget_topic_if_unused(self, topic: Topic) -> None:
         """Names that nothing hangs on cost no memory."""

@@ -15,9 +15,9 @@ from routing.delivery import Deliveries, come_back
 from routing.errors import Refusal
 from routing.joining import Joinings
 from routing.leaving import Leavings
+from routing.lifecycle import Lifecycle
 from routing.names import make_address
 from routing.queue import COUNTER_BITS, ONE
-from routing.receipts import Receipts
 from routing.state import SiteState
 from routing.subscription import Consumer, Member, SubscribeOptions, Subscription, Topic
 
@@ -35,15 +35,15 @@ class Subscribing:
     def __init__(
         self,
         state: SiteState,
+        lifecycle: Lifecycle,
         deliveries: Deliveries,
-        receipts: Receipts,
         topic_changed: Callable[[Topic], None],
     ) -> None:
         self._state = state
         self._topic_changed = topic_changed
         self._deliveries = deliveries
         self.joinings = Joinings(state, deliveries)
-        self.leavings = Leavings(state, receipts, deliveries.setting_aside)
+        self.leavings = Leavings(state, lifecycle, deliveries.setting_aside)
 
     def subscribe(
         self, consumer: Consumer, topic_name: str, options: SubscribeOptions, request: Any, now: float

@@ -28,6 +28,7 @@ from daemon.system.clock import Clock
 from routing import decisions
 from routing.decisions import Decision
 from routing.errors import Refusal
+from routing.lifecycle import found_nobody
 from routing.queue import GUARANTEED, ONE, STATED, Entry
 from routing.router import Router
 
@@ -348,7 +349,7 @@ class Carrier:
                 error=d.error,
                 smuid=d.smuid,
                 repeated=d.repeated,
-                due_to_nobody=entry is not None and not entry.due and not entry.flags & (ONE | STATED),
+                due_to_nobody=entry is not None and found_nobody(entry),
             )
         )
 

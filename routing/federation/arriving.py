@@ -5,7 +5,6 @@ what comes is accepted if it has passed through more hands than when it was here
 that is repeated is taken once, and one that comes back after others had it is taken again.
 """
 
-import math
 from typing import Literal
 
 import msgspec
@@ -16,8 +15,9 @@ from routing.errors import Refusal
 from routing.federation.copies import Arrival, Copy, Forward, PeerRules, Seen, capped, wider
 from routing.federation.decisions import StoreCopy
 from routing.federation.forwarding import Forwarding
+from routing.lifecycle import Lifecycle
 from routing.names import is_system_topic, owner_of
-from routing.queue import GONE, GUARANTEED, ONE, PASSING, RECEIPT, SEQUENCED, STATED, Entry
+from routing.queue import PASSING, RECEIPT
 from routing.receipts import Receipt, Receipts
 from routing.rights import can_be_read
 from routing.state import SiteState
@@ -34,11 +34,13 @@ class Arriving:
     def __init__(
         self,
         state: SiteState,
+        lifecycle: Lifecycle,
         forwarding: Forwarding,
         deliveries: Deliveries,
         receipts: Receipts,
     ) -> None:
         self._state = state
+        self._lifecycle = lifecycle
         self._forwarding = forwarding
         self._deliveries = deliveries
         self._receipts = receipts
@@ -143,22 +145,18 @@ class Arriving:
         state = self._state
         message = msgspec.structs.replace(arrival.message, depth=arrival.depth, hops=arrival.hops)
         topic = state.topic(arrival.topic)
-        flags = GUARANTEED if message.guarantee else 0
-        if arrival.mode == "ONE":
-            flags |= ONE
-        if arrival.timeout_left_s is not None:
-            flags |= STATED
-            deadline = now + arrival.timeout_left_s
-        else:
-            deadline = math.inf if arrival.mode == "ONE" else now + state.settings.default_timeout_s
-        if arrival.query and message.receipt != "NONE":
-            flags |= RECEIPT
-        entry = Entry(
-            state.next_id(), topic, message.smuid, message.priority, message.size_bytes, flags, due, deadline
+        entry = self._lifecycle.begin(
+            state.next_id(),
+            message.smuid,
+            topic,
+            message,
+            message.account,
+            arrival.mode,
+            arrival.timeout_left_s,
+            due,
+            now,
+            owes_receipt=bool(arrival.query) and message.receipt != "NONE",
         )
-        if message.sequence is not None:
-            entry.flags |= SEQUENCED
-            state.sequenced[entry.id] = (message.account, message.sequence)
         copy = Copy(entry, message.smuid, arrival.depth, arrival.hops, arrival.peer, {})
         # a receipt does not count those who are sent a message because they came later
         counted = due if arrival.query or message.receipt == "NONE" else 0
@@ -174,7 +172,6 @@ class Arriving:
                 due=counted if event == "received" else None,
             )
         )
-        state.hold(entry, message.account, now)
         self._state.crossing.begin(copy)
         self._forwarding.remember(copy, now)
         state.keep(entry, message, due)
@@ -197,10 +194,8 @@ class Arriving:
         if copy.entry.flags & RECEIPT:
             self._owe(arrival, copy, len(due), sent, now)
         self._forwarding.answer(arrival, "accepted", entry_id=entry.id)
-        if not (due or entry.flags & STATED or (sent and entry.flags & GUARANTEED)):
-            state.finish(entry, "expired", "due to nobody")
-            return
-        self._deliveries.offer_to_all(entry, due, now)
+        if not self._lifecycle.end_if_due_to_nobody(entry, "due to nobody"):
+            self._deliveries.offer_to_all(entry, due, now)
 
     def _owe(self, arrival: Arrival, copy: Copy, due: int, sent: list[Forward], now: float) -> None:
         message = arrival.message
@@ -240,8 +235,7 @@ class Arriving:
         if arrival.query:
             self._count_wider(arrival, copy, owed, sent, now)
         forwarding.answer(arrival, "depth", entry_id=copy.entry.id)
-        if not copy.entry.flags & (STATED | GONE) and copy.entry.due <= 0:
-            state.finish(copy.entry, "expired", "due to nobody")
+        self._lifecycle.end_if_due_to_nobody(copy.entry, "due to nobody")
 
     def _count_wider(
         self, arrival: Arrival, copy: Copy, owed: Receipt | None, sent: list[Forward], now: float

@@ -24,6 +24,7 @@ from routing.federation.copies import Answered, Copy, Forward, onward, within
 from routing.federation.decisions import Send, StoreCopy
 from routing.federation.forwarding import Forwarding, Peer
 from routing.federation.interest import Interest
+from routing.lifecycle import Lifecycle
 from routing.names import parse_address
 from routing.queue import GONE, GUARANTEED, RECEIPT, Entry
 from routing.receipts import Receipts
@@ -36,12 +37,14 @@ class Custody:
     def __init__(
         self,
         state: SiteState,
+        lifecycle: Lifecycle,
         forwarding: Forwarding,
         deliveries: Deliveries,
         receipts: Receipts,
         interest: Interest,
     ) -> None:
         self._state = state
+        self._lifecycle = lifecycle
         self._receipts = receipts
         self._forwarding = forwarding
         self._deliveries = deliveries
@@ -61,9 +64,8 @@ class Custody:
         if not entry.flags & GUARANTEED:
             self._state.out.append(Send(peer.name, copy, depth, 0))
             sent = Record("forwarded", entry, peer=peer.name, depth=depth, attempt=1, final=True)
-            self._state.out.append(sent)
             self._forwarding.note_handed(copy)
-            self._state.discard(entry)
+            self._lifecycle.handed_over(sent)
             return True
         copy.custody_to = peer.name
         query = self._state.next_query(peer.name) if entry.flags & RECEIPT else 0
@@ -102,12 +104,12 @@ class Custody:
         copy.custody_to = ""
         handed = answered.outcome in ("accepted", "duplicate")
         record = Record("forwarded", entry, peer=peer, depth=copy.depth, final=handed, answered=answered)
-        self._state.out.append(record)
         if handed:
             self._forwarding.remember_handed(copy, now)
-            self._state.discard(entry)
+            self._lifecycle.handed_over(record)
             self._offer_denied(peer, entry.topic.name, 2)
         else:
+            self._state.out.append(record)
             self._receipts.kept(entry, copy.forwards.pop(peer).query)
             copy.denied_by.add(peer)
             self._denied.setdefault((peer, entry.topic.name), {})[entry.id] = copy

@@ -28,6 +28,7 @@ from routing.federation.decisions import (
 from routing.federation.forwarding import Forwarding, Peer
 from routing.federation.interest import Interest, InterestChange
 from routing.federation.outlook import Outlook
+from routing.lifecycle import Lifecycle, advance
 from routing.message import DEPTH_UNLIMITED
 from routing.names import parse_address, parse_smuid
 from routing.queue import COUNTER_BITS, CROSSES, ONE, Entry
@@ -46,19 +47,21 @@ class Federation:
     def __init__(
         self,
         state: SiteState,
+        lifecycle: Lifecycle,
         deliveries: Deliveries,
         receipts: Receipts,
         recall: Callable[[str], Seen | None],
     ) -> None:
         self._state = state
+        self._lifecycle = lifecycle
         self._deliveries = deliveries
         self._receipts = receipts
         self._crossing = state.crossing
         self.interest = Interest(state.server)
         self.forwarding = Forwarding(state, self.interest, recall)
         self.outlook = Outlook(self.forwarding, self.interest, state.crossing)
-        self.custody = Custody(state, self.forwarding, deliveries, receipts, self.interest)
-        self._arriving = Arriving(state, self.forwarding, deliveries, receipts)
+        self.custody = Custody(state, lifecycle, self.forwarding, deliveries, receipts, self.interest)
+        self._arriving = Arriving(state, lifecycle, self.forwarding, deliveries, receipts)
 
     # -- links ------------------------------------------------------------------------------------
 
@@ -176,7 +179,7 @@ class Federation:
         if copy.entry.flags & ONE:
             self.custody.acknowledged(copy, peer, answered, now)
         else:
-            self.forwarding.finish_if_done(copy, peer, answered)
+            self._lifecycle.answered(copy.entry, peer, copy.depth, answered)
 
     def heard(self, peer: str, unit: UnitId, refusal: str = "") -> None:
         """Acknowledge what a peer has told, once it is on disk; `refusal`: why it is not taken."""
@@ -259,7 +262,8 @@ class Federation:
         self._crossing.begin(copy)
         waits_for = [name for name, forward in forwards.items() if forward.unacknowledged]
         if not entry.flags & ONE:
-            entry.due += len(waits_for)
+            for _ in waits_for:
+                advance(entry, "sent")
             return True
         copy.custody_to = waits_for[0] if waits_for else ""
         return not copy.custody_to

@@ -31,6 +31,7 @@ from routing.federation.copies import (
 )
 from routing.federation.decisions import Acknowledge, Send, StoreCopy, StoreSeen
 from routing.federation.interest import Interest, Want
+from routing.lifecycle import advance
 from routing.names import is_system_topic, parse_address, parse_smuid, topic_matches
 from routing.queue import COUNTER_BITS, EXPIRED, GONE, GUARANTEED, ONE, STATED, Entry
 from routing.state import SiteState
@@ -195,7 +196,7 @@ class Forwarding:
         entry = copy.entry
         if entry.flags & GUARANTEED:
             if not forward.unacknowledged:
-                entry.due += 1
+                advance(entry, "sent")
             forward.unacknowledged += 1
             forward.attempts += self.peers[peer].up
             self._state.out.append(StoreCopy(entry.id))
@@ -214,20 +215,8 @@ class Forwarding:
             )
             return None
         forward.earlier.clear()
-        if not copy.entry.flags & EXPIRED:
-            copy.entry.due -= 1
         self._state.out.append(StoreCopy(entry_id))
         return copy
-
-    def finish_if_done(self, copy: Copy, peer: str, answered: Answered) -> None:
-        """A copy of mode ALL that peers and subscriptions have, and that no late one can ask for, ends."""
-        entry = copy.entry
-        done = not entry.flags & (STATED | GONE) and entry.due <= 0
-        self._state.out.append(
-            Record("forwarded", entry, peer=peer, depth=copy.depth, final=done, answered=answered)
-        )
-        if done:
-            self._state.discard(entry)
 
     # -- repetition, and interest that comes later ------------------------------------------------
 

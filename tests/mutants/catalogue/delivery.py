@@ -95,7 +95,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="mode ONE goes to every subscription",
-        file="routing/publishing.py",
+        file="routing/lifecycle.py",
         old="            flags |= ONE\n",
         new="            pass\n",
         tests=("tests/routing/test_router_delivery.py::test_a_message_of_mode_one_reaches_one_subscription",),
@@ -167,6 +167,27 @@ MUTATIONS = [
         tests=("tests/routing/test_router_timeouts.py::test_what_expires_while_it_waits_is_never_delivered",),
     ),
     Mutation(
+        name="what is kept for late subscribers ends with the first ones",
+        file="routing/lifecycle.py",
+        old='    "kept": "kept",\n',
+        new='    "kept": "ended",\n',
+        tests=("tests/routing/test_lifecycle.py",),
+    ),
+    Mutation(
+        name="whoever gives back what has expired may still finish it",
+        file="routing/lifecycle.py",
+        old='"returned": ("left", -1)',
+        new='"returned": ("left", 0)',
+        tests=("tests/routing/test_lifecycle.py::TestLife",),
+    ),
+    Mutation(
+        name="what has expired goes on to peers",
+        file="routing/federation/forwarding.py",
+        old="if depth is None or copy.entry.flags & EXPIRED:",
+        new="if depth is None:",
+        tests=("tests/routing/federation/test_expired.py",),
+    ),
+    Mutation(
         name="a timeout begins anew with a restart",
         file="daemon/system/clock.py",
         old="self._offset = site_time + max(gone, 0.0) - machine_now",
@@ -176,8 +197,8 @@ MUTATIONS = [
     Mutation(
         name="a timeout begins anew at each hop",
         file="routing/federation/arriving.py",
-        old="deadline = now + arrival.timeout_left_s",
-        new="deadline = now + (message.timeout_s or arrival.timeout_left_s)",
+        old="            arrival.timeout_left_s,\n            due,",
+        new="            message.timeout_s or arrival.timeout_left_s,\n            due,",
         tests=("tests/daemon/test_federation.py::test_a_timeout_is_counted_down_over_the_hops",),
     ),
     Mutation(

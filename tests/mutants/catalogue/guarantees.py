@@ -61,7 +61,7 @@ MUTATIONS = [
     Mutation(
         name="what is committed comes again",
         file="routing/acknowledging.py",
-        old='self._complete(lock.entry, subscription, "committed", lock.attempt, now)',
+        old='self._lifecycle.finished(lock.entry, subscription, "committed", now, lock.attempt)',
         new="self._deliveries.take_back(lock, 'failed', '', now)",
         tests=("tests/routing/test_router_returns.py::test_what_is_committed_never_comes_again",),
     ),
@@ -119,8 +119,8 @@ MUTATIONS = [
     ),
     Mutation(
         name="no message is ever a dead letter",
-        file="routing/delivery.py",
-        old="(has_failed and lock.attempt >= settings.max_deliveries)",
+        file="routing/lifecycle.py",
+        old="(failed and lock.attempt >= state.settings.max_deliveries)",
         new="False",
         tests=(
             "tests/routing/test_router_returns.py::test_a_message_that_failed_too_often_goes_to_the_dead_letter_topic_with_the_reason",

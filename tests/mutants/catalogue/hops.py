@@ -70,8 +70,8 @@ MUTATIONS = [
     ),
     Mutation(
         name="a commit has no final record",
-        file="routing/acknowledging.py",
-        old="final=bool(last), reason=reason",
+        file="routing/lifecycle.py",
+        old="final=ended, reason=reason",
         new="reason=reason",
         tests=(
             "tests/routing/test_router_machine.py",
@@ -80,8 +80,8 @@ MUTATIONS = [
     ),
     Mutation(
         name="an expiry has no record",
-        file="routing/state.py",
-        old="self.out.append(Record(event, entry, final=True, reason=reason))",
+        file="routing/lifecycle.py",
+        old="self._state.out.append(Record(event, entry, final=True, reason=reason))",
         new="pass",
         tests=(
             "tests/routing/test_router_machine.py",

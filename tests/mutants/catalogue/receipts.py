@@ -30,8 +30,8 @@ MUTATIONS = [
     ),
     Mutation(
         name="a receipt counts a dead letter as had",
-        file="routing/acknowledging.py",
-        old='self._receipts.progress(entry, subscription, now, has_it=event == "committed")',
+        file="routing/lifecycle.py",
+        old='self._receipts.progress(entry, subscription, now, has_it=event != "dead")',
         new="self._receipts.progress(entry, subscription, now, has_it=True)",
         tests=("tests/routing/test_router_receipts.py::test_a_dead_letter_is_had_by_nobody",),
     ),

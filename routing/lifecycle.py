@@ -1,0 +1,384 @@
+"""The life of a copy: who may still have it, and when it ends.
+
+A copy is a message that this site holds, an `Entry`. `Entry.due` counts those who have still to finish it:
+subscriptions, and peers that have still to answer for what they were sent.
+
+    state     who may still have it                                      once nobody is due
+    to one    one subscription, here or at another site                  it ends
+    to all    the subscriptions it was due to when it came, and peers    it ends
+    kept      the same, and whoever joins before its timeout ends        it waits for those
+    left      subscriptions that had received it when that ended         it ends
+    ended     nobody
+
+`TRANSITIONS` says what each event makes of a copy in each state; what is not in it cannot happen. Nothing
+outside this file changes `Entry.due`, ends a copy, or takes one back from a subscriber; where it goes then is
+in `routing.delivery`. Source: routing contract 5 and 7.
+"""
+
+import math
+from typing import Final, Literal, get_args
+
+from routing.decisions import Bury, DiscardMessage, MarkDone, MarkReturned, Record
+from routing.federation.copies import Answered
+from routing.message import DeliveryMode, Message
+from routing.queue import (
+    COUNTED,
+    CROSSES,
+    EXPIRED,
+    GONE,
+    GUARANTEED,
+    ONE,
+    RECEIPT,
+    SEQUENCED,
+    STATED,
+    Entry,
+)
+from routing.receipts import Receipts
+from routing.state import SiteState
+from routing.subscription import Lock, Outcome, Subscription, Topic
+
+State = Literal["to one", "to all", "kept", "left", "ended"]
+
+Event = Literal["joined", "sent", "settled", "done", "answered", "returned", "timed out", "taken away"]
+"""What happens to a copy:
+
+joined      a subscription that came late is due to have it, too
+sent        it is on its way to one more peer, which is to answer for it; in mode ALL
+settled     all that it is due to for now are counted
+done        a subscription has finished it, or never will; or, in mode ONE, it is another site's now
+answered    a peer has answered for what it was sent, in mode ALL
+returned    who had it gives it back
+timed out   its timeout has ended
+taken away  it is removed or dropped, whoever has it
+"""
+
+TRANSITIONS: Final[dict[State, dict[Event, tuple[State, int]]]] = {
+    # state: {event: (state after it, how many more are due)}
+    "to one": {
+        "settled": ("to one", 0),
+        "done": ("to one", -1),
+        "returned": ("to one", 0),
+        "timed out": ("left", 0),
+        "taken away": ("ended", 0),
+    },
+    "to all": {
+        "sent": ("to all", 1),
+        "settled": ("to all", 0),
+        "done": ("to all", -1),
+        "answered": ("to all", -1),
+        "returned": ("to all", 0),
+        "timed out": ("left", 0),
+        "taken away": ("ended", 0),
+    },
+    "kept": {
+        "joined": ("kept", 1),
+        "sent": ("kept", 1),
+        "settled": ("kept", 0),
+        "done": ("kept", -1),
+        "answered": ("kept", -1),
+        "returned": ("kept", 0),
+        "timed out": ("left", 0),
+        "taken away": ("ended", 0),
+    },
+    "left": {
+        "settled": ("left", 0),
+        "done": ("left", -1),
+        "answered": ("left", 0),
+        "returned": ("left", -1),
+        "taken away": ("ended", 0),
+    },
+    "ended": {},
+}
+
+DUE_TO_NOBODY: Final[dict[State, State]] = {
+    "to one": "ended",
+    "to all": "ended",
+    "kept": "kept",
+    "left": "ended",
+    "ended": "ended",
+}
+"""What a state becomes, by itself, once nobody is due."""
+
+_STATE_FLAGS: Final = ONE | STATED | EXPIRED | GONE
+
+
+def _state_of_flags(flags: int) -> State:
+    if flags & GONE:
+        return "ended"
+    if flags & EXPIRED:
+        return "left"
+    if flags & ONE:
+        return "to one"
+    return "kept" if flags & STATED else "to all"
+
+
+_STATES: Final = {
+    flags: _state_of_flags(flags) for flags in range(_STATE_FLAGS + 1) if flags & _STATE_FLAGS == flags
+}
+
+_AFTER: Final = {
+    event: {
+        flags: TRANSITIONS[state][event] for flags, state in _STATES.items() if event in TRANSITIONS[state]
+    }
+    for event in get_args(Event)
+}
+"""The same table by event and flags."""
+
+
+def state_of(entry: Entry) -> State:
+    """The state that a copy is in."""
+    return _STATES[entry.flags & _STATE_FLAGS]
+
+
+def advance(entry: Entry, event: Event, left_to: int = 0) -> bool:
+    """Have something happen to a copy; whether it has ended with that.
+
+    `left_to`: how many have received it, when it times out: it is due to these alone from then on.
+
+    Raises KeyError for what cannot happen in its state.
+    """
+    after, more = _AFTER[event][entry.flags & _STATE_FLAGS]
+    due = entry.due = left_to if event == "timed out" else entry.due + more
+    if due <= 0:
+        after = DUE_TO_NOBODY[after]
+    if after == "ended":
+        entry.flags |= GONE
+        return True
+    if after == "left":
+        entry.flags = entry.flags & ~STATED | EXPIRED
+    return False
+
+
+def found_nobody(entry: Entry) -> bool:
+    """Whether a copy of mode ALL was due to nobody at all, and kept for nobody."""
+    return not entry.due and not entry.flags & (ONE | STATED)
+
+
+class Lifecycle:
+    """Begins to hold copies, notes who is done with them, and ends them, each with one final record."""
+
+    def __init__(self, state: SiteState, receipts: Receipts) -> None:
+        self._state = state
+        self._receipts = receipts
+
+    # -- it begins --------------------------------------------------------------------------------
+
+    def begin(
+        self,
+        id: int,
+        smuid: str,
+        topic: Topic,
+        message: Message,
+        publisher: str,
+        mode: DeliveryMode,
+        timeout_s: float | None,
+        due: int,
+        now: float,
+        *,
+        owes_receipt: bool,
+    ) -> Entry:
+        """Hold a message that has been accepted: until its stated timeout ends, for ever if that is `inf`.
+
+        Where none was stated, one of mode ONE is held until someone has finished it, and one of mode ALL
+        until those that it is due to have it, at most for the default timeout.
+
+        `timeout_s`: what is left of the stated timeout; None where none was stated. `due`: how many
+        subscriptions it is due to; 1 for mode ONE.
+        """
+        state = self._state
+        flags = GUARANTEED if message.guarantee else 0
+        if mode == "ONE":
+            flags |= ONE
+        if timeout_s is not None:
+            flags |= STATED
+            deadline = now + timeout_s
+        else:
+            deadline = math.inf if mode == "ONE" else now + state.settings.default_timeout_s
+        if owes_receipt:
+            flags |= RECEIPT
+        if message.sequence is not None:
+            flags |= SEQUENCED
+            state.sequenced[id] = (publisher, message.sequence)
+        entry = Entry(id, topic, smuid, message.priority, message.size_bytes, flags, due, deadline)
+        self.hold(entry, publisher, now)
+        return entry
+
+    def hold(self, entry: Entry, publisher: str, now: float) -> None:
+        """Hold a copy that was held before a restart, or is new; `publisher` is its Account."""
+        state, topic = self._state, entry.topic
+        state.entries[entry.id] = entry
+        topic.messages += 1
+        topic.bytes += entry.size
+        if entry.deadline != math.inf:
+            state.deadlines.add(entry, now)
+            if (expires_at := state.deadlines.next()) < state.wake_at:
+                state.wake_at = expires_at
+        if entry.flags & GUARANTEED:
+            state.held += 1
+        if topic.recipient:
+            state.system_topics.hold(entry, publisher)
+
+    def restore(self, entry: Entry, due: int, publisher: str, now: float) -> None:
+        """Hold a copy again, due to so many subscriptions besides the peers that are counted already."""
+        entry.due += due
+        self.hold(entry, publisher, now)
+
+    def end_if_due_to_nobody(self, entry: Entry, reason: str) -> bool:
+        """All that a copy is due to are counted: end it where they are none. Whether it has ended."""
+        ended = advance(entry, "settled")
+        if ended:
+            self._end_everywhere(entry, "expired", reason)
+        return ended
+
+    # -- those who are due ------------------------------------------------------------------------
+
+    def finished(
+        self,
+        entry: Entry,
+        subscription: Subscription,
+        event: Literal["committed", "delivered", "dead"],
+        now: float,
+        attempt: int = 0,
+        reason: str = "",
+    ) -> None:
+        """A subscription is done with a copy; `delivered`: it acknowledges nothing, and was handed it."""
+        state = self._state
+        if entry.flags & RECEIPT:
+            self._receipts.progress(entry, subscription, now, has_it=event != "dead")
+        ended = advance(entry, "done")
+        state.out.append(Record(event, entry, subscription, attempt=attempt, final=ended, reason=reason))
+        subscription.attempts.pop(entry.id, None)
+        if ended:
+            self._let_go(entry)
+        elif entry.flags & GUARANTEED and (subscription.options.durable or entry.flags & RECEIPT):
+            # another start would not know a subscription that ends with its session
+            has_it = event != "dead" and not subscription.joined_after(entry)
+            state.out.append(MarkDone(entry.id, subscription.id, has_it))
+
+    def given_up(self, entry: Entry, subscription: Subscription, why: str, now: float) -> None:
+        """A subscription that has ended will never have a copy of mode ALL that was due to it."""
+        if entry.flags & RECEIPT:
+            self._receipts.progress(entry, subscription, now, has_it=False)
+        ended = advance(entry, "done")
+        self._state.out.append(Record("returned", entry, subscription, reason=why))
+        if ended:
+            self._state.out.append(Record("expired", entry, final=True, reason="due to nobody any more"))
+            self._let_go(entry)
+
+    def answered(self, entry: Entry, peer: str, depth: int, answered: Answered) -> None:
+        """A peer has answered for a copy of mode ALL, and nothing of it at that peer is outstanding."""
+        ended = advance(entry, "answered")
+        self._state.out.append(
+            Record("forwarded", entry, peer=peer, depth=depth, final=ended, answered=answered)
+        )
+        if ended:
+            self._let_go(entry)
+
+    def handed_over(self, record: Record) -> None:
+        """A message of mode ONE is another site's now, which `record` tells."""
+        advance(record.entry, "done")
+        self._state.out.append(record)
+        self._let_go(record.entry)
+
+    # -- it comes back ----------------------------------------------------------------------------
+
+    def returned(self, lock: Lock, outcome: Outcome, reason: str) -> bool:
+        """A subscriber gives a copy back: True where it waits again, and is to be offered.
+
+        It does not where its timeout has ended, and where it is to be buried, having been rejected, or having
+        failed too often. In a dead-letter topic nothing is buried.
+        """
+        state, entry, subscription = self._state, lock.entry, lock.subscription
+        if entry.flags & GONE:
+            return False
+        state.out.append(Record("returned", entry, subscription, attempt=lock.attempt, reason=reason))
+        was_left = entry.flags & EXPIRED
+        if advance(entry, "returned"):
+            self._end_everywhere(entry, "expired")
+            return False
+        if was_left:
+            self._note_returned(lock, lock.attempt)
+            return False
+        failed = has_failed(lock, outcome)
+        is_over = outcome == "rejected" or (failed and lock.attempt >= state.settings.max_deliveries)
+        if is_over and not entry.topic.is_dead_letter:
+            state.out.append(Bury(entry, subscription, lock.attempt, reason))
+            return False
+        failures = lock.attempt if failed else lock.attempt - 1
+        attempts = entry.topic.attempts if entry.flags & ONE else subscription.attempts
+        attempts[entry.id] = failures
+        self._note_returned(lock, failures)
+        return True
+
+    def _note_returned(self, lock: Lock, failures: int) -> None:
+        entry, subscription = lock.entry, lock.subscription
+        if entry.flags & GUARANTEED and (entry.flags & ONE or subscription.options.durable):
+            subscription_id = 0 if entry.flags & ONE else subscription.id
+            self._state.out.append(MarkReturned(entry.id, subscription_id, failures))
+
+    # -- it ends, whoever has it ------------------------------------------------------------------
+
+    def timed_out(self, entry: Entry, received: int, now: float) -> None:
+        """Its timeout has ended: it is left to those who have `received` it, and ends where they are none."""
+        if entry.flags & RECEIPT:
+            self._receipts.close(entry, now)
+        if advance(entry, "timed out", received):
+            self._end_everywhere(entry, "expired")
+        else:
+            entry.topic.kept.discard(entry.id)
+
+    def take_away(
+        self, entry: Entry, event: Literal["removed", "dropped"], now: float, reason: str = ""
+    ) -> None:
+        """End a copy wherever it waits; those whom it is with are the caller's."""
+        if entry.flags & RECEIPT:
+            self._receipts.close(entry, now)
+        advance(entry, "taken away")
+        self._end_everywhere(entry, event, reason)
+
+    def _end_everywhere(
+        self, entry: Entry, event: Literal["expired", "removed", "dropped"], reason: str = ""
+    ) -> None:
+        self._state.out.append(Record(event, entry, final=True, reason=reason))
+        if entry.flags & ONE:
+            entry.topic.shared.forget()
+        else:
+            for subscription in entry.topic.subscriptions.values():
+                subscription.queue.forget()
+                subscription.attempts.pop(entry.id, None)
+        self._let_go(entry)
+
+    def _let_go(self, entry: Entry) -> None:
+        """Hold a copy no longer: it has ended, and the record of that is written."""
+        state, topic, flags = self._state, entry.topic, entry.flags
+        del state.entries[entry.id]
+        topic.messages -= 1
+        topic.bytes -= entry.size
+        if topic.recipient:
+            state.system_topics.discard(entry)
+        if entry.deadline != math.inf:
+            state.deadlines.forget()
+        if flags & GUARANTEED:
+            state.held -= 1
+        else:
+            if flags & COUNTED:
+                state.unguaranteed.pop(entry.id, None)
+                state.unguaranteed_locks.pop(entry.id, None)
+                state.unguaranteed_bytes -= state.memory_bytes(entry)
+            state.header_bytes.pop(entry.id, None)
+        if flags & STATED:
+            topic.kept.discard(entry.id)
+        if flags & ONE:
+            topic.attempts.pop(entry.id, None)
+        if flags & SEQUENCED:
+            state.sequenced.pop(entry.id, None)
+        state.out.append(DiscardMessage(entry))
+        if flags & CROSSES:
+            state.crossing.forget(entry)
+        if not topic.messages:
+            state.forget_topic_if_unused(topic)
+
+
+def has_failed(lock: Lock, outcome: Outcome) -> bool:
+    """Whether a delivery that comes back counts as failed: not where it was released, or reached nobody."""
+    return outcome != "released" and not lock.is_untouched

@@ -1,0 +1,215 @@
+"""The table of a copy's life alone, judged by what routing contract 5 says of who may have a message."""
+
+from typing import get_args
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from routing.lifecycle import DUE_TO_NOBODY, TRANSITIONS, Event, State, advance, state_of
+from routing.queue import EXPIRED, GONE, GUARANTEED, ONE, STATED, Entry
+
+IN_STATE: dict[State, int] = {
+    "to one": ONE | STATED,
+    "to all": 0,
+    "kept": STATED,
+    "left": EXPIRED,
+    "ended": GONE,
+}
+
+
+def copy(flags: int, due: int) -> Entry:
+    return Entry(1, None, "a.example/1-1-1", 0, 0, GUARANTEED | flags, due, 2_000.0)
+
+
+@pytest.mark.parametrize("event", get_args(Event))
+@pytest.mark.parametrize("state", get_args(State))
+def test_what_cannot_happen_is_refused_and_changes_nothing(state: State, event: Event) -> None:
+    entry = copy(IN_STATE[state], 2)
+    assert state_of(entry) == state
+    if event in TRANSITIONS[state]:
+        after, more = TRANSITIONS[state][event]
+        ended = advance(entry, event, left_to=5)
+        assert (state_of(entry), entry.due) == (after, 5 if event == "timed out" else 2 + more)
+        assert ended == (after == "ended")
+    else:
+        with pytest.raises(KeyError):
+            advance(entry, event)
+        assert (state_of(entry), entry.due) == (state, 2)
+
+
+@pytest.mark.parametrize("state", get_args(State))
+def test_without_anyone_due_only_what_is_kept_for_late_subscribers_goes_on(state: State) -> None:
+    assert DUE_TO_NOBODY[state] == ("kept" if state == "kept" else "ended")
+    if "done" in TRANSITIONS[state]:
+        entry = copy(IN_STATE[state], 1)
+        assert advance(entry, "done") == (state != "kept")
+
+
+class Life(RuleBasedStateMachine):
+    """One copy, those whom it is due to by name, and what the contract says of both."""
+
+    @initialize(
+        mode=st.sampled_from(["ONE", "ALL"]),
+        timeout=st.sampled_from(["none stated", "stated", "without end"]),
+        subscriptions=st.integers(0, 3),
+        peers=st.integers(0, 2),
+    )
+    def begin(self, mode: str, timeout: str, subscriptions: int, peers: int) -> None:
+        self.one, self.timeout = mode == "ONE", timeout
+        self.unfinished = {f"s{n}" for n in range(subscriptions)}
+        self.received: set[str] = set()
+        self.peers: set[str] = set()
+        self.named = subscriptions
+        self.over = False  # its timeout has ended
+        self.finished_by_one = self.removed = False
+        flags = (ONE if self.one else 0) | (0 if timeout == "none stated" else STATED)
+        self.copy = copy(flags, 1 if self.one else subscriptions)
+        for _ in range(0 if self.one else peers):
+            self.send()
+        self.told_ended = [advance(self.copy, "settled")]
+
+    def _advance(self, event: Event, left_to: int = 0) -> None:
+        self.told_ended.append(advance(self.copy, event, left_to))
+
+    def _must_be_held(self) -> bool:
+        """Contract 5, How long; and a message is its reader's once it has said RECEIVED."""
+        if self.removed:
+            return False
+        if self.over:
+            return bool(self.unfinished & self.received) and not self.finished_by_one
+        if self.one:
+            return not self.finished_by_one
+        return self.timeout != "none stated" or bool(self.unfinished or self.peers)
+
+    def _those_who_may_finish(self) -> list[str]:
+        return sorted(self.unfinished & self.received if self.over else self.unfinished)
+
+    # -- subscriptions -----------------------------------------------------------------------------
+
+    @precondition(lambda self: self._must_be_held())
+    @rule()
+    def somebody_subscribes(self) -> None:
+        """Late: it is due what has a stated timeout that has not ended, and nothing else."""
+        name = f"s{self.named}"
+        self.named += 1
+        if self.one:
+            self.unfinished.add(name)  # who takes one may come at any time
+        elif self.timeout != "none stated" and not self.over:
+            self._advance("joined")
+            self.unfinished.add(name)
+        else:
+            with pytest.raises(KeyError):
+                advance(self.copy, "joined")
+
+    @precondition(lambda self: self._must_be_held())
+    @rule(index=st.integers(0, 9))
+    def received_by_one(self, index: int) -> None:
+        """In mode ONE by nobody else while one has it."""
+        may = self._those_who_may_finish()
+        if may and not (self.one and self.received):
+            self.received.add(may[index % len(may)])
+
+    @precondition(lambda self: self._must_be_held())
+    @rule(index=st.integers(0, 9))
+    def done_by_one(self, index: int) -> None:
+        """Committed, buried, or given up with its subscription."""
+        may = self._those_who_may_finish()
+        if may and not (self.one and self.received and may[index % len(may)] not in self.received):
+            self._advance("done")
+            self.unfinished.discard(may[index % len(may)])
+            self.finished_by_one = self.one
+
+    @precondition(lambda self: self._must_be_held())
+    @rule(index=st.integers(0, 9))
+    def given_back(self, index: int) -> None:
+        """It goes to the next, and after its timeout to nobody."""
+        if has := sorted(self.received & self.unfinished):
+            self.received.discard(has[index % len(has)])
+            self._advance("returned")
+
+    # -- peers -------------------------------------------------------------------------------------
+
+    @precondition(lambda self: self._must_be_held())
+    @rule()
+    def send(self) -> None:
+        """To one more peer: in mode ALL, and not after the timeout."""
+        if self.one or self.over:
+            with pytest.raises(KeyError):
+                advance(self.copy, "sent")
+        else:
+            self.peers.add(f"p{self.named}")
+            self.named += 1
+            advance(self.copy, "sent")
+
+    @precondition(lambda self: self._must_be_held() and self.peers)
+    @rule()
+    def a_peer_answers(self) -> None:
+        self.peers.pop()
+        self._advance("answered")
+
+    @precondition(lambda self: self._must_be_held() and self.one and not self.over and not self.received)
+    @rule()
+    def another_site_has_it(self) -> None:
+        self.finished_by_one = True
+        self._advance("done")
+
+    # -- time and operators ------------------------------------------------------------------------
+
+    @precondition(lambda self: self._must_be_held() and not self.over and self.timeout != "without end")
+    @rule()
+    def its_timeout_ends(self) -> None:
+        """Stated, or the day that a message of mode ALL waits at most."""
+        if not (self.one and self.timeout == "none stated"):
+            self.over = True
+            self._advance("timed out", left_to=len(self.received & self.unfinished))
+
+    @precondition(lambda self: self._must_be_held())
+    @rule()
+    def it_is_removed(self) -> None:
+        self.removed = True
+        self._advance("taken away")
+
+    @precondition(lambda self: not self._must_be_held())
+    @rule(event=st.sampled_from(get_args(Event)))
+    def nothing_happens_to_what_has_ended(self, event: Event) -> None:
+        with pytest.raises(KeyError):
+            advance(self.copy, event)
+
+    # -- promises ----------------------------------------------------------------------------------
+
+    @invariant()
+    def it_is_held_as_long_as_somebody_may_have_it_and_no_longer(self) -> None:
+        assert (state_of(self.copy) != "ended") == self._must_be_held()
+
+    @invariant()
+    def it_ends_once_and_says_so(self) -> None:
+        assert self.told_ended == [False] * (len(self.told_ended) - 1) + [not self._must_be_held()]
+
+    @invariant()
+    def it_is_due_to_those_who_have_still_to_finish_it(self) -> None:
+        if self._must_be_held():
+            if self.over:
+                due = len(self.unfinished & self.received)
+            else:
+                due = 1 if self.one else len(self.unfinished) + len(self.peers)
+            assert self.copy.due == due
+
+    def teardown(self) -> None:
+        """Everyone finishes, and every peer answers: then only what is kept for others is left."""
+        while self.peers and self._must_be_held():
+            self.a_peer_answers()
+        while self._must_be_held() and self._those_who_may_finish():
+            name = (sorted(self.received & self.unfinished) or self._those_who_may_finish())[0]
+            self.done_by_one(self._those_who_may_finish().index(name))
+        self.it_is_held_as_long_as_somebody_may_have_it_and_no_longer()
+        if self._must_be_held():
+            assert not self.over
+            assert self.one or self.timeout != "none stated"
+
+
+TestLife = Life.TestCase
+TestLife.settings = settings(
+    max_examples=200, stateful_step_count=25, deadline=None, report_multiple_bugs=False
+)
