@@ -337,13 +337,19 @@ def test_what_root_has_made_for_itself_is_found(open_directory: Path, smqpd: She
 def test_who_may_not_read_the_files_is_told_so_and_nothing_else(open_directory: Path) -> None:
     site = Site(open_directory)
     site.directory.chmod(0o755)
-    code = (
-        "import os, sys; sys.path.insert(0, sys.argv[1]); from daemon.cli.main import main;"
-        "import daemon.cli.config; from daemon.configuration.discovery import installed_plugins;"
-        "installed_plugins();"
-        f"os.setgroups([]); os.setresgid({NOBODY}, {NOBODY}, {NOBODY});"
-        f"os.setresuid({NOBODY}, {NOBODY}, {NOBODY}); sys.argv[1:] = ['config', 'check', sys.argv[2]]; main()"
-    )
+    # once with every right: Python's own files may be closed to nobody, too, and be needed by then
+    code = f"""if True:
+        import contextlib, io, os, sys
+        sys.path.insert(0, sys.argv[1])
+        from daemon.cli.main import main
+        sys.argv[1:] = ["config", "check", sys.argv[2]]
+        with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
+            main()
+        os.setgroups([])
+        os.setresgid({NOBODY}, {NOBODY}, {NOBODY})
+        os.setresuid({NOBODY}, {NOBODY}, {NOBODY})
+        main()
+    """
     done = subprocess.run(
         [sys.executable, "-c", code, str(ROOT), str(site.config)], capture_output=True, text=True, check=False
     )
