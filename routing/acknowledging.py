@@ -9,15 +9,17 @@ Numbers that the session does not hold, or no longer, are answered `lock-lost` o
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
-from routing.decisions import Answer, Bury, MarkReceived
+from routing.decisions import Answer, Bury, MarkReceived, Record
 from routing.delivery import Deliveries, note_reach, standing
 from routing.errors import Refusal
 from routing.lifecycle import Lifecycle
-from routing.queue import GUARANTEED
+from routing.queue import GUARANTEED, ONE
 from routing.state import SiteState
-from routing.subscription import Consumer, Outcome
+from routing.subscription import Consumer, Lock, Outcome
+
+UNDONE: Final = "its commit could not be stored"
 
 
 class Acknowledgements:
@@ -103,6 +105,17 @@ class Acknowledgements:
     def buried(self, bury: Bury, now: float) -> None:
         """A copy for the dead-letter topic has been published: this subscription is done with it."""
         self._lifecycle.finished(bury.entry, bury.subscription, "dead", now, bury.attempts, bury.reason)
+
+    def uncommit(self, record: Record, now: float) -> None:
+        """A commit did not come true: the message waits again, as one that was given back."""
+        entry, subscription = record.entry, record.subscription
+        assert subscription is not None
+        self._lifecycle.unfinished(entry, subscription, now)
+        if entry.flags & ONE or subscription.id in self._state.subscriptions:
+            lock = Lock(0, entry, subscription, record.attempt, now)
+            self._deliveries.take_back(lock, "released", UNDONE, now)
+        else:
+            self._lifecycle.given_up(entry, subscription, UNDONE, now)
 
 
 def _lost(numbers: list[int]) -> Refusal | None:

@@ -129,6 +129,16 @@ class Answer(msgspec.Struct, gc=False):
     entry: Entry | None = None
 
 
+class Together(msgspec.Struct, gc=False):
+    """Where decisions begin, and where they end, that come true together or not at all.
+
+    The last one before the end is the `Answer`. If one of them cannot be stored, tell `Router.uncommit` of
+    each commit among them, and `Router.unpublish` of each message.
+    """
+
+    begins: bool
+
+
 class Deliver(msgspec.Struct, gc=False):
     """Hand a message to a session.
 
@@ -233,6 +243,7 @@ Decision = (
     | DiscardSubscription
     | StoreTopic
     | Answer
+    | Together
     | Deliver
     | Withdraw
     | Detach

@@ -39,13 +39,16 @@ from routing.subscription import Lock, Outcome, Subscription, Topic
 
 State = Literal["to one", "to all", "kept", "left", "ended"]
 
-Event = Literal["joined", "sent", "settled", "done", "answered", "returned", "timed out", "taken away"]
+Event = Literal[
+    "joined", "sent", "settled", "done", "undone", "answered", "returned", "timed out", "taken away"
+]
 """What happens to a copy:
 
 joined      a subscription that came late is due to have it, too
 sent        it is on its way to one more peer, which is to answer for it; in mode ALL
 settled     all that it is due to for now are counted
 done        a subscription has finished it, or never will; or, in mode ONE, it is another site's now
+undone      a subscription had finished it, which did not come true
 answered    a peer has answered for what it was sent, in mode ALL
 returned    who had it gives it back
 timed out   its timeout has ended
@@ -57,6 +60,7 @@ TRANSITIONS: Final[dict[State, dict[Event, tuple[State, int]]]] = {
     "to one": {
         "settled": ("to one", 0),
         "done": ("to one", -1),
+        "undone": ("to one", 1),
         "returned": ("to one", 0),
         "timed out": ("left", 0),
         "taken away": ("ended", 0),
@@ -65,6 +69,7 @@ TRANSITIONS: Final[dict[State, dict[Event, tuple[State, int]]]] = {
         "sent": ("to all", 1),
         "settled": ("to all", 0),
         "done": ("to all", -1),
+        "undone": ("to all", 1),
         "answered": ("to all", -1),
         "returned": ("to all", 0),
         "timed out": ("left", 0),
@@ -75,6 +80,7 @@ TRANSITIONS: Final[dict[State, dict[Event, tuple[State, int]]]] = {
         "sent": ("kept", 1),
         "settled": ("kept", 0),
         "done": ("kept", -1),
+        "undone": ("kept", 1),
         "answered": ("kept", -1),
         "returned": ("kept", 0),
         "timed out": ("left", 0),
@@ -83,6 +89,7 @@ TRANSITIONS: Final[dict[State, dict[Event, tuple[State, int]]]] = {
     "left": {
         "settled": ("left", 0),
         "done": ("left", -1),
+        "undone": ("left", 1),
         "answered": ("left", 0),
         "returned": ("left", -1),
         "taken away": ("ended", 0),
@@ -254,6 +261,23 @@ class Lifecycle:
             # another start would not know a subscription that ends with its session
             has_it = event != "dead" and not subscription.joined_after(entry)
             state.out.append(MarkDone(entry.id, subscription.id, has_it))
+
+    def unfinished(self, entry: Entry, subscription: Subscription, now: float) -> None:
+        """A subscription is not done with a copy after all: that could not be stored, nor can it have ended.
+
+        It is held again on the account of its recipient, if it has one.
+        """
+        state = self._state
+        if entry.flags & GONE:
+            entry.flags &= ~(GONE | COUNTED)
+            entry.topic = state.topic(entry.topic.name)
+            self.hold(entry, "", now)
+            in_order = sorted(state.entries.items())
+            state.entries.clear()
+            state.entries.update(in_order)
+        advance(entry, "undone")
+        if entry.flags & RECEIPT:
+            self._receipts.undo(entry, subscription)
 
     def given_up(self, entry: Entry, subscription: Subscription, why: str, now: float) -> None:
         """A subscription that has ended will never have a copy of mode ALL that was due to it."""

@@ -130,6 +130,15 @@ class Receipts:
             self._keep(receipt)
         self._check(receipt, now)
 
+    def undo(self, entry: Entry, subscription: Subscription) -> None:
+        """A subscription had a message, and has it no longer; who was told of it already is told no more."""
+        receipt = self._owed.get(entry.id)
+        if receipt is not None and receipt.have and not subscription.joined_after(entry):
+            receipt.open += 1
+            receipt.have -= 1
+            if receipt.stored:
+                self._keep(receipt)
+
     def owed(self, entry: Entry) -> Receipt | None:
         """The receipt that is still owed for a message."""
         return self._owed.get(entry.id)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 from routing.acknowledging import Acknowledgements
-from routing.decisions import Answer, Bury, Decision
+from routing.decisions import Answer, Bury, Decision, Record, Together
 from routing.delivery import Deliveries
 from routing.errors import Refusal
 from routing.federation.copies import Seen
@@ -142,6 +142,19 @@ class Router:
         if not entry.flags & GONE:
             self._receipts.withdraw(entry)
             self._deliveries.end(entry, self._deliveries.holders(entry), "dropped", now, "store failed")
+
+    def begin_together(self) -> None:
+        """What follows is stored at once or not at all, until `end_together`."""
+        self.state.out.append(Together(begins=True))
+
+    def end_together(self, consumer: Consumer, request: Any) -> None:
+        """Answer a request once all of it is on disk."""
+        self.answer(consumer, request)
+        self.state.out.append(Together(begins=False))
+
+    def uncommit(self, record: Record, now: float) -> None:
+        """A commit could not be stored: it never was, and the message waits again. `record` is its own."""
+        self._acknowledgements.uncommit(record, now)
 
     def subscribe(
         self, consumer: Consumer, topic: str, options: SubscribeOptions, request: Any, now: float

@@ -98,6 +98,7 @@ class Carrier:
             decisions.Record: self._record,
             decisions.Refused: self._refused,
             decisions.Bury: self._bury,
+            decisions.Together: lambda d: None,
         }
         self._releases: dict[type, Callable[[Any], None]] = {
             decisions.Deliver: self._deliver,

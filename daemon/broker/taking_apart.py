@@ -87,31 +87,64 @@ class TakingApart:
     def set_aside(self, every: list[Decision], buried: set[int], faults: list[Fault], now: float) -> Kept:
         """Single decisions cannot be stored."""
         culprits = {id(fault.decision) for fault in faults}
-        answered = {d.entry.id for d in every if type(d) is decisions.Answer and d.entry is not None}
         failed: dict[int, str] = {}
+        undone: set[int] = set()
+        for first, last in _together(every, culprits):
+            undone |= self._undo(every, first, last, failed, now)
+        answered = {d.entry.id for d in every if type(d) is decisions.Answer and d.entry is not None}
         lost: set[int] = set()
         for position, decision in enumerate(every):
+            if id(decision) in undone:
+                continue
             if type(decision) is decisions.StoreMessage:
                 if decision.cause in failed:
                     self._unpublish(decision, failed, now)
                 elif id(decision) not in culprits:
                     continue
-                elif decision.entry.id in answered and not decision.entry.flags & TOGETHER:
+                elif decision.entry.id in answered:
                     self._unpublish(decision, failed, now)
                 else:
                     lost.add(decision.entry.id)
                     self._router.set_aside(decision.entry, REASON, now)
-                    if decision.entry.flags & TOGETHER:
-                        self._refuse_next(every, position)
             elif id(decision) in culprits:
                 if isinstance(decision, decisions.Bury):
                     self._router.set_aside(decision.entry, REASON, now)
                 self._refuse_next(every, position)
-        kept = self._without(every, buried | culprits, failed, REFUSAL)
+        kept = self._without(every, buried | culprits | undone, failed, REFUSAL)
         kept.decisions = [told for d in kept.decisions if (told := _told(d, lost)) is not None]
         return kept
 
-    def _unpublish(self, decision: decisions.StoreMessage, failed: dict[int, str], now: float) -> None:
+    def _undo(
+        self, every: list[Decision], first: int, last: int, failed: dict[int, str], now: float
+    ) -> set[int]:
+        """Something of what was to come true together never can: none of it does, and its request is refused.
+
+        Returns the identities of the decisions that are undone; what was given back stays so.
+        """
+        group = every[first : last + 1]
+        commits = [d for d in group if type(d) is decisions.Record and d.event == "committed"]
+        committed = {record.entry.id for record in commits}
+        undone = {id(group[0]), id(group[-1]), *map(id, commits)}
+        for d in group:
+            if isinstance(d, (decisions.StoreMessage, decisions.KeepMessage)) and d.entry.flags & TOGETHER:
+                self._unpublish(d, failed, now)
+                undone.add(id(d))
+            of_message = isinstance(d, decisions.Answer) and d.entry is not None
+            of_commit = isinstance(d, (decisions.MarkDone, decisions.DiscardMessage)) and (
+                _id_of(d) in committed
+            )
+            if of_message or of_commit:
+                undone.add(id(d))
+        for record in commits:
+            self._router.uncommit(record, now)
+        answer = every[last - 1]
+        assert isinstance(answer, decisions.Answer)
+        every[last - 1] = msgspec.structs.replace(answer, error=answer.error or REFUSAL)
+        return undone
+
+    def _unpublish(
+        self, decision: decisions.StoreMessage | decisions.KeepMessage, failed: dict[int, str], now: float
+    ) -> None:
         message = decision.message
         failed[decision.entry.id] = message.smuid
         self._router.unpublish(decision.entry, message.account, message.cmuid, now)
@@ -123,11 +156,13 @@ class TakingApart:
         smuids = set(failed.values())
         kept = []
         for decision in every + self._router.take():
+            if id(decision) in done:
+                continue
             if isinstance(decision, decisions.Answer) and decision.smuid in smuids:
                 decision.consumer.handle.put(frontend.Answer(decision.request, error=refusal))
             elif isinstance(decision, decisions.StorePublication) and decision.smuid in smuids:
                 continue
-            elif _id_of(decision) not in failed and id(decision) not in done:
+            elif _id_of(decision) not in failed:
                 kept.append(decision)
         return Kept(kept, failed)
 
@@ -141,6 +176,20 @@ class TakingApart:
             if isinstance(decision, Acknowledge):
                 self._end_link(decision.peer, OWN_ERROR)
                 return
+
+
+def _together(every: list[Decision], culprits: set[int]) -> list[tuple[int, int]]:
+    """Where decisions that come true together begin and end, and a culprit is among them."""
+    found = []
+    first, met = 0, False
+    for position, decision in enumerate(every):
+        if isinstance(decision, decisions.Together):
+            if met and not decision.begins:
+                found.append((first, position))
+            first, met = position, False
+        else:
+            met = met or id(decision) in culprits
+    return found
 
 
 def _told(decision: Decision, lost: set[int]) -> Decision | None:

@@ -2,7 +2,8 @@
 
 Checked as they are made, carried out as one when the block ends: with no await in between, what they
 decide is in one transaction of the store. If that fails, it is not taken apart but tried again whole, so
-that a crash meanwhile undoes all of it.
+that a crash meanwhile undoes all of it. Where something of it can never be stored, all of it is refused: its
+messages never were, and what it has finished waits again.
 """
 
 from collections.abc import Callable, Iterable
@@ -63,6 +64,7 @@ class Transaction:
             self._router.check_room(topic, len(sizes), sum(sizes))
         if self._to_system_topics:
             self._router.check_system_room(self._publisher, self._to_system_topics)
+        self._router.begin_together()
         for step in self._steps:
             step(now)
-        self._router.answer(self._consumer, request)
+        self._router.end_together(self._consumer, request)

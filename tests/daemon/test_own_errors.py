@@ -354,3 +354,82 @@ async def test_a_record_that_cannot_be_made_is_missing_and_what_it_tells_of_is_d
         assert site.broker.held == 2
         assert site.broker.mishaps.count == 1
     assert len(examine(tmp_path / "hops", smuid).gaps) == 1
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+async def test_of_what_happens_together_nothing_happens_where_one_message_cannot_be_stored(
+    tmp_path: Path, mock_clock: MockClock, place: int
+) -> None:
+    (tmp_path / "site").mkdir()
+    async with running_site(tmp_path / "site") as site:
+        eva, bob = site.login("eva"), await site.login("bob").subscribe("out")
+        ada = await site.login("ada").subscribe("in", credit=1)
+        one, two = [await eva.publish("in", delivery="ONE") for _ in range(2)]
+        [taken] = await ada.delivered()
+        with sqlite3.connect(site.directory / "smqpd.db") as other:
+            other.execute(
+                "CREATE TRIGGER damaged BEFORE INSERT ON message WHEN NEW.topic = 'bad'"
+                " BEGIN SELECT RAISE(ABORT, 'as a damaged page would'); END"
+            )
+        topics = ["out", "out"]
+        topics.insert(place, "bad")
+        request = ada.request()
+        before = eva.send("out", b"before")
+        with ada.session.transaction(request):
+            ada.session.commit([taken.number])
+            for topic in topics:
+                ada.session.publish(topic, Message(delivery="ONE"))
+        after = eva.send("out", b"after")
+        with pytest.raises(Refusal) as refused:
+            await ada.answer(request)
+        assert refused.value.code == Refusal.STORE_FAILED
+        for published in (before, after):
+            await eva.answer(published)
+        got = await bob.delivered(2)
+        assert [event.stored.message.sections[0].body for event in got] == [b"before", b"after"]
+        [next_] = await ada.delivered()
+        assert next_.stored.message.smuid == two
+        assert site.broker.held == 4
+        await ada.commit(next_.number)
+        [again] = await ada.delivered()
+        assert (again.stored.message.smuid, again.redelivered) == (one, True)
+        await ada.commit(again.number)
+        assert site.broker.held == 2
+        image = site.image(tmp_path / "image")
+    events = [record.event for record in site.records() if record.smuid == one]
+    assert events == ["published", "delivered", "returned", "delivered", "committed"]
+    async with running_site(image) as site:
+        assert site.broker.held == 2
+
+
+async def test_what_was_finished_together_with_what_cannot_be_stored_is_still_there_after_a_restart(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    (tmp_path / "site").mkdir()
+    async with running_site(tmp_path / "site") as site:
+        eva, bob = site.login("eva"), await site.login("bob").subscribe("news")
+        ada = await site.login("ada").subscribe("news")
+        smuid = await eva.publish("news", b"rain", receipt="ALL")
+        await eva.subscribe(eva.session.system_topic)
+        [taken], [of_bob] = await ada.delivered(), await bob.delivered()
+        await ada.received(taken.number)
+        with sqlite3.connect(site.directory / "smqpd.db") as other:
+            other.execute(
+                "CREATE TRIGGER damaged BEFORE INSERT ON message WHEN NEW.topic = 'bad'"
+                " BEGIN SELECT RAISE(ABORT, 'as a damaged page would'); END"
+            )
+        request = ada.request()
+        with ada.session.transaction(request):
+            ada.session.commit([taken.number])
+            ada.session.publish("bad", Message(delivery="ONE"))
+        with pytest.raises(Refusal):
+            await ada.answer(request)
+        await bob.commit(of_bob.number)
+        image = site.image(tmp_path / "image")
+        [again] = await ada.delivered()
+        await ada.commit(again.number)
+        [receipt] = await eva.delivered()
+        assert receipt.stored.message.sections[0].body == b"2/2"
+    async with running_site(image) as site:
+        [again] = await (await site.login("ada").subscribe("news")).delivered()
+        assert again.stored.message.smuid == smuid

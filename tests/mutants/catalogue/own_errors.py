@@ -59,4 +59,24 @@ MUTATIONS = [
         new="        self.lost_records += 1",
         tests=("tests/daemon/hops/test_writer.py::test_a_record_that_cannot_be_made_has_its_number",),
     ),
+    Mutation(
+        name="of what happens together all is stored but what cannot be",
+        file="daemon/broker/taking_apart.py",
+        old="if met and not decision.begins:",
+        new="if met and decision.begins:",
+        tests=(
+            "tests/daemon/test_own_errors.py::"
+            "test_of_what_happens_together_nothing_happens_where_one_message_cannot_be_stored",
+        ),
+    ),
+    Mutation(
+        name="a refused transaction has finished what it took",
+        file="daemon/broker/taking_apart.py",
+        old="self._router.uncommit(record, now)",
+        new="pass",
+        tests=(
+            "tests/daemon/test_own_errors.py::"
+            "test_of_what_happens_together_nothing_happens_where_one_message_cannot_be_stored",
+        ),
+    ),
 ]

@@ -1,5 +1,7 @@
 """Transactions: all of a COMMIT happens, or nothing."""
 
+import sqlite3
+
 import pytest
 
 from plugins.stomp.settings import StompSettings
@@ -164,3 +166,35 @@ class TestBounds:
         await ada.ask("BEGIN", {"transaction": "t"})
         await ada.send("SEND", {**SEND, "x-much": "x" * 200})
         await ada.refused(Refusal.TOO_LARGE)
+
+
+@pytest.mark.parametrize("receipt", [{"receipt": "all of it"}, {}])
+async def test_where_one_message_cannot_be_stored_nothing_of_it_happens_and_the_client_is_told(
+    ada, reader, connect, tmp_path, receipt
+):
+    await ada.subscribe("/queue/in", ack="client-individual")
+    await ada.send("SEND", {"destination": "/queue/in", "persistent": "true"}, b"work")
+    message = await ada.expect("MESSAGE")
+    damage(tmp_path)
+    await ada.ask("BEGIN", {"transaction": "t"})
+    await ada.send("ACK", {"id": message.headers["ack"], "transaction": "t"})
+    for destination in ("/queue/out", "/queue/damaged", "/queue/out"):
+        await ada.send("SEND", {"destination": destination, "transaction": "t"}, b"done")
+    await ada.send("COMMIT", {"transaction": "t"} | receipt)
+    error = await ada.expect("ERROR")
+    assert error.headers.get("receipt-id") == receipt.get("receipt")
+    other = connect()
+    await other.connect()
+    await other.send("SEND", {"destination": "/queue/out"}, b"after")
+    assert (await reader.expect("MESSAGE")).body == b"after"
+    await other.subscribe("/queue/in", ack="client-individual")
+    assert (await other.expect("MESSAGE")).body == b"work"
+
+
+def damage(directory):
+    """No message to this queue can be stored, as where a page of the store is damaged."""
+    with sqlite3.connect(next(directory.rglob("smqpd.db"))) as store:
+        store.execute(
+            "CREATE TRIGGER damaged BEFORE INSERT ON message WHEN NEW.topic = 'damaged'"
+            " BEGIN SELECT RAISE(ABORT, 'as a damaged page would'); END"
+        )
