@@ -203,6 +203,7 @@ class Record(msgspec.Struct, gc=False):
     depth: int = 0
     hops: tuple[str, ...] = ()
     attempt: int = 0
+    crossing: int = 0
     final: bool = False
     reason: str = ""
     receipt: str = ""

@@ -74,6 +74,8 @@ class HopRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         attempt: of the delivery or the forward, from 1; 0 where it has no meaning, as of a delivery without a
             guarantee that is not acknowledged: the subscription has it thereby. A copy that goes over
             a link again, be it with more depth, goes on counting, so that the number names one crossing.
+        crossing: on forwarded of mode ONE: how often the way of the message, which may lead to and fro, has
+            led over this link, from 1; attempts begin anew at each. 0 where the writer does not say.
         hops: Hops so far, on received, duplicate, loop and dropped.
         size: bytes of the bodies.
         priority: 0 where the message has none.
@@ -110,6 +112,7 @@ class HopRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     mode: Literal["ONE", "ALL"] = "ALL"
     depth: Depth = 0
     attempt: Count = 0
+    crossing: Count = 0
     hops: tuple[str, ...] = ()
     size: Number = 0
     priority: Count = 0

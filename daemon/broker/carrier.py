@@ -272,6 +272,8 @@ class Carrier:
             fields["priority"] = entry.priority
         if d.attempt:
             fields["attempt"] = d.attempt
+        if d.crossing:
+            fields["crossing"] = d.crossing
         if d.final:
             fields["final"] = True
         if d.subscription is not None:

@@ -49,6 +49,7 @@ class HopFields(TypedDict, total=False):
     mode: Literal["ONE", "ALL"]
     depth: int
     attempt: int
+    crossing: int
     hops: tuple[str, ...]
     size: int
     priority: int

@@ -18,6 +18,8 @@ So of each topic one is offered to it again now and then, and two more for each 
 room soon has them all, and one without is asked for little.
 """
 
+from itertools import pairwise
+
 from routing.decisions import Record
 from routing.delivery import Deliveries
 from routing.federation.copies import Answered, Copy, Forward, onward, within
@@ -63,7 +65,10 @@ class Custody:
         assert depth is not None
         if not entry.flags & GUARANTEED:
             self._state.out.append(Send(peer.name, copy, depth, 0))
-            sent = Record("forwarded", entry, peer=peer.name, depth=depth, attempt=1, final=True)
+            crossing = self._crossing(copy, peer.name)
+            sent = Record(
+                "forwarded", entry, peer=peer.name, depth=depth, attempt=1, crossing=crossing, final=True
+            )
             self._forwarding.note_handed(copy)
             self._lifecycle.handed_over(sent)
             return True
@@ -103,7 +108,16 @@ class Custody:
             return
         copy.custody_to = ""
         handed = answered.outcome in ("accepted", "duplicate")
-        record = Record("forwarded", entry, peer=peer, depth=copy.depth, final=handed, answered=answered)
+        crossing = self._crossing(copy, peer)
+        record = Record(
+            "forwarded",
+            entry,
+            peer=peer,
+            depth=copy.depth,
+            crossing=crossing,
+            final=handed,
+            answered=answered,
+        )
         if handed:
             self._forwarding.remember_handed(copy, now)
             self._lifecycle.handed_over(record)
@@ -114,6 +128,14 @@ class Custody:
             copy.denied_by.add(peer)
             self._denied.setdefault((peer, entry.topic.name), {})[entry.id] = copy
             self._deliveries.offer_to_one(entry, now)
+
+    def _crossing(self, copy: Copy, peer: str) -> int:
+        """How often the copy will have been handed from here to a peer, with this time."""
+        here = self._state.server
+        if here not in copy.hops:
+            return 1
+        way = (*copy.hops, here, peer)
+        return sum(step == (here, peer) for step in pairwise(way))
 
     def offer_denied(self) -> None:
         """Each minute or so: offer peers again what they would not have."""

@@ -130,10 +130,10 @@ def _cuts_short(copy: Column) -> Column:
 
 
 def _split_is_known(first: Column, server: Column) -> Column:
-    """Its own log has all that it handed on, and that it had the message once.
+    """Its own log has all that it handed on, and that it had the message once, or which crossing each was.
 
     Where only others tell, it may have had the message back in records that are not there yet. Where it had
-    the message several times, crossings of one link with one number count as one.
+    the message several times and does not number the crossings of a link, several count as one.
     """
 
     def told(hop: Column) -> Column:
@@ -141,7 +141,10 @@ def _split_is_known(first: Column, server: Column) -> Column:
         return (hop["from"] != server) | own
 
     had_once = f.exists("copies", lambda c: (c["server"] == server) & ~c["begun_again"])
-    return f.forall(first, told) & had_once
+    numbered = f.forall(
+        first, lambda h: (h["from"] != server) | (h["sent_logged"] & h["crossing"].isNotNull())
+    )
+    return f.forall(first, told) & (had_once | numbered)
 
 
 def _times(names: Column, name: Column) -> Column:

@@ -23,6 +23,9 @@ DELIVERY: Final = 2
 
 BEGINS: Final = {"published": 1, "received": 2}
 
+CROSSING_BITS: Final = 32
+"""In the keys of hops the number of a crossing, from 0, stands above these bits of the attempt."""
+
 RECEIPT_BITS: Final = 31
 """A receipt X/Y travels as one number, Y in this many bits and X above them."""
 
@@ -43,8 +46,9 @@ def facts(records: DataFrame, incomplete: Collection[str] = (), by: Sequence[str
     (HOP, COPY, DELIVERY), `a`, `b`, `attempt` and the slots `s0` ...; `named` gives
     them their names. Partitioned by Smuid.
     """
+    level = f.size(f.coalesce("hops", f.array().cast("array<string>")))
     slim = records.where((f.col("event") != "heartbeat") & (f.col("smuid") != "")).select(
-        *by, *_NEEDED, f.size(f.coalesce("hops", f.array().cast("array<string>"))).cast("long").alias("level")
+        *by, *_NEEDED, level.cast("long").alias("level"), _crossing(level).alias("crossing")
     )
     if incomplete:
         slim = slim.unionByName(_passed(records, incomplete))
@@ -81,10 +85,12 @@ def named(facts: DataFrame, by: Sequence[str] = ()) -> DataFrame:
     traits = -f.coalesce(at[HOP]["traits"], f.lit(0))
     outcome, arrival = at[HOP]["outcome"], at[HOP]["arrival"]
     receipt = at[COPY]["receipt"]
+    crossing = (f.shiftright("attempt", CROSSING_BITS) + 1).cast("int")
     of_hops = {
         "from": f.col("a"),
         "to": f.col("b"),
-        "attempt": f.col("attempt"),
+        "attempt": f.col("attempt").bitwiseAND((1 << CROSSING_BITS) - 1).cast("int"),
+        "crossing": f.when(at[HOP]["unnumbered"].isNull(), crossing),
         "sent_us": at[HOP]["sent_us"],
         "received_us": f.coalesce(at[HOP]["received_us"], at[HOP]["peer_received_us"]),
         "answered_us": at[HOP]["peer_sent_us"],
@@ -143,13 +149,14 @@ def hops(facts: DataFrame) -> DataFrame:
     """One row for each hop and attempt that some log tells of.
 
     smuid, `from`, `to` string; attempt int (0 where only the Hops of a later record tell of the copy);
+    crossing int, which one of this link by this message, from 1 (null where its sender does not say);
     sent_us, acked_us by from's clock, received_us, answered_us by to's clock (long, null where unknown);
     arrival, outcome int (`schema.KINDS`; what the receiver's log and the acknowledgement say, null where they
     are silent); level long, hops from the origin; bytes long; one, unguaranteed bool; sent_logged,
     received_logged bool, which ends are in the logs.
     """
     return _of_kind(facts, HOP).select(
-        *("smuid", "from", "to", "attempt", "sent_us", "received_us", "answered_us", "acked_us"),
+        *("smuid", "from", "to", "attempt", "crossing", "sent_us", "received_us", "answered_us", "acked_us"),
         *("arrival", "outcome", "level", "bytes", "one", "unguaranteed", "sent_logged", "received_logged"),
     )
 
@@ -193,7 +200,7 @@ def _of_kind(facts: DataFrame, kind: int) -> DataFrame:
 def _keys() -> Column:
     """What the record speaks of: one to three of hop, copy and delivery."""
     peer, server = f.col("peer"), f.col("server")
-    none = f.lit(0)
+    none = f.lit(0).cast("long")
 
     def key(kind: int, a: Column, b: Column, attempt: Column) -> Column:
         fields = (f.lit(kind).alias("kind"), a.alias("a"), b.alias("b"), attempt.alias("attempt"))
@@ -202,8 +209,10 @@ def _keys() -> Column:
     # earlier versions gave unguaranteed copies no number; they are sent once
     unguaranteed = f.col("traits") % 2 != 0
     attempt = f.when(unguaranteed, f.greatest("attempt", f.lit(1))).otherwise(f.col("attempt"))
-    sent = key(HOP, server, peer, attempt)
-    arrived = key(HOP, peer, server, f.col("attempt"))
+    before = f.greatest(f.col("crossing") - 1, f.lit(0)).cast("long")
+    crossing = f.shiftleft(before, CROSSING_BITS)
+    sent = key(HOP, server, peer, crossing + attempt)
+    arrived = key(HOP, peer, server, crossing + f.col("attempt"))
     copy = key(COPY, server, f.col("topic"), none)
     delivery = key(DELIVERY, server, f.col("subscription"), none)
     linked = (peer != "") & _is(*ARRIVALS, "passed")
@@ -255,7 +264,16 @@ def _passed(records: DataFrame, incomplete: Collection[str]) -> DataFrame:
         "receipt": f.lit(""),
     }
     level = f.col("position").cast("long").alias("level")
-    return found.select(*(columns[name].alias(name) for name in _NEEDED), level)
+    return found.select(*(columns[name].alias(name) for name in _NEEDED), level, f.lit(1).alias("crossing"))
+
+
+def _crossing(level: Column) -> Column:
+    """Which crossing of the link the record tells of: its sender says so, and at its end the Hops do."""
+    again = f.filter(
+        "hops", lambda name, at: (name == f.col("peer")) & (f.get("hops", at + 1) == f.col("server"))
+    )
+    arrived = f.when(level < 3, f.lit(1)).otherwise(f.size(again) + 1)
+    return f.when(f.col("event") == "forwarded", f.coalesce("crossing", f.lit(0))).otherwise(arrived)
 
 
 def _coded(slim: DataFrame) -> DataFrame:
@@ -349,6 +367,7 @@ _HOP: Final[_Layout] = _SHARED | {
     "peer_sent_us": lambda: _stamp("peer_sent_us"),
     "arrival": _arrival,
     "outcome": lambda: f.col("outcome"),
+    "unnumbered": lambda: _when(_is("forwarded") & _one() & (f.col("crossing") == 0), f.lit(1)),
 }
 
 _COPY: Final[_Layout] = _SHARED | {

@@ -133,6 +133,7 @@ def problem(latest: Column, servers: tuple[str, ...]) -> Column:
         (record["record"] >= 0)
         & (record["boot"] >= 0)
         & (f.coalesce(record["attempt"], f.lit(0)) >= 0)
+        & (f.coalesce(record["crossing"], f.lit(0)) >= 0)
         & (f.coalesce(record["size"], f.lit(0)) >= 0)
     )
     linked = record["event"].isin("received", "forwarded", "duplicate", "loop", "depth")

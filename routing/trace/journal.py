@@ -142,7 +142,7 @@ def otlp(route: dict[str, Any]) -> dict[str, Any]:
             server,
             {
                 "spanId": span_id("copy", server),
-                "parentSpanId": span_id("hop", parent["from"], server, parent["attempt"]) if parent else "",
+                "parentSpanId": span_id("hop", parent["from"], server, *_number(parent)) if parent else "",
                 "name": f"{route['topic']} at {server}",
                 "kind": OTLP_KIND_SERVER,
                 "startTimeUnixNano": str((copy["begun_us"] + shift) * 1000),
@@ -165,7 +165,7 @@ def otlp(route: dict[str, Any]) -> dict[str, Any]:
         add(
             hop["from"],
             {
-                "spanId": span_id("hop", hop["from"], hop["to"], hop["attempt"]),
+                "spanId": span_id("hop", hop["from"], hop["to"], *_number(hop)),
                 "parentSpanId": span_id("copy", hop["from"]),
                 "name": f"{hop['from']} to {hop['to']}",
                 "kind": OTLP_KIND_CLIENT,
@@ -186,6 +186,11 @@ def otlp(route: dict[str, Any]) -> dict[str, Any]:
             for server, found in sorted(spans.items())
         ]
     }
+
+
+def _number(hop: dict[str, Any]) -> tuple[int, int]:
+    """What tells the hops of one message over one link apart."""
+    return (hop["crossing"] or 1, hop["attempt"])
 
 
 def _attributes(values: dict[str, Any]) -> list[dict[str, Any]]:

@@ -53,7 +53,7 @@ def links(hops: DataFrame, coverage: DataFrame, per_hour: bool = False) -> DataF
     # Only where a message was sent again does the number of attempts have to be found link by link.
     again = (
         sent.where("repeated")
-        .groupBy("smuid", *link)
+        .groupBy("smuid", "crossing", *link)
         .agg(f.max("attempt").alias("attempts"))
         .groupBy("from", "to", name)
         .agg(f.sum("attempts").alias("again"))

@@ -86,7 +86,8 @@ def routes(
 
     smuid, birth_us, day, origin, topic, mode, guarantee, depth (as published; null: unknown), bytes,
     priority; reached: servers that have had it; attempts: the greatest number of any of its hops; hops: array
-    of struct `from`, `to`, attempt, kind, level, sent_us, received_us, acked_us, delay_raw_us, sent_at_us,
+    of struct `from`, `to`, attempt, crossing, kind, level, sent_us, received_us, acked_us, delay_raw_us,
+    sent_at_us,
     received_at_us, delay_us, sent_logged, received_logged; copies: array of struct server, state, level,
     begun_us, ended_us, ended, due, bytes, widened, whole, begun_again (in two records); delivered,
     committed: subscriptions, the second with those that were handed the message and acknowledge nothing;
@@ -179,8 +180,8 @@ def hop_rows(routes: DataFrame) -> DataFrame:
 
 
 _HOP_FIELDS = (
-    *("from", "to", "attempt", "kind", "level", "sent_us", "received_us", "acked_us", "delay_raw_us"),
-    *("sent_at_us", "received_at_us", "delay_us", "sent_logged", "received_logged"),
+    *("from", "to", "attempt", "crossing", "kind", "level", "sent_us", "received_us", "acked_us"),
+    *("delay_raw_us", "sent_at_us", "received_at_us", "delay_us", "sent_logged", "received_logged"),
 )
 _COPY_FIELDS = (
     "server",

@@ -101,6 +101,7 @@ RECORD: Final = t.StructType(
         t.StructField("mode", t.StringType()),
         t.StructField("depth", t.IntegerType()),
         t.StructField("attempt", t.IntegerType()),
+        t.StructField("crossing", t.IntegerType()),
         t.StructField("hops", t.ArrayType(t.StringType())),
         t.StructField("size", t.LongType()),
         t.StructField("priority", t.IntegerType()),

@@ -286,6 +286,7 @@ class Journey:
             peer=self.federation.sites[peer].name,
             depth=depth,
             attempt=attempt,
+            crossing=1 if self.truth.mode == "ONE" else 0,
             outcome=outcome,
             sent_us=self.clock(site, sent),
             peer_received_us=peer_received,

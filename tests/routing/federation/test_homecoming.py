@@ -28,6 +28,17 @@ def test_a_message_that_comes_home_keeps_its_smuid() -> None:
     assert [record.entry.smuid(site) for site, record in others] == [published[1].entry.smuid("alpha")] * 2
 
 
+def test_the_record_of_a_handover_tells_which_crossing_of_its_link_it_was() -> None:
+    federation = gone_and_come_back()
+    worker = federation.consumer("alpha", "c")
+    federation.routers["alpha"].unsubscribe(worker, "t", "", None, federation.now)
+    federation.take("alpha")
+    federation.subscribe("beta")
+    federation.settle()
+    handed = federation.records_of("m", "forwarded")
+    assert [(site, record.crossing) for site, record in handed] == [("alpha", 1), ("beta", 1), ("alpha", 2)]
+
+
 def test_a_message_that_has_come_home_can_be_removed() -> None:
     federation = gone_and_come_back()
     alpha = federation.routers["alpha"]

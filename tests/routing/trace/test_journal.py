@@ -16,6 +16,7 @@ def hop(sender: str, receiver: str, kind: str = "accepted", **changes: Any) -> d
         "from": sender,
         "to": receiver,
         "attempt": 1,
+        "crossing": 1,
         "kind": kind,
         "level": 1,
         "sent_us": 1_000_000,

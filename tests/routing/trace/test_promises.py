@@ -162,6 +162,24 @@ def to_and_fro_with_one_number(logs: Logs, name: str) -> None:
     logs.write("a", "committed", name, mode="ONE", subscription=f"{READER}@a", final=True)
 
 
+def to_and_fro(logs: Logs, name: str) -> None:
+    """It comes home, and goes over the same link once more, as records number crossings."""
+    logs.write("a", "published", name, mode="ONE", depth=-1, due=1)
+    logs.hand_over(name, "a", "b", "a", final=True, crossing=1)
+    logs.hand_over(name, "b", "a", "a", "b", final=True, crossing=1)
+    logs.hand_over(name, "a", "b", "a", "b", "a", final=True, crossing=2)
+    logs.write("b", "committed", name, mode="ONE", subscription=f"{READER}@b", final=True)
+
+
+def split_at_home(logs: Logs, name: str) -> None:
+    """It comes home, and is handed to two."""
+    logs.write("a", "published", name, mode="ONE", depth=-1, due=1)
+    logs.hand_over(name, "a", "b", "a", final=True, crossing=1)
+    logs.hand_over(name, "b", "a", "a", "b", final=True, crossing=1)
+    logs.hand_over(name, "a", "b", "a", "b", "a", crossing=2)
+    logs.hand_over(name, "a", "c", "a", "b", "a", final=True, crossing=1)
+
+
 def handed_back_and_on_after_the_end_of_the_log(logs: Logs, name: str) -> None:
     logs.write("early", "published", name, mode="ONE", depth=-1, due=1)
     logs.hand_over(name, "early", "brief", "early", final=True)
@@ -253,6 +271,8 @@ SCENARIOS: dict[str, Callable[[Logs, str], None]] = {
     "removed on the way": removed_on_the_way,
     "held by two": held_by_two,
     "to and fro with one number": to_and_fro_with_one_number,
+    "to and fro": to_and_fro,
+    "split at home": split_at_home,
     "on after the end of the log": handed_back_and_on_after_the_end_of_the_log,
     "receipt ONE counts few": receipt_one_counts_few,
     "receipt ALL counts few": receipt_all_counts_few,
@@ -280,7 +300,7 @@ def written() -> list[HopRecord]:
         logs.write(server, "heartbeat")
     for name, happens in SCENARIOS.items():
         happens(logs, smuid(name, ORIGINS.get(name, "a")))
-    held = {"a": 4, "b": 1, "c": 1}
+    held = {"a": 4, "b": 2, "c": 2}
     for server in ("a", "b", "c", "torn"):
         logs.write(server, "heartbeat", held=held.get(server, 0))
     return logs.records
@@ -367,8 +387,28 @@ def test_a_handover_that_no_log_tells_of_makes_no_second_custodian(jobs: Found, 
     assert jobs.custody[smuid(name, ORIGINS.get(name, "a"))]["custodians"] == 1
 
 
-def test_a_copy_that_was_handed_to_two_has_two_custodians(jobs: Found) -> None:
-    assert jobs.custody[smuid("held by two")]["custodians"] == 2
+@pytest.mark.parametrize("name", ["held by two", "split at home"])
+def test_a_copy_that_was_handed_to_two_has_two_custodians(jobs: Found, name: str) -> None:
+    assert jobs.custody[smuid(name)]["custodians"] == 2
+
+
+def test_each_crossing_of_a_link_is_a_hop(jobs: Found) -> None:
+    name = smuid("to and fro")
+    hops = jobs.routes[name]["hops"]
+    assert sorted((hop["from"], hop["to"], hop["crossing"]) for hop in hops) == [
+        ("a", "b", 1),
+        ("a", "b", 2),
+        ("b", "a", 1),
+    ]
+    assert all(hop["sent_logged"] and hop["received_logged"] for hop in hops)
+    assert (jobs.custody[name]["custodian"], jobs.custody[name]["custodians"]) == ("b", 1)
+
+
+def test_crossings_that_their_sender_does_not_number_are_still_those_that_came(jobs: Found) -> None:
+    hops = jobs.routes[smuid("to and fro with one number")]["hops"]
+    came = {(hop["from"], hop["to"]) for hop in hops if hop["received_logged"]}
+    assert came == {("a", "b"), ("b", "a")}
+    assert sum(hop["received_logged"] for hop in hops) == 4
 
 
 @pytest.mark.parametrize(
