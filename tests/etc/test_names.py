@@ -18,7 +18,7 @@ FILE: Final = re.compile(r"`((?:\w+/)*\w+\.py)`")
 def ours() -> frozenset[str]:
     """All files of the project, by their paths from the root."""
     found = [ROOT / "README.md", ROOT / "pyproject.toml"]
-    for folder in ("daemon", "routing", "plugins", "tests", "etc"):
+    for folder in ("daemon", "routing", "plugins", "tests", "etc", ".github"):
         found += (ROOT / folder).rglob("*.*")
     return frozenset(str(path.relative_to(ROOT)) for path in found)
 
