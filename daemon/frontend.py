@@ -2,7 +2,7 @@
 
 A front end turns bytes or stanzas into calls of a session, and the session's events back into bytes.
 The calls never wait: what can be refused at once raises `Refusal`, everything else is told later by an
-event. A front end runs two tasks for each connection: one reads and calls, one does
+event. Two tasks run for each connection (`daemon.connections.shell` has them): one reads and calls, one does
 
     while events := await session.events():
         await stream.send_all(encode(events))

@@ -6,9 +6,10 @@ from typing import Annotated, Final
 import msgspec
 import trio
 
+from daemon.connections.shell import Connections, Endpoint
 from daemon.frontend import ListenAddress, Site, note
+from plugins.smqp.conversation import SmqpConversation
 from plugins.smqp.replies import not_available
-from plugins.smqp.server import serve_connection
 
 
 class SmqpSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,27 +44,30 @@ class SmqpPlugin:
     ) -> None:
         """Run until cancelled or drained; started once it accepts connections."""
 
-        async def handle(stream: trio.abc.Stream, remote: str) -> None:
-            await serve_connection(site, stream, remote)
-
         full = not_available(
             site.server_ident, None, "as many connections as the site takes; try again later"
         )
+        await connections(site).listen(
+            Endpoint(addresses=settings.listen, socket_name="smqp", refusal=full),
+            Endpoint(addresses=settings.listen_tls, socket_name="smqps", tls=True),
+            task_status=task_status,
+        )
 
-        async def listen(
-            addresses: tuple[str, ...],
-            socket_name: str,
-            tls: bool,
-            task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
-        ) -> None:
-            await site.serve_streams(
-                addresses, handle, socket_name=socket_name, tls=tls, refusal=full, task_status=task_status
-            )
 
-        async with trio.open_nursery() as nursery:
-            await nursery.start(listen, settings.listen, "smqp", False)
-            await nursery.start(listen, settings.listen_tls, "smqps", True)
-            task_status.started()
+def connections(site: Site) -> Connections:
+    """The SMQP connections of a site."""
+
+    def begin(remote: str) -> SmqpConversation:
+        return SmqpConversation(
+            server_name=site.server_name,
+            server_ident=site.server_ident,
+            suid=site.suid,
+            default_timeout_s=site.default_timeout_s,
+            limits=site.limits,
+            remote=remote,
+        )
+
+    return Connections(site, "smqp", begin)
 
 
 plugin: Final = SmqpPlugin()

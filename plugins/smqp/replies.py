@@ -5,11 +5,10 @@ parts were checked when they came in (topics, Cmuids, Request tokens); whatever 
 goes through `routing.frames.encode_frame`, which lets no control character out.
 """
 
-from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
-from daemon.frontend import Answer, Delivered, Detached, Ending, Event, Withdrawn
+from daemon.frontend import Answer, Delivered, Detached, Withdrawn
 from plugins.smqp.protocol import VERSION
 from plugins.smqp.requests import RequestKey
 from routing.errors import HeaderRefusal, Refusal
@@ -77,27 +76,17 @@ def error(key: RequestKey, refusal: Refusal) -> bytes:
     return encode_frame(Frame("ERROR", refusal.code, headers))
 
 
-def encode_events(events: Iterable[Event], redirect: str | None) -> bytes:
-    """One session's events as frames, in their order; `redirect` goes out with the end of a draining site."""
-    parts: list[bytes] = []
-    for event in events:
-        if type(event) is Delivered:
-            _deliver(event, parts)
-        elif type(event) is Answer:
-            parts.append(_answer(event))
-        elif type(event) is Withdrawn:
-            parts.append(
-                f"WITHDRAWN {event.number}\r\nTopic: {event.topic}\r\n{_subscription(event.subscription)}"
-                f"Reason: {event.reason}\r\n\r\n".encode()
-            )
-        elif type(event) is Detached:
-            parts.append(
-                f"DETACHED {event.topic}\r\n{_subscription(event.name)}"
-                f"Reason: {event.reason}\r\n\r\n".encode()
-            )
-        elif type(event) is Ending:
-            parts.append(goodbye(event.reason, event.text, redirect if event.reason == "draining" else None))
-    return b"".join(parts)
+def withdrawn(event: Withdrawn) -> bytes:
+    """A delivery is no longer the client's."""
+    return (
+        f"WITHDRAWN {event.number}\r\nTopic: {event.topic}\r\n{_subscription(event.subscription)}"
+        f"Reason: {event.reason}\r\n\r\n".encode()
+    )
+
+
+def detached(event: Detached) -> bytes:
+    """A subscription delivers here no more."""
+    return f"DETACHED {event.topic}\r\n{_subscription(event.name)}Reason: {event.reason}\r\n\r\n".encode()
 
 
 def connect_request(address: str, port: int, timeout_s: float, created: datetime) -> Message:
@@ -114,7 +103,8 @@ def connect_request(address: str, port: int, timeout_s: float, created: datetime
     )
 
 
-def _deliver(event: Delivered, parts: list[bytes]) -> None:
+def deliver(event: Delivered, parts: list[bytes]) -> None:
+    """A MESSAGE, as two more parts."""
     head = f"MESSAGE {event.topic}\r\n"
     if event.subscription:
         head += _subscription(event.subscription)
@@ -134,7 +124,8 @@ def _subscription(name: str) -> str:
     return f"Subscription: {name}\r\n" if name else ""
 
 
-def _answer(event: Answer) -> bytes:
+def answer(event: Answer) -> bytes:
+    """The reply to a request that the session has answered."""
     command, attribute = event.request
     if event.error is not None:
         return error(event.request, event.error)

@@ -37,17 +37,14 @@ _FIRST: Final = "redelivered:false\ndelivery-count:1\n"
 
 
 class Consuming:
-    """The subscriptions of one connection, and what they have been sent.
-
-    Attributes:
-        to_commit: deliveries in the ack mode auto that are in `out` and are finished once that is sent.
-    """
+    """The subscriptions of one connection, and what they have been sent."""
 
     def __init__(
         self,
         session: Session,
         version: Version,
         out: list[bytes],
+        finished: list[int],
         *,
         server_name: str,
         limits: Limits,
@@ -55,10 +52,11 @@ class Consuming:
         token: str,
         wall_ms: Callable[[], int],
     ) -> None:
-        self.to_commit: list[int] = []
+        """`finished` gets the deliveries that end with the sending of what is in `out`: STOMP 1.2 "ack"."""
         self._session = session
         self._version = version
         self._out = out
+        self._finished = finished
         self._server_name = server_name
         self._limits = limits
         self._settings = settings
@@ -215,7 +213,7 @@ class Consuming:
         self._out += (subscription.prefix(event, self._version), between.encode(), shared.bytes)
         if event.acknowledge:
             if automatic:
-                self.to_commit.append(number)
+                self._finished.append(number)
             else:
                 subscription.held[number] = None
 

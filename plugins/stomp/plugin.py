@@ -1,15 +1,18 @@
 """The STOMP front end: where it listens, and what answers there."""
 
+import secrets
+import time
 from collections.abc import Collection, Iterable
-from functools import partial
 from typing import Any, Final
 
 import trio
 
+from daemon.connections.shell import Connections, Endpoint
 from daemon.frontend import Site
 from plugins.stomp.codec import encode
-from plugins.stomp.server import StompServer
+from plugins.stomp.conversation import StompConversation
 from plugins.stomp.settings import StompSettings
+from plugins.stomp.websocket import WebSocketTransport
 from routing.errors import Refusal
 
 _FULL: Final = b"there are as many connections as may be, in all or from this address; try again later\n"
@@ -39,20 +42,39 @@ class StompPlugin:
     ) -> None:
         """Serve TCP, TLS and WebSocket until the site has drained."""
         assert isinstance(settings, StompSettings)
-        server = StompServer(site, settings)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(server.drain)
-            for listen, handler, socket_name, tls, refusal in (
-                (settings.listen, server.serve_stream, "stomp", False, FULL),
-                (settings.listen_tls, server.serve_stream, "stomp-tls", True, b""),
-                (settings.listen_websocket, server.serve_websocket, "stomp-ws", False, FULL_HTTP),
-                (settings.listen_websocket_tls, server.serve_websocket, "stomp-wss", True, b""),
-            ):
-                serve = partial(
-                    site.serve_streams, listen, handler, socket_name=socket_name, tls=tls, refusal=refusal
-                )
-                await nursery.start(serve)
-            task_status.started()
+        await connections(site, settings).listen(
+            Endpoint(addresses=settings.listen, socket_name="stomp", refusal=FULL),
+            Endpoint(addresses=settings.listen_tls, socket_name="stomp-tls", tls=True),
+            Endpoint(
+                addresses=settings.listen_websocket,
+                socket_name="stomp-ws",
+                refusal=FULL_HTTP,
+                transport=WebSocketTransport,
+            ),
+            Endpoint(
+                addresses=settings.listen_websocket_tls,
+                socket_name="stomp-wss",
+                tls=True,
+                transport=WebSocketTransport,
+            ),
+            task_status=task_status,
+        )
+
+
+def connections(site: Site, settings: StompSettings) -> Connections:
+    """The STOMP connections of a site."""
+
+    def begin(remote: str) -> StompConversation:
+        return StompConversation(
+            server_name=site.server_name,
+            server_ident=site.server_ident,
+            limits=site.limits,
+            settings=settings,
+            token=secrets.token_hex(8),
+            wall_ms=lambda: time.time_ns() // 1_000_000,
+        )
+
+    return Connections(site, "stomp", begin)
 
 
 plugin: Final = StompPlugin()

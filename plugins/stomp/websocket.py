@@ -31,7 +31,7 @@ NO_WEBSOCKET = b"Here is STOMP over WebSocket, and nothing else: connect with a 
 
 
 class WebSocketTransport:
-    """A WebSocket as `plugins.stomp.server.Transport`; call `shake_hands` first."""
+    """See `daemon.connections.transport.Transport`."""
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream
@@ -41,13 +41,17 @@ class WebSocketTransport:
         self._sending = trio.Lock()
         self._ended = False
 
+    async def open(self) -> bool:
+        """Shake hands, or answer what does not ask for a WebSocket in HTTP."""
+        await self._shake_hands()
+        return self._is_open
+
     @property
-    def open(self) -> bool:
+    def _is_open(self) -> bool:
         """Whether hands were shaken and neither side has closed."""
         return self._websocket.state is ConnectionState.OPEN
 
-    async def shake_hands(self) -> None:
-        """Answer the HTTP request that begins a WebSocket; `open` tells whether it was one."""
+    async def _shake_hands(self) -> None:
         while True:
             data = await self._stream.receive_some(RECEIVE_BYTES)
             try:
@@ -106,7 +110,7 @@ class WebSocketTransport:
                 self._text = False
             self._came.append(bytes(event.data))
         elif isinstance(event, Ping):
-            return event.response() if self.open else None  # after its own close the server says no more
+            return event.response() if self._is_open else None  # after its own close the server says no more
         elif isinstance(event, CloseConnection):
             self._ended = True
             # wsproto also reports the client's breaking of the rules so, and then the state is still OPEN.
@@ -115,17 +119,16 @@ class WebSocketTransport:
         return None
 
     async def send_pieces(self, pieces: list[bytes]) -> None:
-        """Send each frame as one message: some clients read only the first of several."""
+        """Send each frame as one message: some clients read only the first of several.
+
+        A heart-beat that stands alone is one, too.
+        """
         frames, begun = [], 0
         for at, piece in enumerate(pieces, 1):
-            if piece.endswith(b"\0"):
+            if piece.endswith(b"\0") or at == len(pieces):
                 frames.append(b"".join(pieces[begun:at]))
                 begun = at
         await self._send(*map(self._message, frames))
-
-    async def beat(self) -> None:
-        """A line end is a message, too."""
-        await self._send(self._message(b"\n"))
 
     def _message(self, data: bytes) -> TextMessage | BytesMessage:
         if self._text:
@@ -138,7 +141,7 @@ class WebSocketTransport:
         await self._close(CloseReason.NORMAL_CLOSURE, None)
 
     async def _close(self, code: CloseReason, reason: str | None) -> None:
-        if self.open:
+        if self._is_open:
             await self._send(CloseConnection(code, reason))
 
     async def _send(self, *events: Event) -> None:

@@ -18,10 +18,10 @@ import trio
 from daemon.broker.bodies import Stored
 from daemon.frontend import Delivered, Identity, Session
 from plugins.stomp.codec import Decoder, FrameLimits, encode
+from plugins.stomp.conversation import StompConversation
 from plugins.stomp.destinations import parse_destination
 from plugins.stomp.headers import read_message
 from plugins.stomp.messages import shared_part
-from plugins.stomp.protocol import Connection
 from plugins.stomp.settings import StompSettings
 from routing.message import Message, Section
 from tests.support.site import BrokerSite, running_site
@@ -67,9 +67,9 @@ def reading(frame: bytes) -> Callable[[], object]:
     return read
 
 
-def log_in(site: BrokerSite) -> tuple[Connection, Session]:
+def log_in(site: BrokerSite) -> tuple[StompConversation, Session]:
     """A connection without a socket."""
-    connection = Connection(
+    connection = StompConversation(
         server_name=site.server_name,
         server_ident=site.server_ident,
         limits=site.limits,
@@ -78,10 +78,15 @@ def log_in(site: BrokerSite) -> tuple[Connection, Session]:
         wall_ms=lambda: 0,
     )
     session = site.open_session(Identity("ada"), "bench", protocol="stomp", remote="bench")
-    connect = connection.receive(encode("CONNECT", {"accept-version": "1.2"}))
-    assert connect is not None
-    connection.accept(connect, session)
+    receive(connection, encode("CONNECT", {"accept-version": "1.2"}))
+    connection.accept(session)
     return connection, session
+
+
+def receive(connection: StompConversation, data: bytes) -> None:
+    """The client sends this."""
+    connection.feed(data)
+    connection.proceed(2 * BATCH)
 
 
 async def durable() -> list[float]:
@@ -92,11 +97,11 @@ async def durable() -> list[float]:
             publisher, published = log_in(site)
             consumer, delivered = log_in(site)
             options = {"id": "0", "destination": "/queue/load", "ack": "client-individual"}
-            consumer.receive(encode("SUBSCRIBE", {**options, "prefetch-count": str(2 * BATCH)}))
+            receive(consumer, encode("SUBSCRIBE", {**options, "prefetch-count": str(2 * BATCH)}))
             number = 0
             for batch in range(1, BATCHES + 1):
                 began = time.process_time()
-                publisher.receive(SEND * BATCH)
+                receive(publisher, SEND * BATCH)
                 while number < batch * BATCH:
                     events = await delivered.events()
                     consumer.handle(events)
@@ -106,7 +111,7 @@ async def durable() -> list[float]:
                         if isinstance(event, Delivered):
                             number += 1
                             acks.append(b"ACK\nid:1-%d\n\n\0" % number)
-                    consumer.receive(b"".join(acks))
+                    receive(consumer, b"".join(acks))
                 while publisher.unanswered:
                     publisher.handle(await published.events())
                     publisher.take_output()

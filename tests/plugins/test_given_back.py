@@ -6,13 +6,13 @@ import pytest
 import trio
 import trio.testing
 
+from daemon.connections.transport import StreamTransport
 from daemon.settings import Limits
-from plugins.smqp.server import serve_connection
 from plugins.stomp.codec import encode
-from plugins.stomp.server import StompServer
+from plugins.stomp.plugin import connections
 from plugins.stomp.settings import StompSettings
 from tests.support.site import PASSWORD, running_site
-from tests.support.smqp_peer import frame, publish
+from tests.support.smqp_peer import frame, publish, serve_connection
 
 BODY = b"x" * 50_000
 REMOTES = [f"192.0.2.{number}:1" for number in range(1, 4)]
@@ -41,7 +41,7 @@ async def test_nothing_stays_counted_when_all_have_gone(tmp_path, monkeypatch, s
     limits = Limits(message_bytes_max=100_000, unfinished_bytes_max=250_000)
     async with running_site(tmp_path, limits) as site:
         budget, most = site.broker.unfinished, 0
-        server = StompServer(site, StompSettings())
+        server = connections(site, StompSettings())
         for account in ("ada", "bob", "eve"):  # from now on to log in takes no time
             await site.authenticate(account, PASSWORD, REMOTES[0])
 
@@ -56,7 +56,7 @@ async def test_nothing_stays_counted_when_all_have_gone(tmp_path, monkeypatch, s
                 if speak is smqp:
                     nursery.start_soon(serve_connection, site, theirs, remote)
                 else:
-                    nursery.start_soon(server.serve_stream, theirs, remote)
+                    nursery.start_soon(server.serve, StreamTransport(theirs), remote)
                 await ours.send_all(login + message[:cut])
                 with trio.move_on_after(chance.random() / 2):
                     while True:

@@ -5,7 +5,8 @@ from contextlib import asynccontextmanager
 import trio
 import trio.testing
 
-from plugins.smqp.server import serve_connection
+from daemon.connections.transport import StreamTransport
+from plugins.smqp.plugin import connections
 from routing.frames import FrameLimits, FrameReader
 from tests.support.site import PASSWORD
 
@@ -23,6 +24,18 @@ def publish(topic, cmuid, *headers, body=b"hello"):
         f"PUBLISH {topic}", "Created: 2026-11-21T10:00:00Z", f"Cmuid: {cmuid}", *headers, "Sections: 1"
     )
     return head + frame("Content-Type: text/plain", f"Content-Length: {len(body)}", body=body)
+
+
+async def serve_connection(site, stream, remote):
+    """Speak SMQP on a stream until either side ends it, as a site would; then close it."""
+    served = connections(site)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(served.drain)
+        try:
+            await served.serve(StreamTransport(stream), remote)
+        finally:
+            await trio.aclose_forcefully(stream)
+        nursery.cancel_scope.cancel()
 
 
 class Peer:

@@ -7,9 +7,11 @@ from typing import Any
 import trio
 from trio.testing import memory_stream_pair
 
+from daemon.connections.transport import StreamTransport
 from plugins.stomp.codec import Decoder, Frame, FrameLimits, Version, encode
-from plugins.stomp.server import StompServer
+from plugins.stomp.plugin import connections
 from plugins.stomp.settings import StompSettings
+from plugins.stomp.websocket import WebSocketTransport
 from tests.support.patience import PATIENCE_S
 from tests.support.site import PASSWORD, BrokerSite
 
@@ -98,9 +100,9 @@ async def stomp_server(site: BrokerSite, settings: StompSettings) -> AsyncIterat
     Its arguments: the version, `pair` for another kind of stream, and `websocket` for a client that has
     to shake hands first.
     """
-    server = StompServer(site, settings)  # type: ignore[arg-type]  # nobody listens here
+    served = connections(site, settings)  # type: ignore[arg-type]  # nobody listens here
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(server.drain)
+        nursery.start_soon(served.drain)
 
         def connect(
             version: Version = "1.2",
@@ -112,8 +114,8 @@ async def stomp_server(site: BrokerSite, settings: StompSettings) -> AsyncIterat
 
             async def serve() -> None:
                 async with theirs:
-                    handle = server.serve_websocket if websocket else server.serve_stream
-                    await handle(theirs, "test")
+                    transport = WebSocketTransport(theirs) if websocket else StreamTransport(theirs)
+                    await served.serve(transport, "test")
 
             nursery.start_soon(serve)
             return StompClient(ours, version)

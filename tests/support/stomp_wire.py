@@ -1,15 +1,18 @@
 """A STOMP connection without a socket or a password: its state machine on a real broker."""
 
 import itertools
+from typing import Final
 
 import trio
 
 from daemon.frontend import Event, Identity, Session
 from plugins.stomp.codec import Decoder, Frame, FrameLimits, Version, encode
-from plugins.stomp.protocol import Connection
+from plugins.stomp.conversation import StompConversation
 from plugins.stomp.settings import StompSettings
 from tests.support.patience import PATIENCE_S
 from tests.support.site import BrokerSite
+
+UNANSWERED_MAX: Final = 10_000
 
 
 class Wire:
@@ -23,7 +26,7 @@ class Wire:
 
     def __init__(self, site: BrokerSite, version: Version, settings: StompSettings) -> None:
         self.version = version
-        self.connection = Connection(
+        self.connection = StompConversation(
             server_name=site.server_name,
             server_ident=site.server_ident,
             limits=site.limits,
@@ -46,22 +49,25 @@ class Wire:
     def give(self, *pieces: bytes) -> None:
         """The client sends this; a login is always right."""
         for piece in pieces:
-            connect = self.connection.receive(piece)
-            if connect is not None:
+            self.connection.feed(piece)
+            if self.connection.proceed(UNANSWERED_MAX) is not None:
                 self._session = self._site.open_session(
                     Identity("ada"), f"c{next(self.numbers)}", protocol="stomp", remote="test"
                 )
-                self.connection.accept(connect, self._session)
-                self._decoder.version = connect.version
-                assert self.connection.proceed() is None
+                self.connection.accept(self._session)
+                self._decoder.version = self.connection.version
+                assert self.connection.proceed(UNANSWERED_MAX) is None
 
     async def frame(self) -> Frame:
         """The next frame; no MESSAGE once one is `held`, since what was given back comes again."""
         with trio.fail_after(PATIENCE_S):
             while True:
                 output, finished = self.connection.take_output()
+                if finished and self._session is not None:
+                    self._session.commit(finished)
+                if not output and self.ends:
+                    output.append(self.connection.goodbye or b"")
                 self._decoder.feed(b"".join(output))
-                self.connection.written(finished)
                 while (frame := self._decoder.next_frame()) is not None:
                     if frame.command != "MESSAGE" or self.held is None:
                         return frame
@@ -71,7 +77,12 @@ class Wire:
         """Whether the server ends the connection, once it owes nothing more."""
         while self.connection.unanswered:
             self.connection.handle(await self._events())
-        return self.connection.closing
+        return self.ends
+
+    @property
+    def ends(self) -> bool:
+        """Whether nothing but the goodbye is left to say."""
+        return self.connection.goodbye is not None and not self.connection.unanswered
 
     async def _events(self) -> list[Event]:
         assert self._session is not None

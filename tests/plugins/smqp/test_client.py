@@ -5,10 +5,10 @@ import trio.testing
 from daemon.frontend import SubscribeOptions
 from plugins.smqp.client import SubscriptionEnded, session
 from plugins.smqp.connection import ConnectionLost
-from plugins.smqp.server import serve_connection
 from routing.errors import HeaderRefusal, Refusal
 from routing.message import INFINITE, Message, Section
 from tests.support.site import PASSWORD, SERVER, running_site
+from tests.support.smqp_peer import serve_connection
 
 HELLO = Message(sections=(Section("text/plain", b"hello"),))
 

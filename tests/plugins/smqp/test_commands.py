@@ -9,9 +9,9 @@ import pytest
 import trio
 
 from daemon.certificates.self_signed import make_self_signed
-from plugins.smqp.server import serve_connection
 from tests.support.command_line import CommandLine
 from tests.support.site import PASSWORD, running_site
+from tests.support.smqp_peer import serve_connection
 from tests.support.terminal import CTRL_C, terminal
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")

@@ -46,7 +46,7 @@ async def test_who_has_not_logged_in_when_the_site_begins_to_drain_is_told_so_at
         site.draining.set()
         assert await peer.line() == (
             "BYE draining",
-            {"Redirect": "other.example:720"},
+            {"Text": "the site is stopping", "Redirect": "other.example:720"},
         )
         assert await peer.line() is None
 

@@ -11,12 +11,12 @@ from daemon.frontend import SubscribeOptions
 from daemon.terminal.failure import UNREACHABLE, Failure
 from plugins.smqp.client import Client, session
 from plugins.smqp.connection import ConnectionLost
-from plugins.smqp.server import serve_connection
 from plugins.smqp.sub import Wish, receive
 from routing.errors import Refusal
 from routing.message import Message, Section
 from tests.support.patience import pass_time
 from tests.support.site import PASSWORD, running_site
+from tests.support.smqp_peer import serve_connection
 
 
 class Server:

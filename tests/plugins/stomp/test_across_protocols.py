@@ -6,11 +6,11 @@ import trio
 import trio.testing
 
 from plugins.smqp.client import session
-from plugins.smqp.server import serve_connection
 from plugins.stomp.codec import VERSIONS
 from routing.message import Message, Section
 from tests.support.patience import PATIENCE_S
 from tests.support.site import PASSWORD
+from tests.support.smqp_peer import serve_connection
 
 EVERY_BYTE = bytes(range(256))
 SMQPS_OWN = {

@@ -81,8 +81,8 @@ async def test_whatever_is_said_is_answered_or_ends_the_conversation(site, seed)
                         given.append(answer.headers)
                     elif answer.command == "RECEIPT":
                         asked.remove(answer.headers["receipt-id"])
-                if wire.connection.closing:
+                if wire.ends:
                     ended += answer.command == "ERROR"
                     break
-            assert wire.connection.closing or not asked
+            assert wire.ends or not asked
     assert 0 < ended < CONVERSATIONS

@@ -1,6 +1,7 @@
 """One site, clients over streams in memory: the protocol as a client sees it."""
 
 import pytest
+import trio.testing
 
 from daemon.frontend import Identity
 from routing.message import Message, Section
@@ -201,6 +202,7 @@ async def test_a_site_that_stops_says_so_and_where_to_go(connect, site):
     await client.connect()
     await busy.connect()
     await busy.send("SEND", {"destination": "/queue/a", "receipt": "1"})
+    await trio.testing.wait_all_tasks_blocked()
     site.draining.set()
     error = await client.refused("not-available")
     assert b"other.example:720" in error.body

@@ -183,7 +183,7 @@ async def check(site, version, command, header, fault, cut):
             assert (error.command, error.headers.get("message")) == ("ERROR", outcome), error
             assert error.headers.get("receipt-id") == receipt
             assert int(error.headers["content-length"]) == len(error.body) > 0
-            assert wire.connection.closing
+            assert wire.ends
             return
         if command in ("CONNECT", "STOMP"):
             agreed = "1.0" if (header, fault) == ("accept-version", "missing") else version

@@ -45,7 +45,7 @@ async def test_who_says_nothing_is_told_how_long_it_had(connect, gate, mock_cloc
     client = connect()
     await pass_time(mock_clock, 20)
     error = await client.refused("not-logged-in")
-    assert error.body == b"no CONNECT came within 10 s\n"
+    assert error.body == b"no login within 10 s\n"
 
 
 async def test_a_wrong_password_is_told_so_however_long_that_takes(connect, gate, mock_clock):

@@ -1,11 +1,7 @@
-"""One STOMP connection as a state machine: bytes and the session's events in, bytes and calls out. No I/O.
+"""One STOMP connection: bytes and the session's events in, bytes and calls of the session out. No I/O.
 
-    connecting  ->  connected  ->  leaving (DISCONNECT; waits for what is owed)  ->  closing
-                         any error  ->  ERROR, closing
-
-Whoever does the I/O calls `receive` with what came, carries out the login that it may return, gives the
-session's events to `handle`, sends what `take_output` returns, then calls `written`, and closes once
-`closing` is set and nothing is left to send.
+    connecting  ->  connected  ->  leaving (DISCONNECT; what is owed is answered)  ->  RECEIPT
+                         any error  ->  what is owed is answered  ->  ERROR
 
 A SEND is guaranteed (on disk before its RECEIPT) with persistent:true, guarantee:YES, a receipt or a
 transaction; guarantee:NO and persistent:false say otherwise, in this order. Source: STOMP 1.0-1.2; what is
@@ -13,9 +9,9 @@ server-specific there is described in README.md beside this file.
 """
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from typing import Any, Final
 
+from daemon.connections.conversation import Conversation, Credentials, EndReason
 from daemon.frontend import Answer, Delivered, Detached, Event, Limits, Outcome, Session, Withdrawn
 from plugins.stomp.codec import VERSIONS, Decoder, Frame, FrameLimits, Version, encode, escape
 from plugins.stomp.connect import Connect, NoCommonVersion, read_connect
@@ -38,16 +34,14 @@ LOGIN_BODY_BYTES_MAX: Final = 4_096
 """CONNECT has no body; whoever has not logged in is to cost little, and yet to hear what was wrong."""
 
 
-class Connection:
+class StompConversation(Conversation):
     """The server's side of one connection.
 
     Attributes:
         version: agreed at CONNECT.
-        said_goodbye: the client has sent DISCONNECT, so it has left nothing half done.
-        closing: nothing more is read; once the output is sent the connection is to be closed.
-        sends_every_s: the server's heart-beat interval; None for none.
-        hears_every_s: the client's.
     """
+
+    heart_beat = b"\n"
 
     def __init__(
         self,
@@ -59,11 +53,8 @@ class Connection:
         token: str,
         wall_ms: Callable[[], int],
     ) -> None:
+        super().__init__()
         self.version: Version = "1.2"
-        self.closing = False
-        self.said_goodbye = False
-        self.sends_every_s: float | None = None
-        self.hears_every_s: float | None = None
         self._server_name = server_name
         self._server_ident = server_ident
         self._limits = limits
@@ -79,68 +70,60 @@ class Connection:
             )
         )
         self._transactions = Transactions(settings)
+        self._connect: Connect | None = None  # that is being looked at, or was right
         self._session: Session
         self._consuming: Consuming | None = None
-        self._out: list[bytes] = []
-        self._begun: object = (
-            None  # the headers of a frame that has been looked at, and whose body is awaited
-        )
-        self._owed = 0  # answers that the session has yet to give
+        self._begun: object = None  # headers of a frame that has been looked at, and whose body is awaited
         self._acknowledged: list[int] = []  # by ACKs that came one after the other, to be committed together
-        self._leaving = False
-        self._farewell: str | None = None  # the receipt of DISCONNECT
-        self._parting: bytes | None = None  # the ERROR that is the last frame
-
-    @property
-    def unanswered(self) -> int:
-        """Requests that the session has not answered yet: one may be read no further where these are many."""
-        return self._owed
+        self._failed = False  # the goodbye is an ERROR
 
     @property
     def unfinished_bytes(self) -> int:
-        """What is held, or has been announced, of frames and transactions that are not complete."""
+        """Of frames and of transactions."""
         return self._decoder.unfinished_bytes + self._transactions.bytes
 
-    # -- what the transport calls -----------------------------------------------------------------
+    @property
+    def rests(self) -> bool:
+        """Between two frames a client may be silent for as long as it likes."""
+        return not self._decoder.unfinished_bytes
 
-    def receive(self, data: bytes | bytearray) -> Connect | None:
-        """Carry out what came. A login that is returned needs `accept` or `refuse`, then `proceed`."""
-        if self.closing or self._leaving:
-            return None
-        self._decoder.feed(data)
-        return self.proceed()
+    # -- what the shell calls ---------------------------------------------------------------------
 
-    def read_ahead(self, data: bytes) -> None:
-        """Keep what came while a login is looked at; `proceed` carries it out."""
+    def feed(self, data: bytes | bytearray) -> None:
+        """See `Conversation`."""
         self._decoder.feed(data)
 
-    def proceed(self) -> Connect | None:
-        """Carry out the frames that came and have not been carried out yet; see `receive`."""
-        while not (self.closing or self._leaving):
+    def proceed(self, unanswered_max: int) -> Credentials | None:
+        """See `Conversation`."""
+        while self.goodbye is None and self.unanswered < unanswered_max:
             frame = None
             try:
                 frame = self._decoder.next_frame()
                 if self._acknowledged and (frame is None or frame.command != "ACK"):
                     self._commit_acknowledged()
+                    if self.goodbye is not None:
+                        return None
                 if frame is None:
                     self._look_ahead()
                     return None
+                self.frames += 1
                 if self._consuming is None:
                     return self._login(frame)
                 handle = _HANDLERS.get(frame.command)
                 if handle is None:
                     raise _unexpected(frame)
-                owed = self._owed
+                owed = self.unanswered
                 try:
                     handle(self, frame)
                 except Refusal:
-                    self._owed = owed  # what was refused is not answered
+                    self.unanswered = owed  # what was refused is not answered
                     raise
             except Refusal as refusal:
                 if frame is None:
                     self._fail(refusal, self._decoder.receipt)
                 else:
                     self._fail(refusal, frame.headers.get("receipt"), frame.command)
+        self._commit_acknowledged()
         return None
 
     def _look_ahead(self) -> None:
@@ -158,29 +141,32 @@ class Connection:
             self._fail(refusal, headers.get("receipt"), command)
 
     def refuse_unfinished(self, refusal: Refusal) -> None:
-        """There is no room for what `unfinished_bytes` tells of: ERROR, for the frame that is awaited."""
+        """ERROR, for the frame that is awaited."""
         command, headers = self._decoder.unfinished or (None, {})
-        if not self.closing:
-            self._fail(refusal, headers.get("receipt"), command)
+        self._fail(refusal, headers.get("receipt"), command)
 
-    def accept(self, connect: Connect, session: Session) -> None:
-        """The login was right: CONNECTED."""
+    def accept(self, session: Session) -> None:
+        """CONNECTED."""
+        connect = self._connect
+        assert connect is not None
         self._session = session
         self.version = self._decoder.version = connect.version
         self._decoder.body_bytes_max = self._limits.message_bytes_max
         least = self._settings.heart_beat_ms_min
         if connect.sends_every_ms:
-            self.hears_every_s = max(connect.sends_every_ms, least) / 1000
+            every_s = max(connect.sends_every_ms, least) / 1000
+            self.silence_max_s = every_s * self._settings.heart_beat_grace
         if connect.wants_every_ms:
             self.sends_every_s = max(connect.wants_every_ms, least) / 1000
         headers = {"version": connect.version, "server": self._server_ident, "session": self._token}
         if connect.version != "1.0":
             headers["heart-beat"] = f"{least},{least}"
-        self._out.append(encode("CONNECTED", headers))
+        self.out.append(encode("CONNECTED", headers))
         self._consuming = Consuming(
             session,
             connect.version,
-            self._out,
+            self.out,
+            self.finished,
             server_name=self._server_name,
             limits=self._limits,
             settings=self._settings,
@@ -189,24 +175,21 @@ class Connection:
         )
 
     def refuse(self, refusal: Refusal) -> None:
-        """The login was refused, or the connection has to end at once for another reason: ERROR."""
-        self._owed = 0
+        """ERROR: there is no second try. Source: STOMP 1.2 "Connecting"."""
         self._fail(refusal, None)
 
-    def drain(self, refusal: Refusal) -> None:
-        """Carry out no more frames; once nothing is owed to the client, end with this error."""
-        if not self.closing:
-            self._fail(refusal, None)
+    def end(self, reason: EndReason, text: str, redirect: str | None) -> None:
+        """ERROR."""
+        code = Refusal.NOT_LOGGED_IN if reason == "login-timeout" else Refusal.NOT_AVAILABLE
+        self._fail(Refusal(code, f"{text}; connect to {redirect}" if redirect else text), None)
 
     def handle(self, events: Iterable[Event]) -> None:
-        """Turn the session's events into frames."""
+        """See `Conversation`. Who is leaving is delivered nothing more."""
         consuming = self._consuming
         assert consuming is not None
         for event in events:
-            if self.closing:
-                return
             if isinstance(event, Delivered):
-                if not self._leaving:
+                if self.goodbye is None:
                     consuming.deliver(event)
             elif isinstance(event, Answer):
                 self._answered(event)
@@ -216,38 +199,19 @@ class Connection:
                 refusal = consuming.detached(event)
                 if refusal is not None:
                     self._fail(refusal, None)
-            else:
-                self.refuse(Refusal(Refusal.NOT_AVAILABLE, f"{event.reason}: {event.text}"))
-
-    def take_output(self) -> tuple[list[bytes], list[int]]:
-        """What is to be sent, and the deliveries that are finished once it was; give these to `written`.
-
-        A frame is one or several pieces, of which only the last ends with NUL.
-        """
-        consuming = self._consuming
-        output = self._out[:]
-        self._out.clear()
-        if consuming is None or not consuming.to_commit:
-            return output, []
-        finished, consuming.to_commit = consuming.to_commit, []
-        return output, finished
-
-    def written(self, finished: list[int]) -> None:
-        """Output was sent: in the ack mode auto its messages are thereby consumed. Source: STOMP 1.2 ack."""
-        if finished:
-            with suppress(Refusal):  # the session has just ended; they come again
-                self._session.commit(finished)
 
     # -- the client's frames ----------------------------------------------------------------------
 
-    def _login(self, frame: Frame) -> Connect | None:
+    def _login(self, frame: Frame) -> Credentials:
         if frame.command not in ("CONNECT", "STOMP"):
             raise (
                 _unexpected(frame)
                 if frame.command not in _HANDLERS
                 else Refusal(Refusal.NOT_LOGGED_IN, f"{frame.command} came before CONNECT")
             )
-        return read_connect(frame, token_passcode=self._settings.token_passcode)
+        connect = self._connect = read_connect(frame, token_passcode=self._settings.token_passcode)
+        channel = self._settings.channel if connect.channel is None else connect.channel
+        return Credentials(connect.account, connect.password, channel)
 
     def _send(self, frame: Frame) -> None:
         headers = frame.headers
@@ -330,7 +294,7 @@ class Connection:
             self._acknowledged += numbers
         else:
             self._finish(numbers, returned, receipt)
-            self._owed += receipt is not None
+            self.unanswered += receipt is not None
 
     def _finish(self, numbers: list[int], returned: Outcome | None, request: str | None) -> None:
         if not numbers:
@@ -342,7 +306,10 @@ class Connection:
 
     def _commit_acknowledged(self) -> None:
         numbers, self._acknowledged = self._acknowledged, []
-        self._finish(numbers, None, None)
+        try:
+            self._finish(numbers, None, None)
+        except Refusal as refusal:
+            self._fail(refusal, None)
 
     def _begin(self, frame: Frame) -> None:
         self._transactions.begin(required(frame, "transaction"))
@@ -365,14 +332,13 @@ class Connection:
     def _disconnect(self, frame: Frame) -> None:
         self._transactions.abort_all()
         self.said_goodbye = True
-        self._leaving = True
-        self._farewell = frame.headers.get("receipt")
-        self._leave_if_settled()
+        receipt = frame.headers.get("receipt")
+        self.goodbye = b"" if receipt is None else self._written_receipt(receipt)
 
     # -- answers ----------------------------------------------------------------------------------
 
     def _owe(self, receipt: str | None) -> Any:
-        self._owed += 1
+        self.unanswered += 1
         return QUIET if receipt is None else receipt
 
     def _answered(self, answer: Answer) -> None:
@@ -382,43 +348,31 @@ class Connection:
             if answer.error is not None and answer.error.code != Refusal.LOCK_LOST:
                 self._fail(answer.error, None)
             return
-        self._owed -= 1
+        self.unanswered -= 1
         receipt = None if request is QUIET else request
         if answer.error is not None:
             self._fail(answer.error, receipt)
-            return
-        self._receipt(receipt, answer.smuid)
-        self._leave_if_settled()
+        else:
+            self._receipt(receipt, answer.smuid)
 
     def _receipt(self, receipt: str | None, smuid: str = "") -> None:
         if receipt is not None:
-            of_message = f"smuid:{escape(smuid, self.version)}\n" if smuid else ""
-            self._out.append(
-                f"RECEIPT\nreceipt-id:{escape(receipt, self.version)}\n{of_message}\n\0".encode()
-            )
+            self.out.append(self._written_receipt(receipt, smuid))
 
-    def _leave_if_settled(self) -> None:
-        if self.closing or not self._leaving or self._owed:
-            return
-        if self._parting is not None:
-            self._out.append(self._parting)
-        else:
-            self._receipt(self._farewell)
-        self.closing = True
+    def _written_receipt(self, receipt: str, smuid: str = "") -> bytes:
+        of_message = f"smuid:{escape(smuid, self.version)}\n" if smuid else ""
+        return f"RECEIPT\nreceipt-id:{escape(receipt, self.version)}\n{of_message}\n\0".encode()
 
     def _fail(self, refusal: Refusal, receipt: str | None, command: str | None = None) -> None:
         """ERROR, after which the connection ends, and before which it is told what was done.
 
         Nothing more is read; of several errors the first is told. Source: STOMP 1.2 "ERROR".
         """
+        if not self._failed:
+            self._failed = True
+            self.goodbye = self._error(refusal, receipt, command)
         self._transactions.abort_all()
-        if self._acknowledged:
-            with suppress(Refusal):
-                self._commit_acknowledged()
-        self._leaving = True
-        if self._parting is None:
-            self._parting = self._error(refusal, receipt, command)
-        self._leave_if_settled()
+        self._commit_acknowledged()
 
     def _error(self, refusal: Refusal, receipt: str | None, command: str | None) -> bytes:
         body = (f"{command}: {refusal.text}\n" if command else f"{refusal.text}\n").encode(errors="replace")
@@ -440,14 +394,14 @@ def _unexpected(frame: Frame) -> Refusal:
     return Refusal(Refusal.BAD_COMMAND, f"{frame.command[:80]!r} is not a command that a client may send")
 
 
-_HANDLERS: Final[dict[str, Callable[[Connection, Frame], None]]] = {
-    "SEND": Connection._send,
-    "SUBSCRIBE": Connection._subscribe,
-    "UNSUBSCRIBE": Connection._unsubscribe,
-    "ACK": Connection._ack,
-    "NACK": Connection._nack,
-    "BEGIN": Connection._begin,
-    "COMMIT": Connection._commit,
-    "ABORT": Connection._abort,
-    "DISCONNECT": Connection._disconnect,
+_HANDLERS: Final[dict[str, Callable[[StompConversation, Frame], None]]] = {
+    "SEND": StompConversation._send,
+    "SUBSCRIBE": StompConversation._subscribe,
+    "UNSUBSCRIBE": StompConversation._unsubscribe,
+    "ACK": StompConversation._ack,
+    "NACK": StompConversation._nack,
+    "BEGIN": StompConversation._begin,
+    "COMMIT": StompConversation._commit,
+    "ABORT": StompConversation._abort,
+    "DISCONNECT": StompConversation._disconnect,
 }

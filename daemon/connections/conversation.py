@@ -1,0 +1,118 @@
+"""What a protocol is to the shell of its connections: bytes and events in, bytes and calls of a session out.
+
+    feed, proceed   what the client sent, carried out as far as it has come; may ask for a login
+    accept, refuse  what became of the login
+    handle          what the session tells the client
+    take_output     what is to be sent
+
+No I/O, no clock, no task: a conversation is tested by calling it. The shell (`daemon.connections.shell`) does
+the waiting, and keeps the rules that are the same for all.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import ClassVar, Literal
+
+import msgspec
+
+from daemon.frontend import Event, Session
+from routing.errors import Refusal
+
+EndReason = Literal["login-timeout", "idle", "not-available", "draining", "disabled", "slow", "failed"]
+"""Why the server ends a connection: those of `daemon.frontend.Ending`, and what the shell finds itself."""
+
+
+class Credentials(msgspec.Struct, frozen=True):
+    """A login that a client asks for."""
+
+    account: str
+    password: str
+    channel: str
+
+
+class Conversation(ABC):
+    """The server's side of one connection.
+
+    Attributes:
+        out: bytes to be sent, in order; a frame is one or several pieces.
+        finished: deliveries that are finished by being sent with `out`.
+        unanswered: requests that an event of the session has still to answer.
+        frames: how many have been read whole, for the shell to see that the client gets on.
+        goodbye: the last bytes, b"" where there is nothing to say; None until the connection has to end. From
+            then on nothing that the client sent is carried out. What is unanswered is answered before.
+        said_goodbye: the client has said that it leaves, so it has left nothing half done.
+        sends_every_s: how often the client wants to hear something; None for never.
+        silence_max_s: how long it may send nothing at all; None for ever.
+        heart_beat: what is sent where there is nothing else to say.
+    """
+
+    heart_beat: ClassVar[bytes] = b""
+
+    def __init__(self) -> None:
+        self.out: list[bytes] = []
+        self.finished: list[int] = []
+        self.unanswered = 0
+        self.frames = 0
+        self.goodbye: bytes | None = None
+        self.said_goodbye = False
+        self.sends_every_s: float | None = None
+        self.silence_max_s: float | None = None
+
+    @property
+    @abstractmethod
+    def unfinished_bytes(self) -> int:
+        """What is held, or has been announced, of what is not complete."""
+
+    @property
+    def rests(self) -> bool:
+        """Whether the client may be silent for ever as it is now, but for `silence_max_s`."""
+        return False
+
+    def greet(self) -> None:
+        """Say what a server says first."""
+        return
+
+    @abstractmethod
+    def feed(self, data: bytes | bytearray) -> None:
+        """Take bytes as they came."""
+
+    @abstractmethod
+    def proceed(self, unanswered_max: int) -> Credentials | None:
+        """Carry out what has come whole.
+
+        Until so much is unanswered, until there is a `goodbye`, or until a login is asked for, which is
+        returned; it needs `accept` or `refuse`, and then `proceed`.
+        """
+
+    @abstractmethod
+    def accept(self, session: Session) -> None:
+        """The login was right; the session stays the shell's to close."""
+
+    @abstractmethod
+    def refuse(self, refusal: Refusal) -> None:
+        """The login was refused; whether another may be tried is the protocol's affair."""
+
+    @abstractmethod
+    def refuse_unfinished(self, refusal: Refusal) -> None:
+        """There is no room for what `unfinished_bytes` tells of: let go of it, or set `goodbye`."""
+
+    @abstractmethod
+    def handle(self, events: Iterable[Event]) -> None:
+        """Turn what the session tells into frames; an Ending is not among it: see `end`."""
+
+    @abstractmethod
+    def end(self, reason: EndReason, text: str, redirect: str | None) -> None:
+        """The connection has to end: set `goodbye`. `redirect` is where to go where the site drains.
+
+        Called only while there is no goodbye; also before `greet` and before the login.
+        """
+
+    def take_output(self) -> tuple[list[bytes], list[int]]:
+        """What is to be sent, and the deliveries that are finished once it was."""
+        pieces = self.out[:]
+        self.out.clear()
+        if not self.finished:
+            return pieces, []
+        finished = self.finished[:]
+        self.finished.clear()
+        return pieces, finished

@@ -1,0 +1,388 @@
+"""The connections of a front end: each from its first byte to its last, whatever is spoken on it.
+
+    log in      until login_timeout_s, which stands still while the site verifies a password
+    read        receive -> the conversation -> calls of the session
+    write       session.events -> the conversation -> one send; begins with the login
+    part        the answers that are owed, the end of the session, the goodbye
+
+Whichever of the two tasks has something to send sends all there is, so that there is one send at a time and
+frames never mix; the other waits until it is done, which is how a client that does not read stops being read
+from. Nor is a client read from to which as many answers are owed as may be, until half of them are given, or
+while there is no room for what it has begun.
+
+A client that is silent for longer than it has agreed to is gone: its connection ends without a word. Else the
+last frame is sent, then the server's half of the stream is closed, and what still comes is thrown away until
+the client has closed too, or for a moment: to close at once could reset the connection before the client has
+read why. A client that has ended its own direction gets what it is owed, too.
+"""
+
+import logging
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+import trio
+
+from daemon.connections.conversation import Conversation, Credentials, EndReason
+from daemon.connections.transport import StreamTransport, Transport
+from daemon.connections.unless_left import unless_left
+from daemon.frontend import UNCOUNTED_BYTES, Ending, Event, Limits, Session, Site
+from routing.errors import Refusal
+
+_log = logging.getLogger(__name__)
+
+RECEIVE_BYTES: Final = 65_536
+LINGER_S: Final = 2.0
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a front end listens.
+
+    Attributes:
+        refusal: see `daemon.frontend.Site.serve_streams`.
+        transport: what is spoken over its streams.
+    """
+
+    addresses: tuple[str, ...]
+    socket_name: str
+    tls: bool = False
+    refusal: bytes = b""
+    transport: Callable[[trio.abc.Stream], Transport] = StreamTransport
+
+
+class Connections:
+    """The connections of one front end."""
+
+    def __init__(self, site: Site, protocol: str, begin: Callable[[str], Conversation]) -> None:
+        """`protocol` names the front end; `begin` makes the conversation with a client at an address."""
+        self._site = site
+        self._protocol = protocol
+        self._begin = begin
+        self._open: set[_Connection] = set()
+
+    async def listen(
+        self, *endpoints: Endpoint, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Serve all endpoints until the site has drained; started once all of them accept."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.drain)
+            for endpoint in endpoints:
+                await nursery.start(self._listen, endpoint)
+            task_status.started()
+
+    async def _listen(self, endpoint: Endpoint, task_status: trio.TaskStatus[list[str]]) -> None:
+        async def handle(stream: trio.abc.Stream, remote: str) -> None:
+            await self.serve(endpoint.transport(stream), remote)
+
+        await self._site.serve_streams(
+            endpoint.addresses,
+            handle,
+            socket_name=endpoint.socket_name,
+            tls=endpoint.tls,
+            refusal=endpoint.refusal,
+            task_status=task_status,
+        )
+
+    async def serve(self, transport: Transport, remote: str) -> None:
+        """Carry one connection to its end; the caller closes its stream.
+
+        Errors of the stream and of the client end here. Cancellation and faults of ours pass through, after
+        the session has been closed.
+        """
+        connection = _Connection(self._site, self._protocol, self._begin(remote), transport, remote)
+        self._open.add(connection)
+        try:
+            await connection.run()
+        except* (trio.BrokenResourceError, trio.ClosedResourceError):
+            _log.debug("%s: connection lost", remote)
+        except* _Silent:
+            _log.info("%s: no heart-beat", remote)
+        except* trio.TooSlowError:
+            _log.info("%s: does not read", remote)
+        finally:
+            self._open.discard(connection)
+
+    async def drain(self) -> None:
+        """Once the site drains, tell every client, after what it is owed, to go elsewhere."""
+        await self._site.draining.wait()
+        for connection in list(self._open):
+            connection.end("draining", "the site is stopping")
+
+
+class _Silent(Exception):
+    """The client has sent nothing for longer than it said it would."""
+
+
+class _Connection:
+    """One connection while it is served."""
+
+    def __init__(
+        self, site: Site, protocol: str, conversation: Conversation, transport: Transport, remote: str
+    ) -> None:
+        self._site = site
+        self._protocol = protocol
+        self._conversation = conversation
+        self._transport = transport
+        self._remote = remote
+        self._session: Session | None = None
+        self._listening = trio.CancelScope()  # around each wait for the client
+        self._answered = trio.lowlevel.ParkingLot()
+        self._answers_end = False  # the session gives none any more, or none in time
+        self._sending = False
+        self._sent = trio.lowlevel.ParkingLot()
+        self._sent_at = 0.0
+        self._send_by = math.inf  # of who has not logged in
+        self._frames = 0  # that had come ...
+        self._frame_at = 0.0  # ... when the latest did, or the client last said nothing with good reason
+        self._held = 0  # bytes that the session knows of
+
+    async def run(self) -> None:
+        """Until both sides have said what they have to say."""
+        conversation = self._conversation
+        self._send_by = trio.current_time() + self._site.limits.login_timeout_s
+        if not await self._open():
+            return
+        try:
+            async with trio.open_nursery() as nursery:
+                session = await self._log_in()
+                self._send_by = math.inf
+                if session is not None:
+                    nursery.start_soon(self._write, session)
+                    await self._read(session)
+                    await self._wait_for_answers()
+                await self._flush()
+                self._sending = True  # no other frame begins, so that the writer is stopped within none
+                nursery.cancel_scope.cancel()
+            self._sending = False
+            await self._flush()
+        finally:
+            if self._session is not None:  # what it held goes on to others now
+                self._session.close(lost=not conversation.said_goodbye)
+        if conversation.goodbye is not None:
+            await self._part(conversation.goodbye)
+
+    def end(self, reason: EndReason, text: str) -> None:
+        """Say goodbye once what is owed is answered, unless that is being done already."""
+        if self._conversation.goodbye is None:
+            redirect = self._site.redirect if reason == "draining" else None
+            self._conversation.end(reason, text, redirect)
+        self._stop_waiting()
+
+    def _stop_waiting(self) -> None:
+        self._listening.cancel()
+        self._answered.unpark_all()
+
+    # -- logging in -------------------------------------------------------------------------------
+
+    async def _open(self) -> bool:
+        """False where the client has not come so far that anything could be said to it."""
+        with trio.CancelScope(deadline=self._send_by) as self._listening:
+            return await self._transport.open()
+        return False
+
+    async def _log_in(self) -> Session | None:
+        """None where the connection ends without a login."""
+        conversation, timeout_s = self._conversation, self._site.limits.login_timeout_s
+        if self._site.draining.is_set():
+            self.end("draining", "the site is stopping")
+        else:
+            conversation.greet()
+        while True:
+            credentials = conversation.proceed(self._site.limits.unanswered_per_session_max)
+            if credentials is not None:
+                began = trio.current_time()
+                session = await self._verify(credentials)
+                if session is not None:
+                    return session
+                self._send_by += trio.current_time() - began
+                continue
+            await self._flush()
+            if conversation.goodbye is None:
+                data = await self._receive(self._send_by)
+                if data:
+                    conversation.feed(data)
+                    continue
+                if data is None:
+                    self.end("login-timeout", f"no login within {timeout_s:g} s")
+            return None
+
+    async def _verify(self, credentials: Credentials) -> Session | None:
+        """Look at a login; None where it is refused, or the connection has to end meanwhile."""
+        site, conversation = self._site, self._conversation
+        account, password = credentials.account, credentials.password
+        identity = None
+        try:
+            with trio.CancelScope() as self._listening:
+                identity = await unless_left(
+                    lambda: site.authenticate(account, password, self._remote),
+                    self._transport.receive_some,
+                    conversation.feed,
+                )
+            if identity is None or conversation.goodbye is not None:
+                return None
+            self._session = site.open_session(
+                identity, credentials.channel, protocol=self._protocol, remote=self._remote
+            )
+        except Refusal as refusal:
+            conversation.refuse(refusal)
+            return None
+        conversation.accept(self._session)
+        return self._session
+
+    # -- reading ----------------------------------------------------------------------------------
+
+    async def _read(self, session: Session) -> None:
+        """Until the client has ended its direction, or there is a goodbye."""
+        conversation = self._conversation
+        self._frame_at = trio.current_time()
+        while True:
+            limits = self._site.limits
+            conversation.proceed(limits.unanswered_per_session_max)
+            await self._flush()
+            if conversation.goodbye is not None:
+                return
+            if conversation.unanswered >= limits.unanswered_per_session_max:
+                await self._let_answers_catch_up(limits)
+            elif await self._make_room(session) and not await self._listen(limits):
+                return
+
+    async def _listen(self, limits: Limits) -> bool:
+        """Wait for bytes, or the time to end; False at the end of the stream."""
+        conversation, now, rests = self._conversation, trio.current_time(), self._conversation.rests
+        if conversation.frames != self._frames:
+            self._frames, self._frame_at = conversation.frames, now
+        idle_at = math.inf if rests else self._frame_at + limits.idle_timeout_s
+        silence_s = conversation.silence_max_s
+        silent_at = math.inf if silence_s is None else now + silence_s
+        data = await self._receive(min(idle_at, silent_at))
+        if data is None:
+            if conversation.goodbye is None and silent_at < idle_at:
+                raise _Silent
+            self.end("idle", f"no complete frame for {limits.idle_timeout_s:g} s")
+            return True
+        if rests:
+            self._frame_at = trio.current_time()
+        conversation.feed(data)
+        return bool(data)
+
+    async def _receive(self, deadline: float) -> bytes | bytearray | None:
+        """Some bytes, b"" at the end of the stream; None at the deadline, or where there is a goodbye."""
+        with trio.CancelScope(deadline=deadline) as self._listening:
+            return await self._transport.receive_some(RECEIVE_BYTES)
+        return None
+
+    async def _make_room(self, session: Session) -> bool:
+        """Hold, of the memory that all connections share, what has come or was announced and is not whole.
+
+        False where there is no room: the conversation has something to say to that.
+        """
+        held = self._conversation.unfinished_bytes
+        held = held if held > UNCOUNTED_BYTES else 0
+        if held != self._held:
+            try:
+                await session.hold(held)
+            except Refusal as refusal:
+                self._conversation.refuse_unfinished(refusal)
+                return False
+            self._held = held
+        return True
+
+    async def _let_answers_catch_up(self, limits: Limits) -> None:
+        """Until half of the answers that may be owed have been given.
+
+        Nothing is read meanwhile, so that it cannot be told whether the client is still there: where no
+        answer comes for long, the connection ends.
+        """
+        conversation = self._conversation
+        while conversation.unanswered > limits.unanswered_per_session_max // 2:
+            if conversation.goodbye is not None:
+                return
+            if not await self._next_answer(limits.idle_timeout_s):
+                self.end("not-available", f"the site could answer nothing for {limits.idle_timeout_s:g} s")
+                self._answers_end = True
+
+    async def _wait_for_answers(self) -> None:
+        """Until none is owed, or none comes."""
+        while self._conversation.unanswered and not self._answers_end:
+            if not await self._next_answer(self._site.limits.send_timeout_s):
+                return
+
+    async def _next_answer(self, timeout_s: float) -> bool:
+        with trio.move_on_after(timeout_s) as silence:
+            await self._answered.park()
+        return not silence.cancelled_caught
+
+    # -- writing ----------------------------------------------------------------------------------
+
+    async def _write(self, session: Session) -> None:
+        """Until the session has ended."""
+        conversation = self._conversation
+        while events := await self._events(session):
+            last, owed = events[-1], conversation.unanswered
+            if type(last) is Ending:
+                events.pop()
+            conversation.handle(events)
+            if conversation.unanswered < owed:
+                self._answered.unpark_all()
+            await self._flush()
+            if type(last) is Ending:
+                self.end(last.reason, last.text)
+            elif conversation.goodbye is not None:
+                self._stop_waiting()
+        self._answers_end = True
+        self.end("failed", "the session has ended")
+
+    async def _events(self, session: Session) -> list[Event]:
+        """The next events; heart-beats while there are none, or none of which anything was sent."""
+        beat_s = self._conversation.sends_every_s
+        if beat_s is None:
+            return await session.events()
+        while True:
+            if trio.current_time() >= self._sent_at + beat_s:
+                await self._beat()
+            with trio.move_on_at(self._sent_at + beat_s):
+                return await session.events()
+
+    async def _beat(self) -> None:
+        if self._sending:
+            await self._sent.park()  # what is being sent tells as much
+        else:
+            await self._send([self._conversation.heart_beat])
+
+    async def _flush(self) -> None:
+        """Send what there is; on return all that was there at the call has been sent."""
+        while self._sending:
+            await self._sent.park()
+        while True:
+            pieces, finished = self._conversation.take_output()
+            if not pieces:
+                return
+            await self._send(pieces)
+            if finished and self._session is not None:
+                with suppress(Refusal):  # the session has just ended; they come again
+                    self._session.commit(finished)
+
+    async def _send(self, pieces: list[bytes]) -> None:
+        """Raises TooSlowError where the client does not take them in time."""
+        self._sending = True
+        try:
+            deadline = min(trio.current_time() + self._site.limits.send_timeout_s, self._send_by)
+            with trio.CancelScope(deadline=deadline) as sending:
+                await self._transport.send_pieces(pieces)
+            if sending.cancelled_caught:
+                raise trio.TooSlowError
+            self._sent_at = trio.current_time()
+        finally:
+            self._sending = False
+            self._sent.unpark_all()
+
+    async def _part(self, goodbye: bytes) -> None:
+        """The last frame; then end our direction, and take what still comes."""
+        if goodbye:
+            await self._send([goodbye])
+        with trio.move_on_after(LINGER_S):
+            await self._transport.send_eof()
+            while await self._transport.receive_some(RECEIVE_BYTES):
+                pass
