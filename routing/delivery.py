@@ -57,23 +57,14 @@ class Deliveries:
 
         `had` has just had it: that one is next only where nobody else can take it.
         """
-        topic = entry.topic
-        takers = topic.takers
-        if had is not None and takers and takers[0] is had:
-            takers.rotate(-1)
-        while takers:
-            subscription = takers[0]
-            if not (subscription.ready and subscription.accepts_one):
-                takers.popleft()
-                subscription.offered = False
-                continue
-            takers.rotate(-1)
+        subscription = self._state.matching.next_taker(entry.topic, had)
+        if subscription is not None:
             self._assign(subscription, entry, now)
             return
         if self._hand_over(entry):
             return
         entry.compact(self._state.server)
-        topic.shared.insert(entry)
+        entry.topic.shared.insert(entry)
         self._count(entry, now)
 
     def offer_to_all(self, entry: Entry, due: list[Subscription], now: float) -> None:
@@ -148,22 +139,12 @@ class Deliveries:
 
     def pump(self, subscription: Subscription, now: float) -> None:
         """Give a subscription what waits for it, as far as it can take more."""
-        topic = subscription.topic
+        take_next = self._state.matching.take_next
         has_failed = False
         while subscription.ready:
-            own = subscription.queue.peek()
-            shared = topic.shared.peek() if subscription.accepts_one else None
-            if own is None and shared is None:
-                if subscription.accepts_one and not subscription.offered:
-                    subscription.offered = True
-                    topic.takers.append(subscription)
+            entry = take_next(subscription)
+            if entry is None:
                 return
-            if own is None or (
-                shared is not None and (shared.priority, -shared.id) > (own.priority, -own.id)
-            ):
-                entry = topic.shared.pop()
-            else:
-                entry = subscription.queue.pop()
             try:
                 if entry.deadline <= now:
                     self.expire(entry, now)
@@ -188,7 +169,7 @@ class Deliveries:
         consumer.next_number = number + 1
         entry.origin = entry.smuid(state.server)  # made once for all records of the delivery
         flags = entry.flags
-        attempts = subscription.topic.attempts if flags & ONE else subscription.attempts
+        attempts = entry.topic.attempts if flags & ONE else subscription.attempts
         failed = attempts.get(entry.id) if attempts else None
         attempt, redelivered = (1, False) if failed is None else (failed + 1, True)
         guaranteed = flags & GUARANTEED
@@ -238,11 +219,7 @@ class Deliveries:
         had = lock.subscription
         if not lock.entry.flags & ONE:
             return all(member is had for member in self._state.subscriptions[had.id].members)
-        return all(
-            each is had or each.consumer is None or not each.accepts_one
-            for subscription in had.topic.subscriptions.values()
-            for each in subscription.holders
-        )
+        return self._state.matching.is_only_taker(lock.entry.topic, had)
 
     def offer_again(self, lock: Lock, now: float) -> None:
         """A message that was given back goes to the next who can take it."""
@@ -286,8 +263,7 @@ class Deliveries:
             whole.received |= each.received
             whole.members.remove(each)
             whole.reach = max(whole.reach, each.reach)
-            if each.offered:
-                whole.topic.takers.remove(each)
+            self._state.matching.stop_taking(each)
 
     def hand_again(self, whole: Subscription) -> None:
         """Someone is there: what was received before, and not committed, comes again, marked so."""
@@ -338,11 +314,10 @@ class Deliveries:
     def holders(self, entry: Entry) -> list[Lock]:
         """Those with whom a message is, locked or received."""
         out = []
-        for subscription in entry.topic.subscriptions.values():
-            for each in subscription.holders:
-                lock = each.locks.get(entry.id) or each.received.get(entry.id)
-                if lock is not None:
-                    out.append(lock)
+        for each in self._state.matching.holders(entry.topic):
+            lock = each.locks.get(entry.id) or each.received.get(entry.id)
+            if lock is not None:
+                out.append(lock)
         return out
 
     def end(

@@ -69,7 +69,7 @@ class Joinings:
         subscription = joining.subscription
         if subscription.id not in self._state.subscriptions:
             return True
-        kept = subscription.topic.kept.after(joining.offered_to, OFFERED_MAX)
+        kept = self._state.matching.kept_for(subscription, joining.offered_to, OFFERED_MAX)
         for entry in kept:
             if entry.id > joining.last_id:
                 break

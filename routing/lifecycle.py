@@ -10,6 +10,13 @@ subscriptions, and peers that have still to answer for what they were sent.
     left      subscriptions that had received it when that ended         it ends
     ended     nobody
 
+How long it is held:
+
+    timeout stated (by header, else by the topic)   until the timeout ends, also for those who join later
+    none stated, mode ONE                           until someone has finished it
+    none stated, mode ALL                           until those it is due to have it, at most a day
+    INFINITE, mode ALL (a state message)            until REMOVE
+
 `TRANSITIONS` says what each event makes of a copy in each state; what is not in it cannot happen. Nothing
 outside this file changes `Entry.due`, ends a copy, or takes one back from a subscriber; where it goes then is
 in `routing.delivery`. Source: routing contract 5 and 7.
@@ -184,10 +191,7 @@ class Lifecycle:
         *,
         owes_receipt: bool,
     ) -> Entry:
-        """Hold a message that has been accepted: until its stated timeout ends, for ever if that is `inf`.
-
-        Where none was stated, one of mode ONE is held until someone has finished it, and one of mode ALL
-        until those that it is due to have it, at most for the default timeout.
+        """Hold a message that has been accepted.
 
         `timeout_s`: what is left of the stated timeout; None where none was stated. `due`: how many
         subscriptions it is due to; 1 for mode ONE.
@@ -367,7 +371,7 @@ class Lifecycle:
         if entry.flags & ONE:
             entry.topic.shared.forget()
         else:
-            for subscription in entry.topic.subscriptions.values():
+            for subscription in self._state.matching.waits_with(entry.topic):
                 subscription.queue.forget()
                 subscription.attempts.pop(entry.id, None)
         self._let_go(entry)

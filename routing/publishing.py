@@ -1,11 +1,6 @@
 """A message is accepted: it gets an identity, a mode and a timeout, and is offered to those it is due to.
 
-How long it is held (routing contract 5):
-
-    timeout stated (by header, else by the topic)   until the timeout ends, also for those who join later
-    none stated, mode ONE                           until someone has finished it
-    none stated, mode ALL                           until those it is due to have it, at most a day
-    INFINITE, mode ALL (a state message)            until REMOVE
+Who those are is in `routing.matching`; how long it is held for them, in `routing.lifecycle`.
 """
 
 from collections.abc import Callable, Iterable
@@ -129,15 +124,9 @@ class Publishing:
     ) -> tuple[Entry, list[Subscription]]:
         """Give a message its identity and begin to hold it; to whom it is due, in mode ALL."""
         state = self._state
-        mode = "ONE" if topic.is_system else topic.mode or message.delivery or "ALL"
-        timeout_s = message.timeout_s
-        if timeout_s is None:
-            timeout_s = topic.timeout_s
-            if timeout_s is None and topic.is_system:
-                timeout_s = state.settings.default_timeout_s
+        mode, timeout_s, due = state.matching.terms(topic, message, state.settings.default_timeout_s)
         id = state.next_id()
         smuid = make_smuid(state.server, self._wall_ms(), state.boot, state.counter)
-        due = [] if mode == "ONE" else [s for s in topic.subscriptions.values() if s.accepts_all]
         entry = self._lifecycle.begin(
             id,
             smuid,

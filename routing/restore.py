@@ -206,9 +206,7 @@ class Restore:
     def _wait_for_all(self, entry: Entry, marks: dict[int, StoredMark]) -> tuple[int, int]:
         """To how many it is due; and how many of them a receipt speaks of."""
         due = late = 0
-        for subscription in entry.topic.subscriptions.values():
-            if not subscription.accepts_all or (subscription.since >= entry.id and not entry.flags & STATED):
-                continue
+        for subscription in self._state.matching.were_due(entry):
             mark = marks.get(subscription.id)
             if mark is not None and mark.done:
                 continue

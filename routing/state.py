@@ -16,6 +16,7 @@ from routing.decisions import Decision, KeepMessage, StoreMessage
 from routing.dedupe import Publications
 from routing.federation.crossing import Crossing
 from routing.federation.removals import Removals
+from routing.matching import Matching
 from routing.message import Message
 from routing.queue import COUNTER_BITS, GONE, GUARANTEED, Entry
 from routing.subscription import Lock, Subscription, Topic
@@ -69,6 +70,7 @@ class SiteState:
         delayed: (site time, tie-break, lock): given back, to be offered again then.
         wake_at: no later than the next thing that time alone brings about; `inf` for none.
         has_account: whether an account of this site is there and can log in.
+        matching: its topics, and who is due for what comes to each.
         crossing: of what is held, that which may cross links.
         mishap: told of an error of ours that the site survives, and what was set aside for it.
         removed: tombstones of messages.
@@ -93,7 +95,8 @@ class SiteState:
         self.boot = boot
         self.settings = settings
         self.out: list[Decision] = []
-        self.topics: dict[str, Topic] = {}
+        self.matching = Matching(server)
+        self.topics = self.matching.topics
         self.entries: dict[int, Entry] = {}
         self.subscriptions: dict[int, Subscription] = {}
         self.by_owner: dict[tuple[str, str, str], Subscription] = {}
@@ -144,10 +147,7 @@ class SiteState:
 
     def topic(self, name: str) -> Topic:
         """The topic of this name, made if there is none."""
-        found = self.topics.get(name)
-        if found is None:
-            found = self.topics[name] = Topic(name, self.server)
-        return found
+        return self.topics.get(name) or self.matching.begin(name)
 
     def keep(self, entry: Entry, message: Message, receipt_due: int, cause: int = 0) -> None:
         """Keep the message of a copy, where it is to be kept; see `StoreMessage`."""
@@ -181,8 +181,7 @@ class SiteState:
 
     def forget_topic_if_unused(self, topic: Topic) -> None:
         """Names that nothing hangs on cost no memory."""
-        if topic.unused:
-            self.topics.pop(topic.name, None)
+        self.matching.forget_if_unused(topic)
 
     def park(self, lock: Lock, until: float) -> None:
         """Offer what was given back again at a later time."""

@@ -93,8 +93,7 @@ class Subscribing:
         self.enter(subscription)
         if options.durable:
             state.out.append(StoreSubscription(subscription))
-        if subscription.accepts_all:
-            self.joinings.begin(subscription, now)
+        self.joinings.begin(subscription, now)
         return subscription
 
     def enter(self, subscription: Subscription) -> None:
@@ -102,7 +101,7 @@ class Subscribing:
         state, topic, name = self._state, subscription.topic, subscription.options.name
         state.subscriptions[subscription.id] = subscription
         state.by_owner[topic.name, subscription.owner, name] = subscription
-        topic.subscriptions[subscription.id] = subscription
+        state.matching.enter(subscription)
         self._topic_changed(topic)
 
     def _change(self, subscription: Subscription, options: SubscribeOptions, now: float) -> None:
@@ -214,11 +213,10 @@ class Subscribing:
                     state.out.append(Detach(consumer, topic, subscription.options.name, reason))
             each.consumer = None
             state.locking.pop(each, None)
-            if each.offered:
-                topic.takers.remove(each)
+            state.matching.stop_taking(each)
         del state.subscriptions[subscription.id]
         del state.by_owner[topic.name, subscription.owner, subscription.options.name]
-        del topic.subscriptions[subscription.id]
+        state.matching.leave(subscription)
         self._topic_changed(topic)
         state.ordering.pop(subscription.id, None)
         if subscription.options.durable:

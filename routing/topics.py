@@ -36,8 +36,7 @@ class Topics:
             entry = lock.entry
             if entry.topic is topic and entry.id > after and entry.id in self._state.entries:
                 found[entry.id] = (entry, False)
-        holders = (each for subscription in topic.subscriptions.values() for each in subscription.holders)
-        for holder in holders:
+        for holder in self._state.matching.holders(topic):
             for held in (holder.locks, holder.received):
                 for lock in held.values():
                     if lock.entry.id > after:
@@ -56,7 +55,7 @@ class Topics:
         topic = self._state.topics.get(name)
         if topic is None:
             return
-        for subscription in list(topic.subscriptions.values()):
+        for subscription in self._state.matching.subscribed(topic):
             self._subscribing.end(subscription, now)
         topic.mode = topic.timeout_s = None
         self._state.out.append(StoreTopic(topic))

@@ -277,7 +277,7 @@ class Enquiring:
         if topic is None:
             return 0
         one = trace.mode == "ONE" or topic.is_system
-        return sum(s.accepts_one if one else s.accepts_all for s in topic.subscriptions.values())
+        return len(self._router.state.matching.taking(topic, "ONE" if one else "ALL"))
 
     def _deliver(self, ask: Ask, trace: Trace) -> str | None:
         """Give the probe to the subscriptions here, for as long as the question lives; None if it is full."""

@@ -187,7 +187,7 @@ class Arriving:
     def _accept_all(self, arrival: Arrival, now: float) -> None:
         state = self._state
         topic = state.topic(arrival.topic)
-        due = [s for s in topic.subscriptions.values() if s.accepts_all]
+        due = state.matching.taking(topic, "ALL")
         copy = self._hold(arrival, now, len(due), "received")
         entry = copy.entry
         sent = self._forwarding.send_to_all(copy, counted=bool(arrival.query))

@@ -85,7 +85,7 @@ class Custody:
         if depth is None:
             return None
         topic = copy.entry.topic
-        could_be_taken_here = any(s.accepts_one for s in topic.subscriptions.values())
+        could_be_taken_here = self._state.matching.is_taken(topic, "ONE")
         found: list[tuple[bool, int, bool, bool, str]] = []  # what is new and up comes first
         for name, distance in self._interest.distances(self._forwarding.want_of(copy.entry)).items():
             peer = self._forwarding.peers.get(name)

@@ -292,6 +292,6 @@ class Federation:
     def topic_changed(self, topic: Topic) -> None:
         """Subscriptions of a topic have come or gone."""
         if not topic.recipient:
-            subscriptions = topic.subscriptions.values()
-            self.interest.set_own(("ALL", topic.name), any(s.accepts_all for s in subscriptions))
-            self.interest.set_own(("ONE", topic.name), any(s.accepts_one for s in subscriptions))
+            matching = self._state.matching
+            self.interest.set_own(("ALL", topic.name), matching.is_taken(topic, "ALL"))
+            self.interest.set_own(("ONE", topic.name), matching.is_taken(topic, "ONE"))

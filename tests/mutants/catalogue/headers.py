@@ -42,14 +42,14 @@ MUTATIONS = [
     ),
     Mutation(
         name="the mode of the topic does not win",
-        file="routing/publishing.py",
+        file="routing/matching.py",
         old='topic.mode or message.delivery or "ALL"',
         new='message.delivery or topic.mode or "ALL"',
         tests=("tests/routing/test_router_delivery.py::test_set_topic_delivery_wins_over_what_messages_say",),
     ),
     Mutation(
         name="a message that says nothing goes to one",
-        file="routing/publishing.py",
+        file="routing/matching.py",
         old='topic.mode or message.delivery or "ALL"',
         new='topic.mode or message.delivery or "ONE"',
         tests=(
