@@ -1,18 +1,12 @@
-"""Emptying topics, of whatever size, in steps: the site goes on with everything else in between.
+"""Emptying topics, of whatever size.
 
-What is asked for is done to the messages that the topic holds at that moment. The first step is carried out
-at once, so a small topic is empty when the call returns; the next ones follow by time (`next_wake`), no
-faster than their decisions are carried out. The request is answered with the last one. A crash in between
-leaves the topic partly emptied, and the request unanswered.
+What is asked for is done to the messages that the topic holds at that moment. The request is answered with
+the last step. A crash in between leaves the topic partly emptied, and the request unanswered.
 """
 
-import math
-from collections import deque
 from collections.abc import Callable
 from itertools import takewhile
 from typing import Any, Final
-
-import msgspec
 
 from routing.decisions import Answer
 from routing.delivery import Deliveries
@@ -20,125 +14,96 @@ from routing.errors import Refusal
 from routing.federation.federation import Federation
 from routing.queue import CROSSES, ONE, Entry
 from routing.state import SiteState
+from routing.steps import ENDED_MAX, Task
 from routing.subscription import Consumer
-
-ENDED_MAX: Final = 500
-"""Messages that one step ends."""
 
 LOOKED_AT_MAX: Final = 20_000
 """Messages of the site that one step looks at."""
 
-DECISIONS_MAX: Final = 5_000
-"""With more than these still to be carried out, a step waits."""
-
-STEP_S: Final = 0.001
-
 FAILED: Final = Refusal(Refusal.STORE_FAILED, "the site could not do all of this; its log says why")
 
 
-class Emptying(msgspec.Struct):
+class Emptying(Task):
     """One request.
 
-    Attributes:
-        ids: of all messages of the site; those before `position` have been looked at.
-        with_someone: those of the topic that were locked or received: they end last, or what waits
-            would be handed out in their place.
-        deletes: the topic itself is to go as well.
-    """
-
-    topic: str
-    consumer: Consumer
-    request: Any
-    deletes: bool
-    ids: list[int] = []
-    position: int = 0
-    with_someone: list[int] = []
-
-
-class Emptyings:
-    """All requests that are not finished; one is worked on at a time.
-
     Args:
-        delete: ends the subscriptions to a topic, and forgets its settings.
+        delete: ends the subscriptions to a topic, and forgets its settings; None where it is only emptied.
     """
+
+    in_turn = True
 
     def __init__(
         self,
         state: SiteState,
         deliveries: Deliveries,
         federation: Federation,
-        delete: Callable[[str, float], None],
+        topic: str,
+        consumer: Consumer,
+        request: Any,
+        delete: Callable[[str, float], None] | None = None,
     ) -> None:
         self._state = state
         self._deliveries = deliveries
         self._federation = federation
+        self._topic = topic
+        self._consumer = consumer
+        self._request = request
         self._delete = delete
-        self._open: deque[Emptying] = deque()
+        self._ids = list(state.entries)  # of all messages of the site
+        self._position = 0  # those before it have been looked at
+        # those of the topic that are locked or received: they end last, or what waits would be handed out in
+        # their place
+        self._with_someone: list[int] = []
 
-    def begin(self, emptying: Emptying, now: float) -> None:
-        """Empty a topic, now or in a moment."""
-        emptying.ids = list(self._state.entries)
-        if self._open or not self._step(emptying, now):
-            self._open.append(emptying)
-            self._state.wake_at = min(self._state.wake_at, now + STEP_S)
+    @property
+    def what(self) -> str:
+        """It, in the log."""
+        return f"the emptying of {self._topic}"
 
-    def tick(self, now: float) -> None:
-        """The next step."""
-        if not self._open or len(self._state.out) >= DECISIONS_MAX:
-            return
-        emptying = self._open[0]
-        try:
-            if self._step(emptying, now):
-                self._open.popleft()
-        except Exception as error:
-            self._open.popleft()
-            self._state.out.append(Answer(emptying.consumer, emptying.request, FAILED))
-            self._state.mishap(f"the emptying of {emptying.topic}", error)
+    def failed(self) -> None:
+        """Whoever asked is told."""
+        self._state.out.append(Answer(self._consumer, self._request, FAILED))
 
-    def next_wake(self, now: float) -> float:
-        """Site time of the next step; `inf` for none."""
-        return now + STEP_S if self._open else math.inf
-
-    def _step(self, emptying: Emptying, now: float) -> bool:
-        """Whether it was the last one."""
+    def step(self, now: float) -> bool:
+        """End some of the messages; after the last one, the topic."""
         left = ENDED_MAX
-        while emptying.ids:
-            left = self._end_waiting(emptying, left, now)
-            if emptying.position < len(emptying.ids):
+        while self._ids:
+            left = self._end_waiting(left, now)
+            if self._position < len(self._ids):
                 return False
-            while emptying.with_someone:
+            while self._with_someone:
                 if not left:
                     return False
-                left -= self._end(emptying, emptying.with_someone.pop(), now)
-            emptying.ids, emptying.position = self._come_meanwhile(emptying), 0
-        if emptying.deletes:
-            self._delete(emptying.topic, now)
-        self._state.out.append(Answer(emptying.consumer, emptying.request))
+                left -= self._end(self._with_someone.pop(), now)
+            self._ids, self._position = self._come_meanwhile(), 0
+        if self._delete is not None:
+            self._delete(self._topic, now)
+        self._state.out.append(Answer(self._consumer, self._request))
         return True
 
-    def _come_meanwhile(self, emptying: Emptying) -> list[int]:
+    def _come_meanwhile(self) -> list[int]:
         """What has come since the topic was last looked at; a topic is deleted only when it is empty."""
-        if not emptying.deletes:
+        if self._delete is None:
             return []
-        last = emptying.ids[-1]
+        last = self._ids[-1]
         return list(takewhile(lambda id: id > last, reversed(self._state.entries)))[::-1]
 
-    def _end_waiting(self, emptying: Emptying, left: int, now: float) -> int:
+    def _end_waiting(self, left: int, now: float) -> int:
         """End what nobody has; how many more this step may end."""
-        until = min(emptying.position + LOOKED_AT_MAX, len(emptying.ids))
-        while emptying.position < until and left:
-            id = emptying.ids[emptying.position]
-            emptying.position += 1
+        until = min(self._position + LOOKED_AT_MAX, len(self._ids))
+        while self._position < until and left:
+            id = self._ids[self._position]
+            self._position += 1
             entry = self._state.entries.get(id)
-            if entry is None or entry.topic.name != emptying.topic:
+            if entry is None or entry.topic.name != self._topic:
                 continue
             if self._deliveries.holders(entry):
-                emptying.with_someone.append(id)
+                self._with_someone.append(id)
             else:
-                left -= self._end(emptying, id, now)
+                left -= self._end(id, now)
         return left
 
-    def _end(self, emptying: Emptying, id: int, now: float) -> bool:
+    def _end(self, id: int, now: float) -> bool:
         entry: Entry | None = self._state.entries.get(id)
         if entry is None:
             return False
@@ -148,5 +113,5 @@ class Emptyings:
             self._deliveries.setting_aside.failed(entry, "a removal", error, now)
         if entry.flags & CROSSES and not entry.flags & ONE:
             # other sites may hold copies: they end as after a REMOVE
-            self._federation.note_removed(entry.smuid(self._state.server), emptying.topic, now)
+            self._federation.note_removed(entry.smuid(self._state.server), self._topic, now)
         return True

@@ -25,6 +25,7 @@ from routing.queue import CROSSES, EXPIRED, GONE, Entry
 from routing.receipts import Receipts
 from routing.restore import Restore
 from routing.state import RouterSettings, SiteState, raise_it
+from routing.steps import Steps
 from routing.subscribing import Subscribing
 from routing.subscription import Consumer, Outcome, SubscribeOptions, Subscription
 from routing.timing import Timing
@@ -64,14 +65,15 @@ class Router:
         )
         self._acknowledgements = Acknowledgements(self.state, self._lifecycle, self._deliveries)
         self.federation = Federation(self.state, self._lifecycle, self._deliveries, self._receipts, recall)
+        steps = Steps(self.state)
         self._subscribing = Subscribing(
-            self.state, self._lifecycle, self._deliveries, self.federation.topic_changed
+            self.state, self._lifecycle, self._deliveries, steps, self.federation.topic_changed
         )
         self._publishing = Publishing(
             self.state, self._lifecycle, self._deliveries, self._receipts, self.federation, wall_ms
         )
-        self._topics = Topics(self.state, self._deliveries, self._subscribing, self.federation)
-        self._timing = Timing(self.state, self._deliveries, self._receipts, self._topics, self._subscribing)
+        self._topics = Topics(self.state, self._deliveries, self._subscribing, self.federation, steps)
+        self._timing = Timing(self.state, self._deliveries, self._receipts, steps)
 
     def take(self) -> list[Decision]:
         """The decisions since the last call, in order."""

@@ -13,12 +13,13 @@ from routing.decisions import (
 )
 from routing.delivery import Deliveries, come_back
 from routing.errors import Refusal
-from routing.joining import Joinings
-from routing.leaving import Leavings
+from routing.joining import Joining
+from routing.leaving import Leaving
 from routing.lifecycle import Lifecycle
 from routing.names import make_address
 from routing.queue import COUNTER_BITS, ONE
 from routing.state import SiteState
+from routing.steps import Steps
 from routing.subscription import Consumer, Member, SubscribeOptions, Subscription, Topic
 
 NOTE_SHARE: Final = 1 / 30
@@ -37,13 +38,14 @@ class Subscribing:
         state: SiteState,
         lifecycle: Lifecycle,
         deliveries: Deliveries,
+        steps: Steps,
         topic_changed: Callable[[Topic], None],
     ) -> None:
         self._state = state
         self._topic_changed = topic_changed
         self._deliveries = deliveries
-        self.joinings = Joinings(state, deliveries)
-        self.leavings = Leavings(state, lifecycle, deliveries.setting_aside)
+        self._lifecycle = lifecycle
+        self._steps = steps
 
     def subscribe(
         self, consumer: Consumer, topic_name: str, options: SubscribeOptions, request: Any, now: float
@@ -93,7 +95,7 @@ class Subscribing:
         self.enter(subscription)
         if options.durable:
             state.out.append(StoreSubscription(subscription))
-        self.joinings.begin(subscription, now)
+        self._steps.begin(Joining(state, self._deliveries, subscription), now)
         return subscription
 
     def enter(self, subscription: Subscription) -> None:
@@ -238,8 +240,13 @@ class Subscribing:
             if lock.subscription.id == subscription.id and not lock.entry.flags & ONE
         ]
         held_back = subscription.order.release_all() if subscription.order else []
-        had = [lock.entry for lock, _ in back if not lock.entry.flags & ONE]
-        self.leavings.begin(subscription, had, (*parked, *held_back), why, now)
+        leaving = Leaving(
+            self._lifecycle, self._deliveries.setting_aside, subscription, (*parked, *held_back), why
+        )
+        for lock, _ in back:
+            if not lock.entry.flags & ONE:
+                leaving.give_up(lock.entry, now)
+        self._steps.begin(leaving, now)
         state.forget_topic_if_unused(topic)
 
 

@@ -10,9 +10,8 @@ from typing import Final
 from routing.delivery import Deliveries, standing
 from routing.receipts import Receipts
 from routing.state import SiteState
-from routing.subscribing import Subscribing
+from routing.steps import Steps
 from routing.subscription import Lock
-from routing.topics import Topics
 
 FAILED_WAIT_S: Final = 1.0
 """After an error that belongs to nothing that can be set aside."""
@@ -26,8 +25,7 @@ class Timing:
         state: SiteState,
         deliveries: Deliveries,
         receipts: Receipts,
-        topics: Topics,
-        subscribing: Subscribing,
+        steps: Steps,
     ) -> None:
         self._state = state
         self._deliveries = deliveries
@@ -37,16 +35,12 @@ class Timing:
             self._end_waits,
             self._expire,
             receipts.tick,
-            topics.emptyings.tick,
-            subscribing.joinings.tick,
-            subscribing.leavings.tick,
+            steps.tick,
         )
         self._wakes = (
             lambda now: state.next_wake(),
             lambda now: receipts.next_wake(),
-            topics.emptyings.next_wake,
-            subscribing.joinings.next_wake,
-            subscribing.leavings.next_wake,
+            steps.next_wake,
         )
 
     def tick(self, now: float) -> None:

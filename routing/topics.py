@@ -5,10 +5,11 @@ from typing import Any
 
 from routing.decisions import StoreTopic
 from routing.delivery import Deliveries
-from routing.emptying import Emptying, Emptyings
+from routing.emptying import Emptying
 from routing.federation.federation import Federation
 from routing.queue import ONE, Entry
 from routing.state import SiteState
+from routing.steps import Steps
 from routing.subscribing import Subscribing
 from routing.subscription import Consumer, Topic
 
@@ -17,11 +18,18 @@ class Topics:
     """Answers what a topic holds, and takes it away."""
 
     def __init__(
-        self, state: SiteState, deliveries: Deliveries, subscribing: Subscribing, federation: Federation
+        self,
+        state: SiteState,
+        deliveries: Deliveries,
+        subscribing: Subscribing,
+        federation: Federation,
+        steps: Steps,
     ) -> None:
         self._state = state
+        self._deliveries = deliveries
+        self._federation = federation
+        self._steps = steps
         self._subscribing = subscribing
-        self.emptyings = Emptyings(state, deliveries, federation, self._delete)
 
     def browse(self, topic: Topic, after: int, count: int) -> list[tuple[Entry, bool]]:
         """Up to `count` entries with a greater id than `after`, by id; True where one has it for itself.
@@ -45,11 +53,15 @@ class Topics:
 
     def purge(self, consumer: Consumer, topic_name: str, request: Any, now: float) -> None:
         """End every copy that a topic holds now."""
-        self.emptyings.begin(Emptying(topic_name, consumer, request, deletes=False), now)
+        emptying = Emptying(self._state, self._deliveries, self._federation, topic_name, consumer, request)
+        self._steps.begin(emptying, now)
 
     def delete(self, consumer: Consumer, topic_name: str, request: Any, now: float) -> None:
         """End what a topic holds and all its subscriptions, and forget its settings."""
-        self.emptyings.begin(Emptying(topic_name, consumer, request, deletes=True), now)
+        emptying = Emptying(
+            self._state, self._deliveries, self._federation, topic_name, consumer, request, self._delete
+        )
+        self._steps.begin(emptying, now)
 
     def _delete(self, name: str, now: float) -> None:
         topic = self._state.topics.get(name)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from routing.emptying import ENDED_MAX
+from routing.steps import ENDED_MAX
 from tests.support.one_router import Client, Site
 
 LARGE = ENDED_MAX + 200

@@ -1,6 +1,6 @@
 """Subscriptions that end while much waits for them: gone at once, what waited for them in steps."""
 
-from routing.emptying import ENDED_MAX
+from routing.steps import ENDED_MAX
 from tests.support.one_router import Client, Site
 
 LARGE = 2 * ENDED_MAX + 200

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from routing.emptying import ENDED_MAX
 from routing.errors import Refusal
+from routing.steps import ENDED_MAX
 from routing.timing import FAILED_WAIT_S
 from tests.support.one_router import Client, Site
 
