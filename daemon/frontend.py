@@ -31,6 +31,8 @@ from routing.rights import Right as Right
 from routing.subscription import Accepts as Accepts
 from routing.subscription import Outcome as Outcome
 from routing.subscription import SubscribeOptions as SubscribeOptions
+from routing.view import SubscriptionInfo as SubscriptionInfo
+from routing.view import TopicInfo as TopicInfo
 
 UNCOUNTED_BYTES: Final = 4_096
 """What a connection may hold of a message that is not whole without saying so: see `Session.hold`."""
@@ -141,37 +143,6 @@ class Ending(msgspec.Struct):
 
 
 Event = Answer | Delivered | Withdrawn | Detached | Ending
-
-
-class TopicInfo(msgspec.Struct, frozen=True):
-    """A topic as it is now.
-
-    Attributes:
-        delivery: its own mode; None where each message says.
-        timeout_s: its own timeout; None for none, `inf` for state messages.
-        messages, bytes: all that it holds, also what is with subscribers.
-        subscriptions: of all front ends, attached or not.
-    """
-
-    name: str
-    delivery: DeliveryMode | None
-    timeout_s: float | None
-    messages: int
-    bytes: int
-    subscriptions: int
-
-
-class SubscriptionInfo(msgspec.Struct, frozen=True):
-    """One subscription; `name` and `lock_s` as in `SubscribeOptions`."""
-
-    topic: str
-    account: str
-    channel: str
-    name: str
-    credit: int
-    accepts: Accepts
-    attached: bool
-    lock_s: float | None
 
 
 class HeldMessage(msgspec.Struct):

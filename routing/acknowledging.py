@@ -48,7 +48,7 @@ class Acknowledgements:
                     state.out.append(MarkReceived(lock.entry.id, subscription.id))
         state.out.append(Answer(consumer, request, _lost(lost)))
 
-    def commit(self, consumer: Consumer, numbers: Iterable[int], request: Any, now: float) -> None:
+    def commit(self, now: float, consumer: Consumer, numbers: Iterable[int], request: Any) -> None:
         """The last phase: these never come again."""
         lost = []
         freed = {}
@@ -75,13 +75,13 @@ class Acknowledgements:
 
     def give_back(
         self,
+        now: float,
         consumer: Consumer,
         numbers: Iterable[int],
-        outcome: Outcome,
         reason: str,
         delay_s: float,
         request: Any,
-        now: float,
+        outcome: Outcome = "failed",
     ) -> None:
         """These go to the next subscriber, or here again after a delay; rejected, to the dead letters."""
         lost, back = [], []

@@ -132,8 +132,8 @@ class Answer(msgspec.Struct, gc=False):
 class Together(msgspec.Struct, gc=False):
     """Where decisions begin, and where they end, that come true together or not at all.
 
-    The last one before the end is the `Answer`. If one of them cannot be stored, tell `Router.uncommit` of
-    each commit among them, and `Router.unpublish` of each message.
+    The last one before the end is the `Answer`. If one of them cannot be stored, tell
+    `Acknowledgements.uncommit` of each commit among them, and `Router.unpublish` of each message.
     """
 
     begins: bool

@@ -192,7 +192,7 @@ class Deliveries:
             state.note_locked(entry)
             self._count(entry, now)
 
-    def resume(self, consumer: Consumer, now: float) -> None:
+    def resume(self, now: float, consumer: Consumer) -> None:
         """The session can take more again."""
         consumer.open = True
         for subscription in consumer.subscriptions.values():

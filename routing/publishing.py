@@ -3,7 +3,7 @@
 Who those are is in `routing.matching`; how long it is held for them, in `routing.lifecycle`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -25,6 +25,7 @@ from routing.message import DeliveryMode, Message, Section
 from routing.names import SERVER_ACCOUNT, dead_letter_topic, make_address, make_smuid
 from routing.queue import ONE, RECEIPT, TOGETHER, Entry
 from routing.receipts import Receipt, Receipts
+from routing.room import Room
 from routing.state import SiteState
 from routing.subscription import Consumer, Subscription, Topic
 
@@ -43,9 +44,11 @@ class Publishing:
         deliveries: Deliveries,
         receipts: Receipts,
         federation: Federation,
+        room: Room,
         wall_ms: Callable[[], int],
     ) -> None:
         self._state = state
+        self._room = room
         self._wall_ms = wall_ms
         self._lifecycle = lifecycle
         self._deliveries = deliveries
@@ -55,16 +58,20 @@ class Publishing:
 
     def publish(
         self,
+        now: float,
         consumer: Consumer,
         topic_name: str,
         message: Message,
         publisher: str,
         request: Any,
-        now: float,
         *,
         together: bool = False,
     ) -> None:
-        """Accept a client's message. Raises Refusal (queue-full): nothing was accepted."""
+        """Accept a client's message. Raises Refusal (queue-full): nothing was accepted.
+
+        With `together` it is one of several that are stored at once or not at all, so it is not refused
+        alone if the store fails.
+        """
         state = self._state
         cmuid = message.cmuid
         if cmuid:
@@ -81,7 +88,7 @@ class Publishing:
             raise Refusal(Refusal.QUEUE_FULL, text)
         if (topic.recipient or message.receipt != "NONE") and not together:
             try:
-                self.check_system_room(publisher, [(topic_name, message.size_bytes)])
+                self._room.check_system(publisher, [(topic_name, message.size_bytes)])
             except Refusal:
                 state.forget_topic_if_unused(topic)
                 self._deny_full(topic_name, message, publisher)
@@ -97,24 +104,6 @@ class Publishing:
         if message.guarantee:
             state.out.append(Answer(consumer, request, smuid=smuid, entry=entry))
         self._offer(entry, due, message, publisher, now)
-
-    def check_room(self, topic_name: str, messages: int, bytes: int) -> None:
-        """Whether a topic can take so much at once. Raises Refusal (queue-full)."""
-        settings, topic = self._state.settings, self._state.topics.get(topic_name)
-        held_messages, held_bytes = (topic.messages, topic.bytes) if topic is not None else (0, 0)
-        if (
-            held_messages + messages > settings.queue_messages_max
-            or held_bytes + bytes > settings.queue_bytes_max
-        ):
-            text = f"{topic_name} cannot hold {messages} more messages of {bytes} bytes together"
-            raise Refusal(Refusal.QUEUE_FULL, text)
-
-    def check_system_room(self, publisher: str, added: Iterable[tuple[str, int]]) -> None:
-        """Whether an account may have so much more waiting on system topics: see `SystemTopics.check`."""
-        settings = self._state.settings
-        self._state.system_topics.check(
-            publisher, added, settings.system_messages_max, settings.system_bytes_max
-        )
 
     def _deny_full(self, topic: str, message: Message, publisher: str) -> None:
         self._state.out.append(Refused("denied", topic, publisher, Refusal.QUEUE_FULL, message.size_bytes))
@@ -175,7 +164,7 @@ class Publishing:
 
     # -- what the server itself publishes ---------------------------------------------------------
 
-    def publish_own(self, topic_name: str, message: Message, now: float, cause: int = 0) -> str:
+    def publish_own(self, now: float, topic_name: str, message: Message, cause: int = 0) -> str:
         """Publish a message of the server's own, and return its Smuid; never refused.
 
         `cause` is the message that it tells of.
@@ -198,7 +187,7 @@ class Publishing:
         message = Message(
             name="Receipt", created=write_created(self._wall_ms()), others=tuple(headers), sections=(body,)
         )
-        self.publish_own(receipt.publisher, message, now, receipt.entry.id)
+        self.publish_own(now, receipt.publisher, message, receipt.entry.id)
 
     def bury(self, bury: Bury, message: Message, now: float) -> None:
         """Publish a copy of an undeliverable message to the dead-letter topic, with the reason."""
@@ -220,7 +209,7 @@ class Publishing:
             hops=(),
             others=message.others + headers,
         )
-        self.publish_own(dead_letter_topic(topic), dead, now, bury.entry.id)
+        self.publish_own(now, dead_letter_topic(topic), dead, bury.entry.id)
 
     # -- the topic's own settings -----------------------------------------------------------------
 

@@ -25,7 +25,7 @@ class SettingAside:
         self._state = state
         self._drop = drop
 
-    def set_aside(self, entry: Entry, reason: str, now: float) -> None:
+    def set_aside(self, now: float, entry: Entry, reason: str) -> None:
         """End a copy, if it has not ended."""
         if not entry.flags & GONE:
             if entry.flags & GUARANTEED:
@@ -40,7 +40,7 @@ class SettingAside:
         what = f"{what} (topic {entry.topic.name}, number {entry.id})"
         self._state.mishap(what, error)
         try:
-            self.set_aside(entry, OWN_ERROR, now)
+            self.set_aside(now, entry, OWN_ERROR)
         except Exception as again:
             self._state.mishap(what, again)
         self._finish(entry)

@@ -48,7 +48,7 @@ class Subscribing:
         self._steps = steps
 
     def subscribe(
-        self, consumer: Consumer, topic_name: str, options: SubscribeOptions, request: Any, now: float
+        self, now: float, consumer: Consumer, topic_name: str, options: SubscribeOptions, request: Any
     ) -> None:
         """Begin or change a subscription and consume from it."""
         state = self._state
@@ -128,8 +128,8 @@ class Subscribing:
             raise Refusal(Refusal.NOT_SUBSCRIBED, f"no subscription to {topic_name}{shown}")
         return subscription
 
-    def detach(self, consumer: Consumer, topic_name: str, name: str, request: Any, now: float) -> None:
-        """Stop consuming; a durable subscription stays."""
+    def detach(self, now: float, consumer: Consumer, topic_name: str, name: str, request: Any) -> None:
+        """Stop consuming; a durable subscription stays. Raises Refusal (not-subscribed)."""
         self.find(consumer, topic_name, name)
         held = consumer.subscriptions.get((topic_name, name))
         if held is None:
@@ -137,15 +137,25 @@ class Subscribing:
         self._leave(held, now, "detached")
         self._state.out.append(Answer(consumer, request))
 
-    def unsubscribe(self, consumer: Consumer, topic_name: str, name: str, request: Any, now: float) -> None:
-        """End a subscription."""
+    def unsubscribe(self, now: float, consumer: Consumer, topic_name: str, name: str, request: Any) -> None:
+        """End a subscription. Raises Refusal (not-subscribed)."""
         self.end(self.find(consumer, topic_name, name), now, by=consumer)
         self._state.out.append(Answer(consumer, request))
 
-    def close(self, consumer: Consumer, now: float, *, lost: bool) -> None:
-        """The session has ended; `lost`: without a word."""
+    def close(self, now: float, consumer: Consumer, *, lost: bool = False) -> None:
+        """The session has ended: what it held locked goes on to others.
+
+        `lost`: without a word from the client, so that what it was at work on has failed.
+        """
         for held in list(consumer.subscriptions.values()):
             self._leave(held, now, "connection lost" if lost else "session ended", lost=lost)
+
+    def end_forbidden(self, now: float, may_subscribe: Callable[[str, str], bool]) -> None:
+        """End what an account may not have any more: `may_subscribe` of an account to a topic."""
+        for subscription in list(self._state.subscriptions.values()):
+            account = subscription.owner.partition(":")[0]
+            if not may_subscribe(account, subscription.topic.name):
+                self.end(subscription, now, reason="forbidden")
 
     def end_unused(self, now: float) -> list[Subscription]:
         """End durable subscriptions that nobody has used for the configured time, and name them."""

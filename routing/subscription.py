@@ -90,6 +90,10 @@ class Consumer:
         self.locks: dict[int, Lock] = {}
         self.subscriptions: dict[tuple[str, str], Subscription] = {}
 
+    def pause(self) -> None:
+        """It has much to send yet; it gets no more until `Deliveries.resume`."""
+        self.open = False
+
 
 class Subscription:
     """One account and channel's wish for a topic; one session consumes from it, or several that share it.

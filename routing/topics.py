@@ -1,21 +1,21 @@
-"""Topics as a whole: what they hold, and emptying and deleting them."""
+"""Taking messages away: one of a topic, all of them, or the topic with all that hangs on it."""
 
-import heapq
 from typing import Any
 
-from routing.decisions import StoreTopic
+from routing.decisions import Answer, StoreTopic
 from routing.delivery import Deliveries
 from routing.emptying import Emptying
+from routing.errors import Refusal
 from routing.federation.federation import Federation
-from routing.queue import ONE, Entry
+from routing.queue import CROSSES
 from routing.state import SiteState
 from routing.steps import Steps
 from routing.subscribing import Subscribing
-from routing.subscription import Consumer, Topic
+from routing.subscription import Consumer
 
 
 class Topics:
-    """Answers what a topic holds, and takes it away."""
+    """Removes for administrators, and for whoever may remove."""
 
     def __init__(
         self,
@@ -31,33 +31,28 @@ class Topics:
         self._steps = steps
         self._subscribing = subscribing
 
-    def browse(self, topic: Topic, after: int, count: int) -> list[tuple[Entry, bool]]:
-        """Up to `count` entries with a greater id than `after`, by id; True where one has it for itself.
+    def remove(self, now: float, consumer: Consumer, topic_name: str, smuid: str, request: Any) -> None:
+        """REMOVE. A message that is finished already is removed with success. Raises Refusal (not-found)."""
+        state, federation = self._state, self._federation
+        entry_id = federation.entry_id(smuid)
+        if entry_id is None or entry_id > state.last_id:
+            raise Refusal(Refusal.NOT_FOUND, f"{smuid} has never been at this site")
+        entry = state.entries.get(entry_id)
+        if entry is not None:
+            if entry.topic.name != topic_name or entry.smuid(state.server) != smuid:
+                raise Refusal(Refusal.NOT_FOUND, f"{smuid} is not a message of {topic_name}")
+            self._deliveries.end(entry, self._deliveries.holders(entry), "removed", now)
+        if entry is None or entry.flags & CROSSES:  # else no other site can have it
+            federation.note_removed(smuid, topic_name, now)
+        state.out.append(Answer(consumer, request, smuid=smuid))
 
-        What waits for someone to come: the shared queue, what is locked of it, and what is kept for those
-        who join late.
-        """
-        found: dict[int, tuple[Entry, bool]] = {}
-        for entry in (*topic.kept.after(after, count), *topic.shared.after(after, count)):
-            found[entry.id] = (entry, False)
-        for _, _, lock in self._state.delayed:
-            entry = lock.entry
-            if entry.topic is topic and entry.id > after and entry.id in self._state.entries:
-                found[entry.id] = (entry, False)
-        for holder in self._state.matching.holders(topic):
-            for held in (holder.locks, holder.received):
-                for lock in held.values():
-                    if lock.entry.id > after:
-                        found[lock.entry.id] = (lock.entry, bool(lock.entry.flags & ONE))
-        return [found[id] for id in heapq.nsmallest(count, found)]
-
-    def purge(self, consumer: Consumer, topic_name: str, request: Any, now: float) -> None:
-        """End every copy that a topic holds now."""
+    def purge(self, now: float, consumer: Consumer, topic_name: str, request: Any) -> None:
+        """End every copy that a topic holds now; of a large one in steps (see `routing.emptying`)."""
         emptying = Emptying(self._state, self._deliveries, self._federation, topic_name, consumer, request)
         self._steps.begin(emptying, now)
 
-    def delete(self, consumer: Consumer, topic_name: str, request: Any, now: float) -> None:
-        """End what a topic holds and all its subscriptions, and forget its settings."""
+    def delete(self, now: float, consumer: Consumer, topic_name: str, request: Any) -> None:
+        """The same, then end all its subscriptions, and forget its settings."""
         emptying = Emptying(
             self._state, self._deliveries, self._federation, topic_name, consumer, request, self._delete
         )

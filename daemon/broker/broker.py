@@ -24,10 +24,10 @@ import trio
 from daemon import frontend
 from daemon.accounts.accounts import Accounts
 from daemon.broker.bodies import Bodies
+from daemon.broker.browsing import Browsing
 from daemon.broker.carrier import Carried, Carrier
 from daemon.broker.committing import Commits
 from daemon.broker.federating import BACKLOG_MAX, Federating
-from daemon.broker.inventory import held_message, subscription_info
 from daemon.broker.mishaps import Mishaps
 from daemon.broker.reading import Reading
 from daemon.broker.session import BrokerSession
@@ -41,6 +41,7 @@ from daemon.store.reserve import Reserve
 from daemon.store.store import Store
 from daemon.store.write_ahead_log import WriteAheadLog
 from daemon.system.clock import Clock
+from routing.door import Door
 from routing.errors import Refusal
 from routing.router import Router
 from routing.state import RouterSettings
@@ -104,7 +105,7 @@ class Broker:
         self.draining = False
         self._closing = False
         self._idle = True
-        self.router = Router(
+        self._router = Router(
             self.server_name,
             store.site.boot,
             router_settings(settings),
@@ -113,13 +114,15 @@ class Broker:
             accounts.enabled,
             self.mishaps.note,
         )
-        self._bodies = Bodies(self.router.state.last_id)
-        self.reading = Reading(self.router, store, clock, self.wake)
+        self.door = Door(self._router, clock.now, self.wake)
+        self._bodies = Bodies(self.door.view.last_id)
+        self.reading = Reading(self.door, store)
+        self.browse = Browsing(self.door, self._bodies, self.reading, clock).page
         self.wal = WriteAheadLog(store, self._disk, self.reading.lock, self.wake)
         hops.make_room = self.wal.make_room
         hops.mishap = self.mishaps.note
         self.federating = Federating(
-            self.router,
+            self.door,
             self._bodies,
             clock,
             self.wake,
@@ -130,7 +133,7 @@ class Broker:
         )
         self.commits = Commits(store)
         self._carrier = Carrier(
-            self.router,
+            self._router,
             self._bodies,
             hops,
             clock,
@@ -140,7 +143,7 @@ class Broker:
             self.mishaps,
             self.federating.end_link,
         )
-        restore = self.router.restore(clock.now())
+        restore = self._router.restore(clock.now())
         store.restore_into(restore, clock.now(), settings.queues.dedupe_window_s)
 
     @property
@@ -161,7 +164,7 @@ class Broker:
     @property
     def held(self) -> int:
         """Guaranteed messages that the site holds."""
-        return self.router.state.held
+        return self.door.view.held
 
     # -- sessions ---------------------------------------------------------------------------------
 
@@ -181,8 +184,7 @@ class Broker:
         """The front end is done with a session, whose client was `lost` or not; twice changes nothing."""
         if session in self._sessions:
             self._sessions.discard(session)
-            self.router.close(session.consumer, self.clock.now(), lost=lost)
-            self.wake()
+            self.door.close(session.consumer, lost=lost)
 
     def check_room(self) -> None:
         """Raises Refusal where no guaranteed message can be taken now."""
@@ -196,7 +198,7 @@ class Broker:
         """Whether a guaranteed message of so many bytes can be taken now."""
         try:
             self.check_room()
-            self.router.check_room(topic, 1, size)
+            self.door.room.check(topic, 1, size)
         except Refusal:
             return False
         return True
@@ -216,57 +218,19 @@ class Broker:
     def reconfigure(self, settings: Settings) -> None:
         """Take on new limits, and end what rights and accounts no longer allow. Never raises."""
         self.settings = settings
-        self.router.reconfigure(router_settings(settings))
+        self.door.reconfigure(router_settings(settings))
         for session in list(self._sessions):
             if not self.accounts.enabled(session.account):
                 session.end(frontend.Ending("disabled", "the account has been disabled"))
-        for subscription in list(self.router.state.subscriptions.values()):
-            account = subscription.owner.partition(":")[0]
-            if not self.accounts.rights.allows(account, "subscribe", subscription.topic.name):
-                self.router.end_subscription(subscription, self.clock.now(), "forbidden")
-        self.wake()
-
-    async def browse(self, topic: str, after: int, count: int) -> list[frontend.HeldMessage]:
-        """See `daemon.frontend.Session`; what has just been decided, and is nowhere yet, is not shown."""
-        held: list[frontend.HeldMessage] = []
-        while True:
-            wanted = count - len(held)
-            shown = self.router.browse(topic, after, wanted)
-            found = {entry.id: self._bodies.find(entry.id) for entry, _ in shown}
-            missing = [id for id, stored in found.items() if stored is None and id <= self._bodies.newest_id]
-            if missing:
-                found.update(await self.reading.load(missing))
-            else:
-                await trio.lowlevel.checkpoint()
-            held += [
-                held_message(entry, stored, self.server_name, self.clock.now(), locked=locked)
-                for entry, locked in shown
-                if (stored := found[entry.id]) is not None
-            ]
-            if len(shown) < wanted or len(held) == count:
-                return held
-            # some ended while they were being read
-            after = shown[-1][0].id
-
-    @property
-    def topic_count(self) -> int:
-        """See `daemon.frontend.Site`."""
-        return len(self.router.state.topics)
-
-    def durable_subscriptions(self, name_prefix: str) -> list[frontend.SubscriptionInfo]:
-        """See `daemon.frontend.Site`."""
-        return [
-            subscription_info(subscription)
-            for subscription in self.router.state.subscriptions.values()
-            if subscription.options.durable and subscription.options.name.startswith(name_prefix)
-        ]
+        allows = self.accounts.rights.allows
+        self.door.end_forbidden(lambda account, topic: allows(account, "subscribe", topic))
 
     # -- the one task -----------------------------------------------------------------------------
 
     def wake(self) -> None:
         """The router has decisions."""
         self._work.set()
-        if self.router.wake_at < self._alarm_at:
+        if self._router.wake_at < self._alarm_at:
             self._set_alarm()
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -278,12 +242,12 @@ class Broker:
         """
         await self._carry_out(commits=True)
         task_status.started()
-        while not self._closing or self.router.state.out:
+        while not self._closing or self.door.view.untaken:
             await self._work.wait()
             await self.commits.gather()
             self._work = trio.Event()
             await self._carry_out()
-            if self.draining and not self.router.state.out:
+            if self.draining and not self.door.view.untaken:
                 for session in list(self._sessions):
                     session.end(frontend.Ending("draining", "the site is stopping"))
 
@@ -315,7 +279,7 @@ class Broker:
                 self._set_alarm()
         self._carrier.release(carried)
         self.federating.carried_out()
-        self._idle = not self.router.state.out
+        self._idle = not self.door.view.untaken
         await self.wal.tend(idle=self._idle)
 
     async def _store_batch(self, carried: Carried, *, commits: bool) -> int | None:
@@ -324,7 +288,7 @@ class Broker:
             raise carried.faults[0].error
         if self._maintenance_due and not self._disk.short:
             carried.batch.publications_until = self.clock.now() - self.settings.queues.dedupe_window_s
-            carried.batch.links.expire(self.clock.now(), self.router.state.removed.oldest_at)
+            carried.batch.links.expire(self.clock.now(), self.door.view.oldest_removal_at)
         if self._disk.short:
             carried.batch.returned_pages = self._disk.returned_pages(self._store.growth_bytes())
         # after a failure, an empty transaction tells whether the store works again
@@ -375,15 +339,14 @@ class Broker:
             with trio.CancelScope() as self._alarm:
                 self._set_alarm()
                 await trio.sleep_forever()
-            if self.router.wake_at <= self.clock.now():
-                self.router.tick(self.clock.now())
-                self.wake()
+            if self._router.wake_at <= self.clock.now():
+                self.door.tick()
             if self._record_at <= trio.current_time():
                 self._record_due, self._record_at = True, math.inf
                 self._work.set()
 
     def _set_alarm(self) -> None:
-        self._alarm_at = self.router.wake_at
+        self._alarm_at = self._router.wake_at
         wakes_at = trio.current_time() + max(self._alarm_at - self.clock.now(), 0.0)
         self._alarm.deadline = min(wakes_at, self._record_at)
 
@@ -396,7 +359,7 @@ class Broker:
                     chore()
                 except Exception as error:
                     self.mishaps.note("what is done each minute", error)
-            for subscription in self.router.maintain(self.clock.now()):
+            for subscription in self.door.maintain():
                 name = subscription.options.name
                 _log.warning(
                     "removed the subscription of %s to %s%s: nobody has used it for %g days",

@@ -63,7 +63,7 @@ class Carrier:
     ) -> None:
         """`link_effects`: how each decision that is for a peer is released; `end_link`, with a reason."""
         self._router = router
-        self._links = LinkRows(router.federation, clock)
+        self._links = LinkRows(router.federation.outlook, clock)
         self._bodies = bodies
         self._hops = hops
         self._clock = clock
@@ -211,7 +211,7 @@ class Carrier:
         self._bodies.keep(d.entry.id, Stored(message=d.message))
 
     def _set_aside(self, d: decisions.SetAside) -> None:
-        smuid = d.entry.smuid(self._router.state.server)
+        smuid = d.entry.smuid(self._router.server)
         self._batch.set_aside.append((smuid, d.reason, self._clock.wall_us(), d.entry.id))
 
     def _drop_set_aside(self, d: decisions.DropSetAside) -> None:
@@ -260,7 +260,7 @@ class Carrier:
         entry = d.entry
         # only what differs from the record's defaults: a message has several records, and each field costs
         fields: HopFields = {
-            "smuid": entry.smuid(self._router.state.server),
+            "smuid": entry.smuid(self._router.server),
             "topic": entry.topic.name,
             "size": entry.size,
         }

@@ -30,6 +30,7 @@ from daemon.link.refusals import Refusals
 from daemon.system.clock import Clock
 from daemon.system.log import CONTROL_CHARACTERS
 from routing.decisions import Refused
+from routing.door import Door
 from routing.errors import Refusal
 from routing.federation.copies import Answered, Arrival, PeerRules, UnitId
 from routing.federation.decisions import Acknowledge, Send, TellInterest, TellReceipt, TellRemoved
@@ -40,7 +41,6 @@ from routing.link.units import Control, Lane, Probe, Transfer
 from routing.message import Message
 from routing.names import check_topic, parse_smuid
 from routing.queue import EXPIRED, GONE, GUARANTEED, ONE, STATED
-from routing.router import Router
 
 _log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class Federating:
     """The site among its peers, as the broker runs it.
 
     Args:
-        wake: tells the broker that the router has decisions.
+        wake: has the broker carry out what there is, if only that it does.
         load: reads messages, as `Reading.load` does.
         has_room: whether a message of so many bytes to a topic can be held now.
         store_has_room: whether the store can take copies from peers now.
@@ -74,7 +74,7 @@ class Federating:
 
     def __init__(
         self,
-        router: Router,
+        door: Door,
         bodies: Bodies,
         clock: Clock,
         wake: Callable[[], None],
@@ -84,16 +84,14 @@ class Federating:
         mishaps: Mishaps,
     ) -> None:
         self.links: Links | None = None
-        self._router = router
-        self._federation = router.federation
-        self._outlook = router.federation.outlook
+        self._door = door
         self._bodies = bodies
         self._clock = clock
         self._wake = wake
         self._load = load
         self._store_has_room = store_has_room
         self._mishaps = mishaps
-        self._waiting_room = WaitingRoom(self._has_room_for, self._outlook.would_hold)
+        self._waiting_room = WaitingRoom(self._has_room_for, self._door.outlook.would_hold)
         self._waiting: dict[str, deque[Send]] = {}
         self._opening: Counter[str] = Counter()
         self._due = trio.Event()
@@ -101,7 +99,7 @@ class Federating:
         self._probes: list[tuple[str, Probe]] = []
         self._heard: dict[str, list[InterestChange]] = {}
         self._refusals = Refusals(_log)
-        self.enquiring = Enquiring(router, clock, wake, self._tell, self._why_down, has_room)
+        self.enquiring = Enquiring(door, clock, wake, self._tell, self._why_down, has_room)
         self.effects: dict[type, Callable[[Any], None]] = {
             Send: self._send,
             Acknowledge: self._acknowledge,
@@ -132,11 +130,10 @@ class Federating:
         """Without the field `peer`, which of a dropped copy says whom it came from."""
         entry = d.copy.entry
         reason = f"more waits for the link with {d.peer} than fits"
-        smuid = entry.smuid(self._router.state.server)
-        self._router.state.out.append(
+        smuid = entry.smuid(self._door.server)
+        self._door.not_copied(
             Refused("dropped", entry.topic.name, "", reason, entry.size, smuid, depth=d.depth)
         )
-        self._wake()
 
     def _transfer(self, d: Send, wire: bytes) -> None:
         assert self.links is not None
@@ -147,7 +144,7 @@ class Federating:
             wire=wire,
             attempt=d.attempt,
             depth=d.depth,
-            hops=(*d.copy.hops, self._router.state.server),
+            hops=(*d.copy.hops, self._door.server),
             timeout_left_s=left_s,
             mode="ONE" if entry.flags & ONE else "ALL",
             guarantee=bool(entry.flags & GUARANTEED),
@@ -199,7 +196,7 @@ class Federating:
         self._opening[peer] -= 1
         if not self._opening[peer]:
             del self._opening[peer]
-            if self._outlook.is_up(peer):
+            if self._door.outlook.is_up(peer):
                 self._waiting[peer] = deque()
 
     def _tell_receipt(self, d: TellReceipt) -> None:
@@ -234,17 +231,16 @@ class Federating:
         self.enquiring.carried_out()
         for arrival in self._waiting_room.leaving(self._clock.now()):
             try:
-                self._federation.arrive(arrival, self._clock.now())
+                self._door.arrive(arrival)
             except Exception as error:  # of ours: it ends the link, as for a copy that did not wait
                 self._mishaps.note(f"a copy from {arrival.peer} to {arrival.topic}", error)
                 self.end_link(arrival.peer, OWN_ERROR)
-            self._wake()
-        if len(self._router.state.out) < BACKLOG_MAX:
+        if self._door.view.untaken < BACKLOG_MAX:
             self._room.set()
 
     def _has_room_for(self, arrival: Arrival) -> bool:
         size = arrival.message.size_bytes
-        return self._store_has_room() and self._outlook.has_room(arrival.peer, arrival.topic, size)
+        return self._store_has_room() and self._door.outlook.has_room(arrival.peer, arrival.topic, size)
 
     # -- from the links ---------------------------------------------------------------------------
 
@@ -253,7 +249,7 @@ class Federating:
         for name in [name for name in self._waiting if name not in peers]:
             del self._waiting[name]
         self.enquiring.peers_changed(peers)
-        self._federation.set_peers(
+        self._door.set_peers(
             {
                 name: PeerRules(
                     allow_in=peer.allow_in,
@@ -262,26 +258,22 @@ class Federating:
                     flood=peer.flood,
                 )
                 for name, peer in peers.items()
-            },
-            self._clock.now(),
+            }
         )
-        self._wake()
 
     def link_up(self, peer: str, agreement: Agreement, restarted: bool) -> None:
         """See `RouterPort`."""
         self._opening[peer] += 1
         self._heard.pop(peer, None)
         self.enquiring.link_up(peer, agreement.features)
-        self._federation.link_up(peer, self._clock.now(), restarted=restarted)
-        self._wake()
+        self._door.link_up(peer, restarted=restarted)
 
     def link_down(self, peer: str, reason: str) -> None:
         """See `RouterPort`."""
         self._waiting.pop(peer, None)
         self._heard.pop(peer, None)
         self._waiting_room.forget(peer)
-        self._federation.link_down(peer)
-        self._wake()
+        self._door.link_down(peer)
 
     def transfer_arrived(self, arrived: Arrived) -> None:
         """See `RouterPort`."""
@@ -296,13 +288,11 @@ class Federating:
             shown = f"copies to {arrival.topic} from {arrival.peer} for now, which keeps them"
             self._refusals.log(arrival.topic, shown, "there is no room")
         else:
-            self._federation.arrive(arrival, self._clock.now())
-        self._wake()
+            self._door.arrive(arrival)
 
     def transfer_refused(self, peer: str, transfer: Transfer, message: Message | None, reason: str) -> None:
         """See `RouterPort`."""
-        self._router.state.out.append(refused(peer, transfer, message, reason))
-        self._wake()
+        self._door.not_copied(refused(peer, transfer, message, reason))
 
     def control_arrived(self, arrived: ControlArrived) -> None:
         """See `RouterPort`."""
@@ -314,33 +304,31 @@ class Federating:
             text = f"{control.kind}: {error}"[:REFUSAL_CHARACTERS_MAX]
             refusal = text.translate(CONTROL_CHARACTERS)
             self._refusals.log(peer, f"what {peer} told ({refusal})", "it makes no sense")
-        self._federation.heard(peer, UnitId(arrived.session, control.number), refusal)
-        self._wake()
+        self._door.heard(peer, UnitId(arrived.session, control.number), refusal)
 
     def _hear(self, peer: str, kind: str, payload: bytes) -> None:
-        now = self._clock.now()
         if kind == "interest":
             interest = msgspec.json.decode(payload, type=Interest)
             changes = self._heard.setdefault(peer, [])
             changes += interest.changes[: WANTS_MAX + 1 - len(changes)]
             if not interest.more:
                 del self._heard[peer]
-                if passed_over := self._federation.hear_interest(peer, changes, now, whole=interest.whole):
+                if passed_over := self._door.hear_interest(peer, changes, whole=interest.whole):
                     text = f"{passed_over} wants are too much (more than {WANTS_MAX}), or no name or distance"
                     raise Refusal(Refusal.TOO_MANY, text)
         elif kind == "receipt":
             told = msgspec.json.decode(payload, type=ReceiptTold)
-            self._federation.hear_receipt(peer, told.query, told.due, told.have, now, closed=told.closed)
+            self._door.hear_receipt(peer, told.query, told.due, told.have, closed=told.closed)
         elif kind == "removed":
             removed = msgspec.json.decode(payload, type=Removed)
             check_topic(removed.topic)
             parse_smuid(removed.smuid)
-            if not self._federation.hear_removed(peer, removed.smuid, removed.topic, now):
+            if not self._door.hear_removed(peer, removed.smuid, removed.topic):
                 shown = f"the removal by {peer} of {removed.smuid} in {removed.topic}"
                 self._refusals.log(peer, shown, "the rules of the link forbid it, or it never was there")
         elif kind == "claimed":
             claimed = msgspec.json.decode(payload, type=NameClaimed)
-            reason = f"it claims the name of this site, {self._router.state.server}"
+            reason = f"it claims the name of this site, {self._door.server}"
             self._refusals.log(peer, f"{claimed.remote} at {peer}", reason)
         elif kind == "ask":
             self.enquiring.ask_arrived(peer, payload)
@@ -358,12 +346,11 @@ class Federating:
                 settled.peer_received_us,
                 settled.peer_sent_us,
             )
-            self._federation.acknowledged(peer, unit.reference, answered, self._clock.now())
+            self._door.acknowledged(peer, unit.reference, answered)
         elif unit.kind == "removed":
-            self._federation.removal_arrived(peer, unit.reference)
+            self._door.removal_arrived(peer, unit.reference)
         elif unit.reference is not None:
-            self._federation.answer_arrived(peer, unit.reference)
-        self._wake()
+            self._door.answer_arrived(peer, unit.reference)
 
     def dropped(self, peer: str, transfers: list[Transfer]) -> None:
         """See `RouterPort`. Their records say that they were sent, and nobody waits for an answer."""
@@ -380,7 +367,7 @@ class Federating:
 
     async def input_room(self) -> None:
         """See `RouterPort`."""
-        while len(self._router.state.out) >= BACKLOG_MAX:
+        while self._door.view.untaken >= BACKLOG_MAX:
             self._room = trio.Event()
             await self._room.wait()
 

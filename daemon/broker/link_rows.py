@@ -6,16 +6,16 @@ from typing import Any
 from daemon.store.link_batch import LinkBatch
 from daemon.system.clock import Clock
 from routing.federation import decisions
-from routing.federation.federation import Federation
+from routing.federation.outlook import Outlook
 from routing.queue import CROSSES, Entry
 
 
 class LinkRows:
     """Fills `batch`, which the carrier puts there for each transaction."""
 
-    def __init__(self, federation: Federation, clock: Clock) -> None:
+    def __init__(self, outlook: Outlook, clock: Clock) -> None:
         self.batch = LinkBatch()
-        self._copies = federation.outlook.copies
+        self._copies = outlook.copies
         self._clock = clock
         self.handlers: dict[type, Callable[[Any], None]] = {
             decisions.StoreCopy: self._store_copy,

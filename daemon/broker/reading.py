@@ -6,7 +6,7 @@ quarantine (`daemon.store.quarantine`).
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 import trio
@@ -14,11 +14,11 @@ import trio
 from daemon.broker.bodies import Stored
 from daemon.frontend import Answer
 from daemon.store.store import Loaded, Store
-from daemon.system.clock import Clock
-from routing.decisions import DropSetAside
+from routing.door import Door
 from routing.errors import Refusal
+from routing.names import SERVER_ACCOUNT
 from routing.queue import Entry
-from routing.router import Router
+from routing.subscription import Consumer
 
 _log = logging.getLogger(__name__)
 
@@ -26,17 +26,15 @@ GONE: Final = "it is not in the store"
 
 
 class Reading:
-    """Owned by the broker; `wake` tells it that the router has decisions.
+    """Owned by the broker.
 
     Attributes:
         lock: held while a thread reads.
     """
 
-    def __init__(self, router: Router, store: Store, clock: Clock, wake: Callable[[], None]) -> None:
-        self._router = router
+    def __init__(self, door: Door, store: Store) -> None:
+        self._door = door
         self._store = store
-        self._clock = clock
-        self._wake = wake
         self.lock = trio.Lock()
 
     async def load(self, ids: Iterable[int]) -> dict[int, Stored]:
@@ -48,10 +46,9 @@ class Reading:
             loaded = await trio.to_thread.run_sync(self._store.load, wanted)
         found = _decoded(loaded)
         for id in wanted:
-            entry = self._router.state.entries.get(id)
+            entry = self._door.view.entry(id)
             if id not in found and entry is not None:
                 self._set_aside(entry, loaded.unreadable.get(id, GONE))
-                self._wake()
         return found
 
     def load_now(self, entry: Entry) -> Stored | None:
@@ -63,9 +60,9 @@ class Reading:
         return found
 
     def _set_aside(self, entry: Entry, reason: str) -> None:
-        smuid = entry.smuid(self._router.state.server)
+        smuid = entry.smuid(self._door.server)
         _log.error("%s to %s cannot be read and was set aside: %s", smuid, entry.topic.name, reason)
-        self._router.set_aside(entry, f"it cannot be read and was set aside: {reason}", self._clock.now())
+        self._door.set_aside(entry, f"it cannot be read and was set aside: {reason}")
 
     async def drop(self, smuid: str) -> int:
         """Forget what was set aside of a message, or of all (""), for good; how many that were.
@@ -77,9 +74,7 @@ class Reading:
         count = sum(1 for one in every if smuid in ("", one.smuid))
         if count:
             done = _Done()
-            self._router.state.out.append(DropSetAside(smuid))
-            self._router.answer(self._router.open(done, "smqpd", "system"), 1)
-            self._wake()
+            self._door.drop_set_aside(smuid, Consumer(done, SERVER_ACCOUNT, "system"), 1)
             await done.wait()
         return count
 

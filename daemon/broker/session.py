@@ -6,8 +6,6 @@ end to send them: a slow reader holds up its own subscriptions and costs a bound
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from heapq import nsmallest
-from itertools import islice
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -15,7 +13,6 @@ import trio
 
 from daemon.accounts.accounts import Accounts
 from daemon.broker.bodies import Stored
-from daemon.broker.inventory import subscription_info, topic_info
 from daemon.broker.reading import Reading
 from daemon.broker.transaction import Transaction
 from daemon.connections.unfinished import Unfinished
@@ -30,13 +27,13 @@ from daemon.frontend import (
     TopicInfo,
 )
 from daemon.system.clock import Clock
+from routing.door import Door
 from routing.errors import SUBSCRIPTIONS, HeaderRefusal, Refusal
 from routing.frames import check_message
 from routing.headers import write_created
 from routing.message import DeliveryMode, Message
 from routing.names import check_topic, make_address, owner_of
 from routing.rights import RIGHTS, Right
-from routing.router import Router
 from routing.subscription import Consumer, Outcome
 
 PENDING_BYTES_MAX: Final = 1_048_576
@@ -51,7 +48,7 @@ class Owner(Protocol):
     server_name: str
     accounts: Accounts
     clock: Clock
-    router: Router
+    door: Door
     reading: Reading
     unfinished: Unfinished
     draining: bool
@@ -66,9 +63,6 @@ class Owner(Protocol):
 
     def check_room(self) -> None:
         """Raises Refusal where no guaranteed message can be taken now."""
-
-    def wake(self) -> None:
-        """The router has decisions."""
 
     async def browse(self, topic: str, after: int, count: int) -> list[HeldMessage]:
         """See `daemon.frontend.Session`."""
@@ -98,8 +92,8 @@ class BrokerSession:
         self.remote = remote
         self.system_topic = make_address(account, channel, broker.server_name)
         self._broker = broker
-        self._router = broker.router
-        self._consumer: Consumer = self._router.open(self, account, channel)
+        self._door = broker.door
+        self._consumer = Consumer(self, account, channel)
         self._outbox: list[Outgoing] = []
         self._arrived = trio.Event()
         self._ended = False
@@ -142,8 +136,7 @@ class BrokerSession:
         if self._transaction is not None:
             self._transaction.publish(topic, message)
             return
-        self._router.publish(self._consumer, topic, message, self.system_topic, request, broker.clock.now())
-        broker.wake()
+        self._door.publish(self._consumer, topic, message, self.system_topic, request)
 
     def check_publish(self, topic: str) -> None:
         """See `daemon.frontend.Session`."""
@@ -177,26 +170,22 @@ class BrokerSession:
         if len(held) >= limits.subscriptions_per_session_max and (topic, options.name) not in held:
             text = f"more than {limits.subscriptions_per_session_max} subscriptions of one session"
             raise Refusal(Refusal.TOO_MANY, text, subject=SUBSCRIPTIONS)
-        self._router.subscribe(self._consumer, topic, options, request, self._broker.clock.now())
-        self._broker.wake()
+        self._door.subscribe(self._consumer, topic, options, request)
 
     def unsubscribe(self, topic: str, name: str = "", request: Any = None) -> None:
         """See `daemon.frontend.Session`."""
         self._check_open()
-        self._router.unsubscribe(self._consumer, topic, name, request, self._broker.clock.now())
-        self._broker.wake()
+        self._door.unsubscribe(self._consumer, topic, name, request)
 
     def detach(self, topic: str, name: str = "", request: Any = None) -> None:
         """See `daemon.frontend.Session`."""
         self._check_open()
-        self._router.detach(self._consumer, topic, name, request, self._broker.clock.now())
-        self._broker.wake()
+        self._door.detach(self._consumer, topic, name, request)
 
     def received(self, numbers: Iterable[int], request: Any = None) -> None:
         """See `daemon.frontend.Session`."""
         self._check_open()
-        self._router.received(self._consumer, numbers, request)
-        self._broker.wake()
+        self._door.received(self._consumer, numbers, request)
 
     def commit(self, numbers: Iterable[int], request: Any = None) -> None:
         """See `daemon.frontend.Session`."""
@@ -204,13 +193,12 @@ class BrokerSession:
         if self._transaction is not None:
             self._transaction.commit(numbers)
             return
-        self._router.commit(self._consumer, numbers, request, self._broker.clock.now())
-        self._broker.wake()
+        self._door.commit(self._consumer, numbers, request)
 
     def reached_nobody(self, numbers: Iterable[int]) -> None:
         """See `daemon.frontend.Session`."""
         self._check_open()
-        self._router.reached_nobody(self._consumer, numbers)
+        self._door.reached_nobody(self._consumer, numbers)
 
     def give_back(
         self,
@@ -226,42 +214,36 @@ class BrokerSession:
         if self._transaction is not None:
             self._transaction.give_back(numbers, reason, delay_s, outcome)
             return
-        now = self._broker.clock.now()
-        self._router.give_back(self._consumer, numbers, reason, delay_s, request, now, outcome)
-        self._broker.wake()
+        self._door.give_back(self._consumer, numbers, reason, delay_s, request, outcome)
 
     @contextmanager
     def transaction(self, request: Any = None) -> Iterator[None]:
         """See `daemon.frontend.Session`."""
         self._check_open()
         assert self._transaction is None, "a transaction inside a transaction"
-        transaction = self._transaction = Transaction(self._router, self._consumer, self.system_topic)
+        transaction = self._transaction = Transaction(self._door, self._consumer, self.system_topic)
         try:
             yield
         finally:
             self._transaction = None
-        transaction.carry_out(request, self._broker.clock.now())
-        self._broker.wake()
+        transaction.carry_out(request)
 
     def remove(self, topic: str, smuid: str, request: Any = None) -> None:
         """See `daemon.frontend.Session`."""
         self._check("remove", topic)
-        self._router.remove(self._consumer, topic, smuid, request, self._broker.clock.now())
-        self._broker.wake()
+        self._door.remove(self._consumer, topic, smuid, request)
 
     def set_delivery(self, topic: str, mode: DeliveryMode | None, request: Any = None) -> None:
         """See `daemon.frontend.Session`."""
         check_topic(topic)
         self._check("administer", topic)
-        self._router.set_delivery(self._consumer, topic, mode, request)
-        self._broker.wake()
+        self._door.set_delivery(self._consumer, topic, mode, request)
 
     def set_timeout(self, topic: str, timeout_s: float | None, request: Any = None) -> None:
         """See `daemon.frontend.Session`."""
         check_topic(topic)
         self._check("administer", topic)
-        self._router.set_timeout(self._consumer, topic, timeout_s, request)
-        self._broker.wake()
+        self._door.set_timeout(self._consumer, topic, timeout_s, request)
 
     # -- what there is ----------------------------------------------------------------------------
 
@@ -271,36 +253,21 @@ class BrokerSession:
 
     def topics(self, after: str = "", count: int = 100) -> list[TopicInfo]:
         """See `daemon.frontend.Session`."""
-        topics = self._router.state.topics
-        # looked for in each call, since names come and go with every message; most accounts that list
-        # topics may see the first ones, and only for others all names are sorted
-        wanted = min(count, len(topics))
-        names = nsmallest(wanted, self._names(after)) if wanted < len(topics) else sorted(self._names(after))
-        seen = list(filter(self._may_see, names))
-        if len(seen) < wanted == len(names) < len(topics):
-            rest = filter(self._may_see, sorted(self._names(names[-1])))
-            seen += islice(rest, wanted - len(seen))
-        return [topic_info(topics[name]) for name in seen]
-
-    def _names(self, after: str) -> Iterator[str]:
-        topics = self._router.state.topics
-        return (name for name, topic in topics.items() if name > after and not topic.is_system)
+        return self._door.view.topics(after, count, self._may_see)
 
     def _may_see(self, topic: str) -> bool:
         return self.allows("subscribe", topic) or self.allows("administer", topic)
 
     def topic(self, topic: str) -> TopicInfo | None:
         """See `daemon.frontend.Session`."""
-        found = self._router.state.topics.get(topic)
-        if found is None or not any(self.allows(right, topic) for right in RIGHTS):
+        if not any(self.allows(right, topic) for right in RIGHTS):
             return None
-        return topic_info(found)
+        return self._door.view.topic(topic)
 
     def subscriptions(self, topic: str) -> list[SubscriptionInfo]:
         """See `daemon.frontend.Session`."""
         self._check("administer", topic)
-        found = self._router.state.topics.get(topic)
-        return [subscription_info(s) for s in found.subscriptions.values()] if found is not None else []
+        return self._door.view.subscriptions(topic)
 
     async def browse(self, topic: str, after: int = 0, count: int = 100) -> list[HeldMessage]:
         """See `daemon.frontend.Session`."""
@@ -310,14 +277,12 @@ class BrokerSession:
     def purge(self, topic: str, request: Any = None) -> None:
         """See `daemon.frontend.Session`."""
         self._check("administer", topic)
-        self._router.purge(self._consumer, topic, request, self._broker.clock.now())
-        self._broker.wake()
+        self._door.purge(self._consumer, topic, request)
 
     def delete_topic(self, topic: str, request: Any = None) -> None:
         """See `daemon.frontend.Session`."""
         self._check("administer", topic)
-        self._router.delete_topic(self._consumer, topic, request, self._broker.clock.now())
-        self._broker.wake()
+        self._door.delete_topic(self._consumer, topic, request)
 
     def _check(self, right: Right, topic: str) -> None:
         self._check_open()
@@ -386,8 +351,7 @@ class BrokerSession:
         self._pending_bytes -= self._handed_bytes
         self._handed_bytes = 0
         if not self._consumer.open and self._pending_bytes < PENDING_BYTES_MAX // 2 and not self._ended:
-            self._router.resume(self._consumer, self._broker.clock.now())
-            self._broker.wake()
+            self._door.resume(self._consumer)
 
     def put(self, event: Outgoing) -> None:
         """Hand an event on; called by the broker once it has come true."""
@@ -396,7 +360,7 @@ class BrokerSession:
         self._outbox.append(event)
         self._pending_bytes += _cost(event)
         if self._pending_bytes > PENDING_BYTES_MAX and self._consumer.open:
-            self._router.pause(self._consumer)
+            self._consumer.pause()
         self._arrived.set()
 
     def end(self, event: Ending) -> None:

@@ -105,10 +105,10 @@ class TakingApart:
                     self._unpublish(decision, failed, now)
                 else:
                     lost.add(decision.entry.id)
-                    self._router.set_aside(decision.entry, REASON, now)
+                    self._router.setting_aside.set_aside(now, decision.entry, REASON)
             elif id(decision) in culprits:
                 if isinstance(decision, decisions.Bury):
-                    self._router.set_aside(decision.entry, REASON, now)
+                    self._router.setting_aside.set_aside(now, decision.entry, REASON)
                 self._refuse_next(every, position)
         kept = self._without(every, buried | culprits | undone, failed, REFUSAL)
         kept.decisions = [told for d in kept.decisions if (told := _told(d, lost)) is not None]
@@ -136,7 +136,7 @@ class TakingApart:
             if of_message or of_commit:
                 undone.add(id(d))
         for record in commits:
-            self._router.uncommit(record, now)
+            self._router.acknowledging.uncommit(record, now)
         answer = every[last - 1]
         assert isinstance(answer, decisions.Answer)
         every[last - 1] = msgspec.structs.replace(answer, error=answer.error or REFUSAL)

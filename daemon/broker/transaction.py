@@ -9,20 +9,20 @@ messages never were, and what it has finished waits again.
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from routing.door import Door
 from routing.errors import Refusal
 from routing.message import Message
-from routing.router import Router
 from routing.subscription import Consumer, Outcome
 
 
 class Transaction:
     """What was called so far; `publisher` is the session's Account header."""
 
-    def __init__(self, router: Router, consumer: Consumer, publisher: str) -> None:
-        self._router = router
+    def __init__(self, door: Door, consumer: Consumer, publisher: str) -> None:
+        self._door = door
         self._consumer = consumer
         self._publisher = publisher
-        self._steps: list[Callable[[float], None]] = []
+        self._steps: list[Callable[[], None]] = []
         self._settled: set[int] = set()
         self._published: dict[str, list[int]] = {}
         self._to_system_topics: list[tuple[str, int]] = []
@@ -32,23 +32,20 @@ class Transaction:
         self._published.setdefault(topic, []).append(message.size_bytes)
         if "@" in topic or message.receipt != "NONE":
             self._to_system_topics.append((topic, message.size_bytes))
+        publish = self._door.publish
         self._steps.append(
-            lambda now: self._router.publish(
-                self._consumer, topic, message, self._publisher, None, now, together=True
-            )
+            lambda: publish(self._consumer, topic, message, self._publisher, None, together=True)
         )
 
     def commit(self, numbers: Iterable[int]) -> None:
         """Raises Refusal (lock-lost)."""
         held = self._take(numbers)
-        self._steps.append(lambda now: self._router.commit(self._consumer, held, None, now))
+        self._steps.append(lambda: self._door.commit(self._consumer, held, None))
 
     def give_back(self, numbers: Iterable[int], reason: str, delay_s: float, outcome: Outcome) -> None:
         """Raises Refusal (lock-lost)."""
         held = self._take(numbers)
-        self._steps.append(
-            lambda now: self._router.give_back(self._consumer, held, reason, delay_s, None, now, outcome)
-        )
+        self._steps.append(lambda: self._door.give_back(self._consumer, held, reason, delay_s, None, outcome))
 
     def _take(self, numbers: Iterable[int]) -> list[int]:
         taken = list(numbers)
@@ -58,13 +55,14 @@ class Transaction:
             self._settled.add(number)
         return taken
 
-    def carry_out(self, request: Any, now: float) -> None:
+    def carry_out(self, request: Any) -> None:
         """All of it. Raises Refusal (queue-full), and then nothing of it."""
+        room = self._door.room
         for topic, sizes in self._published.items():
-            self._router.check_room(topic, len(sizes), sum(sizes))
+            room.check(topic, len(sizes), sum(sizes))
         if self._to_system_topics:
-            self._router.check_system_room(self._publisher, self._to_system_topics)
-        self._router.begin_together()
+            room.check_system(self._publisher, self._to_system_topics)
+        self._door.begin_together()
         for step in self._steps:
-            step(now)
-        self._router.end_together(self._consumer, request)
+            step()
+        self._door.end_together(self._consumer, request)

@@ -33,13 +33,13 @@ from daemon.control.reports import (
 )
 from daemon.hops.examine import examine, shortened
 from daemon.system.clock import Clock
+from routing.door import Door
 from routing.errors import Refusal
 from routing.federation.arriving import accepted_depth
 from routing.federation.enquiry import About, Ask, Enquiries, Ping, Trace, Why, check_ask, kind
 from routing.federation.outlook import DOWN, LINK_DOWN, Way
 from routing.headers import write_created
 from routing.message import Message, Section
-from routing.router import Router
 
 _log = logging.getLogger(__name__)
 
@@ -64,16 +64,16 @@ class Enquiring:
 
     def __init__(
         self,
-        router: Router,
+        door: Door,
         clock: Clock,
         wake: Callable[[], None],
         tell: Callable[[str, str, msgspec.Struct], bool],
         why_down: Callable[[str], str],
         has_room: Callable[[str, int], bool],
     ) -> None:
-        self._router = router
-        self._server = router.state.server
-        self._outlook = router.federation.outlook
+        self._door = door
+        self._server = door.server
+        self._outlook = door.outlook
         self._clock = clock
         self._wake = wake
         self._tell = tell
@@ -95,7 +95,7 @@ class Enquiring:
         """
         if len(self._own) >= OWN_MAX:
             raise Refusal(Refusal.NOT_AVAILABLE, f"{OWN_MAX} questions are being asked already")
-        key = f"{self._server}/{self._router.state.boot:x}-{next(self._numbers):x}"
+        key = f"{self._server}/{self._door.boot:x}-{next(self._numbers):x}"
         self._own[key], reports = trio.open_memory_channel[Report](REPORTS_WAITING_MAX)
         asked_at = trio.current_time()
         outstanding = Counter({("", self._server): 1})
@@ -250,7 +250,7 @@ class Enquiring:
 
     def _trace(self, ask: Ask, peer: str, trace: Trace, *, again: bool) -> None:
         asked, passed_over = [], []
-        count = self._subscriptions(trace)
+        count = self._door.view.takers(trace.topic, trace.mode)
         if not (trace.mode == "ONE" and count):
             for way in self._outlook.ways(trace.topic, trace.mode, trace.depth, ask.hops):
                 why = self._in_full(way) if way.why else self._cannot_be_asked(trace, way.peer)
@@ -272,20 +272,13 @@ class Enquiring:
         )
         self._say(ask.key, peer, report)
 
-    def _subscriptions(self, trace: Trace) -> int:
-        topic = self._router.state.topics.get(trace.topic)
-        if topic is None:
-            return 0
-        one = trace.mode == "ONE" or topic.is_system
-        return len(self._router.state.matching.taking(topic, "ONE" if one else "ALL"))
-
     def _deliver(self, ask: Ask, trace: Trace) -> str | None:
         """Give the probe to the subscriptions here, for as long as the question lives; None if it is full."""
         origin = ask.key.partition("/")[0]
         body = Section("text/plain", f"A probe of {origin}: smqpd trace {trace.topic} --deliver\n".encode())
         if not self._has_room(trace.topic, len(body.body)):
             return None
-        return self._router.publish_own(
+        return self._door.publish_own(
             trace.topic,
             Message(
                 name="Probe",
@@ -295,7 +288,6 @@ class Enquiring:
                 others=(("Probe", ask.key), ("Probe-Hops", ",".join((*ask.hops, self._server)))),
                 sections=(body,),
             ),
-            self._clock.now(),
         )
 
     def _why(self, ask: Ask, peer: str) -> None:

@@ -138,7 +138,7 @@ class SiteLinks:
             case "peers":
                 await tell(await self._status())
             case "routes":
-                await tell(routes(self._broker.router.federation.outlook, question.name))
+                await tell(routes(self._broker.door.outlook, question.name))
             case "ping":
                 await ask(Ping(server_name(question.name)), question.timeout_s, tell)
             case "trace":
@@ -153,7 +153,7 @@ class SiteLinks:
     async def _status(self) -> list[LinkStatus]:
         if self.manager is None:
             return []
-        copies = self._broker.router.federation.outlook.copies
+        copies = self._broker.door.outlook.copies
         return await with_owed(self.manager.status, copies, self._broker.clock.wall_ms())
 
     async def drain(self) -> None:

@@ -140,11 +140,11 @@ class RunningSite:
     @property
     def topic_count(self) -> int:
         """See `daemon.frontend.Site`."""
-        return self.broker.topic_count
+        return self.broker.door.view.topic_count
 
     def durable_subscriptions(self, name_prefix: str) -> list[SubscriptionInfo]:
         """See `daemon.frontend.Site`."""
-        return self.broker.durable_subscriptions(name_prefix)
+        return self.broker.door.view.durable_subscriptions(name_prefix)
 
     async def serve_streams(
         self,

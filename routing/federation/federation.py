@@ -12,6 +12,7 @@ enquiry      questions that travel over the links
 
 from collections.abc import Callable, Collection, Mapping
 
+from routing.decisions import Refused
 from routing.delivery import Deliveries
 from routing.federation.arriving import Arriving
 from routing.federation.copies import Answered, Arrival, Copy, Forward, PeerRules, Seen, UnitId
@@ -84,7 +85,7 @@ class Federation:
         for topic in list(self._crossing.by_topic):
             self.custody.pull(topic, now)
 
-    def set_peers(self, peers: Mapping[str, PeerRules], now: float) -> None:
+    def set_peers(self, now: float, peers: Mapping[str, PeerRules]) -> None:
         """These are the peers, and no others."""
         for name in [name for name in self.forwarding.peers if name not in peers]:
             self.remove_peer(name, now)
@@ -124,13 +125,13 @@ class Federation:
         if forward.unacknowledged:
             forward.unacknowledged = 1
             earlier = tuple(forward.earlier)
-            self.acknowledged(name, copy.entry.id, Answered("denied"), now)
+            self.acknowledged(now, name, copy.entry.id, Answered("denied"))
             for query in (*earlier, forward.query):
                 self._receipts.heard(name, query, 0, 0, now, closed=True)
         copy.forwards.pop(name, None)
         self._state.out.append(StoreCopy(copy.entry.id))
 
-    def link_up(self, name: str, now: float, *, restarted: bool = True) -> None:
+    def link_up(self, now: float, name: str, *, restarted: bool = True) -> None:
         """A link works: repeat what is unanswered, tell what is wanted, and what was removed.
 
         `restarted`: the peer is not known to be in the state in which the last link left it.
@@ -167,11 +168,11 @@ class Federation:
 
     # -- what peers say ---------------------------------------------------------------------------
 
-    def arrive(self, arrival: Arrival, now: float) -> None:
+    def arrive(self, now: float, arrival: Arrival) -> None:
         """A copy of a message."""
         self._arriving.arrive(arrival, now)
 
-    def acknowledged(self, peer: str, entry_id: int, answered: Answered, now: float) -> None:
+    def acknowledged(self, now: float, peer: str, entry_id: int, answered: Answered) -> None:
         """What became of a copy."""
         copy = self.forwarding.acknowledged(peer, entry_id, answered)
         if copy is None:
@@ -181,6 +182,10 @@ class Federation:
         else:
             self._lifecycle.answered(copy.entry, peer, copy.depth, answered)
 
+    def not_copied(self, refused: Refused) -> None:
+        """No copy was made, here of what a peer sent, or there of what was to go: only a record is."""
+        self._state.out.append(refused)
+
     def heard(self, peer: str, unit: UnitId, refusal: str = "") -> None:
         """Acknowledge what a peer has told, once it is on disk; `refusal`: why it is not taken."""
         self._state.out.append(Acknowledge(peer, unit, "denied" if refusal else "accepted", refusal))
@@ -189,7 +194,7 @@ class Federation:
         """A peer has the last answer to its question on disk."""
         self._receipts.answered(peer, query)
 
-    def hear_interest(self, name: str, told: Collection[InterestChange], now: float, *, whole: bool) -> int:
+    def hear_interest(self, now: float, name: str, told: Collection[InterestChange], *, whole: bool) -> int:
         """What a peer wants. Returns how much of it is passed over, see `Interest.admitted`."""
         if name not in self.forwarding.peers:
             return 0
@@ -206,7 +211,7 @@ class Federation:
                 self.custody.reached(wanted, now)
         return len(told) - len(changes)
 
-    def hear_receipt(self, peer: str, query: int, due: int, have: int, now: float, *, closed: bool) -> None:
+    def hear_receipt(self, now: float, peer: str, query: int, due: int, have: int, *, closed: bool) -> None:
         """How many have a message at a peer and beyond. Raises Refusal for counts that cannot be."""
         self._receipts.heard(peer, query, due, have, now, closed=closed)
 
@@ -223,7 +228,7 @@ class Federation:
         if (known := self.forwarding.peers.get(peer)) is not None:
             known.has_removals = max(known.has_removals, number)
 
-    def hear_removed(self, peer: str, smuid: str, topic: str, now: float) -> bool:
+    def hear_removed(self, now: float, peer: str, smuid: str, topic: str) -> bool:
         """A message has been removed; told on to all others, once.
 
         False where that is not for the peer to say: the topic may not come from it, or the message is one of

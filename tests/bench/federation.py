@@ -144,7 +144,7 @@ def interest(federation: Large, server: str) -> dict[str, float]:
         if what == "come":
             consumer = federation.subscribe(server, "new", "new")
         else:
-            federation.routers[server].unsubscribe(consumer, "new", "", None, federation.now)
+            federation.routers[server].subscribing.unsubscribe(federation.now, consumer, "new", "", None)
             federation.take(server)
         federation.settle()
         out |= {

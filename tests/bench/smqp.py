@@ -19,7 +19,7 @@ from daemon.broker.broker import router_settings
 from daemon.settings import Settings, SiteSettings
 from routing.message import Message, Section
 from routing.router import Router
-from routing.subscription import SubscribeOptions
+from routing.subscription import Consumer, SubscribeOptions
 from tests.bench.daemon import Measured, measured
 
 BODY = b"x" * 1024
@@ -114,14 +114,14 @@ def core_us(messages: int) -> float:
     """CPU of the routing core alone, microseconds a message: publish, deliver, received, commit."""
     settings = router_settings(Settings(site=SiteSettings(server_name="bench.example")))
     router = Router("bench.example", 1, settings, lambda: 0)
-    publisher, subscriber = router.open(None, "a", "p"), router.open(None, "a", "s")
-    router.subscribe(subscriber, "bench", SubscribeOptions(credit=messages), None, 0.0)
+    publisher, subscriber = Consumer(None, "a", "p"), Consumer(None, "a", "s")
+    router.subscribing.subscribe(0.0, subscriber, "bench", SubscribeOptions(credit=messages), None)
     message = Message(created=CREATED, sections=(Section("text/plain", BODY),))
     began = time.process_time()
     for number in range(1, messages + 1):
-        router.publish(publisher, "bench", message, "a:p@bench.example", None, 0.0)
-        router.received(subscriber, (number,), None)
-        router.commit(subscriber, (number,), None, 0.0)
+        router.publishing.publish(0.0, publisher, "bench", message, "a:p@bench.example", None)
+        router.acknowledging.received(subscriber, (number,), None)
+        router.acknowledging.commit(0.0, subscriber, (number,), None)
         router.take()
     return (time.process_time() - began) / messages * 1e6
 

@@ -19,6 +19,7 @@ from daemon.hops.writer import HopLog
 from daemon.settings import HopSettings
 from daemon.store.store import Store
 from routing import decisions as d
+from routing.door import Door
 from routing.errors import Refusal
 from tests.support.router_machine import RouterMachine
 from tests.support.router_promises import SERVER, SETTINGS, Backing, Client, ObservedRouter
@@ -73,7 +74,7 @@ class Disk(Backing):
             self.hops,
             self.clock,
             self.store,
-            Reading(self.router, self.store, self.clock, lambda: None),
+            Reading(Door(self.router, self.clock.now, lambda: None), self.store),
             {},
             Mishaps(),
             lambda peer, reason: None,
@@ -96,7 +97,7 @@ class Disk(Backing):
             self.hops.settle(record)
             self.bodies.committed()
             effects += new
-            if not self.router.state.out:
+            if not self.router._state.out:
                 return effects
 
     def fail(self, now: float) -> None:

@@ -329,7 +329,7 @@ async def again_reached(site: FederatedSite, server: str) -> None:
 
 async def told_interest(site: FederatedSite, topic: str, peer: str) -> None:
     """Wait until a site knows that a peer itself wants a topic."""
-    interest = site.broker.router.federation.interest
+    interest = site.broker._router.federation.interest
     with trio.fail_after(PATIENCE_S):
         while interest.distance(peer, ("ALL", topic)) != 0:
             await trio.sleep(0.01)

@@ -10,12 +10,14 @@ from daemon.broker.mishaps import Mishaps
 from daemon.link.peers_file import Peer
 from daemon.link.port import ControlArrived
 from routing.decisions import StoreMessage
+from routing.door import Door
 from routing.federation.enquiry import Ask, Ping
 from routing.federation.interest import InterestChange
 from routing.link.agreement import Agreement
 from routing.link.units import Control, Lane, Transfer
 from routing.message import Message, ReceiptMode, Section
 from routing.router import Router
+from routing.subscription import Consumer
 from tests.support.broker import VirtualClock
 from tests.support.sites import SETTINGS
 
@@ -61,7 +63,7 @@ class Alpha:
         self.clock = VirtualClock((0.0, 0.0, "", 0.0))
         self.router = Router("alpha", 1, SETTINGS, self.clock.wall_ms)
         self.federating = Federating(
-            self.router,
+            Door(self.router, self.clock.now, lambda: None),
             self.bodies,
             self.clock,
             lambda: None,
@@ -72,7 +74,7 @@ class Alpha:
         )
         self.links = self.federating.links = SentUnits()  # type: ignore[assignment] # no more of them is used
         self.federating.peers_changed({"beta": Peer(name="beta")})
-        self.publisher = self.router.open(None, "ada", "desk")
+        self.publisher = Consumer(None, "ada", "desk")
 
     async def load(self, ids: object) -> dict[int, Stored]:
         return {}
@@ -86,12 +88,14 @@ class Alpha:
     def publish(self, text: str, receipt: ReceiptMode = "NONE", priority: int = 0) -> None:
         body = Section("text/plain", text.encode())
         message = Message(depth=1, receipt=receipt, priority=priority, sections=(body,))
-        self.router.publish(self.publisher, "weather", message, "ada:desk@alpha", None, self.clock.now())
+        self.router.publishing.publish(
+            self.clock.now(), self.publisher, "weather", message, "ada:desk@alpha", None
+        )
 
     @property
     def question(self) -> int:
         """That for the receipt of what was published."""
-        [query] = self.router.state.asked_of
+        [query] = self.router._state.asked_of
         return query
 
     def carry_out(self, decisions: list[object]) -> None:
@@ -107,7 +111,7 @@ class Alpha:
 async def test_what_was_decided_before_a_link_came_up_goes_over_it_once_and_in_order() -> None:
     alpha = Alpha()
     alpha.link_up()
-    alpha.router.federation.hear_interest("beta", BETA_WANTS, 0.0, whole=True)
+    alpha.router.federation.hear_interest(0.0, "beta", BETA_WANTS, whole=True)
     alpha.carry_out(alpha.router.take())
     alpha.link_down()
     alpha.publish("first")
@@ -124,7 +128,7 @@ async def test_what_was_decided_before_a_link_came_up_goes_over_it_once_and_in_o
 async def test_a_message_of_high_priority_goes_in_a_lane_of_its_own() -> None:
     alpha = Alpha()
     alpha.link_up()
-    alpha.router.federation.hear_interest("beta", BETA_WANTS, 0.0, whole=True)
+    alpha.router.federation.hear_interest(0.0, "beta", BETA_WANTS, whole=True)
     alpha.carry_out(alpha.router.take())
     for priority in (0, URGENT_PRIORITY - 1, URGENT_PRIORITY, 9):
         alpha.publish(str(priority), priority=priority)
@@ -135,7 +139,7 @@ async def test_a_message_of_high_priority_goes_in_a_lane_of_its_own() -> None:
 async def test_a_link_that_was_lost_and_found_meanwhile_begins_anew() -> None:
     alpha = Alpha()
     alpha.link_up()
-    alpha.router.federation.hear_interest("beta", BETA_WANTS, 0.0, whole=True)
+    alpha.router.federation.hear_interest(0.0, "beta", BETA_WANTS, whole=True)
     alpha.publish("first")
     on_its_way_to_the_disk = alpha.router.take()
     alpha.link_down()
@@ -196,7 +200,7 @@ async def test_a_peer_that_says_nonsense_is_told_what_this_site_logs(
 ) -> None:
     alpha = Alpha()
     alpha.link_up()
-    alpha.router.federation.hear_interest("beta", BETA_WANTS, 0.0, whole=True)
+    alpha.router.federation.hear_interest(0.0, "beta", BETA_WANTS, whole=True)
     alpha.publish("m", receipt="ALL")
     control = Control(
         kind=kind, payload=payload.replace(b'"query":1', b'"query":%d' % alpha.question), number=1

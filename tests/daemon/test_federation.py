@@ -118,7 +118,7 @@ async def test_a_copy_is_acknowledged_once_it_is_on_disk(
         monkeypatch.setattr(beta.broker.commits, "commit", commit_late)
         publisher = await alpha.client("publisher")
         await publisher.publish("weather", "rain", depth=1)
-        while not beta.broker.router.state.entries:
+        while not beta.broker._router._state.entries:
             await trio.sleep(0.001)
         await trio.testing.wait_all_tasks_blocked(0.05)
         in_flight = alpha.links.status()[0].in_flight
@@ -193,7 +193,7 @@ async def test_interest_that_changes_while_a_link_is_cut_is_known_as_it_is_in_th
                 federation.network.cut()
         await reader.subscribe("the.end")
         await alpha.wanted("ALL", "the.end")
-        interest = alpha.broker.router.federation.interest
+        interest = alpha.broker._router.federation.interest
         wanted = {n for n in range(60) if interest.distances(("ALL", f"topic.{n}"))}
         assert wanted == set(range(0, 60, 3))
 
@@ -272,7 +272,7 @@ async def test_a_removal_reaches_a_site_that_was_cut_off(tmp_path: Path) -> None
         await publisher.remove("state", gone)
         [beta] = await federation.start("beta")
         second = await beta.client("second")
-        while gone not in beta.broker.router.state.removed:
+        while gone not in beta.broker._router._state.removed:
             await trio.sleep(0.01)
         await second.subscribe("state")
         assert await second.gets_nothing_before("new")
@@ -370,13 +370,13 @@ async def test_after_a_restart_only_the_peer_that_was_asked_answers_for_its_part
         publisher = await alpha.client("publisher")
         await publisher.publish("weather", "rain", depth=1, receipt="ALL")
     async with federated_site(Network(), tmp_path, "alpha", peers, rules=rules) as alpha:
-        router = alpha.broker.router
-        [(question, asked)] = router.state.asked_of.items()
+        router = alpha.broker._router
+        [(question, asked)] = router._state.asked_of.items()
         assert asked == "beta"
-        router.federation.hear_receipt("gamma", question, 9, 9, 0.0, closed=True)
-        assert router.state.asked_of == {question: "beta"}
-        router.federation.hear_receipt("beta", question, 1, 1, 0.0, closed=True)
-        assert router.state.asked_of == {}
+        router.federation.hear_receipt(0.0, "gamma", question, 9, 9, closed=True)
+        assert router._state.asked_of == {question: "beta"}
+        router.federation.hear_receipt(0.0, "beta", question, 1, 1, closed=True)
+        assert router._state.asked_of == {}
 
 
 async def test_a_message_that_is_refused_leaves_no_receipt_that_peers_have_a_part_in(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ FLOODED = {"beta": {"flood": True}}
 
 
 async def shown(site: FederatedSite) -> LinkStatus:
-    copies = site.broker.router.federation.outlook.copies
+    copies = site.broker.door.outlook.copies
     [status] = await with_owed(site.links.status, copies, site.broker.clock.wall_ms())
     return status
 
@@ -41,7 +41,7 @@ async def test_what_waits_for_one_peer_is_not_shown_with_another(tmp_path: Path)
     async with federated_site(network, tmp_path, "alpha", ["beta", "gamma"], rules=FLOODED) as alpha:
         publisher = await alpha.client("publisher")
         await publisher.publish("weather", "rain", depth=1)
-        copies = alpha.broker.router.federation.outlook.copies
+        copies = alpha.broker.door.outlook.copies
         with trio.fail_after(PATIENCE_S):
             found = await with_owed(alpha.links.status, copies, alpha.broker.clock.wall_ms())
         assert [(one.peer, one.waiting) for one in found] == [("beta", 1), ("gamma", 0)]

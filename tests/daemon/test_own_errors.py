@@ -18,6 +18,7 @@ from routing.federation.copies import Arrival, PeerRules, UnitId
 from routing.federation.decisions import StoreInterest
 from routing.federation.interest import InterestChange
 from routing.message import Message, Section
+from routing.subscription import Consumer
 from tests.support.broker import Client, RunningSite, running_site
 
 UNWRITABLE = Message(others=(("X-Forged", "two\r\nlines"),), delivery="ONE")
@@ -29,10 +30,7 @@ TOO_GREAT = Message(sequence=2**63, delivery="ONE")
 def publish_unchecked(client: Client, site: RunningSite, topic: str, message: Message) -> int:
     request = client.request()
     session = client.session
-    site.broker.router.publish(
-        session.consumer, topic, message, session.system_topic, request, site.broker.clock.now()
-    )
-    site.broker.wake()
+    site.broker.door.publish(session.consumer, topic, message, session.system_topic, request)
     return request
 
 
@@ -99,8 +97,7 @@ async def test_a_request_that_cannot_be_stored_is_refused(tmp_path: Path, mock_c
         assert refused.value.code == Refusal.TOO_MANY, "front ends say it before"
         request = ada.request()
         options = frontend.SubscribeOptions(credit=2**63)
-        now = site.broker.clock.now()
-        site.broker.router.subscribe(ada.session.consumer, "jobs", options, request, now)
+        site.broker.door.subscribe(ada.session.consumer, "jobs", options, request)
         stored = eva.send("jobs", b"work", delivery="ONE")
         with pytest.raises(Refusal) as refused:
             await ada.answer(request)
@@ -125,16 +122,15 @@ async def test_an_effect_that_fails_ends_its_session_and_no_other(
     tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running_site(tmp_path) as site:
-        router, clock = site.broker.router, site.broker.clock
+        door = site.broker.door
         bob, eva = await site.login("bob").subscribe("news"), site.login("eva")
         handle: Any = BrokenHandle()
-        broken = router.open(handle, "ada", "desk")
-        router.subscribe(broken, "news", frontend.SubscribeOptions(), 1, clock.now())
-        site.broker.wake()
+        broken = Consumer(handle, "ada", "desk")
+        door.subscribe(broken, "news", frontend.SubscribeOptions(), 1)
         smuid = await eva.publish("news", b"hello")
         assert [one.stored.message.smuid for one in await bob.delivered()] == [smuid]
         assert {ending.reason for ending in handle.endings} == {"failed"}
-        router.close(broken, clock.now())
+        door.close(broken)
         ada = await site.login("ada").subscribe("news")
         [again] = await ada.delivered()
         assert again.stored.message.smuid == smuid, "it was not lost with the session"
@@ -160,7 +156,7 @@ class ToldLinks:
 def with_peer(site: RunningSite) -> ToldLinks:
     links: Any = ToldLinks()
     site.broker.federating.links = links
-    site.broker.router.federation.set_peer("beta.example", PeerRules())
+    site.broker._router.federation.set_peer("beta.example", PeerRules())
     return links  # type: ignore[no-any-return]
 
 
@@ -194,8 +190,7 @@ async def test_a_copy_that_cannot_be_stored_is_denied_to_the_peer_and_ends(
         links = with_peer(site)
         bob = await site.login("bob").subscribe("jobs")
         for number, each in enumerate((Message(), message, Message()), start=1):
-            site.broker.router.federation.arrive(arrival(each, number), site.broker.clock.now())
-        site.broker.wake()
+            site.broker.door.arrive(arrival(each, number))
         got = await bob.delivered(2)
         assert [one.stored.message.sections[0].body for one in got] == [b"1", b"3"]
         assert links.told == [(1, "accepted"), (2, "denied"), (3, "accepted")]
@@ -207,10 +202,10 @@ async def test_what_a_peer_tells_that_cannot_be_stored_ends_its_link(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
     async with running_site(tmp_path) as site:
-        links, federation = with_peer(site), site.broker.router.federation
+        links, federation = with_peer(site), site.broker._router.federation
         eva = site.login("eva")
         stored = eva.send("jobs", b"work", delivery="ONE")
-        out = site.broker.router.state.out
+        out = site.broker._router._state.out
         out.append(StoreInterest("beta.example", [InterestChange("ALL", "weather", 2**63)], whole=False))
         federation.heard("beta.example", UnitId(1, 7))
         await eva.answer(stored)
@@ -258,7 +253,7 @@ async def test_a_timeout_whose_end_fails_ends_its_message_and_the_site_goes_on(
     async with running_site(tmp_path / "site") as site:
         eva = site.login("eva")
         bad, good = [await eva.publish(topic, b"1", timeout_s=10.0) for topic in ("bad", "good")]
-        topic: Any = site.broker.router.state.topics["bad"]
+        topic: Any = site.broker._router._state.topics["bad"]
         topic.kept = None
         mock_clock.jump(11)
         await trio.testing.wait_all_tasks_blocked(0.01)
@@ -292,10 +287,10 @@ async def test_what_is_set_aside_before_it_is_stored_is_there_for_the_operator(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
     async with running_site(tmp_path) as site:
-        eva, router = site.login("eva"), site.broker.router
+        eva, router = site.login("eva"), site.broker._router
         request = eva.send("jobs", b"1", delivery="ONE")
-        [entry] = router.state.entries.values()
-        router.set_aside(entry, "as an error of ours would", site.broker.clock.now())
+        [entry] = router._state.entries.values()
+        site.broker.door.set_aside(entry, "as an error of ours would")
         smuid = (await eva.answer(request)).smuid
         assert [one.smuid for one in site.store.quarantined()] == [smuid]
         assert site.broker.held == 0
@@ -328,8 +323,8 @@ async def test_a_record_that_cannot_be_encoded_is_missing_and_what_it_tells_of_i
     async with running_site(tmp_path) as site:
         eva, bob = site.login("eva"), await site.login("bob").subscribe("jobs")
         smuid = await eva.publish("jobs", b"work", delivery="ONE")
-        [entry] = site.broker.router.state.entries.values()
-        site.broker.router.state.out.append(Record("returned", entry, reason="half a pair: \ud800"))
+        [entry] = site.broker._router._state.entries.values()
+        site.broker._router._state.out.append(Record("returned", entry, reason="half a pair: \ud800"))
         other = await eva.publish("jobs", b"more", delivery="ONE")
         got = await bob.delivered(2)
         assert [one.stored.message.smuid for one in got] == [smuid, other]
@@ -347,9 +342,9 @@ async def test_a_record_that_cannot_be_made_is_missing_and_what_it_tells_of_is_d
     async with running_site(tmp_path) as site:
         eva = site.login("eva")
         smuid = await eva.publish("jobs", b"work", delivery="ONE")
-        broken: Any = Record("returned", next(iter(site.broker.router.state.entries.values())))
+        broken: Any = Record("returned", next(iter(site.broker._router._state.entries.values())))
         broken.answered = "not an answer"
-        site.broker.router.state.out.append(broken)
+        site.broker._router._state.out.append(broken)
         assert await eva.publish("jobs", b"more", delivery="ONE")
         assert site.broker.held == 2
         assert site.broker.mishaps.count == 1

@@ -188,7 +188,7 @@ async def _queue(site: PowerSite, ledger: NotedLedger) -> None:
 
 
 async def _settled(site: PowerSite) -> None:
-    while site.broker is None or site.broker.router.state.out or not site.broker._idle:
+    while site.broker is None or site.broker._router._state.out or not site.broker._idle:
         await trio.sleep(0.01)
 
 
@@ -265,15 +265,15 @@ def _unrest(sites: list[PowerSite], ledger: Ledger) -> str:
     for site in sites:
         if site.broker is None or site.manager is None:
             return f"{site.name} does not run"
-        router = site.broker.router
+        router = site.broker._router
         if any(one.state != "up" for one in site.manager.status()):
             return f"{site.name} has no link"
-        if router.state.out or not site.broker._idle or site.broker._hops.has_unwritten:
+        if router._state.out or not site.broker._idle or site.broker._hops.has_unwritten:
             return f"{site.name} has decisions to carry out"
         for copy in router.federation.outlook.copies.values():
             if any(forward.unacknowledged for forward in copy.forwards.values()):
                 return f"{site.name} waits for a peer to have {copy.smuid}"
-        for subscription in router.state.subscriptions.values():
+        for subscription in router._state.subscriptions.values():
             if subscription.locks or subscription.received:
                 return f"{site.name}: {subscription.owner} has not finished"
     for key, publication in ledger.publications.items():
@@ -289,7 +289,7 @@ def _judge_queue(ledger: Ledger, site: PowerSite, told: Stomp) -> None:
     """What was sent and not acknowledged waits there, and nothing that was."""
     assert site.broker is not None
     assert site.store is not None
-    waiting = [one.id for one in site.broker.router.state.entries.values() if one.topic.name == QUEUE]
+    waiting = [one.id for one in site.broker._router._state.entries.values() if one.topic.name == QUEUE]
     wires = site.store.load(waiting).wires.values()
     held = {decode_message(wire).sections[0].body.decode() for wire in wires}
     own = {body for body in told.sent if body.startswith(site.name + " ")}
@@ -302,7 +302,7 @@ def _judge_queue(ledger: Ledger, site: PowerSite, told: Stomp) -> None:
 def _judge_why(ledger: Ledger, site: PowerSite) -> None:
     """What it says of a message is true, or it says that it does not know."""
     assert site.broker is not None
-    held = {entry.smuid(site.name) for entry in site.broker.router.state.entries.values()}
+    held = {entry.smuid(site.name) for entry in site.broker._router._state.entries.values()}
     for told in ledger.told.values():
         for smuid in told.smuids:
             found = examine(site.machine.directory / "hops", smuid)

@@ -342,7 +342,7 @@ async def _judge_site(path: Path, note: Note) -> None:
         async with trio.open_nursery() as nursery:
             site = await nursery.start(serve, path)
             store: Store = site.broker._store
-            wires = store.load(list(site.broker.router.state.entries)).wires.values()
+            wires = store.load(list(site.broker._router._state.entries)).wires.values()
             held = {decode_message(wire).sections[0].body.decode() for wire in wires}
             if not wanted <= held:
                 raise AssertionError(f"{path.name} has lost {sorted(wanted - held)}")

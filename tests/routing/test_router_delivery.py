@@ -252,11 +252,11 @@ def test_a_subscription_used_until_its_session_ended_is_not_taken_for_unused_aft
 def test_sessions_that_come_and_go_leave_nothing_behind(site: Site) -> None:
     for _ in range(10):
         site.login("ada").subscribe("news", durable=False).close()
-    assert site.router.state.topics == {}
+    assert site.router._state.topics == {}
     site.login("bob").subscribe("news")
     for _ in range(10):
         site.login("ada").subscribe("news", durable=False).close()
-    assert len(site.router.state.topics["news"].takers) == 1
+    assert len(site.router._state.topics["news"].takers) == 1
 
 
 def test_the_system_topic_of_a_login_goes_to_one(site: Site) -> None:

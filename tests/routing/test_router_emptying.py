@@ -69,7 +69,7 @@ def test_a_large_topic_that_is_deleted_is_gone_with_what_came_meanwhile(site: Si
     while not answered:
         site.wait(0.001)
     assert site.held == 0
-    assert "jobs" not in site.router.state.topics
+    assert "jobs" not in site.router._state.topics
     assert bob.detached == [("jobs", "removed")]
 
 
@@ -84,11 +84,11 @@ def test_a_restart_in_the_middle_leaves_what_had_not_been_reached(site: Site, ad
 def test_it_waits_while_much_is_to_be_carried_out(site: Site, ada: Client) -> None:
     fill(ada, "jobs", 6 * ENDED_MAX, delivery="ONE")
     router = site.router
-    router.purge(ada.consumer, "jobs", None, site.now)
+    router.topics.purge(site.now, ada.consumer, "jobs", None)
     for _ in range(100):
-        router.tick(site.now)
-    assert len(router.state.entries) > 0
-    while router.state.entries:
+        router.timing.tick(site.now)
+    assert len(router._state.entries) > 0
+    while router._state.entries:
         site.wait(0.001)
 
 

@@ -39,7 +39,7 @@ def test_who_leaves_before_all_was_offered_holds_nothing_up() -> None:
     bob = site.login("bob").subscribe("state")
     bob.unsubscribe("state")
     site.wait(1)
-    assert all(entry.due == 0 for entry in site.router.state.entries.values())
+    assert all(entry.due == 0 for entry in site.router._state.entries.values())
     assert ada.purge("state") is not None
     site.wait(1)
     assert site.held == 0
@@ -48,8 +48,8 @@ def test_who_leaves_before_all_was_offered_holds_nothing_up() -> None:
 def test_what_has_ended_before_it_was_offered_does_not_come() -> None:
     site, ada = site_that_keeps(LARGE)
     bob = site.login("bob").subscribe("state", credit=LARGE)
-    last = max(site.router.state.entries)
-    ada.remove("state", site.router.state.entries[last].smuid(site.router.state.server))
+    last = max(site.router._state.entries)
+    ada.remove("state", site.router._state.entries[last].smuid(site.router._state.server))
     site.wait(1)
     assert bob.bodies() == [str(number) for number in range(LARGE - 1)]
 

@@ -59,7 +59,7 @@ def test_what_expires_meanwhile_ends_once() -> None:
 def test_receipts_are_closed_for_each() -> None:
     site, _, bob = site_with_a_long_queue(receipt="ALL")
     bob.unsubscribe("news")
-    while [got for got in site.router.state.entries.values() if got.topic.name == "news"]:
+    while [got for got in site.router._state.entries.values() if got.topic.name == "news"]:
         site.wait(0.001)
     receipts = [record for record in site.told if record.event == "receipt"]
     assert len(receipts) == LARGE

@@ -115,4 +115,4 @@ def test_unguaranteed_messages_that_are_held_back_count_as_waiting(site: Site, a
     for sequence in range(2, 10):
         eva.publish("news", "x" * 4_000, sequence=sequence, guarantee=False)
     assert [t.event for t in site.told].count("dropped") == 7
-    assert site.router.state.unguaranteed_bytes <= 10_000
+    assert site.router._state.unguaranteed_bytes <= 10_000

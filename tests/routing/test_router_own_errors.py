@@ -28,7 +28,7 @@ def site() -> Site:
 @pytest.fixture
 def mishaps(site: Site) -> Mishaps:
     mishaps = Mishaps()
-    site.router.state.mishap = mishaps.note
+    site.router._state.mishap = mishaps.note
     return mishaps
 
 
@@ -39,7 +39,7 @@ def ada(site: Site) -> Client:
 
 def damage(site: Site, topic: str, field: str) -> None:
     """Every copy of the topic fails where the index looks there."""
-    setattr(site.router.state.topics[topic], field, object())
+    setattr(site.router._state.topics[topic], field, object())
 
 
 def over_soon(site: Site) -> None:
@@ -47,7 +47,7 @@ def over_soon(site: Site) -> None:
     for _ in range(10):
         if site.router.wake_at > site.now:
             return
-        site.router.tick(site.now)
+        site.router.timing.tick(site.now)
         site.settle()
     pytest.fail("what is due never ends")
 
@@ -104,7 +104,7 @@ def test_a_sequence_that_cannot_be_handed_on_ends(site: Site, ada: Client, misha
     eva = site.login("eva").subscribe("good", ordered=True)
     bad = ada.publish("bad", "3", sequence=3)
     ada.publish("good", "3", sequence=3)
-    site.router.state.topics["bad"].subscriptions[1 << 40 | 1].queue = object()  # type: ignore[assignment]
+    site.router._state.topics["bad"].subscriptions[1 << 40 | 1].queue = object()  # type: ignore[assignment]
     site.wait(6)
     over_soon(site)
     assert eva.bodies() == ["3"]
@@ -133,7 +133,7 @@ def test_what_cannot_be_removed_is_no_longer_there_when_its_topic_is_empty(
 ) -> None:
     for number in range(2 * ENDED_MAX):
         ada.publish("jobs", str(number), delivery="ONE")
-    bad: Any = site.router.state.entries[max(site.router.state.entries)]
+    bad: Any = site.router._state.entries[max(site.router._state.entries)]
     answered = ada.purge("jobs")
     bad.size = None
     while not answered:
@@ -156,14 +156,14 @@ def test_an_emptying_that_fails_is_refused_and_the_next_one_is_done(
         site.wait(0.001)
     [error] = [answer.error for answer in ada.answers.values() if answer.error is not None]
     assert error.code == Refusal.STORE_FAILED
-    assert [entry.topic.name for entry in site.router.state.entries.values()].count("good") == 0
+    assert [entry.topic.name for entry in site.router._state.entries.values()].count("good") == 0
 
 
 def test_an_error_that_belongs_to_nothing_is_met_no_more_than_once_a_second(
     site: Site, ada: Client, mishaps: Mishaps
 ) -> None:
     ada.publish("news", "1", timeout_s=10.0)
-    site.router.state.locking[site] = None  # type: ignore[index]  # which is no subscription
+    site.router._state.locking[site] = None  # type: ignore[index]  # which is no subscription
     site.wait(10)
     assert mishaps
     before = len(mishaps)
@@ -175,7 +175,7 @@ def test_an_error_that_belongs_to_nothing_is_met_no_more_than_once_a_second(
 def test_each_minute_all_is_done_that_can_be(site: Site, ada: Client, mishaps: Mishaps) -> None:
     bob = site.login("bob").subscribe("news")
     bob.close()
-    site.router.state.publications = None  # type: ignore[assignment]
+    site.router._state.publications = None  # type: ignore[assignment]
     site.wait(3_601)
     assert site.maintain() == [bob.address]
     assert len(mishaps) == 1
@@ -197,7 +197,7 @@ def test_a_message_that_cannot_be_handed_out_does_not_take_its_place_in_the_queu
     site: Site, ada: Client, mishaps: Mishaps
 ) -> None:
     bodies = [ada.publish("jobs", str(number), delivery="ONE") for number in range(3)]
-    bad: Any = next(iter(site.router.state.entries.values()))
+    bad: Any = next(iter(site.router._state.entries.values()))
     bad.deadline = None
     bob = site.login("bob").subscribe("jobs")
     assert bob.bodies() == ["1", "2"]

@@ -91,9 +91,9 @@ def test_unguaranteed_messages_are_never_stored_answered_or_acknowledged(site: S
 def test_unguaranteed_messages_wait_in_memory_and_a_restart_ends_them(site: Site) -> None:
     eva = site.login("eva")
     eva.publish("jobs", "a", guarantee=False, delivery="ONE")
-    assert site.router.state.unguaranteed_bytes > 0
+    assert site.router._state.unguaranteed_bytes > 0
     assert site.login("ada").subscribe("jobs").bodies() == ["a"]
-    assert site.router.state.unguaranteed_bytes == 0
+    assert site.router._state.unguaranteed_bytes == 0
     eva.publish("other", "b", guarantee=False, delivery="ONE")
     site.restart()
     assert site.login("ada").subscribe("other").bodies() == []
@@ -132,7 +132,7 @@ def test_under_pressure_what_a_worker_has_in_hand_is_dropped_last() -> None:
     assert worker.withdrawn == [(first.number, "dropped")]
     worker.give_back(second)
     worker.commit(third, *worker.take())
-    assert site.router.state.unguaranteed_bytes == 0
+    assert site.router._state.unguaranteed_bytes == 0
 
 
 def test_unguaranteed_messages_without_bodies_take_memory_too(site: Site) -> None:
@@ -140,7 +140,7 @@ def test_unguaranteed_messages_without_bodies_take_memory_too(site: Site) -> Non
     for topic in range(20):
         eva.publish(f"t{topic}", "", guarantee=False, delivery="ONE", others=(("X", "y" * 3_000),))
     assert [t.event for t in site.told].count("dropped") == 18
-    assert len(site.router.state.header_bytes) == 2
+    assert len(site.router._state.header_bytes) == 2
 
 
 def test_an_unguaranteed_message_with_a_stated_timeout_is_offered_to_those_who_join_late(site: Site) -> None:
@@ -156,15 +156,15 @@ def test_an_unguaranteed_message_with_a_stated_timeout_is_offered_to_those_who_j
         ("delivered", False),
         ("expired", True),
     ]
-    assert site.router.state.unguaranteed_bytes == 0
-    assert site.router.state.topics["news"].messages == 0
+    assert site.router._state.unguaranteed_bytes == 0
+    assert site.router._state.topics["news"].messages == 0
 
 
 def test_counts_follow_what_is_held(site: Site) -> None:
     ada, eva = site.login("ada").subscribe("news", credit=0), site.login("eva")
     eva.publish("news", "four")
     eva.publish("news", "seven77", guarantee=False)
-    topic = site.router.state.topics["news"]
+    topic = site.router._state.topics["news"]
     assert (topic.messages, topic.bytes, site.held) == (2, 11, 1)
     ada.subscribe("news", credit=1)
     ada.commit(ada.take()[0])

@@ -308,7 +308,7 @@ def test_unsubscribing_ends_what_waited_in_hand_parked_or_queued_for_nobody_else
     ada.give_back(b, delay_s=50)
     ada.unsubscribe("news")
     assert [site.fate(smuid)[-1] for smuid in smuids] == ["expired!"] * 4
-    assert (site.held, site.router.state.topics) == (0, {})
+    assert (site.held, site.router._state.topics) == (0, {})
     site.wait(100)
 
 
@@ -329,8 +329,8 @@ def test_what_comes_again_as_received_says_so_though_it_is_removed_at_the_same_m
     bob.received(bob.one())
     bob.close()
     router, back = site.router, site.login("bob")
-    router.subscribe(back.consumer, "t", SubscribeOptions(), None, site.now)
-    router.remove(ada.consumer, "t", smuid, None, site.now)
+    router.subscribing.subscribe(site.now, back.consumer, "t", SubscribeOptions(), None)
+    router.topics.remove(site.now, ada.consumer, "t", smuid, None)
     [deliver] = [one for one in router.take() if isinstance(one, Deliver)]
     assert deliver.lock is not None
     assert deliver.lock.received

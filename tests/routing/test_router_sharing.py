@@ -196,7 +196,7 @@ def test_one_bound_to_sessions_ends_with_the_last_of_them(site: Site) -> None:
     first.close()
     assert second.bodies() == ["b", "a"]
     second.close()
-    assert (site.held, site.router.state.subscriptions) == (0, {})
+    assert (site.held, site.router._state.subscriptions) == (0, {})
 
 
 def test_who_does_not_share_takes_it_over_from_all(site: Site) -> None:
@@ -256,7 +256,7 @@ def test_an_unguaranteed_message_is_held_for_those_who_acknowledge_and_done_for_
     assert [each.acknowledge for each in (careful.one(), quick.one())] == [True, False]
     careful.close(lost=True)
     assert quick.bodies() == ["a"]
-    assert site.router.state.entries == {}
+    assert site.router._state.entries == {}
 
 
 def test_one_that_somebody_shares_is_in_use(site: Site) -> None:
@@ -273,8 +273,8 @@ def test_sessions_that_come_and_go_leave_nothing_behind(site: Site) -> None:
     kept = worker(site)
     for _ in range(50):
         worker(site).close()
-    topic = site.router.state.topics["news"]
+    topic = site.router._state.topics["news"]
     [subscription] = topic.subscriptions.values()
     assert (len(topic.takers), len(subscription.members)) == (1, 1)
     kept.unsubscribe("news")
-    assert site.router.state.topics == {}
+    assert site.router._state.topics == {}

@@ -208,5 +208,5 @@ def test_finished_messages_do_not_wait_in_memory_for_their_deadline(site: Site) 
         eva.publish("news", "x")
         ada.commit(ada.one())
         site.told.clear()
-    deadlines = site.router.state.deadlines
+    deadlines = site.router._state.deadlines
     assert sum(map(len, deadlines._slots.values())) < 3_000

@@ -40,7 +40,7 @@ def test_it_is_locked_until_it_is_committed_and_never_on_disk(site: Site, worker
     assert events(site, "a") == ["delivered", "committed!"]
     assert site.store.messages == {}
     assert not site.store.marks
-    assert site.router.state.unguaranteed_bytes == 0
+    assert site.router._state.unguaranteed_bytes == 0
 
 
 def test_what_a_worker_had_that_left_goes_to_the_next_with_its_count(site: Site, worker: Client) -> None:
@@ -124,4 +124,4 @@ def test_a_timeout_ends_it_with_whomever_it_is(site: Site, worker: Client) -> No
     got = worker.one()
     site.wait(11)
     assert worker.withdrawn == [(got.number, "expired")]
-    assert site.router.state.unguaranteed_bytes == 0
+    assert site.router._state.unguaranteed_bytes == 0

@@ -100,7 +100,7 @@ def _gather(
 
 def _judge_copies(ledger: Ledger, site: "Site", records: list[HopRecord], facts: Facts) -> None:
     assert site.broker is not None
-    held = Counter(entry.smuid(site.name) for entry in site.broker.router.state.entries.values())
+    held = Counter(entry.smuid(site.name) for entry in site.broker._router._state.entries.values())
     for smuid, count in held.items():
         facts.held[smuid][site.name] = count
     if site.name in facts.incomplete:

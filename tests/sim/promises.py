@@ -154,7 +154,7 @@ def _judge_store(ledger: Ledger, site: "Site") -> None:
     """What the store would restore is what the site holds."""
     assert site.broker is not None
     assert site.store is not None
-    held = {entry.id for entry in site.broker.router.state.entries.values() if entry.flags & 2}
+    held = {entry.id for entry in site.broker._router._state.entries.values() if entry.flags & 2}
     stored = {id for (id,) in site.store._reader.execute("SELECT id FROM message")}
     if held != stored:
         ledger.violate(

@@ -168,19 +168,19 @@ class World:
             if site.broker is None or site.manager is None:
                 yield f"{name} does not run"
                 continue
-            router = site.broker.router
+            router = site.broker._router
             if waiting := len(site.broker.federating._waiting_room):
                 yield f"{name} has no room for {waiting} copies"
             down = [status.peer for status in site.manager.status() if status.state != "up"]
             if down:
                 yield f"{name} has no link to {', '.join(down)}"
-            if router.state.out or site.broker.store_failed or site.machine.has_unwritten:
+            if router._state.out or site.broker.store_failed or site.machine.has_unwritten:
                 yield f"{name} has decisions to carry out"
             for copy in router.federation.outlook.copies.values():
                 waits = [peer for peer, forward in copy.forwards.items() if forward.unacknowledged]
                 if waits:
                     yield f"{name} waits for {', '.join(waits)} to have {copy.smuid}"
-            for subscription in router.state.subscriptions.values():
+            for subscription in router._state.subscriptions.values():
                 if subscription.locks or subscription.received:
                     yield f"{name}: {subscription.owner} has not finished"
         if self.clients.begun_at is not None:

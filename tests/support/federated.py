@@ -129,7 +129,7 @@ class FederatedSite:
         with trio.fail_after(PATIENCE_S):
             while not any(
                 distance <= within
-                for distance in self.broker.router.federation.interest.distances(want).values()  # type: ignore[arg-type] # a Want
+                for distance in self.broker.door.outlook.distances(want).values()  # type: ignore[arg-type] # a Want
             ):
                 await trio.sleep(0.01)
 
@@ -140,7 +140,7 @@ class FederatedSite:
     async def idle(self) -> None:
         """Wait until no copy of a message is held here."""
         with trio.fail_after(PATIENCE_S):
-            while self.broker.router.state.entries:
+            while self.broker._router._state.entries:
                 await trio.sleep(0.01)
 
 

@@ -79,7 +79,7 @@ class Client:
     def __init__(self, site: "Site", account: str, channel: str) -> None:
         self.site = site
         self.address = make_address(account, channel, SERVER)
-        self.consumer: Consumer = site.router.open(self, account, channel)
+        self.consumer: Consumer = Consumer(self, account, channel)
         self.answers: dict[Any, d.Answer] = {}
         self.withdrawn: list[tuple[int, str]] = []
         self.detached: list[tuple[str, str]] = []
@@ -104,38 +104,40 @@ class Client:
             created="2026-11-21T10:00:00.000Z", sections=(Section("text/plain", body.encode()),), **headers
         )
         site = self.site
-        site.router.publish(self.consumer, topic, message, self.address, request, site.now)
+        site.router.publishing.publish(site.now, self.consumer, topic, message, self.address, request)
         return self._answer(request).smuid if message.guarantee else (site.settle() or "")
 
     def subscribe(self, topic: str, **options: Any) -> "Client":
         """Subscribe, and consume from it here."""
         request = self._request()
-        self.site.router.subscribe(self.consumer, topic, SubscribeOptions(**options), request, self.site.now)
+        self.site.router.subscribing.subscribe(
+            self.site.now, self.consumer, topic, SubscribeOptions(**options), request
+        )
         self._answer(request)
         return self
 
     def unsubscribe(self, topic: str, name: str = "") -> None:
         request = self._request()
-        self.site.router.unsubscribe(self.consumer, topic, name, request, self.site.now)
+        self.site.router.subscribing.unsubscribe(self.site.now, self.consumer, topic, name, request)
         self._answer(request)
 
     def detach(self, topic: str, name: str = "") -> None:
         request = self._request()
-        self.site.router.detach(self.consumer, topic, name, request, self.site.now)
+        self.site.router.subscribing.detach(self.site.now, self.consumer, topic, name, request)
         self._answer(request)
 
     def received(self, *got: Got) -> None:
         request = self._request()
-        self.site.router.received(self.consumer, [g.number for g in got], request)
+        self.site.router.acknowledging.received(self.consumer, [g.number for g in got], request)
         self._answer(request)
 
     def commit(self, *got: Got) -> None:
         request = self._request()
-        self.site.router.commit(self.consumer, [g.number for g in got], request, self.site.now)
+        self.site.router.acknowledging.commit(self.site.now, self.consumer, [g.number for g in got], request)
         self._answer(request)
 
     def reached_nobody(self, *got: Got) -> None:
-        self.site.router.reached_nobody(self.consumer, [g.number for g in got])
+        self.site.router.acknowledging.reached_nobody(self.consumer, [g.number for g in got])
 
     def give_back(
         self, *got: Got, reason: str = "", delay_s: float = 0.0, outcome: Outcome = "failed"
@@ -143,46 +145,46 @@ class Client:
         request = self._request()
         numbers = [g.number for g in got]
         router, now = self.site.router, self.site.now
-        router.give_back(self.consumer, numbers, reason, delay_s, request, now, outcome)
+        router.acknowledging.give_back(now, self.consumer, numbers, reason, delay_s, request, outcome)
         self._answer(request)
 
     def remove(self, topic: str, smuid: str) -> None:
         request = self._request()
-        self.site.router.remove(self.consumer, topic, smuid, request, self.site.now)
+        self.site.router.topics.remove(self.site.now, self.consumer, topic, smuid, request)
         self._answer(request)
 
     def purge(self, topic: str) -> "Done":
         request = self._request()
-        self.site.router.purge(self.consumer, topic, request, self.site.now)
+        self.site.router.topics.purge(self.site.now, self.consumer, topic, request)
         self.site.settle()
         return Done(self, request)
 
     def delete(self, topic: str) -> "Done":
         request = self._request()
-        self.site.router.delete_topic(self.consumer, topic, request, self.site.now)
+        self.site.router.topics.delete(self.site.now, self.consumer, topic, request)
         self.site.settle()
         return Done(self, request)
 
     def set_delivery(self, topic: str, mode: Any) -> None:
         request = self._request()
-        self.site.router.set_delivery(self.consumer, topic, mode, request)
+        self.site.router.publishing.set_delivery(self.consumer, topic, mode, request)
         self._answer(request)
 
     def set_timeout(self, topic: str, timeout_s: float | None) -> None:
         request = self._request()
-        self.site.router.set_timeout(self.consumer, topic, timeout_s, request)
+        self.site.router.publishing.set_timeout(self.consumer, topic, timeout_s, request)
         self._answer(request)
 
     def pause(self) -> None:
-        self.site.router.pause(self.consumer)
+        self.consumer.pause()
 
     def resume(self) -> None:
-        self.site.router.resume(self.consumer, self.site.now)
+        self.site.router.deliveries.resume(self.site.now, self.consumer)
         self.site.settle()
 
     def close(self, *, lost: bool = False) -> None:
         """The session ends; `lost`: without a word."""
-        self.site.router.close(self.consumer, self.site.now, lost=lost)
+        self.site.router.subscribing.close(self.site.now, self.consumer, lost=lost)
         self.site.settle()
 
     def take(self) -> list[Got]:
@@ -288,7 +290,7 @@ class Site:
         until = self.now + seconds
         while (wake_at := self.router.wake_at) <= until:
             self.now = max(self.now, wake_at)
-            self.router.tick(self.now)
+            self.router.timing.tick(self.now)
             self.settle()
         self.now = until
 
@@ -313,4 +315,4 @@ class Site:
 
     @property
     def held(self) -> int:
-        return self.router.state.held
+        return self.router._state.held

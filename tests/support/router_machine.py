@@ -90,7 +90,7 @@ class RouterMachine(ObservedSite):
         known = set(self.state.subscriptions)
         before = self.state.by_owner.get((topic, client.address, options.name))
         consuming = [h.consumer for h in before.holders if h.consumer is not None] if before else []
-        self.router.subscribe(client.consumer, topic, options, self._request(), self.now)
+        self.router.subscribing.subscribe(self.now, client.consumer, topic, options, self._request())
         after = self.state.by_owner[topic, client.address, options.name]
         for consumer in consuming:
             if before is not None and (topic, options.name) not in consumer.subscriptions:
@@ -113,7 +113,7 @@ class RouterMachine(ObservedSite):
         if subscription is None:
             return
         self._ended(subscription)
-        self.router.unsubscribe(client.consumer, topic, "", self._request(), self.now)
+        self.router.subscribing.unsubscribe(self.now, client.consumer, topic, "", self._request())
         self._done(settles)
 
     @rule(seat=st.sampled_from(SEATS), topic=st.sampled_from(TOPICS), settles=st.booleans())
@@ -124,7 +124,7 @@ class RouterMachine(ObservedSite):
             return
         client.drop(subscription)
         self._left(subscription)
-        self.router.detach(client.consumer, topic, "", self._request(), self.now)
+        self.router.subscribing.detach(self.now, client.consumer, topic, "", self._request())
         self._done(settles)
 
     def _left(self, subscription: Subscription) -> None:
@@ -144,7 +144,7 @@ class RouterMachine(ObservedSite):
         client.hand.clear()
         for subscription in client.consumer.subscriptions.values():
             self._left(subscription)
-        self.router.close(client.consumer, self.now, lost=lost)
+        self.router.subscribing.close(self.now, client.consumer, lost=lost)
 
     @rule(topic=st.sampled_from(TOPICS), message=messages, settles=st.booleans())
     def publish(self, topic: str, message: Message, settles: bool) -> None:
@@ -153,7 +153,7 @@ class RouterMachine(ObservedSite):
         if not message.guarantee:
             del self.unanswered[request]
         try:
-            self.router.publish(client.consumer, topic, message, client.address, request, self.now)
+            self.router.publishing.publish(self.now, client.consumer, topic, message, client.address, request)
         except Refusal:
             held = self.state.topics[topic]
             is_full = held.messages >= SETTINGS.queue_messages_max or held.bytes >= SETTINGS.queue_bytes_max
@@ -170,7 +170,7 @@ class RouterMachine(ObservedSite):
         if picked := self._pick(index):
             client, number = picked
             client.hand[number].received = number in client.consumer.locks
-            self.router.received(client.consumer, [number], self._request())
+            self.router.acknowledging.received(client.consumer, [number], self._request())
             self._done(settles)
 
     @rule(index=which, settles=st.booleans())
@@ -183,7 +183,7 @@ class RouterMachine(ObservedSite):
         held = client.hand.pop(number)
         if number in client.consumer.locks:
             self.oracle.finished(held.id, held.subscription)
-        self.router.commit(client.consumer, [number], self._request(), self.now)
+        self.router.acknowledging.commit(self.now, client.consumer, [number], self._request())
 
     @rule(
         index=which,
@@ -196,7 +196,9 @@ class RouterMachine(ObservedSite):
             client, number = picked
             client.hand.pop(number)
             request = self._request()
-            self.router.give_back(client.consumer, [number], "", delay_s, request, self.now, outcome)
+            self.router.acknowledging.give_back(
+                self.now, client.consumer, [number], "", delay_s, request, outcome
+            )
             self._done(settles)
 
     @rule(index=which, settles=st.booleans())
@@ -207,26 +209,28 @@ class RouterMachine(ObservedSite):
         entry = entries[index % len(entries)]
         self.oracle.removed(entry.id)
         client = self._client("ada")
-        self.router.remove(client.consumer, entry.topic.name, entry.smuid(SERVER), self._request(), self.now)
+        self.router.topics.remove(
+            self.now, client.consumer, entry.topic.name, entry.smuid(SERVER), self._request()
+        )
         self._done(settles)
 
     @rule(topic=st.sampled_from(TOPICS), mode=st.sampled_from([None, "ONE", "ALL"]), settles=st.booleans())
     def set_delivery(self, topic: str, mode: Any, settles: bool) -> None:
-        self.router.set_delivery(self._client("ada").consumer, topic, mode, self._request())
+        self.router.publishing.set_delivery(self._client("ada").consumer, topic, mode, self._request())
         self._done(settles)
 
     @rule(topic=st.sampled_from(TOPICS), timeout_s=st.sampled_from([None, 20.0]), settles=st.booleans())
     def set_timeout(self, topic: str, timeout_s: float | None, settles: bool) -> None:
-        self.router.set_timeout(self._client("ada").consumer, topic, timeout_s, self._request())
+        self.router.publishing.set_timeout(self._client("ada").consumer, topic, timeout_s, self._request())
         self._done(settles)
 
     @rule(seat=st.sampled_from(SEATS))
     def pause(self, seat: str) -> None:
-        self.router.pause(self._client(seat).consumer)
+        self._client(seat).consumer.pause()
 
     @rule(seat=st.sampled_from(SEATS), settles=st.booleans())
     def resume(self, seat: str, settles: bool) -> None:
-        self.router.resume(self._client(seat).consumer, self.now)
+        self.router.deliveries.resume(self.now, self._client(seat).consumer)
         self._done(settles)
 
     # -- time and crashes --------------------------------------------------------------------------
@@ -236,7 +240,7 @@ class RouterMachine(ObservedSite):
         until = self.now + seconds
         while self.router.wake_at <= until:
             self.now = max(self.now, self.router.wake_at)
-            self.router.tick(self.now)
+            self.router.timing.tick(self.now)
             self._observe()
             assert self.router.wake_at > self.now, "time stands still"
         self.now = until

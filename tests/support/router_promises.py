@@ -42,8 +42,8 @@ class ObservedRouter(Router):
     seen = 0
 
     def unseen(self) -> list[d.Decision]:
-        decisions = self.state.out[self.seen :]
-        self.seen = len(self.state.out)
+        decisions = self._state.out[self.seen :]
+        self.seen = len(self._state.out)
         return decisions
 
     def take(self) -> list[d.Decision]:
@@ -69,7 +69,7 @@ class Client:
     def __init__(self, machine: "ObservedSite", account: str) -> None:
         self.machine = machine
         self.address = make_address(account, "desk", SERVER)
-        self.consumer: Consumer = machine.router.open(self, account, "desk")
+        self.consumer: Consumer = Consumer(self, account, "desk")
         self.hand: dict[int, Held] = {}
         self.is_open = True
         self.void_until: dict[int, int] = {}
@@ -130,7 +130,7 @@ class ObservedSite(RuleBasedStateMachine):
         self.unanswered = {}
         self.router = self.backing.start(self.boot, self.now)
         self.router.on_take = self._observe  # type: ignore[method-assign]
-        self.state = self.router.state
+        self.state = self.router._state
         self.oracle.restarted(set(self.state.subscriptions))
         self._observe()
 

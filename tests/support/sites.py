@@ -64,7 +64,7 @@ class Federation:
             self.links.add((one, other))
             self.bulk[one, other], self.control[one, other] = [], deque()
         for one, other in ((a, b), (b, a)):
-            self.routers[one].federation.link_up(other, self.now)
+            self.routers[one].federation.link_up(self.now, other)
             self.take(one)
 
     def cut(self, a: str, b: str) -> None:
@@ -79,24 +79,26 @@ class Federation:
     # -- clients ----------------------------------------------------------------------------------
 
     def consumer(self, site: str, channel: str) -> Consumer:
-        return self.routers[site].open((site, channel), "x", channel)
+        return Consumer((site, channel), "x", channel)
 
     def subscribe(self, site: str, topic: str = "t", channel: str = "c", **options: Any) -> Consumer:
         consumer = self.consumer(site, channel)
-        self.routers[site].subscribe(consumer, topic, SubscribeOptions(**options), None, self.now)
+        self.routers[site].subscribing.subscribe(self.now, consumer, topic, SubscribeOptions(**options), None)
         self.take(site)
         return consumer
 
     def publish(self, site: str, name: str = "m", topic: str = "t", **headers: Any) -> None:
         message = Message(name=name, sections=(Section("text/plain", name.encode()),), **headers)
         publisher = self.consumer(site, "publisher")
-        self.routers[site].publish(publisher, topic, message, f"x:publisher@{site}", None, self.now)
+        self.routers[site].publishing.publish(
+            self.now, publisher, topic, message, f"x:publisher@{site}", None
+        )
         self.take(site)
 
     def commit(self, site: str, name: str) -> None:
         """All who hold a message at a site are done with it."""
         for consumer, number in self.held.pop((site, name), []):
-            self.routers[site].commit(consumer, [number], None, self.now)
+            self.routers[site].acknowledging.commit(self.now, consumer, [number], None)
         self.take(site)
 
     # -- what happens -----------------------------------------------------------------------------
@@ -164,15 +166,15 @@ class Federation:
         federation = self.routers[other].federation
         match unit:
             case (_, Arrival() as arrival):
-                federation.arrive(arrival, self.now)
+                federation.arrive(self.now, arrival)
             case Acknowledge(unit=unit, outcome=outcome):
-                federation.acknowledged(one, unit.number, Answered(outcome), self.now)
+                federation.acknowledged(self.now, one, unit.number, Answered(outcome))
             case TellInterest(changes=changes, whole=whole):
-                federation.hear_interest(one, changes, self.now, whole=whole)
+                federation.hear_interest(self.now, one, changes, whole=whole)
             case TellReceipt():
-                federation.hear_receipt(one, unit.query, unit.due, unit.have, self.now, closed=unit.closed)
+                federation.hear_receipt(self.now, one, unit.query, unit.due, unit.have, closed=unit.closed)
             case TellRemoved():
-                federation.hear_removed(one, unit.smuid, unit.topic, self.now)
+                federation.hear_removed(self.now, one, unit.smuid, unit.topic)
 
     # -- what is true -----------------------------------------------------------------------------
 

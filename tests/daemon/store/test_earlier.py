@@ -101,7 +101,7 @@ async def test_topics_cmuids_and_the_quarantine_are_as_they_were(
         eva = site.login("eva")
         smuid = await eva.publish("jobs", b"again", cmuid="j-1", delivery="ONE")
         assert smuid == "a.example/01a1ee5661e8-1-3"
-        topics = site.broker.router.state.topics
+        topics = site.broker._router._state.topics
         assert (topics["orders"].mode, topics["state"].timeout_s) == ("ONE", float("inf"))
         [one] = quarantine.read(directory / "smqpd.db", quarantine.quarantined)
         assert (one.topic, one.account) == ("jobs", "eva:desk@a.example")
@@ -112,7 +112,7 @@ async def test_peers_get_what_was_on_its_way_and_are_told_what_they_asked(
 ) -> None:
     async with running_site(directory) as site:
         told = await told_to_peers(site)
-        seen = site.broker.router.federation.entry_id("b.example/0123456789ab-1-3")
+        seen = site.broker._router.federation.entry_id("b.example/0123456789ab-1-3")
     assert seen == 1_099_511_627_789
     sent = {(d.peer, d.copy.smuid, d.depth, d.attempt) for d in told if isinstance(d, Send)}
     assert sent == {
@@ -130,20 +130,18 @@ async def test_peers_get_what_was_on_its_way_and_are_told_what_they_asked(
             ("c.example/0123456789ab-1-9", "state"),
         )
     }
-    distances = site.broker.router.federation.interest.distances
+    distances = site.broker.door.outlook.distances
     assert distances(("ONE", "far.jobs")) == {"b.example": 1}
     assert distances(("ALL", "news")) == {"b.example": 0}
 
 
 async def told_to_peers(site: RunningSite) -> list[Any]:
     """The decisions for peers, once the links are up."""
-    federation = site.broker.router.federation
     told: list[Any] = []
     for kind in (Send, TellReceipt, TellRemoved):
         site.broker._carrier._releases[kind] = told.append
-    federation.set_peers(PEERS, site.broker.clock.now())
+    site.broker.door.set_peers(PEERS)
     for peer in PEERS:
-        federation.link_up(peer, site.broker.clock.now())
-    site.broker.wake()
+        site.broker.door.link_up(peer)
     await trio.testing.wait_all_tasks_blocked()
     return told

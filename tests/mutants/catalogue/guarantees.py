@@ -162,7 +162,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="who looks at a message before it is stored takes it for lost",
-        file="daemon/broker/broker.py",
+        file="daemon/broker/browsing.py",
         old=" and id <= self._bodies.newest_id",
         new="",
         tests=(

@@ -59,7 +59,7 @@ MUTATIONS = [
     Mutation(
         name="a site does not add its name to Hops",
         file="daemon/broker/federating.py",
-        old="hops=(*d.copy.hops, self._router.state.server)",
+        old="hops=(*d.copy.hops, self._door.server)",
         new="hops=d.copy.hops",
         tests=("tests/daemon/test_federation.py::test_a_message_crosses_a_link_and_its_copies_end",),
     ),

@@ -53,8 +53,8 @@ MUTATIONS = [
     Mutation(
         name="a Cmuid is known outside its channel",
         file="daemon/broker/session.py",
-        old="message, self.system_topic, request,",
-        new="message, self.account, request,",
+        old="message, self.system_topic, request)",
+        new="message, self.account, request)",
         tests=(
             "tests/daemon/test_broker.py",
             "tests/daemon/test_broker_machine.py",
@@ -63,7 +63,7 @@ MUTATIONS = [
     Mutation(
         name="the window of Cmuids has no end",
         file="routing/router.py",
-        old="self.state.publications.expire(",
+        old="self._state.publications.expire(",
         new="(lambda _: None)(",
         tests=(
             "tests/routing/test_router_publishing.py::test_a_cmuid_is_known_after_a_restart_and_forgotten_after_the_window",

@@ -81,14 +81,14 @@ async def test_items_of_a_worker_that_left_with_them_are_no_failures(tmp_path):
             server.leave(worker)
             service.clients[worker.jid].watch()
             await settled(lambda: not service.registry.of_node(NODE))
-        assert "dead." + NODE not in site.broker.router.state.topics
+        assert "dead." + NODE not in site.broker._router._state.topics
 
 
 async def test_a_worker_that_sees_an_item_and_does_nothing_fails(tmp_path):
     async with xmpp_site(tmp_path, queues=QueueSettings(max_deliveries=2)) as (server, _, site):
         await put(ada(server), NODE, "job")
         await working(server, "one", lock_s=0.1)
-        await settled(lambda: f"dead.{NODE}" in site.broker.router.state.topics)
+        await settled(lambda: f"dead.{NODE}" in site.broker._router._state.topics)
 
 
 async def test_a_client_that_answers_as_if_it_was_not_there_is_believed_to_be_there(tmp_path):

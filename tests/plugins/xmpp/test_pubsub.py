@@ -36,11 +36,11 @@ async def test_a_created_node_is_found_described_configured_and_deleted(tmp_path
         assert [each.get("node") for each in answer.iter(f"{{{ITEMS}}}item")] == ["orders.new"]
         answer = await client.iq("get", f"<query xmlns='{INFO}' node='orders.new'/>")
         assert fields(answer.find(f"{{{INFO}}}query/x:x", NS))[f"{{{SMQP}}}queueing"] == "1"
-        assert site.broker.router.state.topics["orders.new"].mode == "ONE"
+        assert site.broker._router._state.topics["orders.new"].mode == "ONE"
         values = {f"{{{SMQP}}}queueing": "0", "pubsub#item_expire": "3600"}
         text = f"<configure node='orders.new'>{form('node_config', **values)}</configure>"
         assert (await client.iq("set", pubsub(text, "#owner"))).get("type") == "result"
-        topic = site.broker.router.state.topics["orders.new"]
+        topic = site.broker._router._state.topics["orders.new"]
         assert (topic.mode, topic.timeout_s) == ("ALL", 3600.0)
         answer = await client.iq("get", pubsub("<configure node='orders.new'/>", "#owner"))
         shown = fields(next(answer.iter("{jabber:x:data}x")))
@@ -144,8 +144,8 @@ async def test_what_the_server_has_read_is_finished_with_the_next_publication(tm
         assert site.broker.held == 1
         await way(other, pubsub("<publish node='elsewhere'><item><a xmlns='urn:a'/></item></publish>"))
         await other.iq("get", "<ping xmlns='urn:xmpp:ping'/>")
-        assert site.broker.router.state.topics["elsewhere"].messages == 1
-        assert site.broker.router.state.topics["news"].messages == 0
+        assert site.broker._router._state.topics["elsewhere"].messages == 1
+        assert site.broker._router._state.topics["news"].messages == 0
 
 
 async def test_who_leaves_while_an_item_is_being_replaced_disturbs_nobody(tmp_path):
@@ -227,7 +227,7 @@ async def test_a_deleted_node_ends_its_subscriptions_and_tells_them(tmp_path):
         await owner.iq("set", pubsub("<delete node='work'/>", "#owner"))
         assert (await client.receive()).find("e:event/e:delete", NS).get("node") == "work"
         assert service.registry.of(client.jid) == []
-        assert "work" not in site.broker.router.state.topics
+        assert "work" not in site.broker._router._state.topics
 
 
 async def test_preconditions_of_a_publication_are_checked(tmp_path):
@@ -257,14 +257,14 @@ async def test_a_node_that_its_first_item_makes_is_as_the_publisher_wants_it(tmp
         kept = {f"{{{SMQP}}}queueing": "0", "pubsub#persist_items": "true"}
         for _ in range(2):
             assert (await publish(client, "state", **kept)).get("type") == "result"
-        topic = site.broker.router.state.topics["state"]
+        topic = site.broker._router._state.topics["state"]
         assert (topic.mode, topic.timeout_s, topic.messages) == ("ALL", math.inf, 2)
         # who may not make it so gets nothing published either
         assert error_of(await publish(eve, "eve.state", **kept)) == ("auth", "forbidden")
         answer = await publish(client, "other", **{"pubsub#access_model": "open"})
         assert error_of(answer) == ("cancel", "conflict")
         assert answer.find("c:error/pe:precondition-not-met", NS) is not None
-        assert not {"eve.state", "other"} & set(site.broker.router.state.topics)
+        assert not {"eve.state", "other"} & set(site.broker._router._state.topics)
 
 
 async def test_subscription_options_can_be_read_and_changed(tmp_path):
@@ -320,7 +320,7 @@ async def test_an_item_is_replaced_whoever_publishes_it_again(tmp_path):
             [item] = answer.iter(f"{{{PUBSUB}}}item")
             assert item.findtext("{urn:a}a") == "2"
         with trio.fail_after(PATIENCE_S):
-            while site.broker.router.state.topics["eve.state"].messages > 1:
+            while site.broker._router._state.topics["eve.state"].messages > 1:
                 await trio.sleep(0.01)
 
 
@@ -334,7 +334,7 @@ async def test_what_cannot_be_removed_yet_is_not_shown(tmp_path):
             await trio.sleep(0.01)
         for number in range(3):
             await put(eve, "eve.state", "one", f"<a xmlns='urn:a'>{number}</a>")
-        assert site.broker.router.state.topics["eve.state"].messages == 3
+        assert site.broker._router._state.topics["eve.state"].messages == 3
         for asked in ("<items node='eve.state'/>", "<items node='eve.state' max_items='2'/>"):
             [item] = (await owner.iq("get", pubsub(asked))).iter(f"{{{PUBSUB}}}item")
             assert item.findtext("{urn:a}a") == "2"
@@ -416,7 +416,7 @@ async def test_a_node_is_created_without_a_name(tmp_path):
             answer = await ada(server).iq("set", pubsub("<create/>"))
             names.add(answer.find("p:pubsub/p:create", NS).get("node"))
         assert len(names) == 2
-        assert names <= set(site.broker.router.state.topics)
+        assert names <= set(site.broker._router._state.topics)
         eve = server.client("eve@shakespeare.lit/x")
         assert error_of(await eve.iq("set", pubsub("<create/>"))) == ("auth", "forbidden")
 

@@ -81,7 +81,7 @@ async def test_assured_counting_cars(tmp_path):
                 answer = await client.iq("set", assured(msg_id), id="123", to=COUNTER)
                 received = answer.find(f"{{{QOS}}}received")
                 assert received.get("msgId") == msg_id
-        assert site.broker.router.state.topics["counter"].messages == 0
+        assert site.broker._router._state.topics["counter"].messages == 0
         for msg_id in ("984232334", "4645623466"):
             for _ in range(3):
                 answer = await client.iq("set", deliver(msg_id), id="124", to=COUNTER)
@@ -89,7 +89,7 @@ async def test_assured_counting_cars(tmp_path):
                 assert len(answer) == 0
         assert len(await deliveries(session, 2)) == 2
         await client.iq("get", "<ping xmlns='urn:xmpp:ping'/>")
-        assert site.broker.router.state.topics["counter"].messages == 2
+        assert site.broker._router._state.topics["counter"].messages == 2
 
 
 async def test_a_msg_id_may_be_used_again_once_its_message_is_delivered(tmp_path):

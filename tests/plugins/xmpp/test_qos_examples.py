@@ -133,7 +133,7 @@ async def test_counting_cars_or_individuals_in_a_closed_space(server, tmp_path):
                 assert missing(await sender.exchange(here(request)), answer) == []
         assert differences(await deliveries(session, 2), ENTERED, LEFT) == []
         await ready(clients["ada@localhost"])
-        assert site.broker.router.state.topics["counter"].messages == 2
+        assert site.broker._router._state.topics["counter"].messages == 2
         session.close()
 
 

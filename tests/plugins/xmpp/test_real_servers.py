@@ -167,7 +167,7 @@ async def test_a_worker_that_logs_out_without_a_word_makes_no_dead_letters(serve
                 while service.registry.of_node(NODE):
                     await trio.sleep(0.05)
             await engine.iq("set", f"<pubsub xmlns='{PUBSUB}#owner'><purge node='{NODE}'/></pubsub>")
-        assert f"dead.{NODE}" not in site.broker.router.state.topics
+        assert f"dead.{NODE}" not in site.broker._router._state.topics
         worker = await connected(server.c2s, nursery, "bob", "worker")
         await worker.send("<presence/>")
         await worker.iq("get", "<query xmlns='jabber:iq:roster'/>", to="bob@localhost")

@@ -217,7 +217,7 @@ async def test_an_item_without_a_guarantee_is_locked_all_the_same(tmp_path):
         await one.send("<presence type='unavailable'/>")
         assert (await notified(other)).get("id") == ITEM
         assert (await other.iq("set", retract())).get("type") == "result"
-        assert not site.broker.router.state.entries
+        assert not site.broker._router._state.entries
 
 
 async def test_support_is_announced_by_the_service_and_by_each_queue(tmp_path):

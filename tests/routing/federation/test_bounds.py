@@ -12,7 +12,7 @@ from routing.federation.interest import DISTANCE_MAX, Interest, InterestChange
 from routing.message import Message
 from routing.names import make_smuid
 from routing.router import Router
-from routing.subscription import SubscribeOptions
+from routing.subscription import Consumer, SubscribeOptions
 from tests.support.sites import SETTINGS, Federation
 
 
@@ -24,7 +24,7 @@ def test_unknown_headers_of_copies_count_in_the_memory_of_unguaranteed_messages(
     settings = msgspec.structs.replace(SETTINGS, unguaranteed_bytes_max=100_000)
     router = Router("a", 1, settings, lambda: 1_700_000_000_000)
     router.federation.set_peer("b", PeerRules())
-    router.subscribe(router.open(None, "x", "c"), "t", SubscribeOptions(credit=0), None, 0.0)
+    router.subscribing.subscribe(0.0, Consumer(None, "x", "c"), "t", SubscribeOptions(credit=0), None)
     for number in (1, 2, 3):
         message = Message(guarantee=False, smuid=smuid(number), others=(("Padding", "x" * 60_000),))
         arrival = Arrival(
@@ -38,8 +38,8 @@ def test_unknown_headers_of_copies_count_in_the_memory_of_unguaranteed_messages(
             timeout_left_s=None,
             query=0,
         )
-        router.federation.arrive(arrival, 0.0)
-    assert [entry.smuid("a") for entry in router.state.entries.values()] == [smuid(3)]
+        router.federation.arrive(0.0, arrival)
+    assert [entry.smuid("a") for entry in router._state.entries.values()] == [smuid(3)]
     dropped = [one for one in router.take() if isinstance(one, Record) and one.event == "dropped"]
     assert [one.entry.smuid("a") for one in dropped] == [smuid(1), smuid(2)]
 
@@ -89,10 +89,10 @@ def test_a_peer_that_wants_too_much_is_heard_as_far_as_there_is_room() -> None:
 def test_a_distance_that_no_site_has_is_not_heard_nor_stored() -> None:
     router = Router("a", 1, SETTINGS, lambda: 1_700_000_000_000)
     router.federation.set_peer("b", PeerRules())
-    assert router.federation.hear_interest("b", wants("known", distance=3), 0.0, whole=True) == 0
+    assert router.federation.hear_interest(0.0, "b", wants("known", distance=3), whole=True) == 0
     for distance in (-1, -(2**63), DISTANCE_MAX, 2**63):
         changes = wants("known", *(f"new.{number}" for number in range(10)), distance=distance)
-        assert router.federation.hear_interest("b", changes, 0.0, whole=False) == len(changes)
+        assert router.federation.hear_interest(0.0, "b", changes, whole=False) == len(changes)
     _, *stored = [one.changes for one in router.take() if isinstance(one, StoreInterest)]
     assert stored == [[]] * 4
     assert router.federation.interest._heard[("ALL", "known")] == {"b": 3}
@@ -114,6 +114,6 @@ def test_what_no_topic_or_server_can_be_called_is_not_heard_nor_stored() -> None
     router.federation.set_peer("b", PeerRules())
     nothing = [*wants("", "a b", "x" * 256), InterestChange("SERVER", "B b", 0)]
     good = [*wants("weather"), InterestChange("SERVER", "b", 0)]
-    assert router.federation.hear_interest("b", [*nothing, *good], 0.0, whole=True) == len(nothing)
+    assert router.federation.hear_interest(0.0, "b", [*nothing, *good], whole=True) == len(nothing)
     [stored] = [one for one in router.take() if isinstance(one, StoreInterest)]
     assert stored.changes == good

@@ -6,7 +6,7 @@ from routing.federation.decisions import Acknowledge, Send
 from routing.federation.interest import InterestChange
 from routing.message import Message
 from routing.router import Router
-from routing.subscription import SubscribeOptions
+from routing.subscription import Consumer, SubscribeOptions
 from tests.support.sites import SETTINGS
 
 
@@ -28,19 +28,19 @@ def test_it_goes_no_further_by_a_way_that_is_shorter_and_ends_with_its_reader() 
     router = Router("beta", 1, SETTINGS, lambda: 1_795_000_000_000)
     for peer in ("alpha", "gamma", "delta"):
         router.federation.set_peer(peer, PeerRules())
-        router.federation.link_up(peer, 1_000.0)
-    router.federation.hear_interest("delta", [InterestChange("ALL", "t", 0)], 1_000.0, whole=True)
-    bob = router.open(None, "bob", "desk")
-    router.subscribe(bob, "t", SubscribeOptions(), 1, 1_000.0)
-    router.federation.arrive(arrival("alpha", 0, 3.0), 1_000.0)
+        router.federation.link_up(1_000.0, peer)
+    router.federation.hear_interest(1_000.0, "delta", [InterestChange("ALL", "t", 0)], whole=True)
+    bob = Consumer(None, "bob", "desk")
+    router.subscribing.subscribe(1_000.0, bob, "t", SubscribeOptions(), 1)
+    router.federation.arrive(1_000.0, arrival("alpha", 0, 3.0))
     [delivered] = [one for one in router.take() if isinstance(one, Deliver)]
-    router.received(bob, [delivered.number], 2)
-    router.tick(1_004.0)
+    router.acknowledging.received(bob, [delivered.number], 2)
+    router.timing.tick(1_004.0)
     router.take()
 
-    router.federation.arrive(arrival("gamma", 5, 0.0), 1_005.0)
+    router.federation.arrive(1_005.0, arrival("gamma", 5, 0.0))
     told = router.take()
     assert [one.outcome for one in told if isinstance(one, Acknowledge)] == ["depth"]
     assert not any(isinstance(one, Send) for one in told)
-    router.commit(bob, [delivered.number], 3, 1_006.0)
-    assert not router.state.entries
+    router.acknowledging.commit(1_006.0, bob, [delivered.number], 3)
+    assert not router._state.entries

@@ -15,7 +15,7 @@ def gone_and_come_back() -> Federation:
     federation.publish("alpha", "m", delivery="ONE", depth=-1)
     federation.settle()
     worker = federation.consumer("beta", "c")
-    federation.routers["beta"].unsubscribe(worker, "t", "", None, federation.now)
+    federation.routers["beta"].subscribing.unsubscribe(federation.now, worker, "t", "", None)
     federation.take("beta")
     federation.subscribe("alpha", credit=0)
     federation.settle()
@@ -31,7 +31,7 @@ def test_a_message_that_comes_home_keeps_its_smuid() -> None:
 def test_the_record_of_a_handover_tells_which_crossing_of_its_link_it_was() -> None:
     federation = gone_and_come_back()
     worker = federation.consumer("alpha", "c")
-    federation.routers["alpha"].unsubscribe(worker, "t", "", None, federation.now)
+    federation.routers["alpha"].subscribing.unsubscribe(federation.now, worker, "t", "", None)
     federation.take("alpha")
     federation.subscribe("beta")
     federation.settle()
@@ -42,9 +42,9 @@ def test_the_record_of_a_handover_tells_which_crossing_of_its_link_it_was() -> N
 def test_a_message_that_has_come_home_can_be_removed() -> None:
     federation = gone_and_come_back()
     alpha = federation.routers["alpha"]
-    [entry] = alpha.state.entries.values()
-    alpha.remove(federation.consumer("alpha", "p"), "t", entry.smuid("alpha"), None, federation.now)
-    assert not alpha.state.entries
+    [entry] = alpha._state.entries.values()
+    alpha.topics.remove(federation.now, federation.consumer("alpha", "p"), "t", entry.smuid("alpha"), None)
+    assert not alpha._state.entries
 
 
 def test_a_peer_that_denies_a_message_is_not_asked_again_until_the_link_is_new() -> None:
@@ -73,9 +73,9 @@ def test_what_comes_home_before_its_leaving_is_acknowledged_comes_home_once() ->
     alpha = federation.routers["alpha"]
     [(entry_id, leaving)] = federation.bulk["alpha", "beta"]
     coming = msgspec.structs.replace(leaving, peer="beta", hops=("alpha", "beta"))
-    alpha.federation.arrive(coming, federation.now)
-    alpha.federation.acknowledged("beta", entry_id, Answered("accepted"), federation.now)
-    alpha.federation.arrive(coming, federation.now)
+    alpha.federation.arrive(federation.now, coming)
+    alpha.federation.acknowledged(federation.now, "beta", entry_id, Answered("accepted"))
+    alpha.federation.arrive(federation.now, coming)
     answers = [decision.outcome for decision in alpha.take() if isinstance(decision, Acknowledge)]
     assert answers == ["accepted", "duplicate"]
 
@@ -115,10 +115,10 @@ def test_a_message_of_this_site_that_it_never_handed_to_anybody_is_made_up() -> 
             hops=("alpha", "beta"),
             message=msgspec.structs.replace(message, guarantee=guarantee),
         )
-        alpha.federation.arrive(forged, federation.now)
+        alpha.federation.arrive(federation.now, forged)
     answers = [decision.outcome for decision in alpha.take() if isinstance(decision, Acknowledge)]
     assert answers == ["denied", "denied"]
-    assert len(alpha.state.entries) == 1
+    assert len(alpha._state.entries) == 1
 
 
 def test_a_message_without_a_guarantee_comes_home_too() -> None:
@@ -130,6 +130,6 @@ def test_a_message_without_a_guarantee_comes_home_too() -> None:
     coming = msgspec.structs.replace(leaving, peer="beta", hops=("alpha", "beta"))
     alpha = federation.routers["alpha"]
     for _ in range(2):
-        alpha.federation.arrive(coming, federation.now)
+        alpha.federation.arrive(federation.now, coming)
     answers = [decision.outcome for decision in alpha.take() if isinstance(decision, Acknowledge)]
     assert answers == ["accepted", "duplicate"]

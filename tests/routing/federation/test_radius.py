@@ -119,7 +119,7 @@ def test_after_a_partition_all_sites_hold_the_same_state_messages(links, seed, d
             smuid = data.draw(st.sampled_from(published))
             router = sites.routers[site]
             if router.federation.entry_id(smuid) is not None:
-                router.remove(sites.consumer(site, "c"), "t", smuid, None, sites.now)
+                router.topics.remove(sites.now, sites.consumer(site, "c"), "t", smuid, None)
                 sites.take(site)
         else:
             sites.publish(site, f"m{step}", depth=-1, timeout_s=float("inf"))
@@ -131,7 +131,7 @@ def test_after_a_partition_all_sites_hold_the_same_state_messages(links, seed, d
             sites.join(*link)
     sites.settle()
     held = [
-        {entry.smuid(name) for entry in router.state.topic("t").kept}
+        {entry.smuid(name) for entry in router._state.topic("t").kept}
         for name, router in sites.routers.items()
     ]
     assert all(each == held[0] for each in held)

@@ -51,7 +51,7 @@ def test_nobody_answers_for_another_peer() -> None:
     federation.subscribe("beta")
     federation.settle()
     federation.publish("alpha", "m", depth=1, receipt="ALL")
-    [question] = federation.routers["alpha"].state.asked_of
+    [question] = federation.routers["alpha"]._state.asked_of
     forged = TellReceipt("alpha", question, due=9, have=9, closed=True)
     federation._arrive("gamma", "alpha", forged)
     federation.take("alpha")
@@ -60,7 +60,7 @@ def test_nobody_answers_for_another_peer() -> None:
     federation.commit("beta", "m")
     federation.settle()
     assert federation.receipts == ["1/1"]
-    assert not federation.routers["alpha"].state.asked_of
+    assert not federation.routers["alpha"]._state.asked_of
 
 
 def asked(**headers: str) -> tuple[Federation, dict[str, int]]:
@@ -71,7 +71,7 @@ def asked(**headers: str) -> tuple[Federation, dict[str, int]]:
         federation.subscribe(site)
     federation.settle()
     federation.publish("alpha", "m", depth=1, receipt="ALL", **headers)
-    return federation, {peer: query for query, peer in federation.routers["alpha"].state.asked_of.items()}
+    return federation, {peer: query for query, peer in federation.routers["alpha"]._state.asked_of.items()}
 
 
 def answer(federation: Federation, peer: str, query: int, have: int, due: int, *, closed: bool) -> None:
@@ -91,7 +91,7 @@ def test_counts_that_cannot_be_are_refused_and_the_receipt_still_closes(have: in
             answer(federation, "gamma", questions["gamma"], have, due, closed=closed)
     federation.take("alpha")
     assert federation.receipts == ["2/3"]
-    assert not federation.routers["alpha"].state.asked_of
+    assert not federation.routers["alpha"]._state.asked_of
 
 
 def test_a_message_for_one_is_due_to_one() -> None:
@@ -100,7 +100,7 @@ def test_a_message_for_one_is_due_to_one() -> None:
     federation.subscribe("beta")
     federation.settle()
     federation.publish("alpha", "m", delivery="ONE", depth=1, receipt="ONE")
-    [question] = federation.routers["alpha"].state.asked_of
+    [question] = federation.routers["alpha"]._state.asked_of
     with pytest.raises(Refusal, match="2/2 is no count of subscriptions, of 1 at most"):
         answer(federation, "beta", question, 2, 2, closed=True)
     federation.take("alpha")

@@ -7,6 +7,7 @@ from routing.federation.decisions import DiscardRemoval, TellRemoved
 from routing.federation.removals import KEPT_S, Removals
 from routing.message import INFINITE, Message
 from routing.router import Router
+from routing.subscription import Consumer
 from tests.support.sites import SETTINGS
 
 
@@ -42,12 +43,12 @@ def router() -> Router:
     """With a peer `b` and two removals, of which the peer has the first on disk."""
     router = Router("a", 1, SETTINGS, lambda: 1_700_000_000_000)
     router.federation.set_peer("b", PeerRules())
-    router.federation.link_up("b", 0.0)
-    publisher = router.open(None, "x", "p")
+    router.federation.link_up(0.0, "b")
+    publisher = Consumer(None, "x", "p")
     for _ in range(2):
-        router.publish(publisher, "t", Message(timeout_s=INFINITE, depth=1), "x:p@a", None, 0.0)
-    for entry in list(router.state.entries.values()):
-        router.remove(publisher, "t", entry.smuid("a"), None, 0.0)
+        router.publishing.publish(0.0, publisher, "t", Message(timeout_s=INFINITE, depth=1), "x:p@a", None)
+    for entry in list(router._state.entries.values()):
+        router.topics.remove(0.0, publisher, "t", entry.smuid("a"), None)
     first, _ = told(router)
     router.federation.removal_arrived("b", first)
     router.federation.link_down("b")
@@ -59,12 +60,12 @@ def told(router: Router) -> list[int]:
 
 
 def test_a_peer_that_was_cut_off_is_told_only_what_it_has_not(router: Router) -> None:
-    router.federation.link_up("b", 0.0, restarted=False)
+    router.federation.link_up(0.0, "b", restarted=False)
     assert told(router) == [2]
 
 
 def test_a_peer_that_has_restarted_is_told_everything(router: Router) -> None:
-    router.federation.link_up("b", 0.0, restarted=True)
+    router.federation.link_up(0.0, "b", restarted=True)
     assert told(router) == [1, 2]
 
 
@@ -72,15 +73,17 @@ def test_a_peer_that_has_restarted_is_told_everything(router: Router) -> None:
 def test_what_never_left_the_site_leaves_no_tombstone(depth: int, tombstones: int) -> None:
     router = Router("a", 1, SETTINGS, lambda: 1_700_000_000_000)
     router.federation.set_peer("b", PeerRules())
-    router.federation.link_up("b", 0.0)
-    publisher = router.open(None, "x", "p")
+    router.federation.link_up(0.0, "b")
+    publisher = Consumer(None, "x", "p")
     for _ in range(2):
-        router.publish(publisher, "t", Message(timeout_s=INFINITE, depth=depth), "x:p@a", None, 0.0)
-    first, _ = list(router.state.entries.values())
-    router.remove(publisher, "t", first.smuid("a"), None, 0.0)
-    router.purge(publisher, "t", None, 0.0)
-    assert not router.state.entries
-    assert len(told(router)) == len(router.state.removed) == tombstones
+        router.publishing.publish(
+            0.0, publisher, "t", Message(timeout_s=INFINITE, depth=depth), "x:p@a", None
+        )
+    first, _ = list(router._state.entries.values())
+    router.topics.remove(0.0, publisher, "t", first.smuid("a"), None)
+    router.topics.purge(0.0, publisher, "t", None)
+    assert not router._state.entries
+    assert len(told(router)) == len(router._state.removed) == tombstones
 
 
 def test_who_tells_of_removals_without_end_drives_out_its_own() -> None:
@@ -96,9 +99,9 @@ def test_who_tells_of_removals_without_end_drives_out_its_own() -> None:
 
 
 def test_what_is_driven_out_is_taken_from_the_store(router: Router, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(router.state.removed, "_removals_max", 2)
+    monkeypatch.setattr(router._state.removed, "_removals_max", 2)
     router.take()
     for number in range(3):
-        assert router.federation.hear_removed("b", f"b/018bcfe56800-1-{number}", "t", 1.0)
+        assert router.federation.hear_removed(1.0, "b", f"b/018bcfe56800-1-{number}", "t")
     discarded = [decision.smuid for decision in router.take() if isinstance(decision, DiscardRemoval)]
     assert discarded[1:] == ["b/018bcfe56800-1-0", "b/018bcfe56800-1-1"]

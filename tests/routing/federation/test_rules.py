@@ -67,11 +67,11 @@ def test_a_reply_goes_to_its_server_whatever_the_rules() -> None:
 def removed(sites: Federation, site: str, at: str, topic: str = "t") -> bool:
     """Whether what one site says to be removed, the one message of another one, is gone there."""
     router = sites.routers[at]
-    [entry] = router.state.entries.values()
+    [entry] = router._state.entries.values()
     told = TellRemoved(at, entry.smuid(at), topic)
     sites._arrive(site, at, told)
     sites.take(at)
-    return not router.state.entries
+    return not router._state.entries
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_what_a_peer_may_not_send_it_may_not_remove(
 def rules(sites: Federation, site: str, **peers: PeerRules) -> None:
     """These are the peers of a site from now on."""
     named = {f"{name}.x": each for name, each in peers.items()}
-    sites.routers[site].federation.set_peers(named, sites.now)
+    sites.routers[site].federation.set_peers(sites.now, named)
     sites.take(site)
     sites.settle()
 

@@ -25,7 +25,7 @@ def arrive(router: Router, number: int, topic: str, account: str = "eve:c@b") ->
         timeout_left_s=60.0,
         query=0,
     )
-    router.federation.arrive(arrival, 0.0)
+    router.federation.arrive(0.0, arrival)
     out = router.take()
     (answer,) = (one for one in out if isinstance(one, Acknowledge))
     (reason,) = [one.reason for one in out if isinstance(one, Refused)] or [""]
@@ -72,12 +72,12 @@ def test_what_a_peer_had_no_room_for_is_offered_again_and_soon_is_all_there() ->
     sites = Federation({("a", "b")})
     sites.settle()
     a, b = sites.routers["a"], sites.routers["b"]
-    b.state.settings = msgspec.structs.replace(SETTINGS, system_messages_max=80)
+    b._state.settings = msgspec.structs.replace(SETTINGS, system_messages_max=80)
     names = [f"m{number}" for number in range(30)]
     for name in names:
         sites.publish("a", name, "x:reader@b")
     sites.settle()
-    assert (b.state.held, a.state.held) == (10, 20)
+    assert (b._state.held, a._state.held) == (10, 20)
 
     for _ in range(3):
         before = sites.transfers
@@ -85,7 +85,7 @@ def test_what_a_peer_had_no_room_for_is_offered_again_and_soon_is_all_there() ->
         sites.take("a")
         sites.settle()
         assert sites.transfers == before + 1
-    assert (b.state.held, a.state.held) == (10, 20)
+    assert (b._state.held, a._state.held) == (10, 20)
 
     sites.subscribe("b", "x:reader@b", "reader", credit=100)
     for name in names:
@@ -93,13 +93,13 @@ def test_what_a_peer_had_no_room_for_is_offered_again_and_soon_is_all_there() ->
     a.maintain(sites.now)
     sites.take("a")
     sites.settle()
-    assert (b.state.held, a.state.held) == (10, 10)
+    assert (b._state.held, a._state.held) == (10, 10)
     for _ in range(3):
         for name in names:
             sites.commit("b", name)
         a.maintain(sites.now)
         sites.take("a")
         sites.settle()
-    assert a.state.held == 0
+    assert a._state.held == 0
     assert not a.federation.custody._denied
     assert sum(sites.delivered.values()) == 30

@@ -41,7 +41,7 @@ def router() -> Router:
 
 def arrive(router: Router, copy: Arrival) -> tuple[list[str], list[str]]:
     """What the peer is answered, and what is on record as turned away."""
-    router.federation.arrive(copy, NOW)
+    router.federation.arrive(NOW, copy)
     decisions = router.take()
     answers = [one.outcome for one in decisions if isinstance(one, Acknowledge)]
     return answers, [one.event for one in decisions if isinstance(one, Refused)]
@@ -63,6 +63,6 @@ def test_a_copy_of_a_topic_that_may_not_come_is_denied(router: Router) -> None:
 
 @pytest.mark.parametrize("mode", ["ALL", "ONE"])
 def test_a_copy_of_what_was_removed_is_a_duplicate(router: Router, mode: DeliveryMode) -> None:
-    router.federation.hear_removed("alpha", "alpha/01a1ee569747-1-1", "t", NOW)
+    router.federation.hear_removed(NOW, "alpha", "alpha/01a1ee569747-1-1", "t")
     router.take()
     assert arrive(router, arrival(mode, ("alpha",))) == (["duplicate"], ["duplicate"])

@@ -174,7 +174,7 @@ async def test_items_wait_for_a_server_that_is_down_for_long(tmp_path, mock_cloc
             while (stanza := await client.receive()).tag != MESSAGE:
                 continue
             assert next(stanza.iter(f"{{{PUBSUB}#event}}item")).get("id") == "i"
-        assert not [name for name in site.broker.router.state.topics if name.startswith("dead.")]
+        assert not [name for name in site.broker._router._state.topics if name.startswith("dead.")]
         session.close()
 
 

@@ -1,0 +1,102 @@
+"""The one way into a router, and what may be read of it: all that the rest of a site has of the router.
+
+    door.commit(consumer, numbers, request)      an input: at the site's time, and carried out soon
+    door.view, door.outlook, door.room           read: topics, subscriptions, messages; peers and ways; room
+
+Whoever carries decisions out has the router itself: it takes them, and says what became of them.
+
+A new input is a method of that part of the router whose rule it is, with the time first, and a line here.
+"""
+
+from collections.abc import Callable
+from typing import Concatenate, ParamSpec, TypeVar
+
+from routing.router import Router
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+class Door:
+    """Each input does what its part of the router says, raises what that raises, and never waits.
+
+    Args:
+        now: site time, in seconds, never going back.
+        wake: has what was decided carried out. Called after each input, also after one that is refused.
+    """
+
+    def __init__(self, router: Router, now: Callable[[], float], wake: Callable[[], None]) -> None:
+        self._now = now
+        self._wake = wake
+
+        self.server = router.server
+        self.boot = router.boot
+        self.view = router.view
+        self.outlook = router.federation.outlook
+        self.room = router.room
+
+        # sessions
+        self.publish = self._timed(router.publishing.publish)
+        self.subscribe = self._timed(router.subscribing.subscribe)
+        self.unsubscribe = self._timed(router.subscribing.unsubscribe)
+        self.detach = self._timed(router.subscribing.detach)
+        self.received = self._untimed(router.acknowledging.received)
+        self.commit = self._timed(router.acknowledging.commit)
+        self.give_back = self._timed(router.acknowledging.give_back)
+        self.reached_nobody = self._untimed(router.acknowledging.reached_nobody)
+        self.remove = self._timed(router.topics.remove)
+        self.set_delivery = self._untimed(router.publishing.set_delivery)
+        self.set_timeout = self._untimed(router.publishing.set_timeout)
+        self.purge = self._timed(router.topics.purge)
+        self.delete_topic = self._timed(router.topics.delete)
+        self.begin_together = self._untimed(router.begin_together)
+        self.end_together = self._untimed(router.end_together)
+        self.resume = self._timed(router.deliveries.resume)
+        self.close = self._timed(router.subscribing.close)
+
+        # links
+        federation = router.federation
+        self.set_peers = self._timed(federation.set_peers)
+        self.link_up = self._timed(federation.link_up)
+        self.link_down = self._untimed(federation.link_down)
+        self.arrive = self._timed(federation.arrive)
+        self.acknowledged = self._timed(federation.acknowledged)
+        self.not_copied = self._untimed(federation.not_copied)
+        self.heard = self._untimed(federation.heard)
+        self.hear_interest = self._timed(federation.hear_interest)
+        self.hear_receipt = self._timed(federation.hear_receipt)
+        self.hear_removed = self._timed(federation.hear_removed)
+        self.answer_arrived = self._untimed(federation.answer_arrived)
+        self.removal_arrived = self._untimed(federation.removal_arrived)
+
+        # the site itself
+        self.publish_own = self._timed(router.publishing.publish_own)
+        self.set_aside = self._timed(router.setting_aside.set_aside)
+        self.drop_set_aside = self._untimed(router.drop_set_aside)
+        self.end_forbidden = self._timed(router.subscribing.end_forbidden)
+        self.reconfigure = self._untimed(router.reconfigure)
+        self.tick = self._timed(router.timing.tick)
+        self.maintain = self._timed(router.maintain)
+
+    def _timed(self, call: Callable[Concatenate[float, _P], _T]) -> Callable[_P, _T]:
+        now, wake = self._now, self._wake
+
+        def made(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+            try:
+                return call(now(), *args, **kwargs)
+            finally:
+                wake()
+
+        return made
+
+    def _untimed(self, call: Callable[_P, _T]) -> Callable[_P, _T]:
+        """An input that is the same at any time."""
+        wake = self._wake
+
+        def made(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+            try:
+                return call(*args, **kwargs)
+            finally:
+                wake()
+
+        return made

@@ -1,0 +1,179 @@
+"""What others may read of a site: its topics, subscriptions and messages, as they are now.
+
+Values are copies, an `Entry` is the router's own: it is read, and never written.
+"""
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator
+from heapq import nsmallest
+from itertools import islice
+
+import msgspec
+
+from routing.message import DeliveryMode
+from routing.names import parse_address
+from routing.queue import ONE, Entry
+from routing.state import SiteState
+from routing.subscription import Accepts, Subscription, Topic
+
+
+class TopicInfo(msgspec.Struct, frozen=True):
+    """A topic as it is now.
+
+    Attributes:
+        delivery: its own mode; None where each message says.
+        timeout_s: its own timeout; None for none, `inf` for state messages.
+        messages, bytes: all that it holds, also what is with subscribers.
+        subscriptions: of all front ends, attached or not.
+    """
+
+    name: str
+    delivery: DeliveryMode | None
+    timeout_s: float | None
+    messages: int
+    bytes: int
+    subscriptions: int
+
+
+class SubscriptionInfo(msgspec.Struct, frozen=True):
+    """One subscription; `name` and `lock_s` as in `SubscribeOptions`."""
+
+    topic: str
+    account: str
+    channel: str
+    name: str
+    credit: int
+    accepts: Accepts
+    attached: bool
+    lock_s: float | None
+
+
+class SiteView:
+    """Read it; what changes it is an input."""
+
+    def __init__(self, state: SiteState) -> None:
+        self._state = state
+
+    @property
+    def held(self) -> int:
+        """Guaranteed messages that the site holds."""
+        return self._state.held
+
+    @property
+    def last_id(self) -> int:
+        """The id of the newest message."""
+        return self._state.last_id
+
+    @property
+    def untaken(self) -> int:
+        """Decisions that wait to be taken."""
+        return len(self._state.out)
+
+    @property
+    def oldest_removal_at(self) -> float:
+        """Site time of the oldest removal that is remembered; `inf` for none."""
+        return self._state.removed.oldest_at
+
+    def entry(self, id: int) -> Entry | None:
+        """A copy that is held; None where there is none, or it has ended."""
+        return self._state.entries.get(id)
+
+    # -- topics -----------------------------------------------------------------------------------
+
+    @property
+    def topic_count(self) -> int:
+        """Topics that something is known of."""
+        return len(self._state.topics)
+
+    def topic(self, name: str) -> TopicInfo | None:
+        """A topic; None where nothing is known of it."""
+        found = self._state.topics.get(name)
+        return _topic_info(found) if found is not None else None
+
+    def topics(self, after: str, count: int, may_see: Callable[[str], bool]) -> list[TopicInfo]:
+        """The first `count` topics after a name that may be seen, by name; no system topics."""
+        topics = self._state.topics
+        # looked for in each call, since names come and go with every message; most accounts that list
+        # topics may see the first ones, and only for others all names are sorted
+        wanted = min(count, len(topics))
+        names = nsmallest(wanted, self._names(after)) if wanted < len(topics) else sorted(self._names(after))
+        seen = list(filter(may_see, names))
+        if len(seen) < wanted == len(names) < len(topics):
+            rest = filter(may_see, sorted(self._names(names[-1])))
+            seen += islice(rest, wanted - len(seen))
+        return [_topic_info(topics[name]) for name in seen]
+
+    def _names(self, after: str) -> Iterator[str]:
+        topics = self._state.topics
+        return (name for name, topic in topics.items() if name > after and not topic.is_system)
+
+    def browse(self, topic_name: str, after: int, count: int) -> list[tuple[Entry, bool]]:
+        """Up to `count` entries with a greater id than `after`, by id; True where one has it for itself.
+
+        What waits for someone to come: the shared queue, what is locked of it, and what is kept for those
+        who join late.
+        """
+        topic = self._state.topics.get(topic_name)
+        if topic is None:
+            return []
+        found: dict[int, tuple[Entry, bool]] = {}
+        for entry in (*topic.kept.after(after, count), *topic.shared.after(after, count)):
+            found[entry.id] = (entry, False)
+        for _, _, lock in self._state.delayed:
+            entry = lock.entry
+            if entry.topic is topic and entry.id > after and entry.id in self._state.entries:
+                found[entry.id] = (entry, False)
+        for holder in self._state.matching.holders(topic):
+            for held in (holder.locks, holder.received):
+                for lock in held.values():
+                    if lock.entry.id > after:
+                        found[lock.entry.id] = (lock.entry, bool(lock.entry.flags & ONE))
+        return [found[id] for id in heapq.nsmallest(count, found)]
+
+    # -- subscriptions ----------------------------------------------------------------------------
+
+    def subscriptions(self, topic_name: str) -> list[SubscriptionInfo]:
+        """All subscriptions to a topic."""
+        topic = self._state.topics.get(topic_name)
+        return _subscription_infos(self._state.matching.subscribed(topic)) if topic is not None else []
+
+    def durable_subscriptions(self, name_prefix: str) -> list[SubscriptionInfo]:
+        """Those to any topic whose name begins so."""
+        return _subscription_infos(
+            subscription
+            for subscription in self._state.subscriptions.values()
+            if subscription.options.durable and subscription.options.name.startswith(name_prefix)
+        )
+
+    def takers(self, topic_name: str, mode: DeliveryMode) -> int:
+        """How many subscriptions a message of this mode could be for; on system topics all are ONE."""
+        topic = self._state.topics.get(topic_name)
+        if topic is None:
+            return 0
+        one = mode == "ONE" or topic.is_system
+        return len(self._state.matching.taking(topic, "ONE" if one else "ALL"))
+
+
+def _topic_info(topic: Topic) -> TopicInfo:
+    return TopicInfo(
+        topic.name, topic.mode, topic.timeout_s, topic.messages, topic.bytes, len(topic.subscriptions)
+    )
+
+
+def _subscription_infos(subscriptions: Iterable[Subscription]) -> list[SubscriptionInfo]:
+    return [_subscription_info(subscription) for subscription in subscriptions]
+
+
+def _subscription_info(subscription: Subscription) -> SubscriptionInfo:
+    owner = parse_address(subscription.owner)
+    options = subscription.options
+    return SubscriptionInfo(
+        topic=subscription.topic.name,
+        account=owner.account,
+        channel=owner.channel,
+        name=options.name,
+        credit=options.credit,
+        accepts=options.accepts,
+        attached=subscription.attached,
+        lock_s=options.lock_s,
+    )

@@ -1,0 +1,65 @@
+"""The one way into the router: whoever makes an input need not see to it that it is carried out."""
+
+from pathlib import Path
+
+import pytest
+import trio.testing
+from trio.testing import MockClock
+
+from routing.door import Door
+from routing.errors import Refusal
+from routing.message import Message
+from routing.router import Router
+from routing.subscription import Consumer, SubscribeOptions
+from tests.support.broker import running_site
+from tests.support.one_router import SETTINGS
+
+
+class Site:
+    """A router behind its door; `woken` counts."""
+
+    def __init__(self) -> None:
+        self.woken = 0
+        self.router = Router("a.example", 1, SETTINGS, lambda: 0)
+        self.door = Door(self.router, lambda: 7.0, self._wake)
+
+    def _wake(self) -> None:
+        self.woken += 1
+
+
+def test_an_input_is_made_at_the_time_of_the_site_and_wakes_it() -> None:
+    site = Site()
+    ada = Consumer(None, "ada", "desk")
+    site.door.subscribe(ada, "news", SubscribeOptions(lock_s=60.0), 1)
+    site.door.publish_own("news", Message(delivery="ONE"))
+    assert site.woken == 2
+    [lock] = ada.locks.values()
+    assert lock.ends_at == 7.0 + 60.0
+
+
+def test_an_input_that_is_refused_wakes_it_too() -> None:
+    site = Site()
+    with pytest.raises(Refusal):
+        site.door.unsubscribe(Consumer(None, "ada", "desk"), "news", "", 1)
+    assert site.woken == 1
+
+
+def test_what_is_read_wakes_nobody() -> None:
+    site = Site()
+    assert site.door.view.topic("news") is None
+    assert site.door.outlook.ways("news", "ALL", -1, ()) == []
+    site.door.room.check("news", 1, 1)
+    assert (site.woken, site.door.view.untaken) == (0, 0)
+
+
+async def test_a_publisher_that_is_refused_is_in_the_hop_log_though_nothing_else_happens(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with running_site(tmp_path, queue_messages_max=1) as site:
+        ada = site.login("ada")
+        await ada.publish("work", b"one", delivery="ONE")
+        with pytest.raises(Refusal):
+            ada.send("work", b"two", delivery="ONE")
+        await trio.testing.wait_all_tasks_blocked()
+        assert site.broker.door.view.untaken == 0
+    assert [record.reason for record in site.records() if record.event == "denied"] == ["queue-full"]
