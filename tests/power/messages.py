@@ -23,6 +23,7 @@ from tests.sim.ledger import Ledger, Told
 from tests.sim.power import broken_hop_files, loses_records
 from tests.sim.scenario import Publication, Scenario, draw
 from tests.sim.site import ACCOUNT
+from tests.support.patience import PATIENCE_S
 from tests.support.ports import free_ports
 from tests.support.stomp import StompClient
 
@@ -30,7 +31,7 @@ LASTS_S: Final = 6.0
 QUEUE: Final = "stomp"
 THINK_S_MAX: Final = 0.05
 WAL_BYTES: Final = 150_000
-QUIET_WITHIN_S: Final = 30.0
+QUIET_WITHIN_S: Final = 120.0
 QUIET_LOOKS: Final = 4
 LOOK_EVERY_S: Final = 0.01
 _KEPT: Final = (
@@ -212,7 +213,7 @@ def judge_state(
 async def _judge(directory: Path, scenario: Scenario, note: dict[str, Any], lost: set[str]) -> list[str]:
     ledger = ledger_at(scenario, note)
     try:
-        with trio.fail_after(2 * QUIET_WITHIN_S):
+        with trio.fail_after(PATIENCE_S):
             await judge(directory, scenario, ledger, note, lost)
     except Exception as error:
         ledger.violate(balance.shown(error))

@@ -30,13 +30,13 @@ from tests.power.disk import Cut, Disk, Tree
 from tests.power.recording import Recorded, Recording
 from tests.power.sites import INSTALLED, chance_of
 from tests.sim.balance import shown
+from tests.support.patience import PATIENCE_S
 from tests.support.ports import free_port
 
 SITE: Final = "site"
 NAME: Final = "a.example"
 TOPIC: Final = "kept"
 STEPS_DRAWN: Final = 14
-START_S: Final = 30.0
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -194,7 +194,7 @@ class Operator:
                             session.commit([event.number], (taken,))
             session.close()
             site.stop()
-            nursery.cancel_scope.deadline = trio.current_time() + START_S
+            nursery.cancel_scope.deadline = trio.current_time() + PATIENCE_S
 
 
 async def serve(
@@ -338,7 +338,7 @@ async def _judge_site(path: Path, note: Note) -> None:
     wanted = copies.get(path.name, note.answered - note.taken)
     read_accounts(path / "accounts.toml")
     load_peers(path / "peers.toml")
-    with trio.fail_after(START_S):
+    with trio.fail_after(PATIENCE_S):
         async with trio.open_nursery() as nursery:
             site = await nursery.start(serve, path)
             store: Store = site.broker._store

@@ -33,10 +33,10 @@ from routing.rights import EVERYTHING
 from tests.sim.clients import Clients
 from tests.sim.site import ACCOUNT
 from tests.support.keys import write_keys
+from tests.support.patience import PATIENCE_S
 
 PASSWORD: Final = "correct horse"
 INSTALLED: Final = Installed({"smqp": smqp, "stomp": stomp})
-PATIENCE_S: Final = 60.0
 LINKS: Final = "back_off_first_s = 0.02\nback_off_max_s = 0.1\n"
 STOMP_SOCKET: Final = "stomp"
 STOMP: Final = '\n[plugins.stomp]\nlisten = ["127.0.0.1:0"]\nlisten_websocket = []\n'

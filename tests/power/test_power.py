@@ -9,7 +9,10 @@ from tests.power.recording import record
 from tests.power.states import judge_all
 from tests.support.required import may_skip
 
-pytestmark = pytest.mark.skipif(may_skip("gcc", can_record()), reason="gcc is not installed")
+pytestmark = [
+    pytest.mark.kill,
+    pytest.mark.skipif(may_skip("gcc", can_record()), reason="gcc is not installed"),
+]
 
 
 @pytest.mark.parametrize(("workload", "states"), [("messages", 30), ("operating", 20)])
