@@ -252,7 +252,7 @@ def mutated(changes):
     return data
 
 
-@settings(max_examples=10_000, deadline=None)
+@settings(max_examples=1_000, deadline=None)
 @given(st.lists(mutation, min_size=1, max_size=4))
 def test_whatever_arrives_the_reader_gives_frames_or_refusals(changes):
     for found in outcomes(mutated(changes)):
@@ -276,7 +276,7 @@ def test_an_empty_line_that_is_passed_over_is_no_part_of_what_follows():
     assert all_ways(b"\r\n\nPING\r\n\r\n") == ["lost"]
 
 
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(mutation, min_size=1, max_size=4))
 @example([("insert", 0, b":"), ("insert", len(BASE), b"\n\r\n")])
 def test_whatever_arrives_is_the_same_byte_by_byte(changes):

@@ -79,7 +79,7 @@ def commands_and_errors(data):
             yield refusal, replies.error(reply_key(taken or reader.refused), refusal)
 
 
-@settings(max_examples=10_000, deadline=None)
+@settings(max_examples=1_000, deadline=None)
 @given(st.lists(st.sampled_from(SCENES), min_size=1, max_size=3), st.lists(change, min_size=1, max_size=5))
 def test_each_frame_is_a_command_or_an_error_that_can_be_read(scenes, changes):
     for found in commands_and_errors(changed(b"".join(scenes), changes)):

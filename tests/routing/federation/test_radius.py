@@ -18,7 +18,7 @@ def graphs(draw, most=30):
     return tree | {tuple(sorted(pair)) for pair in more if pair[0] != pair[1]}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(graphs(), st.integers(0, 2**32), st.integers(-1, 6), st.data())
 def test_without_pruning_exactly_the_sites_within_depth_take_it_each_once(links, seed, depth, data):
     sites = Federation(links, seed, flood=True)
@@ -33,7 +33,7 @@ def test_without_pruning_exactly_the_sites_within_depth_take_it_each_once(links,
     assert taken == dict.fromkeys(ball - {origin}, 1)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(graphs(), st.integers(0, 2**32), st.integers(-1, 6), st.booleans(), st.integers(0, 300), st.data())
 def test_exactly_the_subscribers_within_depth_get_it_each_once(links, seed, depth, flood, heard, data):
     """Also where little of who wants it has been heard when it is published: what is told later pulls it."""
@@ -49,7 +49,7 @@ def test_exactly_the_subscribers_within_depth_get_it_each_once(links, seed, dept
     assert {site: n for (site, _), n in sites.delivered.items()} == dict.fromkeys(due, 1)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(graphs(12), st.integers(0, 2**32), st.integers(-1, 4), st.sampled_from(["ONE", "ALL"]), st.data())
 def test_a_receipt_counts_the_subscriptions_of_all_sites(links, seed, depth, mode, data):
     sites = Federation(links, seed)
@@ -72,7 +72,7 @@ def test_a_receipt_counts_the_subscriptions_of_all_sites(links, seed, depth, mod
     assert set(sites.final_records("m").values()) <= {1}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(graphs(12), st.integers(0, 2**32), st.integers(-1, 4), st.data())
 def test_mode_one_reaches_one_subscription_of_all_within_depth(links, seed, depth, data):
     sites = Federation(links, seed)
@@ -88,7 +88,7 @@ def test_mode_one_reaches_one_subscription_of_all_within_depth(links, seed, dept
     assert {site for site, _ in sites.delivered} <= due
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(graphs(12), st.integers(0, 2**32), st.integers(0, 4), st.data())
 def test_late_interest_pulls_what_is_still_alive_within_depth(links, seed, depth, data):
     sites = Federation(links, seed)
@@ -102,7 +102,7 @@ def test_late_interest_pulls_what_is_still_alive_within_depth(links, seed, depth
     assert dict(sites.delivered) == ({(late, "m"): 1} if late in sites.ball(origin, depth) else {})
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(graphs(8), st.integers(0, 2**32), st.data())
 def test_after_a_partition_all_sites_hold_the_same_state_messages(links, seed, data):
     sites = Federation(links, seed)
