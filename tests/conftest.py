@@ -4,6 +4,8 @@ Hypothesis has no time limit on its examples, which a busy machine would break a
 `unshrunk` is for who only wants to know whether a test fails.
 """
 
+import os
+import re
 from typing import Any, Final
 
 import pytest
@@ -15,7 +17,12 @@ settings.register_profile(
 )
 settings.load_profile("smqpd")
 
-SHARING: Final = ("tests/routing/trace/", "tests/plugins/xmpp/", "tests/plugins/stomp/libraries/")
+SHARING: Final = (
+    r"tests/routing/trace/(?!test_cluster)",
+    r"tests/plugins/stomp/libraries/",
+    r"tests/plugins/xmpp/.*\[prosody",
+    r"tests/plugins/xmpp/.*\[ejabberd",
+)
 """The tests of each of these run in one process: they share a Spark, a server or a daemon that lasts as long
 as the run. All others go wherever there is room."""
 
@@ -27,13 +34,19 @@ SLOW: Final = ("spark", "kill", "server")
 
 
 @pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One more than there are processors: whoever waits for a kill, a server or a disk leaves one free."""
+    return len(os.sched_getaffinity(0)) + 1
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """pytest-xdist shares tests out by what this returns; its groups by mark do not work with pytest 9.2."""
     from xdist.scheduler import LoadScopeScheduling
 
     class Sharing(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return next((folder for folder in SHARING if nodeid.startswith(folder)), nodeid)
+            return next((sharing for sharing in SHARING if re.match(sharing, nodeid)), nodeid)
 
     return Sharing(config, log)
 
