@@ -7,7 +7,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from routing.trace.balance import begun_twice, ended_twice
-from routing.trace.clockfit import FOREVER_US
+from routing.trace.epochs import FOREVER_US
 from routing.trace.routes import born_us, day
 
 STUCK_US: Final = 86_400_000_000

@@ -10,14 +10,15 @@ their sum is negative, which no network can do. Such links are left out of that 
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from operator import mul
 from statistics import median
 from typing import Final
 
-FOREVER_US: Final = 1 << 62
+from routing.trace.epochs import FOREVER_US
+
 WINDOW_US: Final = 3_600_000_000
 
 ROUND_TRIP_US_MIN: Final = 200.0
@@ -40,11 +41,14 @@ POINTS_FOR_DRIFT: Final = 2
 
 @dataclass(frozen=True)
 class Minimum:
-    """The fastest hops of one link in one window; `back_us` None where no acknowledgement tells."""
+    """The fastest hops of one link in one window; `back_us` None where no acknowledgement tells.
+
+    `window` is None where it is a bucket of `epochs`, and the hops tell of none.
+    """
 
     sender: str
     receiver: str
-    window: int
+    window: int | None
     count: int
     there_us: int | None
     back_us: int | None
@@ -89,7 +93,7 @@ def fit(minima: Iterable[Minimum], base: Sequence[Clock] | None = None) -> list[
     """
     windows: dict[int, list[Minimum]] = defaultdict(list)
     for minimum in minima:
-        windows[minimum.window].append(minimum)
+        windows[minimum.window or 0].append(minimum)
     if base is None:
         answers = [_solve(_links(found, NEGATIVE_ROUGH_US, ())[0]) for found in windows.values()]
         rough = {name: pair for answer in answers for name, pair in answer.items()}
@@ -120,6 +124,11 @@ def fit(minima: Iterable[Minimum], base: Sequence[Clock] | None = None) -> list[
     segments: dict[str, list[Segment]] = defaultdict(list)
     for (name, part), series in sorted(points.items(), key=lambda item: (item[0][0], item[0][1].from_us)):
         segments[name] += _segments(sorted(series, key=lambda p: p.window), limit, part)
+    for name, clock in known.items():
+        # what is shorter than a window, between jumps, has no point of its own, and no need of a drift
+        bare = [part for part in clock.segments if not _has_good(points, name, part)]
+        if len(clock.segments) > 1 and bare:
+            segments[name] = sorted([*segments[name], *bare], key=lambda part: part.from_us)
     return [Clock(name, tuple(found)) for name, found in segments.items() if found]
 
 
@@ -130,6 +139,10 @@ class _Point:
     offset_us: float
     error_us: float
     doubtful: bool
+
+
+def _has_good(points: Mapping[tuple[str, Segment], Sequence[_Point]], name: str, part: Segment) -> bool:
+    return any(not point.doubtful for point in points.get((name, part), ()))
 
 
 def _clock_at(part: Segment, reference_us: float) -> float:

@@ -4,16 +4,20 @@ For one link and window, the least of (received - sent) and of (acknowledgement 
 sent) are the fastest way there and back; half their difference is how far the two clocks are apart, if the
 fastest ways are as long. Only first, accepted copies count: a duplicate may have waited anywhere. `clockfit`
 turns these into a line for each clock. The minima are as many as links times windows and are all that the
-driver sees.
+driver sees, but where a clock was set (`epochs`): of its links those of each minute.
 """
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
+from routing.trace import epochs
 from routing.trace.clockfit import WINDOW_US, Clock, Minimum, Segment, fit
+from routing.trace.epochs import BUCKET_US, MINUTE_US, Sighting
 from routing.trace.links import kind
 
 SEGMENTS = t.StructType(
@@ -91,13 +95,14 @@ _ADDED = ("delay_raw_us", "sent_at_us", "received_at_us", "delay_us")
 def minima(hops: DataFrame, segments: DataFrame | None) -> DataFrame:
     """The fastest way there and back: `from`, `to`, window long, count long, there_us, back_us long.
 
-    Without `segments` there is one window and the times are as logged; with them, the windows are hours of
-    corrected time and what is left of the clocks' errors is measured.
+    Without `segments` the times are as logged, and the windows are the buckets of `epochs` (null where a hop
+    tells of none); with them, they are hours of corrected time and what is left of the clocks' errors is
+    measured.
     """
     first = hops.where((kind() == 1) & f.col("sent_us").isNotNull() & f.col("received_us").isNotNull())
     there = f.col("received_us") - f.col("sent_us")
     back = f.col("acked_us") - f.col("answered_us")
-    window = f.lit(0).cast("long")
+    window = _bucket()
     if segments is not None:
         first = corrected(first, segments).where(f.col("delay_us").isNotNull())
         shift = there - f.col("delay_us")
@@ -111,9 +116,76 @@ def minima(hops: DataFrame, segments: DataFrame | None) -> DataFrame:
 def measured(hops: DataFrame) -> list[Clock]:
     """The clocks of all servers whose error can be known. `hops` is read three times: let it be cached."""
     session = hops.sparkSession
-    rough = fit(_collected(minima(hops, None)))
+    rough = _rough(hops)
     once = fit(_collected(minima(hops, segments_frame(session, rough))), rough)
     return fit(_collected(minima(hops, segments_frame(session, once))), once)
+
+
+def _bucket() -> Column:
+    """How far the receiver's clock is ahead, in units of `BUCKET_US`; null where a hop does not tell."""
+    round_trip = (f.col("acked_us") - f.col("sent_us")) - (f.col("answered_us") - f.col("received_us"))
+    twice = (f.col("received_us") - f.col("sent_us")) + (f.col("answered_us") - f.col("acked_us"))
+    return f.when(round_trip.between(0, BUCKET_US), f.round(twice / (2 * BUCKET_US)).cast("long"))
+
+
+def _rough(hops: DataFrame) -> list[Clock]:
+    """Flat lines: one for each clock, and for one that was set one for each of its epochs."""
+    found = _collected(minima(hops, None))
+    buckets: dict[epochs.Pair, set[int]] = defaultdict(set)
+    for one in found:
+        flipped = one.sender > one.receiver
+        pair = (one.receiver, one.sender) if flipped else (one.sender, one.receiver)
+        if one.window is not None:
+            buckets[pair].add(-one.window if flipped else one.window)
+    torn = [pair for pair, numbers in buckets.items() if epochs.lie_apart(numbers)]
+    jumped = epochs.jumpers(buckets, torn)
+    whole = [replace(one, window=0) for one in found if not jumped.intersection((one.sender, one.receiver))]
+    if not jumped:
+        return fit(whole)
+    sightings = _sightings(hops, jumped)
+    for name, seen in sightings.items():
+        longest = max(epochs.runs(seen), key=lambda run: run.count, default=None)
+        for neighbour, fastest in longest.fastest.items() if longest else ():
+            whole.append(Minimum(neighbour, name, 0, 1, *fastest))
+    clocks = {clock.server: clock for clock in fit(whole)}
+    ahead_us = {name: clock.segments[0].offset_us for name, clock in clocks.items() if name not in jumped}
+    for name in jumped & clocks.keys():
+        error_us = clocks[name].segments[0].error_us
+        flat = (
+            Segment(epoch.from_us, epoch.until_us, 0, epoch.ahead_us, 0.0, error_us)
+            for epoch in epochs.epochs(sightings[name], ahead_us)
+        )
+        clocks[name] = Clock(name, tuple(flat))
+    return [clock for _, clock in sorted(clocks.items()) if clock.segments]
+
+
+def _sightings(hops: DataFrame, servers: Collection[str]) -> dict[str, list[Sighting]]:
+    """By server what the hops between it and others say of its clock, minute by minute of that."""
+    told = hops.where(kind() == 1).withColumn("bucket", _bucket()).where(f.col("bucket").isNotNull())
+    out, home = f.col("received_us") - f.col("sent_us"), f.col("acked_us") - f.col("answered_us")
+    names = list(servers)
+
+    def seen(
+        server: str, neighbour: str, clock: str, bucket: Column, there: Column, back: Column
+    ) -> DataFrame:
+        of_them = f.col(server).isin(names) & ~f.col(neighbour).isin(names)
+        minute = f.expr(f"{clock} div {MINUTE_US}").alias("minute")
+        return (
+            told.where(of_them)
+            .groupBy(
+                f.col(server).alias("server"), f.col(neighbour).alias("neighbour"), minute, bucket.alias("b")
+            )
+            .agg(f.count("*"), f.min(there), f.min(back))
+        )
+
+    bucket = f.col("bucket")
+    both = seen("to", "from", "received_us", bucket, out, home).union(
+        seen("from", "to", "sent_us", -bucket, home, out)
+    )
+    found: dict[str, list[Sighting]] = defaultdict(list)
+    for row in both.collect():
+        found[row[0]].append(Sighting(*row))
+    return found
 
 
 def _collected(minima: DataFrame) -> list[Minimum]:

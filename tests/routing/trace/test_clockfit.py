@@ -1,6 +1,7 @@
 """Clocks from the fastest hops, without Spark."""
 
-from routing.trace.clockfit import FOREVER_US, WINDOW_US, Clock, Minimum, Segment, fit
+from routing.trace.clockfit import WINDOW_US, Clock, Minimum, Segment, fit
+from routing.trace.epochs import FOREVER_US
 
 
 def both_ways(a: str, b: str, ahead_us: int, way_us: int = 5_000, window: int = 0) -> Minimum:

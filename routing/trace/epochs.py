@@ -1,0 +1,175 @@
+"""Clocks that were set: when, by the clock itself, and how far ahead it was before and after.
+
+Each acknowledged hop tells by itself, to half of its round trip, how far its receiver's clock is ahead of its
+sender's. Where these numbers fall into clusters that lie apart, one of the two clocks was set. It is taken to
+be the one that most of whose links say so; where neither can be told from the other, as between two sites
+alone, the clocks of both are unknown. Of a clock that was set back the same times came twice: what is between
+is unknown, since nothing tells which of the two a record means.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import median
+from typing import Final
+
+BUCKET_US: Final = 20_000_000
+"""Clocks that differ by less than two of these are one; round trips that take longer tell nothing here."""
+
+MINUTE_US: Final = 60_000_000
+
+FOREVER_US: Final = 1 << 62
+
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """The fastest hops of a link, of one bucket and minute of the clock of `server`, which was at one end.
+
+    Attributes:
+        bucket: `server`'s clock is ahead of `neighbour`'s by about so many times `BUCKET_US`.
+        there_us, back_us: of a hop to `server`, and of its answer.
+    """
+
+    server: str
+    neighbour: str
+    minute: int
+    bucket: int
+    count: int
+    there_us: int
+    back_us: int
+
+
+@dataclass
+class Run:
+    """Minutes of one clock in which it differed from each of its neighbours by as much.
+
+    Attributes:
+        clusters: by neighbour.
+        fastest: by neighbour, the least there_us and back_us.
+    """
+
+    first: int
+    last: int
+    count: int = 0
+    clusters: dict[str, int] = field(default_factory=dict)
+    fastest: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def take(self, minute: int, seen: Iterable[Sighting]) -> None:
+        self.last = minute
+        for one in seen:
+            self.count += one.count
+            there, back = self.fastest.get(one.neighbour, (one.there_us, one.back_us))
+            self.fastest[one.neighbour] = (min(there, one.there_us), min(back, one.back_us))
+
+    def ahead_us(self, neighbour: str) -> float:
+        there, back = self.fastest[neighbour]
+        return (there - back) / 2
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """From `from_us` until `until_us`, by the clock itself, it was `ahead_us` ahead."""
+
+    from_us: int
+    until_us: int
+    ahead_us: float
+
+
+def lie_apart(buckets: Iterable[int]) -> bool:
+    """Whether there is a gap between these buckets, so that a clock was set."""
+    return any(b - a > 1 for a, b in pairwise(sorted(set(buckets))))
+
+
+def jumpers(links: Collection[Pair], torn: Collection[Pair]) -> set[str]:
+    """Whose clocks explain the links that are `torn`: of which the greatest share of all `links` is."""
+    total = Counter(name for link in links for name in link)
+    left, found = set(torn), set[str]()
+    while left:
+        count = Counter(name for link in left for name in link)
+        weights = {name: (count[name] / total[name], count[name]) for name in count}
+        best = max(weights.values())
+        tops = {name for name, weight in weights.items() if weight == best}
+        first = min(tops)
+        found |= {first} | {name for link in left if first in link for name in link if name in tops}
+        left = {link for link in left if not found.intersection(link)}
+    return found
+
+
+def runs(sightings: Sequence[Sighting]) -> list[Run]:
+    """The runs of one clock, in the order of its own time; minutes that tell two things belong to none."""
+    clusters = _clusters(sightings)
+    found: list[Run] = []
+    run: Run | None = None
+    for minute, seen in _by_minute(sightings):
+        told: dict[str, set[int]] = defaultdict(set)
+        for one in seen:
+            told[one.neighbour].add(clusters[one.neighbour, one.bucket])
+        if any(len(numbers) > 1 for numbers in told.values()):
+            run = None
+            continue
+        now = {neighbour: number for neighbour, (number,) in told.items()}
+        if run is None or any(run.clusters.get(name, number) != number for name, number in now.items()):
+            run = Run(minute, minute)
+            found.append(run)
+        run.clusters |= now
+        run.take(minute, seen)
+    return found
+
+
+def _clusters(sightings: Iterable[Sighting]) -> dict[tuple[str, int], int]:
+    """Buckets of a neighbour that lie side by side have one number."""
+    buckets: dict[str, set[int]] = defaultdict(set)
+    for one in sightings:
+        buckets[one.neighbour].add(one.bucket)
+    found = {}
+    for neighbour, numbers in buckets.items():
+        before = cluster = min(numbers)
+        for bucket in sorted(numbers):
+            cluster = cluster if bucket - before <= 1 else bucket
+            found[neighbour, bucket] = cluster
+            before = bucket
+    return found
+
+
+def epochs(sightings: Sequence[Sighting], ahead_us: Mapping[str, float]) -> list[Epoch]:
+    """The stretches of a clock between its jumps; `ahead_us`: the neighbours whose clocks are known."""
+    stretches = _stretches([one for one in sightings if one.neighbour in ahead_us], ahead_us)
+    values = [median(ahead_us[name] + run.ahead_us(name) for name in run.fastest) for run in stretches]
+    jump_us = max(values, default=0.0) - min(values, default=0.0)
+    ends = len(stretches) - 1
+    return [
+        Epoch(
+            run.first * MINUTE_US if number else -FOREVER_US,
+            (run.last + 1) * MINUTE_US if number < ends else FOREVER_US,
+            value,
+        )
+        for number, (run, value) in enumerate(zip(stretches, values, strict=True))
+        # shorter ones may be of times that came twice, before and after the clock was set back
+        if number in (0, ends) or (run.last + 1 - run.first) * MINUTE_US > jump_us
+    ]
+
+
+def _stretches(sightings: Sequence[Sighting], ahead_us: Mapping[str, float]) -> list[Run]:
+    found: list[Run] = []
+    before: float | None = None
+    for minute, seen in _by_minute(sightings):
+        told = [ahead_us[one.neighbour] + (one.there_us - one.back_us) / 2 for one in seen]
+        if max(told) - min(told) >= 2 * BUCKET_US:
+            before = None
+            continue
+        now = median(told)
+        if before is None or abs(now - before) >= 2 * BUCKET_US:
+            found.append(Run(minute, minute))
+        before = now
+        found[-1].take(minute, seen)
+    return found
+
+
+def _by_minute(sightings: Iterable[Sighting]) -> list[tuple[int, list[Sighting]]]:
+    found: dict[int, list[Sighting]] = defaultdict(list)
+    for one in sightings:
+        found[one.minute].append(one)
+    return sorted(found.items())

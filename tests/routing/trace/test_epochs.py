@@ -1,0 +1,120 @@
+"""Clocks that were set by more than a minute, backward and forward."""
+
+import random
+from typing import Any
+
+import pytest
+
+from routing.trace.epochs import BUCKET_US, FOREVER_US, MINUTE_US, Epoch, Sighting, epochs, jumpers
+
+HOUR_US = 60 * MINUTE_US
+NOON_US = 1_763_726_400_000_000
+WAY_US = 5_000
+
+
+def sighting(neighbour: str, clock_us: int, ahead_us: int) -> Sighting:
+    """A hop that came when the clock showed `clock_us`, and was `ahead_us` ahead of the neighbour's."""
+    bucket, there, back = round(ahead_us / BUCKET_US), WAY_US + ahead_us, WAY_US - ahead_us
+    return Sighting("set", neighbour, clock_us // MINUTE_US, bucket, 1, there, back)
+
+
+def heard(set_by_us: int, minutes: int = 480, set_after: int = 240) -> list[Epoch]:
+    """A clock that is set once is heard by two neighbours, one of them an hour ahead."""
+    seen = []
+    for minute in range(minutes):
+        ahead_us = set_by_us if minute >= set_after else 0
+        clock_us = NOON_US + minute * MINUTE_US + 30_000_000 + ahead_us
+        seen += [sighting("a", clock_us, ahead_us), sighting("b", clock_us, ahead_us - HOUR_US)]
+    return epochs(seen, {"a": 0.0, "b": float(HOUR_US)})
+
+
+@pytest.mark.parametrize("set_by_us", [61_000_000, 2 * HOUR_US])
+def test_of_a_clock_that_was_set_forward_all_is_known(set_by_us: int) -> None:
+    before, after = heard(set_by_us)
+    jump_us = NOON_US + 240 * MINUTE_US
+    assert (before.from_us, before.ahead_us) == (-FOREVER_US, 0)
+    assert (after.until_us, after.ahead_us) == (FOREVER_US, set_by_us)
+    assert jump_us - MINUTE_US <= before.until_us <= jump_us
+    assert jump_us + set_by_us - MINUTE_US <= after.from_us <= jump_us + set_by_us
+
+
+def test_times_that_came_twice_are_unknown() -> None:
+    before, after = heard(-2 * HOUR_US)
+    jump_us = NOON_US + 240 * MINUTE_US
+    assert (before.ahead_us, after.ahead_us) == (0, -2 * HOUR_US)
+    assert before.until_us <= jump_us - 2 * HOUR_US
+    assert after.from_us >= jump_us
+
+
+def test_neighbours_that_tell_two_things_tell_nothing() -> None:
+    """Of the times that came twice one neighbour was heard in the first, and one in the second."""
+    seen = []
+    for minute in range(240):
+        ahead_us, neighbour = (0, "a") if minute < 120 else (-2 * HOUR_US, "b")
+        clock_us = NOON_US + minute * MINUTE_US + ahead_us
+        seen += [sighting(neighbour, clock_us, ahead_us)]
+        seen += [sighting("c", NOON_US + at * HOUR_US, 0 if at < 0 else -2 * HOUR_US) for at in (-5, 5)]
+    found = epochs(seen, {"a": 0.0, "b": 0.0, "c": 0.0})
+    assert {epoch.ahead_us for epoch in found} == {0, -2 * HOUR_US}
+
+
+def test_a_clock_that_is_set_and_set_right_again_has_three_epochs() -> None:
+    seen = []
+    for minute in range(600):
+        ahead_us = HOUR_US if 200 <= minute < 400 else 0
+        seen.append(sighting("a", NOON_US + minute * MINUTE_US + ahead_us, ahead_us))
+    found = epochs(seen, {"a": 0.0})
+    assert [epoch.ahead_us for epoch in found] == [0, HOUR_US, 0]
+    # set back by an hour: what was shown in the last one of the second epoch was shown again
+    assert found[1].until_us <= NOON_US + 400 * MINUTE_US
+    assert found[2].from_us >= NOON_US + 400 * MINUTE_US + HOUR_US
+
+
+@pytest.mark.parametrize(
+    ("links", "torn", "found"),
+    [
+        ({("a", "b"), ("b", "c"), ("a", "c")}, {("a", "b"), ("a", "c")}, {"a"}),
+        ({("a", "b"), ("b", "c")}, {("a", "b"), ("b", "c")}, {"b"}),
+        ({("a", "b"), ("b", "c")}, {("a", "b")}, {"a"}),
+        ({("a", "b"), ("a", "c"), ("a", "d")}, {("a", "b"), ("a", "c")}, {"b", "c"}),
+        ({("a", "b")}, {("a", "b")}, {"a", "b"}),
+    ],
+)
+def test_the_clock_was_set_of_whom_most_links_say_so(
+    links: set[tuple[str, str]], torn: set[tuple[str, str]], found: set[str]
+) -> None:
+    assert jumpers(links, torn) == found
+
+
+@pytest.mark.parametrize("set_by_us", [90_000_000, -90_000_000, 2 * HOUR_US, -2 * HOUR_US])
+def test_a_clock_that_was_set_is_right_before_and_after(spark: Any, set_by_us: int) -> None:
+    """`b` stands between `a` and `c`, which hear of each other through it alone."""
+    from routing.trace import clocks
+
+    random.seed(1)
+    set_at = NOON_US + 4 * HOUR_US
+
+    def shown(server: str, true_us: int) -> int:
+        return true_us + {"a": 0, "b": set_by_us if true_us >= set_at else 0, "c": 3 * HOUR_US}[server]
+
+    rows = []
+    for number in range(960):
+        sent = NOON_US + number * MINUTE_US // 2 + random.randrange(20_000_000)
+        a, b = random.choice((("a", "b"), ("b", "a"), ("b", "c"), ("c", "b")))
+        received = sent + 5_000 + random.randrange(5_000)
+        answered = received + 1_000
+        acked = answered + 5_000 + random.randrange(5_000)
+        stamps = (shown(a, sent), shown(b, received), shown(b, answered), shown(a, acked))
+        rows.append((f"{number}", a, b, 1, *stamps, 1, 1, False))
+    columns = "smuid string, `from` string, `to` string, attempt int, sent_us long, received_us long, "
+    columns += "answered_us long, acked_us long, arrival int, outcome int, unguaranteed boolean"
+    hops = spark.createDataFrame(rows, columns).localCheckpoint()
+    found = clocks.measured(hops)
+    by_name = {clock.server: clock.segments for clock in found}
+    assert by_name.keys() == {"a", "b", "c"}
+    assert len(by_name["b"]) == 2
+    corrected = clocks.corrected(hops, clocks.segments_frame(spark, found)).collect()
+    delays = [row.delay_us for row in corrected if row.delay_us is not None]
+    assert all(0 < delay < 20_000 for delay in delays)
+    came_twice = max(-set_by_us, 0) / (8 * HOUR_US) * 2
+    assert len(delays) / len(rows) > 1 - came_twice - 0.3
