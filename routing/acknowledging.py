@@ -5,16 +5,17 @@
     RETURN       it goes to the next subscriber
 
 Numbers that the session does not hold, or no longer, are answered `lock-lost` once all others are done
-(SMQP GUARANTEE, two-phase commit). The life of a delivery is in `routing.delivery`.
+(SMQP GUARANTEE, two-phase commit). The life of a delivery is in `routing.locks`.
 """
 
 from collections.abc import Iterable
 from typing import Any, Final
 
 from routing.decisions import Answer, Bury, MarkReceived, Record
-from routing.delivery import Deliveries, note_reach, standing
+from routing.delivery import Deliveries
 from routing.errors import Refusal
 from routing.lifecycle import Lifecycle
+from routing.locks import note_reach, standing
 from routing.queue import GUARANTEED, ONE
 from routing.state import SiteState
 from routing.subscription import Consumer, Lock, Outcome
@@ -29,6 +30,7 @@ class Acknowledgements:
         self._state = state
         self._lifecycle = lifecycle
         self._deliveries = deliveries
+        self._locks = deliveries.locks
 
     def received(self, consumer: Consumer, numbers: Iterable[int], request: Any) -> None:
         """First phase. A number that is not held is answered `lock-lost`, after the others are done."""
@@ -40,7 +42,7 @@ class Acknowledgements:
                 lost.append(number)
             elif not lock.received:
                 note_reach(lock)
-                self._deliveries.unlock(lock)
+                self._locks.unlock(lock)
                 lock.received = True
                 subscription = lock.subscription
                 subscription.received[lock.entry.id] = lock
@@ -60,7 +62,7 @@ class Acknowledgements:
             subscription = lock.subscription
             if not lock.received:
                 note_reach(lock)
-            self._deliveries.take_from(lock)
+            self._locks.take_from(lock)
             freed[subscription.id] = subscription
             self._lifecycle.finished(lock.entry, subscription, "committed", now, lock.attempt)
         self._state.out.append(Answer(consumer, request, _lost(lost)))
@@ -94,7 +96,7 @@ class Acknowledgements:
         for lock in back:
             if not lock.received:
                 note_reach(lock)
-            self._deliveries.take_from(lock)
+            self._locks.take_from(lock)
         # first, so that whoever asked knows when the same message comes to it again
         self._state.out.append(Answer(consumer, request, _lost(lost)))
         for lock in sorted(back, key=standing):

@@ -1,36 +1,24 @@
 """Handing messages to subscribers, and taking back what they do not finish.
 
-The life of one delivery:
-
-    waiting -> locked -> received -> committed
-       ^         |           |
-       +-- returned <--------+      (given back; the lock timed out; the subscriber left)
-
-A lock times out; what was received does not: once RECEIVED is answered the message is that
-subscription's alone until it commits, gives back or unsubscribes, so that no message is worked on twice
-(SMQP GUARANTEE, two-phase commit). An unguaranteed message goes the same way with a subscription that
-acknowledges all it gets, but in memory only; with any other it is done once it has been handed over. What a
-subscriber says of its messages is in `routing.acknowledging`.
+Who is due for a message is in `routing.matching`, what is with subscribers in `routing.locks`, and what they
+say of it in `routing.acknowledging`.
 """
 
 from collections.abc import Callable, Sequence
-from itertools import islice
 from typing import Final, Literal
 
 from routing.decisions import (
     Deliver,
     Record,
-    Withdraw,
 )
 from routing.lifecycle import Lifecycle, has_failed
+from routing.locks import Locks, come_back
 from routing.queue import COUNTED, EXPIRED, GONE, GUARANTEED, ONE, STATED, Entry
 from routing.setting_aside import SettingAside
 from routing.state import SiteState
-from routing.subscription import Consumer, Lock, Member, Outcome, Subscription
+from routing.subscription import Consumer, Lock, Outcome, Subscription
 
 WAIT_DOUBLINGS_MAX: Final = 16
-REACH_MAX: Final = 64
-"""Whoever works on so many messages at once may work on all that it has."""
 DELAY_MAX_S: Final = 86_400.0
 """The longest that a client may have a message that it gives back wait."""
 
@@ -46,9 +34,10 @@ class Deliveries:
         self._state = state
         self._lifecycle = lifecycle
         self._hand_over = hand_over
+        self.locks = Locks(state)
         self._hungry: list[Subscription] = []
         self._feeding = False
-        self.setting_aside = SettingAside(state, self._drop)
+        self.setting_aside = SettingAside(state, self.drop)
 
     # -- to the subscriber ------------------------------------------------------------------------
 
@@ -134,8 +123,8 @@ class Deliveries:
                 oldest, holders = next(iter(state.unguaranteed.values())), []
             else:
                 oldest = state.entries[next(iter(state.unguaranteed_locks))]
-                holders = self.holders(oldest)
-            self.end(oldest, holders, "dropped", now, "unguaranteed, and memory for such messages is full")
+                holders = self.locks.of(oldest)
+            self._end(oldest, holders, "dropped", now, "unguaranteed, and memory for such messages is full")
 
     def pump(self, subscription: Subscription, now: float) -> None:
         """Give a subscription what waits for it, as far as it can take more."""
@@ -241,57 +230,13 @@ class Deliveries:
         """
         back = come_back(leaving, lost=lost)
         for each in leaving:
-            self._let_go(whole, each)
+            self.locks.let_go(whole, each)
         for lock, outcome in back:
             self.take_back(lock, outcome, reason, now)
         if whole.members:
-            self.hand_again(whole)
-
-    def _let_go(self, whole: Subscription, each: Subscription) -> None:
-        consumer, each.consumer = each.consumer, None
-        assert consumer is not None
-        for lock in each.locks.values():
-            consumer.locks.pop(lock.number, None)
-            self.note_let_go(lock)
-        for lock in each.received.values():
-            consumer.locks.pop(lock.number, None)
-            lock.number = 0
-            lock.subscription = whole
-        each.locks.clear()
-        self._state.locking.pop(each, None)
-        if isinstance(each, Member):
-            whole.received |= each.received
-            whole.members.remove(each)
-            whole.reach = max(whole.reach, each.reach)
-            self._state.matching.stop_taking(each)
-
-    def hand_again(self, whole: Subscription) -> None:
-        """Someone is there: what was received before, and not committed, comes again, marked so."""
-        for lock in tuple(whole.received.values()):
-            subscription = whole
-            if whole.members:
-                subscription = whole.members.pop(0)
-                whole.members.append(subscription)
-                subscription.received[lock.entry.id] = whole.received.pop(lock.entry.id)
-                lock.subscription = subscription
-            consumer = subscription.consumer
-            assert consumer is not None
-            lock.number = consumer.next_number
-            consumer.next_number += 1
-            consumer.locks[lock.number] = lock
-            self._state.out.append(
-                Deliver(consumer, subscription, lock.entry, lock.number, lock, lock.attempt, True)
-            )
+            self.locks.hand_again(whole)
 
     # -- time -------------------------------------------------------------------------------------
-
-    def time_out(self, lock: Lock) -> None:
-        """A lock has ended: its subscriber has the message no longer, and is told so."""
-        self.take_from(lock)
-        consumer = lock.subscription.consumer
-        assert consumer is not None
-        del consumer.locks[lock.number]
-        self._state.out.append(_withdraw(lock, consumer, "lock-timeout"))
 
     def release(self, subscription: Subscription, now: float) -> None:
         """Hand on what has waited long enough for a Sequence that did not come."""
@@ -307,20 +252,19 @@ class Deliveries:
         """A message's timeout has ended; what a subscriber has already received is left to it."""
         if entry.flags & (GONE | EXPIRED):
             return
-        holders = self.holders(entry)
+        holders = self.locks.of(entry)
         self._lifecycle.timed_out(entry, sum(lock.received for lock in holders), now)
         self._take_away([lock for lock in holders if not lock.received], "expired", now)
 
-    def holders(self, entry: Entry) -> list[Lock]:
-        """Those with whom a message is, locked or received."""
-        out = []
-        for each in self._state.matching.holders(entry.topic):
-            lock = each.locks.get(entry.id) or each.received.get(entry.id)
-            if lock is not None:
-                out.append(lock)
-        return out
+    def remove(self, entry: Entry, now: float) -> None:
+        """End a copy everywhere at this site, with whomever it is: nobody is to have it."""
+        self._end(entry, self.locks.of(entry), "removed", now)
 
-    def end(
+    def drop(self, entry: Entry, now: float, reason: str) -> None:
+        """The same where the site cannot keep it."""
+        self._end(entry, self.locks.of(entry), "dropped", now, reason)
+
+    def _end(
         self,
         entry: Entry,
         holders: list[Lock],
@@ -328,21 +272,14 @@ class Deliveries:
         now: float,
         reason: str = "",
     ) -> None:
-        """End a copy everywhere at this site, with whomever it is."""
         self._lifecycle.take_away(entry, event, now, reason)
         self._take_away(holders, event, now)
-
-    def _drop(self, entry: Entry, now: float, reason: str) -> None:
-        self.end(entry, self.holders(entry), "dropped", now, reason)
 
     def _take_away(
         self, holders: list[Lock], reason: Literal["expired", "removed", "dropped"], now: float
     ) -> None:
         for lock in holders:
-            self.take_from(lock)
-            consumer = lock.subscription.consumer
-            if consumer is not None and consumer.locks.pop(lock.number, None) is not None:
-                self._state.out.append(_withdraw(lock, consumer, reason))
+            self.locks.withdraw(lock, reason)
         # what is pumped may find more that has expired: a list, since a chain of it can be long
         self._hungry += [lock.subscription for lock in holders]
         if self._feeding:
@@ -353,63 +290,3 @@ class Deliveries:
                 self.pump(self._hungry.pop(), now)
         finally:
             self._feeding = False
-
-    def take_from(self, lock: Lock) -> None:
-        """A subscriber has it no longer; where it goes next is the caller's.
-
-        The lock goes on to say `received`: a `Deliver` that is not carried out yet speaks of it.
-        """
-        if lock.received:
-            del lock.subscription.received[lock.entry.id]
-        else:
-            self.unlock(lock)
-        self.note_let_go(lock)
-
-    def note_let_go(self, lock: Lock) -> None:
-        """Its subscriber has it no longer, which matters to what is dropped first."""
-        if not lock.entry.flags & GUARANTEED:
-            self._state.note_unlocked(lock.entry)
-
-    def unlock(self, lock: Lock) -> None:
-        """Its lock ends, by whatever: it cannot time out any more."""
-        locks = lock.subscription.locks
-        del locks[lock.entry.id]
-        if not locks:
-            self._state.locking.pop(lock.subscription, None)
-
-
-def come_back(leaving: Sequence[Subscription], *, lost: bool) -> list[tuple[Lock, Outcome]]:
-    """What subscribers that leave have locked, as it stood in the queue, and whether that has failed.
-
-    Who leaves in good order has worked on nothing in vain. Who was lost without a word may have been at work
-    on its oldest messages, as many as it was ever seen to have begun at once; the others only waited there.
-    """
-    out: list[tuple[Lock, Outcome]] = []
-    for subscription in leaving:
-        begun = subscription.reach if lost else 0
-        out += (
-            (lock, "failed" if place < begun or begun >= REACH_MAX else "released")
-            for place, lock in enumerate(subscription.locks.values())
-        )
-    return sorted(out, key=lambda back: standing(back[0]))
-
-
-def note_reach(lock: Lock) -> None:
-    """The subscriber has said something of a message that it has locked."""
-    subscription, id = lock.subscription, lock.entry.id
-    if subscription.reach >= REACH_MAX or next(iter(subscription.locks)) == id:
-        return
-    oldest = islice(subscription.locks, REACH_MAX)
-    place = next((place for place, each in enumerate(oldest, 1) if each == id), REACH_MAX)
-    subscription.reach = max(subscription.reach, place)
-
-
-def standing(lock: Lock) -> tuple[int, int]:
-    """Where a message stands in a queue."""
-    return -lock.entry.priority, lock.entry.id
-
-
-def _withdraw(
-    lock: Lock, consumer: Consumer, reason: Literal["lock-timeout", "expired", "removed", "dropped"]
-) -> Withdraw:
-    return Withdraw(consumer, lock.subscription, lock.number, lock.entry, reason)

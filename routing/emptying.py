@@ -97,7 +97,7 @@ class Emptying(Task):
             entry = self._state.entries.get(id)
             if entry is None or entry.topic.name != self._topic:
                 continue
-            if self._deliveries.holders(entry):
+            if self._deliveries.locks.of(entry):
                 self._with_someone.append(id)
             else:
                 left -= self._end(id, now)
@@ -108,7 +108,7 @@ class Emptying(Task):
         if entry is None:
             return False
         try:
-            self._deliveries.end(entry, self._deliveries.holders(entry), "removed", now)
+            self._deliveries.remove(entry, now)
         except Exception as error:
             self._deliveries.setting_aside.failed(entry, "a removal", error, now)
         if entry.flags & CROSSES and not entry.flags & ONE:

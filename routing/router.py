@@ -132,7 +132,7 @@ class Router:
         self._state.publications.forget(publisher, cmuid)
         if not entry.flags & GONE:
             self._receipts.withdraw(entry)
-            self.deliveries.end(entry, self.deliveries.holders(entry), "dropped", now, "store failed")
+            self.deliveries.drop(entry, now, "store failed")
 
     def buried(self, bury: Bury, message: Message, now: float) -> None:
         """The message that the decision `Bury` asked for: on to the dead-letter topic with it."""

@@ -11,11 +11,12 @@ from routing.decisions import (
     DiscardSubscription,
     StoreSubscription,
 )
-from routing.delivery import Deliveries, come_back
+from routing.delivery import Deliveries
 from routing.errors import Refusal
 from routing.joining import Joining
 from routing.leaving import Leaving
 from routing.lifecycle import Lifecycle
+from routing.locks import come_back
 from routing.names import make_address
 from routing.queue import COUNTER_BITS, ONE
 from routing.state import SiteState
@@ -70,7 +71,7 @@ class Subscribing:
             held.set(options)
         state.out.append(Answer(consumer, request))
         if held is None:
-            self._deliveries.hand_again(subscription)
+            self._deliveries.locks.hand_again(subscription)
         self._deliveries.pump_all(subscription, now)
 
     def _attach(
@@ -240,7 +241,7 @@ class Subscribing:
             each.received.clear()
         subscription.members = []
         for lock, _ in back:
-            self._deliveries.note_let_go(lock)
+            self._deliveries.locks.note_let_go(lock)
         for lock, outcome in back:
             if lock.entry.flags & ONE:
                 self._deliveries.take_back(lock, outcome, why, now)

@@ -7,7 +7,8 @@ set aside: it comes up once, and holds up none of the others.
 import heapq
 from typing import Final
 
-from routing.delivery import Deliveries, standing
+from routing.delivery import Deliveries
+from routing.locks import standing
 from routing.receipts import Receipts
 from routing.state import SiteState
 from routing.steps import Steps
@@ -69,7 +70,7 @@ class Timing:
                 late.append(lock)
             for lock in late:
                 try:
-                    deliveries.time_out(lock)
+                    deliveries.locks.time_out(lock)
                 except Exception as error:
                     subscription.locks.pop(lock.entry.id, None)
                     if not subscription.locks:

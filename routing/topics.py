@@ -41,7 +41,7 @@ class Topics:
         if entry is not None:
             if entry.topic.name != topic_name or entry.smuid(state.server) != smuid:
                 raise Refusal(Refusal.NOT_FOUND, f"{smuid} is not a message of {topic_name}")
-            self._deliveries.end(entry, self._deliveries.holders(entry), "removed", now)
+            self._deliveries.remove(entry, now)
         if entry is None or entry.flags & CROSSES:  # else no other site can have it
             federation.note_removed(smuid, topic_name, now)
         state.out.append(Answer(consumer, request, smuid=smuid))

@@ -48,7 +48,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="what was only prefetched has failed",
-        file="routing/delivery.py",
+        file="routing/locks.py",
         old="begun = subscription.reach if lost else 0",
         new="begun = REACH_MAX",
         tests=("tests/routing/test_router_returns.py::test_who_leaves_in_good_order_has_failed_in_nothing",),
@@ -135,7 +135,7 @@ MUTATIONS = [
     Mutation(
         name="what one of several had received waits for it",
         file="routing/delivery.py",
-        old="        if whole.members:\n            self.hand_again(whole)\n",
+        old="        if whole.members:\n            self.locks.hand_again(whole)\n",
         new="",
         tests=(
             "tests/routing/test_router_sharing.py::test_what_one_had_received_when_it_leaves_goes_to_the_others_marked_so",

@@ -111,8 +111,8 @@ MUTATIONS = [
     Mutation(
         name="a drop is not on record",
         file="routing/delivery.py",
-        old='self.end(oldest, holders, "dropped"',
-        new='self.end(oldest, holders, "expired"',
+        old='self._end(oldest, holders, "dropped"',
+        new='self._end(oldest, holders, "expired"',
         tests=(
             "tests/routing/test_router_publishing.py::test_under_pressure_the_oldest_unguaranteed_messages_are_dropped_and_on_record",
         ),
