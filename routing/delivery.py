@@ -37,7 +37,7 @@ class Deliveries:
         self.locks = Locks(state)
         self._hungry: list[Subscription] = []
         self._feeding = False
-        self.setting_aside = SettingAside(state, self.drop)
+        self.setting_aside = SettingAside(state, lifecycle, self.drop)
 
     # -- to the subscriber ------------------------------------------------------------------------
 

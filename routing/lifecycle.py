@@ -30,7 +30,6 @@ from routing.federation.copies import Answered
 from routing.message import DeliveryMode, Message
 from routing.queue import (
     COUNTED,
-    CROSSES,
     EXPIRED,
     GONE,
     GUARANTEED,
@@ -211,28 +210,13 @@ class Lifecycle:
             flags |= SEQUENCED
             state.sequenced[id] = (publisher, message.sequence)
         entry = Entry(id, topic, smuid, message.priority, message.size_bytes, flags, due, deadline)
-        self.hold(entry, publisher, now)
+        self._state.hold(entry, publisher, now)
         return entry
-
-    def hold(self, entry: Entry, publisher: str, now: float) -> None:
-        """Hold a copy that was held before a restart, or is new; `publisher` is its Account."""
-        state, topic = self._state, entry.topic
-        state.entries[entry.id] = entry
-        topic.messages += 1
-        topic.bytes += entry.size
-        if entry.deadline != math.inf:
-            state.deadlines.add(entry, now)
-            if (expires_at := state.deadlines.next()) < state.wake_at:
-                state.wake_at = expires_at
-        if entry.flags & GUARANTEED:
-            state.held += 1
-        if topic.recipient:
-            state.system_topics.hold(entry, publisher)
 
     def restore(self, entry: Entry, due: int, publisher: str, now: float) -> None:
         """Hold a copy again, due to so many subscriptions besides the peers that are counted already."""
         entry.due += due
-        self.hold(entry, publisher, now)
+        self._state.hold(entry, publisher, now)
 
     def end_if_due_to_nobody(self, entry: Entry, reason: str) -> bool:
         """All that a copy is due to are counted: end it where they are none. Whether it has ended."""
@@ -260,7 +244,7 @@ class Lifecycle:
         state.out.append(Record(event, entry, subscription, attempt=attempt, final=ended, reason=reason))
         subscription.attempts.pop(entry.id, None)
         if ended:
-            self._let_go(entry)
+            self._state.let_go(entry)
         elif entry.flags & GUARANTEED and (subscription.options.durable or entry.flags & RECEIPT):
             # another start would not know a subscription that ends with its session
             has_it = event != "dead" and not subscription.joined_after(entry)
@@ -275,7 +259,7 @@ class Lifecycle:
         if entry.flags & GONE:
             entry.flags &= ~(GONE | COUNTED)
             entry.topic = state.topic(entry.topic.name)
-            self.hold(entry, "", now)
+            self._state.hold(entry, "", now)
             in_order = sorted(state.entries.items())
             state.entries.clear()
             state.entries.update(in_order)
@@ -291,7 +275,7 @@ class Lifecycle:
         self._state.out.append(Record("returned", entry, subscription, reason=why))
         if ended:
             self._state.out.append(Record("expired", entry, final=True, reason="due to nobody any more"))
-            self._let_go(entry)
+            self._state.let_go(entry)
 
     def answered(self, entry: Entry, peer: str, depth: int, answered: Answered) -> None:
         """A peer has answered for a copy of mode ALL, and nothing of it at that peer is outstanding."""
@@ -300,13 +284,13 @@ class Lifecycle:
             Record("forwarded", entry, peer=peer, depth=depth, final=ended, answered=answered)
         )
         if ended:
-            self._let_go(entry)
+            self._state.let_go(entry)
 
     def handed_over(self, record: Record) -> None:
         """A message of mode ONE is another site's now, which `record` tells."""
         advance(record.entry, "done")
         self._state.out.append(record)
-        self._let_go(record.entry)
+        self._state.let_go(record.entry)
 
     # -- it comes back ----------------------------------------------------------------------------
 
@@ -374,37 +358,25 @@ class Lifecycle:
             for subscription in self._state.matching.waits_with(entry.topic):
                 subscription.queue.forget()
                 subscription.attempts.pop(entry.id, None)
-        self._let_go(entry)
+        self._state.let_go(entry)
 
-    def _let_go(self, entry: Entry) -> None:
-        """Hold a copy no longer: it has ended, and the record of that is written."""
-        state, topic, flags = self._state, entry.topic, entry.flags
-        del state.entries[entry.id]
-        topic.messages -= 1
-        topic.bytes -= entry.size
-        if topic.recipient:
-            state.system_topics.discard(entry)
-        if entry.deadline != math.inf:
-            state.deadlines.forget()
-        if flags & GUARANTEED:
-            state.held -= 1
-        else:
-            if flags & COUNTED:
-                state.unguaranteed.pop(entry.id, None)
-                state.unguaranteed_locks.pop(entry.id, None)
-                state.unguaranteed_bytes -= state.memory_bytes(entry)
-            state.header_bytes.pop(entry.id, None)
-        if flags & STATED:
-            topic.kept.discard(entry.id)
-        if flags & ONE:
-            topic.attempts.pop(entry.id, None)
-        if flags & SEQUENCED:
-            state.sequenced.pop(entry.id, None)
-        state.out.append(DiscardMessage(entry))
-        if flags & CROSSES:
-            state.crossing.forget(entry)
-        if not topic.messages:
-            state.forget_topic_if_unused(topic)
+    def end_anyhow(self, entry: Entry, reason: str) -> None:
+        """End a copy that an error of ours met, so that it could not be ended as others are.
+
+        Only as far as the store and the hop log have to know; nothing of one that had ended before.
+        """
+        state = self._state
+        told = [decision for decision in state.out if getattr(decision, "entry", None) is entry]
+        recorded = any(type(decision) is Record and decision.final for decision in told)
+        if entry.flags & GONE and not recorded:
+            return
+        entry.flags |= GONE
+        if not recorded:
+            state.out.append(Record("dropped", entry, final=True, reason=reason))
+        if not any(type(decision) is DiscardMessage for decision in told):
+            state.out.append(DiscardMessage(entry))
+            state.entries.pop(entry.id, None)
+            state.held = sum(1 for each in state.entries.values() if each.flags & GUARANTEED)
 
 
 def has_failed(lock: Lock, outcome: Outcome) -> bool:

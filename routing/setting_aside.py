@@ -7,7 +7,8 @@ had it gets the next one.
 from collections.abc import Callable
 from typing import Final
 
-from routing.decisions import DiscardMessage, Record, SetAside
+from routing.decisions import SetAside
+from routing.lifecycle import Lifecycle
 from routing.queue import GONE, GUARANTEED, Entry
 from routing.state import SiteState
 
@@ -21,8 +22,11 @@ class SettingAside:
         drop: ends a copy everywhere at this site, at a site time and for a reason.
     """
 
-    def __init__(self, state: SiteState, drop: Callable[[Entry, float, str], None]) -> None:
+    def __init__(
+        self, state: SiteState, lifecycle: Lifecycle, drop: Callable[[Entry, float, str], None]
+    ) -> None:
         self._state = state
+        self._lifecycle = lifecycle
         self._drop = drop
 
     def set_aside(self, now: float, entry: Entry, reason: str) -> None:
@@ -43,22 +47,4 @@ class SettingAside:
             self.set_aside(now, entry, OWN_ERROR)
         except Exception as again:
             self._state.mishap(what, again)
-        self._finish(entry)
-
-    def _finish(self, entry: Entry) -> None:
-        """End a copy that could not be ended as others are: as the store and the hop log have to know.
-
-        Nothing is to be told of one that ended earlier: then no decision of now is its last record.
-        """
-        state = self._state
-        told = [decision for decision in state.out if getattr(decision, "entry", None) is entry]
-        recorded = any(type(decision) is Record and decision.final for decision in told)
-        if entry.flags & GONE and not recorded:
-            return
-        entry.flags |= GONE
-        if not recorded:
-            state.out.append(Record("dropped", entry, final=True, reason=OWN_ERROR))
-        if not any(type(decision) is DiscardMessage for decision in told):
-            state.out.append(DiscardMessage(entry))
-            state.entries.pop(entry.id, None)
-            state.held = sum(1 for each in state.entries.values() if each.flags & GUARANTEED)
+        self._lifecycle.end_anyhow(entry, OWN_ERROR)

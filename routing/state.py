@@ -12,13 +12,13 @@ from typing import Final
 import msgspec
 
 from routing.deadlines import Deadlines
-from routing.decisions import Decision, KeepMessage, StoreMessage
+from routing.decisions import Decision, DiscardMessage, KeepMessage, StoreMessage
 from routing.dedupe import Publications
 from routing.federation.crossing import Crossing
 from routing.federation.removals import Removals
 from routing.matching import Matching
 from routing.message import Message
-from routing.queue import COUNTER_BITS, GONE, GUARANTEED, Entry
+from routing.queue import COUNTED, COUNTER_BITS, CROSSES, GONE, GUARANTEED, ONE, SEQUENCED, STATED, Entry
 from routing.subscription import Lock, Subscription, Topic
 from routing.system_topics import SystemTopics
 
@@ -149,6 +149,21 @@ class SiteState:
         """The topic of this name, made if there is none."""
         return self.topics.get(name) or self.matching.begin(name)
 
+    def hold(self, entry: Entry, publisher: str, now: float) -> None:
+        """Note a copy that is held from now on; `publisher` is its Account. For `routing.lifecycle`."""
+        topic = entry.topic
+        self.entries[entry.id] = entry
+        topic.messages += 1
+        topic.bytes += entry.size
+        if entry.deadline != math.inf:
+            self.deadlines.add(entry, now)
+            if (expires_at := self.deadlines.next()) < self.wake_at:
+                self.wake_at = expires_at
+        if entry.flags & GUARANTEED:
+            self.held += 1
+        if topic.recipient:
+            self.system_topics.hold(entry, publisher)
+
     def keep(self, entry: Entry, message: Message, receipt_due: int, cause: int = 0) -> None:
         """Keep the message of a copy, where it is to be kept; see `StoreMessage`."""
         if entry.flags & GUARANTEED:
@@ -178,6 +193,36 @@ class SiteState:
         else:
             del locks[entry.id]
             self.unguaranteed[entry.id] = entry
+
+    def let_go(self, entry: Entry) -> None:
+        """Hold a copy no longer: it has ended, and the record of that is written. For `routing.lifecycle`."""
+        topic, flags = entry.topic, entry.flags
+        del self.entries[entry.id]
+        topic.messages -= 1
+        topic.bytes -= entry.size
+        if topic.recipient:
+            self.system_topics.discard(entry)
+        if entry.deadline != math.inf:
+            self.deadlines.forget()
+        if flags & GUARANTEED:
+            self.held -= 1
+        else:
+            if flags & COUNTED:
+                self.unguaranteed.pop(entry.id, None)
+                self.unguaranteed_locks.pop(entry.id, None)
+                self.unguaranteed_bytes -= self.memory_bytes(entry)
+            self.header_bytes.pop(entry.id, None)
+        if flags & STATED:
+            topic.kept.discard(entry.id)
+        if flags & ONE:
+            topic.attempts.pop(entry.id, None)
+        if flags & SEQUENCED:
+            self.sequenced.pop(entry.id, None)
+        self.out.append(DiscardMessage(entry))
+        if flags & CROSSES:
+            self.crossing.forget(entry)
+        if not topic.messages:
+            self.forget_topic_if_unused(topic)
 
     def forget_topic_if_unused(self, topic: Topic) -> None:
         """Names that nothing hangs on cost no memory."""

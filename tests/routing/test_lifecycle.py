@@ -122,6 +122,15 @@ class Life(RuleBasedStateMachine):
             self.finished_by_one = self.one
 
     @precondition(lambda self: self._must_be_held())
+    @rule()
+    def finishing_does_not_come_true(self) -> None:
+        """A commit that could not be stored leaves the copy as it was, also where it was the last."""
+        if self._those_who_may_finish():
+            advance(self.copy, "done")
+            self.copy.flags &= ~GONE
+            advance(self.copy, "undone")
+
+    @precondition(lambda self: self._must_be_held())
     @rule(index=st.integers(0, 9))
     def given_back(self, index: int) -> None:
         """It goes to the next, and after its timeout to nobody."""
