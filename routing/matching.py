@@ -36,7 +36,8 @@ class Matching:
 
     def forget_if_unused(self, topic: Topic) -> None:
         """Names that nothing hangs on cost no memory."""
-        if topic.unused:
+        has_settings = topic.mode is not None or topic.timeout_s is not None
+        if not (topic.messages or topic.subscriptions or has_settings):
             self.topics.pop(topic.name, None)
 
     def enter(self, subscription: Subscription) -> None:

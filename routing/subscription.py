@@ -272,11 +272,6 @@ class Topic:
         self.bytes = 0
 
     @property
-    def unused(self) -> bool:
-        """Nothing would be lost if the topic were forgotten."""
-        return not self.messages and not self.subscriptions and self.mode is None and self.timeout_s is None
-
-    @property
     def is_dead_letter(self) -> bool:
         """Whether it holds what others could not deliver; from here nothing is moved on."""
         return self.name.startswith(DEAD_LETTER_PREFIX)

@@ -126,7 +126,7 @@ class SiteView:
         for holder in self._state.matching.holders(topic):
             for held in (holder.locks, holder.received):
                 for lock in held.values():
-                    if lock.entry.id > after:
+                    if lock.entry.id > after and lock.entry.topic is topic:
                         found[lock.entry.id] = (lock.entry, bool(lock.entry.flags & ONE))
         return [found[id] for id in heapq.nsmallest(count, found)]
 
