@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from routing.decisions import MarkReceipted
 from routing.federation.copies import Forward
 from routing.federation.federation import Federation
 from routing.federation.interest import InterestChange
@@ -17,9 +18,10 @@ from routing.message import DeliveryMode
 from routing.names import DEAD_LETTER_PREFIX, dead_letter_topic, is_topic
 from routing.queue import GONE, ONE, PASSING, RECEIPT, SEQUENCED, STATED, Entry
 from routing.receipts import Receipt, Receipts
+from routing.setting_aside import SettingAside
 from routing.state import SiteState
 from routing.subscribing import Subscribing
-from routing.subscription import Lock, SubscribeOptions, Subscription
+from routing.subscription import Lock, SubscribeOptions, Subscription, Topic
 
 
 def readable(topic: str) -> str:
@@ -37,62 +39,14 @@ class StoredMark(msgspec.Struct, gc=False):
     attempts: int
 
 
-class StoredIndex(msgspec.Struct, gc=False):
-    """The part of a stored message that the index needs.
-
-    Attributes:
-        receipt_due: Y, as it was when the message was routed; 0 where no receipt is owed.
-        sequence: 0 for none.
-    """
-
-    id: int
-    topic: str
-    origin: int | str
-    priority: int
-    size: int
-    flags: int
-    deadline: float
-    receipt_due: int
-    receipt_mode: Literal["ONE", "ALL"]
-    sequence: int
-    publisher: str
-    cmuid: str
-
-
-class StoredCopy(msgspec.Struct):
-    """How far a stored message may go; see `routing.federation.copies.Copy`."""
-
+class _Copy(msgspec.Struct, gc=False):
     depth: int
     hops: tuple[str, ...]
-    forwards: dict[str, Forward]
-
-
-class StoredReceipt(msgspec.Struct):
-    """A receipt that peers have a part in; its message may have ended.
-
-    Attributes:
-        children: (Y, X, not answered for good) by the number of each of our own questions.
-    """
-
-    id: int
-    topic: str
-    origin: int | str
-    priority: int
-    size: int
-    flags: int
-    deadline: float
-    mode: Literal["ONE", "ALL"]
-    publisher: str
-    cmuid: str
-    due: int
-    have: int
-    parent: str
-    query: int
-    children: dict[int, tuple[int, int, bool]]
+    forwards: dict[str, Forward] | None
 
 
 class Restore:
-    """Takes rows of the store, what is about links before the messages; `end` once all have been given."""
+    """Takes what the store holds, what is about links before the messages; `end` once all has been given."""
 
     def __init__(
         self,
@@ -101,6 +55,7 @@ class Restore:
         subscribing: Subscribing,
         receipts: Receipts,
         federation: Federation,
+        setting_aside: SettingAside,
         now: float,
     ) -> None:
         self._state = state
@@ -108,9 +63,12 @@ class Restore:
         self._subscribing = subscribing
         self._receipts = receipts
         self._federation = federation
-        self._copies: dict[int, StoredCopy] = {}
-        self._link_receipts: dict[int, StoredReceipt] = {}
+        self._setting_aside = setting_aside
+        self._copies: dict[int, _Copy] = {}
+        self._link_receipts: dict[int, Receipt] = {}
+        self._lost_receipts: set[int] = set()
         self._now = now
+        self._damaged: list[tuple[Entry, str]] = []
         self._unneeded: list[Entry] = []
         self._owed: list[Receipt] = []
 
@@ -143,52 +101,101 @@ class Restore:
         """The last answer to a peer's question, which the peer may not have."""
         self._receipts.answers.setdefault(peer, {})[query] = (due, have)
 
-    def copy(self, id: int, copy: StoredCopy) -> None:
-        """How far a message may go."""
-        self._copies[id] = copy
+    def copy(self, id: int, depth: int, hops: tuple[str, ...], forwards: dict[str, Forward] | None) -> None:
+        """How far a message may go; `forwards` is None where it is not known which peers have it."""
+        self._copies[id] = _Copy(depth, hops, forwards)
 
-    def receipt(self, receipt: StoredReceipt) -> None:
-        """A receipt that peers have a part in."""
-        self._link_receipts[receipt.id] = receipt
+    def receipt(self, receipt: Receipt) -> None:
+        """A receipt that peers have a part in; its message may have ended."""
+        self._link_receipts[receipt.entry.id] = receipt
 
-    def message(self, row: StoredIndex, marks: list[StoredMark]) -> None:
-        """A guaranteed message."""
+    def receipt_lost(self, id: int) -> None:
+        """The store cannot say how far the receipt of a message is: nobody is told a wrong one."""
+        self._lost_receipts.add(id)
+
+    def topic_of(self, name: str) -> Topic:
+        """For the entries of `message` and `receipt`."""
+        return self._state.topic(name)
+
+    def message(
+        self,
+        entry: Entry,
+        marks: list[StoredMark],
+        *,
+        publisher: str,
+        cmuid: str,
+        sequence: int,
+        receipt_due: int,
+        receipt_mode: Literal["ONE", "ALL"],
+        damage: str = "",
+    ) -> None:
+        """A guaranteed message.
+
+        Args:
+            sequence: 0 for none.
+            receipt_due: Y, as it was when the message was routed; 0 where no receipt is owed.
+            damage: why it is set aside, once everything is known that hangs on it; "" where it is not.
+        """
         state = self._state
-        topic = state.topic(readable(row.topic))
-        entry = Entry(row.id, topic, row.origin, row.priority, row.size, row.flags, 0, row.deadline)
+        topic: Topic = entry.topic
         entry.compact(state.server)
-        if row.flags & SEQUENCED:
-            state.sequenced[entry.id] = (row.publisher, row.sequence)
-        due = open_ = 1 if row.flags & ONE else 0
-        if row.flags & ONE:
+        if entry.id > state.last_id:
+            damage = "its number is one of a later start"
+        if entry.flags & SEQUENCED:
+            state.sequenced[entry.id] = (publisher, sequence)
+        due = open_ = 1 if entry.flags & ONE else 0
+        if entry.flags & ONE:
             if not self._restore_copy(entry):
                 open_ = 0
             else:
                 self._wait_for_one(entry, marks)
         else:
-            if not row.flags & PASSING:
+            if not entry.flags & PASSING:
                 due, open_ = self._wait_for_all(entry, {mark.subscription_id: mark for mark in marks})
             self._restore_copy(entry)
-        self._lifecycle.restore(entry, due, row.publisher, self._now)
+        self._lifecycle.restore(entry, due, publisher, self._now)
+        if damage:
+            self._damaged.append((entry, damage))
         if entry.flags & STATED and not entry.flags & (ONE | PASSING):
             topic.kept.add(entry)
         elif not entry.due:
             self._unneeded.append(entry)
-        if row.flags & RECEIPT:
-            stored = self._link_receipts.pop(row.id, None)
-            if stored is not None:
-                self._owed.append(_receipt(entry, stored, open_))
-                return
+        if entry.flags & RECEIPT:
+            self._owe(entry, marks, publisher, cmuid, receipt_due, receipt_mode, open_)
+
+    def _owe(
+        self,
+        entry: Entry,
+        marks: list[StoredMark],
+        publisher: str,
+        cmuid: str,
+        due: int,
+        mode: Literal["ONE", "ALL"],
+        open_: int,
+    ) -> None:
+        if entry.id in self._lost_receipts:
+            entry.flags &= ~RECEIPT
+            self._state.out.append(MarkReceipted(entry.id))
+            return
+        receipt = self._link_receipts.pop(entry.id, None)
+        if receipt is None:
             have = sum(mark.has_it for mark in marks)
-            receipt = Receipt(entry, row.receipt_mode, row.publisher, row.cmuid, row.receipt_due, have, open_)
-            self._owed.append(receipt)
+            receipt = Receipt(entry, mode, publisher, cmuid, due, have, open_)
+        else:
+            receipt.entry, receipt.open = entry, open_
+        self._owed.append(receipt)
 
     def _restore_copy(self, entry: Entry) -> bool:
         """False where a peer may have the message already, so that nobody here gets it."""
         stored = self._copies.get(entry.id)
         if stored is None:
             return True
-        return self._federation.restore_copy(entry, stored.depth, stored.hops, stored.forwards)
+        forwards = stored.forwards
+        if forwards is None:
+            forwards = {}  # of mode ALL, peers that have it will say so
+            if entry.flags & ONE:
+                self._damaged.append((entry, "damaged in the store: which site has it"))
+        return self._federation.restore_copy(entry, stored.depth, stored.hops, forwards)
 
     def _wait_for_one(self, entry: Entry, marks: list[StoredMark]) -> None:
         holder = None
@@ -241,35 +248,16 @@ class Restore:
 
     def end(self) -> None:
         """All rows have been given: tell what receipts are known, end what the restart has made unneeded."""
-        for stored in self._link_receipts.values():
-            topic = self._state.topic(stored.topic)
-            flags = stored.flags | RECEIPT | GONE
-            entry = Entry(
-                stored.id, topic, stored.origin, stored.priority, stored.size, flags, 0, stored.deadline
-            )
-            self._owed.append(_receipt(entry, stored, 0))
-            self._state.forget_topic_if_unused(topic)
+        for receipt in self._link_receipts.values():
+            receipt.entry.flags |= RECEIPT | GONE
+            self._owed.append(receipt)
+            self._state.forget_topic_if_unused(receipt.entry.topic)
         for receipt in self._owed:
             self._note_who_was_asked(receipt)
             self._receipts.owe(receipt, self._now)
+        for entry, damage in self._damaged:
+            self._setting_aside.set_aside(self._now, entry, damage)
         for entry in self._unneeded:
             if not entry.flags & GONE:
                 self._lifecycle.end_if_due_to_nobody(entry, "due to nobody any more")
         self._state.wake_at = self._now
-
-
-def _receipt(entry: Entry, stored: StoredReceipt, open_: int) -> Receipt:
-    return Receipt(
-        entry,
-        stored.mode,
-        stored.publisher,
-        stored.cmuid,
-        stored.due,
-        stored.have,
-        open_,
-        parent=stored.parent,
-        query=stored.query,
-        children={query: (due, have) for query, (due, have, _) in stored.children.items()},
-        waiting={query for query, (_, _, waits) in stored.children.items() if waits},
-        stored=True,
-    )

@@ -89,7 +89,8 @@ class Router:
 
     def restore(self, now: float) -> Restore:
         """Rebuild what the store holds; only before any other input."""
-        return Restore(self._state, self._lifecycle, self.subscribing, self._receipts, self.federation, now)
+        parts = (self._state, self._lifecycle, self.subscribing, self._receipts, self.federation)
+        return Restore(*parts, self.setting_aside, now)
 
     # -- inputs that are no one part's ------------------------------------------------------------
 

@@ -162,6 +162,11 @@ class Broker:
         return self._carrier.backlog >= BACKLOG_MAX
 
     @property
+    def damaged(self) -> int:
+        """Rows of the store that were damaged when they were read."""
+        return self._store.damaged
+
+    @property
     def held(self) -> int:
         """Guaranteed messages that the site holds."""
         return self.door.view.held

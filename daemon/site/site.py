@@ -126,6 +126,7 @@ class RunningSite:
             connections=self._listeners.connections,
             held=self.broker.held,
             errors=self.broker.mishaps.count,
+            damaged=self.broker.damaged,
             findings=[*self._findings, *expired(self.expiry.expiries, self.expiry.now)],
         )
 
@@ -287,7 +288,10 @@ async def serve_site(
     assert found.peers is not None
     accounts = Accounts(settings.site.accounts_file, settings.site.server_name)
     with _opened(config, settings) as (store, hops, clock), _reserve(settings) as reserve:
-        broker = Broker(settings, accounts, store, hops, clock, reserve)
+        try:
+            broker = Broker(settings, accounts, store, hops, clock, reserve)
+        except sqlite3.Error as error:
+            raise _unusable(settings.site.state_directory, error) from None
         suid = f"{settings.site.server_name}/{store.site.boot:x}"
         sockets = passed.pop(LINKS_SOCKET, ())
         try:

@@ -19,6 +19,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         held: guaranteed messages.
         errors: of smqpd's own since the start; the log has them.
+        damaged: rows of the store that could not be read since the start, or not all of them; likewise.
         findings: of the last time that the files were read, and what expires now.
     """
 
@@ -27,6 +28,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     connections: int
     held: int
     errors: int = 0
+    damaged: int = 0
     findings: list[Finding] = []
 
     @property
@@ -38,7 +40,8 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     def counts(self) -> str:
         """In words."""
         errors = f", {self.errors} errors of smqpd itself (see the log)" if self.errors else ""
-        return f"{self.connections} connections, {self.held} messages held{errors}"
+        damaged = f", {self.damaged} damaged rows in the store (see the log)" if self.damaged else ""
+        return f"{self.connections} connections, {self.held} messages held{errors}{damaged}"
 
     @property
     def line(self) -> str:

@@ -13,8 +13,9 @@ from typing import Final
 
 import msgspec
 
-from daemon.store.checksum import checksum
+from daemon.store.checksum import is_intact
 from daemon.store.schema import refuse_newer
+from daemon.store.table import tolerant_text
 from daemon.system.private_files import write_new
 from routing.errors import Refusal
 from routing.frames import decode_message
@@ -83,6 +84,7 @@ def check_store(path: Path) -> StoreCopy:
 
 
 def _checked(copy: sqlite3.Connection, path: Path) -> StoreCopy:
+    copy.text_factory = tolerant_text
     refuse_newer(copy)
     (verdict,) = copy.execute("PRAGMA integrity_check(1)").fetchone()
     if verdict != "ok":
@@ -92,7 +94,7 @@ def _checked(copy: sqlite3.Connection, path: Path) -> StoreCopy:
     has_checksums = any(row[1] == "checksum" for row in copy.execute("PRAGMA table_info(message)"))
     summed = "checksum" if has_checksums else "NULL"
     for id, topic, wire, stored in copy.execute(
-        f"SELECT id, CAST(topic AS BLOB), wire, {summed} FROM message"
+        f"SELECT id, CAST(topic AS BLOB), CAST(wire AS BLOB), {summed} FROM message"
     ):
         messages += 1
         unreadable += not _is_readable(id, topic, wire, stored)
@@ -100,8 +102,8 @@ def _checked(copy: sqlite3.Connection, path: Path) -> StoreCopy:
     return StoreCopy(boot=boot, messages=messages, unreadable=unreadable, size_bytes=size)
 
 
-def _is_readable(id: int, topic: bytes, wire: bytes, stored: int | None) -> bool:
-    if stored is not None and stored != checksum(id, topic, wire):
+def _is_readable(id: int, topic: bytes | None, wire: bytes | None, stored: object) -> bool:
+    if wire is None or not is_intact(id, topic, wire, stored):
         return False
     try:
         decode_message(wire)

@@ -11,3 +11,10 @@ import zlib
 def checksum(id: int, topic: bytes, wire: bytes) -> int:
     """Of a message as it is stored; `topic` is its name in UTF-8."""
     return zlib.crc32(wire, zlib.crc32(topic, id & 0xFFFFFFFF))
+
+
+def is_intact(id: int, topic: bytes | None, wire: bytes | None, stored: object) -> bool:
+    """Whether a message is as it was stored, as its checksum says; one of an earlier version has none."""
+    if topic is None or wire is None:
+        return False
+    return stored is None or stored == checksum(id, topic, wire)

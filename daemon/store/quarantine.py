@@ -12,13 +12,16 @@ from typing import Any, Final
 
 import msgspec
 
+from routing.numbers import TIME_US_MAX
+
 MESSAGES_MAX: Final = 1_000
 BYTES_MAX: Final = 256 * 2**20
 QUARANTINE_MAX: Final = (MESSAGES_MAX, BYTES_MAX)
 
 SET_ASIDE: Final = (
     "INSERT OR REPLACE INTO quarantine (smuid, reason, at_us, id, topic, account, wire)"
-    " SELECT ?, ?, ?, id, topic, publisher, wire FROM message WHERE id = ?"
+    " SELECT ?, ?, ?, id, coalesce(topic, ''), coalesce(publisher, ''), coalesce(wire, x'')"
+    " FROM message WHERE id = ?"
 )
 DROP: Final = "DELETE FROM quarantine WHERE smuid = ?1 OR ?1 = ''"
 FORGET_OLDEST: Final = (
@@ -26,6 +29,8 @@ FORGET_OLDEST: Final = (
     " row_number() OVER newest AS messages, sum(length(wire)) OVER newest AS bytes"
     " FROM quarantine WINDOW newest AS (ORDER BY at_us DESC, id DESC)) WHERE messages > ? OR bytes > ?)"
 )
+
+_TEXTS: Final = ("smuid", "topic", "account", "reason")
 
 Execute = Callable[..., sqlite3.Cursor]
 Reading = Callable[[Execute], Any]
@@ -51,12 +56,22 @@ class Quarantined(msgspec.Struct, frozen=True, kw_only=True):
 def quarantined(execute: Execute) -> list[Quarantined]:
     """What there is, the oldest first."""
     rows = execute(
-        "SELECT smuid, topic, account, at_us, reason, length(wire) FROM quarantine ORDER BY at_us, id"
+        f"SELECT {', '.join(f'CAST({column} AS BLOB)' for column in _TEXTS)}, at_us, length(wire)"
+        " FROM quarantine ORDER BY at_us, id"
     )
     return [
-        Quarantined(smuid=smuid, topic=topic, account=account, at_us=at_us, reason=reason, size=size)
-        for smuid, topic, account, at_us, reason, size in rows
+        Quarantined(
+            **{column: _text(value) for column, value in zip(_TEXTS, texts, strict=True)},
+            at_us=at_us if isinstance(at_us, int) and 0 <= at_us <= TIME_US_MAX else 0,
+            size=size or 0,
+        )
+        for *texts, at_us, size in rows
     ]
+
+
+def _text(value: bytes | None) -> str:
+    """What was damaged was copied as it was."""
+    return (value or b"").decode(errors="backslashreplace")
 
 
 def drop(path: Path, smuid: str) -> int:
@@ -74,8 +89,10 @@ def drop(path: Path, smuid: str) -> int:
 
 def wire_of(execute: Execute, smuid: str) -> bytes | None:
     """The bytes of a message, as they were found in the store; None where it is not there."""
-    row = execute("SELECT wire FROM quarantine WHERE smuid = ? ORDER BY at_us DESC", (smuid,)).fetchone()
-    return None if row is None else bytes(row[0])
+    row = execute(
+        "SELECT CAST(wire AS BLOB) FROM quarantine WHERE smuid = ? ORDER BY at_us DESC", (smuid,)
+    ).fetchone()
+    return None if row is None else row[0] or b""
 
 
 def read(path: Path, reading: Reading) -> Any:

@@ -5,19 +5,18 @@ thread would contend for the interpreter with each row. Only the commit, which w
 made to be called from a worker thread; meanwhile nothing else may use the writing connection.
 """
 
-import math
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
 from daemon.store.batch import Batch
-from daemon.store.checksum import checksum
-from daemon.store.link_index import recall, restore_links
+from daemon.store.checksum import is_intact
+from daemon.store.columns import BOOT_MAX, SiteTime
 from daemon.store.ownership import own
 from daemon.store.quarantine import (
     DROP,
@@ -28,11 +27,24 @@ from daemon.store.quarantine import (
     quarantined,
 )
 from daemon.store.schema import migrate, refuse_newer
+from daemon.store.table import Row, Table, Tables
+from daemon.store.tables import (
+    answers,
+    copies,
+    interest,
+    messages,
+    publications,
+    receipts,
+    removals,
+    seen,
+    subscriptions,
+    topics,
+)
 from routing.dedupe import CMUIDS_MAX
 from routing.federation.copies import Seen
+from routing.numbers import Number
 from routing.queue import RECEIPT
-from routing.restore import Restore, StoredIndex, StoredMark
-from routing.subscription import SubscribeOptions
+from routing.restore import Restore
 
 CACHE_KIB: Final = 16_384
 WAL_CHECKPOINT_BYTES: Final = 64 * 2**20
@@ -43,7 +55,7 @@ RELEASED_PAGES: Final = 1_000
 """Given back to the file system at a time: 4 MB, a few milliseconds."""
 
 _INSERT_MESSAGE: Final = "INSERT INTO message VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
-_READ_MESSAGE: Final = "SELECT wire, CAST(topic AS BLOB), checksum FROM message WHERE id = ?"
+_READ_MESSAGE: Final = "SELECT CAST(wire AS BLOB), CAST(topic AS BLOB), checksum FROM message WHERE id = ?"
 _INSERT_PUBLICATION: Final = "INSERT INTO publication (publisher, cmuid, smuid, at) VALUES (?,?,?,?)"
 _MARK_RECEIVED: Final = (
     "INSERT INTO mark VALUES (?,?,1,0,0,0) ON CONFLICT (message, subscription) DO UPDATE SET received = 1"
@@ -91,6 +103,19 @@ class SiteRow:
         self.boot = boot
         self.last_record = last_record
         self.clock = clock
+
+
+class _SiteColumns(Row):
+    id: Literal[1]
+    boot: Annotated[int, msgspec.Meta(ge=0, le=BOOT_MAX)]
+    last_record: Number
+    site_time: SiteTime
+    wall_time: SiteTime
+    machine_boot: str
+    machine_time: SiteTime
+
+
+_SITE: Final = Table("site", _SiteColumns, in_place=False)
 
 
 class Loaded(msgspec.Struct):
@@ -146,16 +171,27 @@ class Store:
         self._reader = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._reader.execute("PRAGMA query_only = ON")
         self._reader.execute("PRAGMA cache_size = -4096")
-        self._writer.execute("UPDATE site SET boot = boot + 1")
-        self._writer.execute(_FORGET_MARKS, (RECEIPT,))
-        row = self._writer.execute(
-            "SELECT boot, last_record, site_time, wall_time, machine_boot, machine_time FROM site"
-        ).fetchone()
-        self.site = SiteRow(row[0], row[1], row[2:])
+        self._tables = Tables(self._writer)
+        self._recalling = Tables(self._reader)
+        self.site = self._begun()
         self._page_bytes: int = self._writer.execute("PRAGMA page_size").fetchone()[0]
         self._file_bytes = self.size_bytes = self.unused_bytes = 0
         """What is in use, and in free pages, with what is in the WAL only, as of the last commit."""
         self._measure()
+
+    def _begun(self) -> SiteRow:
+        """Count this start. Raises sqlite3.DatabaseError for a row without which a site cannot go on."""
+
+        def lost(columns: dict[str, Any], damaged: list[str]) -> None:
+            raise sqlite3.DatabaseError(f"its row about the site itself is damaged: {', '.join(damaged)}")
+
+        site = next(self._tables.rows(_SITE, mend=lost), None)
+        if site is None:
+            raise sqlite3.DatabaseError("its row about the site itself is missing")
+        self._writer.execute("UPDATE site SET boot = boot + 1")
+        self._writer.execute(_FORGET_MARKS, (RECEIPT,))
+        clock = (site.site_time, site.wall_time, site.machine_boot, site.machine_time)
+        return SiteRow(site.boot + 1, site.last_record, clock)
 
     def own(self, server_name: str, identity: str) -> str:
         """See `daemon.store.ownership.own`."""
@@ -252,8 +288,7 @@ class Store:
             if row is None:
                 continue
             wire, topic, stated = row
-            # a store that an earlier version wrote has messages without a checksum
-            if stated is not None and stated != checksum(id, topic, wire):
+            if not is_intact(id, topic, wire, stated):
                 loaded.unreadable[id] = "its checksum is wrong: bits of it have changed since it was stored"
             else:
                 loaded.wires[id] = wire
@@ -265,62 +300,27 @@ class Store:
 
     def recall(self, smuid: str) -> Seen | None:
         """What is remembered of another server's Smuid; None if nothing is. May block on the disk."""
-        return recall(self._reader.execute, smuid)
+        return seen.recall(self._recalling, smuid)
+
+    @property
+    def damaged(self) -> int:
+        """How many rows have been found damaged since the start, besides messages that were loaded."""
+        return self._tables.count + self._recalling.count
 
     def restore_into(self, restore: Restore, now: float, dedupe_window_s: float) -> None:
         """Give the index everything that is held. Takes about a second for 200,000 messages."""
-        read = self._reader.execute
-        for name, mode, timeout_s in read("SELECT name, mode, timeout_s FROM topic"):
-            restore.topic(name, mode, timeout_s)
-        for row in read(
-            "SELECT id, topic, owner, since, used_at, name, credit, accepts, ordered, lock_s"
-            " FROM subscription ORDER BY id"
-        ):
-            options = SubscribeOptions(
-                name=row[5],
-                credit=row[6],
-                accepts=row[7],
-                ordered=bool(row[8]),
-                lock_s=row[9],
-                durable=True,
-            )
-            restore.subscription(row[0], row[1], row[2], options, row[3], row[4])
-        for publisher, cmuid, smuid, at in read(
-            "SELECT publisher, cmuid, smuid, at FROM publication WHERE at > ? ORDER BY id",
-            (now - dedupe_window_s,),
-        ):
-            restore.publication(publisher, cmuid, smuid, at)
-        restore_links(read, restore)
-        marks = self._marks()
-        next_marks = next(marks, None)
-        for row in read(
-            "SELECT id, topic, origin, priority, size, flags, deadline, receipt_due, receipt_mode, sequence,"
-            " publisher, cmuid FROM message ORDER BY id"
-        ):
-            while next_marks is not None and next_marks[0] < row[0]:
-                next_marks = next(marks, None)
-            own = next_marks[1] if next_marks is not None and next_marks[0] == row[0] else []
-            index = StoredIndex(*row)
-            if index.deadline is None:
-                index.deadline = math.inf
-            restore.message(index, own)
+        tables = self._tables
+        topics.restore_into(restore, tables)
+        subscriptions.restore_into(restore, tables, now)
+        publications.restore_into(restore, tables, now - dedupe_window_s)
+        removals.restore_into(restore, tables)
+        interest.restore_into(restore, tables)
+        answers.restore_into(restore, tables)
+        copies.restore_into(restore, tables)
+        receipts.restore_into(restore, tables)
+        messages.restore_into(restore, tables)
         restore.end()
-
-    def _marks(self) -> Iterator[tuple[int, list[StoredMark]]]:
-        """The marks of each message that has any, in the order of the messages."""
-        current: tuple[int, list[StoredMark]] | None = None
-        for message, *values in self._writer.execute(
-            "SELECT message, subscription, received, done, has_it, attempts FROM mark ORDER BY message"
-        ):
-            mark = StoredMark(values[0], bool(values[1]), bool(values[2]), bool(values[3]), values[4])
-            if current is not None and current[0] == message:
-                current[1].append(mark)
-                continue
-            if current is not None:
-                yield current
-            current = (message, [mark])
-        if current is not None:
-            yield current
+        tables.mend()
 
     # -- maintenance ------------------------------------------------------------------------------
 

@@ -43,6 +43,7 @@ NAME_CHARACTERS_MAX: Final = 300
 """Above the longest topic and server name: what is longer is not even kept until it is judged."""
 
 Kind = Literal["ALL", "ONE", "SERVER"]
+Distance = Annotated[int, msgspec.Meta(ge=0, le=DISTANCE_MAX)]
 Want = tuple[Kind, str]
 
 
@@ -55,7 +56,7 @@ class InterestChange(msgspec.Struct, frozen=True):
 
     kind: Kind
     name: Annotated[str, msgspec.Meta(max_length=NAME_CHARACTERS_MAX)]
-    distance: Annotated[int, msgspec.Meta(ge=0, le=DISTANCE_MAX)] | None
+    distance: Distance | None
 
 
 class Interest:

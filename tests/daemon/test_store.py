@@ -19,7 +19,7 @@ from daemon.store.store import Store
 from routing.federation.copies import Seen
 from routing.message import Message
 from routing.queue import GUARANTEED, ONE, RECEIPT, SEQUENCED, STATED, Entry
-from routing.restore import StoredIndex, StoredMark
+from routing.restore import StoredMark
 from routing.subscription import SubscribeOptions, Subscription, Topic
 
 CLOCK = (0.0, 0.0, "", 0.0)
@@ -32,7 +32,8 @@ class Noted:
         self.topics: list[tuple[object, ...]] = []
         self.subscriptions: list[tuple[object, ...]] = []
         self.publications: list[tuple[object, ...]] = []
-        self.messages: dict[int, tuple[StoredIndex, list[StoredMark]]] = {}
+        self.messages: dict[int, tuple[Entry, list[StoredMark]]] = {}
+        self.besides: dict[int, dict[str, object]] = {}
         self.ended = False
 
     def topic(self, *values: object) -> None:
@@ -44,8 +45,12 @@ class Noted:
     def publication(self, *values: object) -> None:
         self.publications.append(values)
 
-    def message(self, row: StoredIndex, marks: list[StoredMark]) -> None:
-        self.messages[row.id] = (row, marks)
+    def topic_of(self, name: str) -> Topic:
+        return Topic(name, "a.example")
+
+    def message(self, entry: Entry, marks: list[StoredMark], **besides: object) -> None:
+        self.messages[entry.id] = (entry, marks)
+        self.besides[entry.id] = besides
 
     def end(self) -> None:
         self.ended = True
@@ -100,8 +105,18 @@ def test_a_message_comes_back_as_it_was_stored(store: Store) -> None:
     flags = GUARANTEED | ONE | STATED | RECEIPT | SEQUENCED
     message = Message(receipt="ONE", sequence=7, account="eva:desk@a", cmuid="c1")
     write(store, with_messages(entry(9, flags, 12.5), message=message, receipt_due=4))
-    [(row, marks)] = restored(store).messages.values()
-    assert row == StoredIndex(9, "news", 1_009, 3, 5, flags, 12.5, 4, "ONE", 7, "eva:desk@a", "c1")
+    noted = restored(store)
+    [(found, marks)] = noted.messages.values()
+    assert (found.id, found.topic.name, found.origin, found.priority) == (9, "news", 1_009, 3)
+    assert (found.size, found.flags, found.deadline) == (5, flags, 12.5)
+    assert noted.besides[9] == {
+        "publisher": "eva:desk@a",
+        "cmuid": "c1",
+        "sequence": 7,
+        "receipt_due": 4,
+        "receipt_mode": "ONE",
+        "damage": "",
+    }
     assert marks == []
     assert store.load([9, 10]).wires == {9: b"wire 9"}
 
@@ -181,13 +196,14 @@ def test_subscriptions_and_topics_come_back_as_they_last_were(store: Store) -> N
 
 def test_cmuids_come_back_for_as_long_as_the_window(store: Store) -> None:
     batch = Batch()
-    batch.publications = [("eva", "c1", "s1", 100.0), ("eva", "c2", "s2", 500.0)]
+    first, second = ("eva", "c1", "a/0123456789ab-1-1", 100.0), ("eva", "c2", "a/0123456789ab-1-2", 500.0)
+    batch.publications = [first, second]
     write(store, batch)
-    assert restored(store, now=900.0).publications == [("eva", "c2", "s2", 500.0)]
+    assert restored(store, now=900.0).publications == [second]
     batch = Batch()
     batch.publications_until = 300.0
     write(store, batch)
-    assert restored(store, now=0.0).publications == [("eva", "c2", "s2", 500.0)]
+    assert restored(store, now=0.0).publications == [second]
 
 
 def test_marks_of_subscriptions_that_have_ended_go_at_the_next_start_but_for_owed_receipts(

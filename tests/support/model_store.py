@@ -2,21 +2,41 @@
 
 import copy
 import math
+from typing import Literal
+
+import msgspec
 
 from routing import decisions as d
 from routing.message import DeliveryMode, Message
-from routing.queue import COMMITTED_STATES, GUARANTEED, RECEIPT
-from routing.restore import Restore, StoredIndex, StoredMark
+from routing.queue import COMMITTED_STATES, GUARANTEED, RECEIPT, Entry
+from routing.restore import Restore, StoredMark, readable
 from routing.subscription import SubscribeOptions
 
 Mark = tuple[int, int]
+
+
+class StoredMessage(msgspec.Struct):
+    """What the index needs of a message."""
+
+    id: int
+    topic: str
+    origin: int | str
+    priority: int
+    size: int
+    flags: int
+    deadline: float
+    receipt_due: int
+    receipt_mode: Literal["ONE", "ALL"]
+    sequence: int
+    publisher: str
+    cmuid: str
 
 
 class ModelStore:
     """Applies each decision at once; `committed` is a copy to come back to."""
 
     def __init__(self) -> None:
-        self.messages: dict[int, tuple[StoredIndex, Message]] = {}
+        self.messages: dict[int, tuple[StoredMessage, Message]] = {}
         self.marks: dict[Mark, StoredMark] = {}
         self.topics: dict[str, tuple[DeliveryMode | None, float | None]] = {}
         self.subscriptions: dict[int, tuple[str, str, SubscribeOptions, int, float]] = {}
@@ -30,7 +50,7 @@ class ModelStore:
         """One decision; those that are no matter of the store change nothing."""
         match decision:
             case d.StoreMessage(entry=entry, message=message, receipt_due=receipt_due):
-                index = StoredIndex(
+                index = StoredMessage(
                     entry.id,
                     entry.topic.name,
                     entry.origin,
@@ -88,7 +108,25 @@ class ModelStore:
             restore.publication(*publication)
         for id, (index, _) in sorted(self.messages.items()):
             marks = [copy.copy(mark) for key, mark in sorted(self.marks.items()) if key[0] == id]
-            restore.message(copy.copy(index), marks)
+            entry = Entry(
+                id,
+                restore.topic_of(readable(index.topic)),
+                index.origin,
+                index.priority,
+                index.size,
+                index.flags,
+                0,
+                index.deadline,
+            )
+            restore.message(
+                entry,
+                marks,
+                publisher=index.publisher,
+                cmuid=index.cmuid,
+                sequence=index.sequence,
+                receipt_due=index.receipt_due,
+                receipt_mode=index.receipt_mode,
+            )
         restore.end()
 
     def deadline(self, id: int) -> float:

@@ -4,6 +4,31 @@ from tests.mutants.mutation import Mutation
 
 MUTATIONS = [
     Mutation(
+        name="one damaged row keeps a site from starting",
+        file="daemon/store/table.py",
+        old="except msgspec.ValidationError:\n                rows = ",
+        new="except KeyError:\n                rows = ",
+        tests=("tests/daemon/store/test_damage.py::test_nobody_is_told_a_receipt_that_is_damaged",),
+    ),
+    Mutation(
+        name="a message that is damaged in the store is held for ever",
+        file="routing/restore.py",
+        old="for entry, damage in self._damaged:",
+        new="for entry, damage in self._damaged[:0]:",
+        tests=(
+            "tests/daemon/store/test_damage.py::test_a_message_that_may_be_another_sites_already_is_set_aside",
+        ),
+    ),
+    Mutation(
+        name="a mark that is damaged is forgotten whole",
+        file="daemon/store/table.py",
+        old="if any(self._fields[column].required for column in damaged):",
+        new="if damaged:",
+        tests=(
+            "tests/daemon/store/test_damage.py::test_a_mark_whose_count_is_damaged_still_says_that_it_was_done",
+        ),
+    ),
+    Mutation(
         name="the store waits for no disk (synchronous = OFF)",
         file="daemon/store/store.py",
         old="synchronous = FULL",

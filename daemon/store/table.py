@@ -1,0 +1,249 @@
+"""A table: its rows by name, and how they are read back one by one, so that a damaged one harms no other.
+
+SQLite checks no types, and does not see a flipped bit. So each row is checked against the columns that its
+kind states (`daemon.store.tables`): types, ranges, JSON. A column that is damaged and has a default in its
+kind is mended; where one has none, the row is left out. Both are logged, and written once all is read.
+"""
+
+import logging
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+_log = logging.getLogger(__name__)
+
+ROWS_AT_A_TIME: Final = 200
+SHOWN_MAX: Final = 200
+"""Characters of a damaged row in the log."""
+
+_STORAGE: Final = {type(None): "null", int: "integer", float: "real", str: "text", bytes: "blob"}
+
+
+class Row(msgspec.Struct, array_like=True, gc=False):
+    """The columns of a table, in its order; a default is what stands for a column that is damaged."""
+
+    def wrong(self) -> list[str]:
+        """The columns whose types are right and that still hold what they cannot."""
+        return []
+
+
+class NotText(bytes):
+    """What a column of text has in it where that is not UTF-8."""
+
+
+_RowT = TypeVar("_RowT", bound=Row)
+Mend = Callable[[dict[str, Any], list[str]], _RowT | None]
+"""From the columns as they were read, and the names of those that are damaged; None leaves the row out."""
+
+
+class Table(Generic[_RowT]):
+    """How rows of one kind are written and read.
+
+    Args:
+        kind: its fields are columns; those of `besides` are not.
+        key: the columns that tell rows apart.
+        json: columns that hold JSON.
+        in_place: what is mended is written back, and what cannot be is deleted; False where the router sees
+            to that.
+
+    Attributes:
+        insert, put, select, delete: statements; `put` replaces what has the same key, and `select` is of all
+            rows, to be narrowed.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        kind: type[_RowT],
+        *,
+        key: tuple[str, ...] = ("id",),
+        json: tuple[str, ...] = (),
+        besides: tuple[str, ...] = (),
+        in_place: bool = True,
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self.key = key
+        self.in_place = in_place
+        self.columns = tuple(column for column in kind.__struct_fields__ if column not in besides)
+        listed, marks = ", ".join(self.columns), ", ".join("?" * len(self.columns))
+        self.insert = f"INSERT INTO {name} ({listed}) VALUES ({marks})"
+        self.put = f"INSERT OR REPLACE INTO {name} ({listed}) VALUES ({marks})"
+        self.select = f"SELECT {listed} FROM {name}"
+        self.delete = f"DELETE FROM {name} WHERE {' AND '.join(f'{column} = ?' for column in key)}"
+        self._json = tuple(self.columns.index(column) for column in json)
+        self._fields = {field.name: field for field in msgspec.structs.fields(kind)}
+        self._rows = list[kind]  # type: ignore[valid-type] # a type that is only known now
+        self._looks_further = kind.wrong is not Row.wrong
+
+    def stored(self, row: _RowT) -> tuple[Any, ...]:
+        """A row's values for `insert` and `put`."""
+        values = list(msgspec.structs.astuple(row)[: len(self.columns)])
+        for at in self._json:
+            values[at] = msgspec.json.encode(values[at]).decode()
+        return tuple(values)
+
+    def checked(self, chunk: list[tuple[Any, ...]]) -> list[_RowT]:
+        """Rows as values. Raises msgspec.ValidationError where one is damaged."""
+        if self._json:
+            chunk = [self._decoded(values) for values in chunk]
+        rows: list[_RowT] = msgspec.convert(chunk, self._rows, str_keys=True)
+        if self._looks_further:
+            for row in rows:
+                if row.wrong():
+                    raise msgspec.ValidationError(f"{self.name}: {row.wrong()}")
+        return rows
+
+    def damaged_columns(self, values: tuple[Any, ...]) -> list[str]:
+        """The names of those that hold what they cannot."""
+        found = []
+        for column, value in zip(self.columns, self._decoded(values), strict=True):
+            try:
+                msgspec.convert(value, self._fields[column].type, str_keys=True)
+            except msgspec.ValidationError:
+                found.append(column)
+        if not found and self._looks_further:
+            found = msgspec.convert(self._decoded(values), self.kind, str_keys=True).wrong()
+        return found
+
+    def mend(self, columns: dict[str, Any], damaged: list[str]) -> _RowT | None:
+        """A row in which each damaged column has its default; None where one has none."""
+        if any(self._fields[column].required for column in damaged):
+            return None
+        decoded = self._decoded(tuple(columns.values()))
+        whole = {
+            column: msgspec.convert(value, self._fields[column].type, str_keys=True)
+            for column, value in zip(columns, decoded, strict=True)
+            if column not in damaged
+        }
+        return self.kind(**whole)
+
+    def _decoded(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        if not self._json:
+            return values
+        decoded = list(values)
+        for at in self._json:
+            if isinstance(decoded[at], str):
+                try:
+                    decoded[at] = msgspec.json.decode(decoded[at])
+                except msgspec.DecodeError:
+                    decoded[at] = None
+        return tuple(decoded)
+
+
+class Damage(msgspec.Struct):
+    """A row that was damaged; `mended` is None where it is left out."""
+
+    table: Table[Any]
+    values: tuple[Any, ...]
+    columns: list[str]
+    mended: Row | None
+
+    def __str__(self) -> str:
+        shown = ", ".join(
+            f"{column} {value!r}" for column, value in zip(self.table.columns, self.values, strict=True)
+        )
+        return f"{self.table.name}: {', '.join(self.columns)} ({shown[:SHOWN_MAX]})"
+
+
+class Tables:
+    """Reads tables over a connection, which has text that is not UTF-8 as `NotText` from then on.
+
+    Attributes:
+        damage: what was found, and is to be mended.
+        count: how much was found in all.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        connection.text_factory = tolerant_text
+        self._connection = connection
+        self.damage: list[Damage] = []
+        self.count = 0
+
+    def rows(
+        self,
+        table: Table[_RowT],
+        narrowed: str = "",
+        values: tuple[Any, ...] = (),
+        mend: Mend[_RowT] | None = None,
+    ) -> Iterator[_RowT]:
+        """The rows of a table, mended where they have to be (`Table.mend` where nothing else is said)."""
+        cursor = self._connection.execute(f"{table.select} {narrowed}", values)
+        while chunk := cursor.fetchmany(ROWS_AT_A_TIME):
+            try:
+                rows: Iterable[_RowT] = table.checked(chunk)
+            except msgspec.ValidationError:
+                rows = self._mended(table, chunk, mend or table.mend)
+            yield from rows
+
+    def first(self, sql: str, *values: Any) -> Any:
+        """The first column of the first row that a query finds; None where it finds none."""
+        row = self._connection.execute(sql, values).fetchone()
+        return None if row is None else row[0]
+
+    def _mended(
+        self, table: Table[_RowT], chunk: list[tuple[Any, ...]], mend: Mend[_RowT]
+    ) -> Iterator[_RowT]:
+        for values in chunk:
+            columns = table.damaged_columns(values)
+            if not columns:
+                yield from table.checked([values])
+                continue
+            row = mend(dict(zip(table.columns, values, strict=True)), columns)
+            damage = Damage(table, values, columns, row)
+            done = (
+                "left out" if row is None else "mended" if table.in_place else "taken as far as it is whole"
+            )
+            _log.error("a row of the store is damaged and was %s: %s", done, damage)
+            self.count += 1
+            if table.in_place:
+                self.damage.append(damage)
+            if row is not None:
+                yield row
+
+    def mend(self) -> None:
+        """Write to the store what became of what was damaged, in a transaction of its own.
+
+        Where the store cannot be written, the damage stays, and is found again at the next start.
+        """
+        damaged, self.damage = self.damage, []
+        if not damaged:
+            return
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            for damage in damaged:
+                self._connection.execute(*_instead(damage))
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            _log.error("what is damaged in the store stays there until the next start: %s", error)
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+
+
+def _instead(damage: Damage) -> tuple[str, tuple[Any, ...]]:
+    """The statement that puts the mended row in the place of the damaged one, or deletes that."""
+    table = damage.table
+    if damage.mended is not None:
+        return table.put, table.stored(damage.mended)
+    key = [value for column, value in zip(table.columns, damage.values, strict=True) if column in table.key]
+    where = " AND ".join(
+        f"typeof({column}) = ? AND CAST({column} AS BLOB) IS CAST(? AS BLOB)" for column in table.key
+    )
+    return f"DELETE FROM {table.name} WHERE {where}", tuple(
+        bound for value in key for bound in (_storage(value), value)
+    )
+
+
+def _storage(value: Any) -> str:
+    """SQLite's word for how a value is stored."""
+    return "text" if isinstance(value, NotText) else _STORAGE[type(value)]
+
+
+def tolerant_text(value: bytes) -> str | NotText:
+    """For connections: what a column of text holds."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return NotText(value)

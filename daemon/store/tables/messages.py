@@ -1,0 +1,152 @@
+"""Guaranteed messages that are held; `wire` stands behind all that a start reads."""
+
+from functools import lru_cache
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from daemon.store.columns import BirthMs, SiteTime, SmuidText, deadline_of
+from daemon.store.table import Row, Table, Tables
+from daemon.store.tables import marks
+from routing.errors import Refusal
+from routing.frames import decode_message
+from routing.message import ReceiptMode
+from routing.names import is_topic, parse_address
+from routing.numbers import Count, Number
+from routing.queue import COMMITTED_STATES, GUARANTEED, RECEIPT, Entry
+from routing.restore import Restore, readable
+from routing.subscription import Topic
+
+UNKNOWN_TOPIC: Final = "unknown"
+"""Where a message stands that is set aside and whose topic cannot be read."""
+
+_NOT_STORED: Final = ~COMMITTED_STATES
+
+
+class IndexRow(Row):
+    """What the index needs of a message.
+
+    Attributes:
+        receipt_due: Y, as it was when the message was routed; 0 where no receipt is owed.
+        sequence: 0 for none.
+        damage: why the message is to be set aside, "" where it is not; no column.
+    """
+
+    id: int
+    topic: Annotated[str, msgspec.Meta(min_length=1, max_length=300)]
+    origin: BirthMs | SmuidText
+    priority: Count
+    size: Count
+    flags: Count
+    deadline: SiteTime | None
+    receipt_due: Count
+    receipt_mode: ReceiptMode
+    sequence: Number
+    publisher: str
+    cmuid: str
+    damage: str = ""
+
+    def wrong(self) -> list[str]:
+        """The columns that hold what they cannot."""
+        if self.flags & _NOT_STORED or not self.flags & GUARANTEED:
+            return ["flags"]
+        if not _is_name(self.topic):
+            return ["topic"]
+        return [] if _is_publisher(self.publisher) else ["publisher"]
+
+
+INDEX: Final = Table("message", IndexRow, besides=("damage",), in_place=False)
+
+_MENDED: Final = {
+    "priority": 0,
+    "size": 0,
+    "flags": GUARANTEED,
+    "deadline": None,
+    "receipt_due": 0,
+    "receipt_mode": "NONE",
+    "sequence": 0,
+    "publisher": "",
+    "cmuid": "",
+}
+_WIRE: Final = "SELECT CAST(wire AS BLOB) FROM message WHERE id = ?"
+
+
+def restore_into(restore: Restore, tables: Tables) -> None:
+    """Give the index all of them in the order of their ids, each with its marks.
+
+    One that is damaged is set aside, as one whose bytes cannot be read (`daemon.broker.reading`).
+    """
+
+    def mend(columns: dict[str, Any], damaged: list[str]) -> IndexRow:
+        return _mended(tables, columns, damaged)
+
+    known: dict[str, Topic] = {}
+    every_mark = marks.by_message(tables)
+    next_marks = next(every_mark, None)
+    for row in tables.rows(INDEX, "ORDER BY id", mend=mend):
+        while next_marks is not None and next_marks[0] < row.id:
+            next_marks = next(every_mark, None)
+        own = next_marks[1] if next_marks is not None and next_marks[0] == row.id else []
+        topic = known.get(row.topic)
+        if topic is None:
+            topic = known[row.topic] = restore.topic_of(readable(row.topic))
+        entry = Entry(
+            row.id,
+            topic,
+            row.origin,
+            row.priority,
+            row.size,
+            row.flags,
+            0,
+            deadline_of(row.deadline),
+        )
+        restore.message(
+            entry,
+            own,
+            publisher=row.publisher,
+            cmuid=row.cmuid,
+            sequence=row.sequence,
+            receipt_due=row.receipt_due,
+            receipt_mode="ONE" if row.receipt_mode == "ONE" else "ALL",
+            damage=row.damage,
+        )
+
+
+def _mended(tables: Tables, columns: dict[str, Any], damaged: list[str]) -> IndexRow:
+    """Enough of a damaged row for the message to end with its own Smuid, and its receipt with it."""
+    if {"receipt_mode", "receipt_due", "publisher", "cmuid"} & set(damaged) and "flags" not in damaged:
+        columns["flags"] &= ~RECEIPT
+    for column in damaged:
+        if column == "topic":
+            columns[column] = _topic_like(columns[column])
+        elif column == "origin":
+            columns[column] = _smuid_in(tables.first(_WIRE, columns["id"])) or 0
+        else:
+            columns[column] = _MENDED[column]
+    return IndexRow(**columns, damage=f"damaged in the store: {', '.join(damaged)}")
+
+
+def _topic_like(value: Any) -> str:
+    text = value.decode(errors="replace") if isinstance(value, bytes) else ""
+    return text if is_topic(text) else UNKNOWN_TOPIC
+
+
+def _smuid_in(wire: bytes | None) -> str:
+    try:
+        return decode_message(wire or b"").smuid
+    except Refusal:
+        return ""
+
+
+@lru_cache(maxsize=4096)
+def _is_name(topic: str) -> bool:
+    return is_topic(readable(topic))
+
+
+@lru_cache(maxsize=4096)
+def _is_publisher(text: str) -> bool:
+    try:
+        parse_address(text)
+    except Refusal:
+        return not text
+    return True
