@@ -25,12 +25,14 @@ class StoreMessage(msgspec.Struct, gc=False):
         receipt_due: subscriptions that a receipt will speak of, its Y.
         cause: the id of the message of which this one, the server's own, tells (a receipt, a dead letter); it
             is refused with that one, and else stored later. 0 for none.
+        head: see `routing.frames.encode_message`; empty where its head has not been encoded yet.
     """
 
     entry: Entry
     message: Message
     receipt_due: int
     cause: int = 0
+    head: bytes = b""
 
 
 class KeepMessage(msgspec.Struct, gc=False):

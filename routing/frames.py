@@ -14,7 +14,7 @@ a start line are passed over. Nothing separates a body from what follows it.
 
 A *wire* is the part of a frame that is the message: its header lines (`Sections` among them), the empty
 line, its sections. A MESSAGE frame is a start line, the delivery's attributes and a wire, which is why a
-delivery costs no encoding of the message: `encode_message` was called once, when it was accepted.
+delivery costs no encoding of the message: its head was encoded once, when it was accepted.
 
 The reader cuts bytes into frames. Where a frame can be read to its end but not be understood, that frame
 alone is refused; where its end is not known, the framing is lost. Source: SMQP draft, in whose style the
@@ -244,13 +244,30 @@ def encode_frame(frame: Frame) -> bytes:
     return _encode(lines, frame.sections)
 
 
-def encode_message(message: Message) -> bytes:
+def encode_message(message: Message, head: bytes = b"") -> bytes:
     """The wire of a message. Raises HeaderRefusal for what would not be read back as it was meant.
 
     Among `others` that is every name for which `routing.headers.is_reserved` holds: a front end whose
-    protocol has such names keeps them out.
+    protocol has such names keeps them out. `head` is what `encode_head` made of the message before its
+    server gave it a Smuid and an Account.
     """
-    return _encode(write_headers(message), message.sections)
+    if not head:
+        return _encode(write_headers(message), message.sections)
+    at = head.index(b"\r\n") + 2 if message.cmuid else 0
+    smuid, account = f"Smuid: {message.smuid}\r\n".encode(), f"Account: {message.account}\r\n".encode()
+    return _join(b"".join((smuid, head[:at], account, head[at:])), message.sections)
+
+
+def encode_head(message: Message) -> bytes:
+    """The header lines of a message that no server has taken yet, to be given to `encode_message` later.
+
+    Raises HeaderRefusal as `check_message` does: what has been encoded has been checked.
+    """
+    check_numbers(message)
+    head = _encode_head(write_headers(message), len(message.sections))
+    for section in message.sections:
+        write_section_head(section)
+    return head
 
 
 def check_message(message: Message) -> None:
@@ -351,8 +368,13 @@ def _read_sections(value: str) -> int:
 
 
 def _encode(lines: list[str], sections: tuple[Section, ...]) -> bytes:
+    return _join(_encode_head(lines, len(sections)), sections)
+
+
+def _encode_head(lines: list[str], sections: int) -> bytes:
+    """The lines, how many sections follow, and the empty line."""
     if sections:
-        lines.append(f"Sections: {len(sections)}")
+        lines.append(f"Sections: {sections}")
     if not lines:
         return b"\r\n"
     lines.append("\r\n")
@@ -363,6 +385,10 @@ def _encode(lines: list[str], sections: tuple[Section, ...]) -> bytes:
     if len(head.translate(None, _CONTROLS)) != len(head) - 2 * len(lines) or not head:
         check_writable(lines[:-1])
         raise AssertionError("a head that cannot be written has a line that cannot")
+    return head
+
+
+def _join(head: bytes, sections: tuple[Section, ...]) -> bytes:
     if not sections:
         return head
     if len(sections) == 1:

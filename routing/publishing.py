@@ -66,11 +66,12 @@ class Publishing:
         request: Any,
         *,
         together: bool = False,
+        head: bytes = b"",
     ) -> None:
         """Accept a client's message. Raises Refusal (queue-full): nothing was accepted.
 
         With `together` it is one of several that are stored at once or not at all, so it is not refused
-        alone if the store fails.
+        alone if the store fails. `head`: see `routing.frames.encode_head`.
         """
         state = self._state
         cmuid = message.cmuid
@@ -103,7 +104,7 @@ class Publishing:
                 state.out.append(StorePublication(publisher, cmuid, smuid))
         if message.guarantee:
             state.out.append(Answer(consumer, request, smuid=smuid, entry=entry))
-        self._offer(entry, due, message, publisher, now)
+        self._offer(entry, due, message, publisher, now, head=head)
 
     def _deny_full(self, topic: str, message: Message, publisher: str) -> None:
         self._state.out.append(Refused("denied", topic, publisher, Refusal.QUEUE_FULL, message.size_bytes))
@@ -138,6 +139,7 @@ class Publishing:
         publisher: str,
         now: float,
         cause: int = 0,
+        head: bytes = b"",
     ) -> None:
         """Keep an accepted message and offer it to whom it is due to."""
         state = self._state
@@ -147,7 +149,7 @@ class Publishing:
         state.out.append(published)
         count = entry.due
         stamped = msgspec.structs.replace(message, smuid=entry.smuid(state.server), account=publisher)
-        state.keep(entry, stamped, count, cause)
+        state.keep(entry, stamped, count, cause, head)
         counted = bool(entry.flags & RECEIPT)
         queries = self._federation.published(entry, message.depth, counted=counted)
         if entry.flags & RECEIPT:

@@ -164,10 +164,12 @@ class SiteState:
         if topic.recipient:
             self.system_topics.hold(entry, publisher)
 
-    def keep(self, entry: Entry, message: Message, receipt_due: int, cause: int = 0) -> None:
+    def keep(
+        self, entry: Entry, message: Message, receipt_due: int, cause: int = 0, head: bytes = b""
+    ) -> None:
         """Keep the message of a copy, where it is to be kept; see `StoreMessage`."""
         if entry.flags & GUARANTEED:
-            self.out.append(StoreMessage(entry, message, receipt_due, cause))
+            self.out.append(StoreMessage(entry, message, receipt_due, cause, head))
             return
         self.out.append(KeepMessage(entry, message))
         if message.others:

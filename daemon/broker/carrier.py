@@ -28,6 +28,7 @@ from daemon.system.clock import Clock
 from routing import decisions
 from routing.decisions import Decision
 from routing.errors import Refusal
+from routing.frames import encode_message
 from routing.lifecycle import found_nobody
 from routing.queue import GUARANTEED, ONE, STATED, Entry
 from routing.router import Router
@@ -202,7 +203,7 @@ class Carrier:
     # -- to the store -----------------------------------------------------------------------------
 
     def _store_message(self, d: decisions.StoreMessage) -> None:
-        stored = Stored(message=d.message)
+        stored = Stored(message=d.message, wire=encode_message(d.message, d.head))
         self._batch.add_message(d.entry, stored.wire, d.message, d.receipt_due)
         self._bodies.add(d.entry.id, stored)
         self._links.begin(d.entry)

@@ -29,7 +29,7 @@ from daemon.frontend import (
 from daemon.system.clock import Clock
 from routing.door import Door
 from routing.errors import SUBSCRIPTIONS, HeaderRefusal, Refusal
-from routing.frames import check_message
+from routing.frames import check_message, encode_head
 from routing.headers import write_created
 from routing.message import DeliveryMode, Message
 from routing.names import check_topic, make_address, owner_of
@@ -126,17 +126,21 @@ class BrokerSession:
             raise Refusal(
                 Refusal.TOO_LARGE, f"the bodies are more than {broker.limits.message_bytes_max} bytes"
             )
-        check_message(message)
+        if not message.created:
+            message = msgspec.structs.replace(message, created=write_created(broker.clock.wall_ms()))
+        head = b""
+        if message.guarantee:
+            head = encode_head(message)
+        else:  # nobody may ever want it encoded
+            check_message(message)
         if self._rate:
             self._take_token()
         if message.guarantee:
             broker.check_room()
-        if not message.created:
-            message = msgspec.structs.replace(message, created=write_created(broker.clock.wall_ms()))
         if self._transaction is not None:
-            self._transaction.publish(topic, message)
+            self._transaction.publish(topic, message, head)
             return
-        self._door.publish(self._consumer, topic, message, self.system_topic, request)
+        self._door.publish(self._consumer, topic, message, self.system_topic, request, head=head)
 
     def check_publish(self, topic: str) -> None:
         """See `daemon.frontend.Session`."""

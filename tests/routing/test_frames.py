@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -7,12 +8,15 @@ from routing.frames import (
     Frame,
     FrameLimits,
     FrameReader,
+    check_message,
     decode_message,
     encode_frame,
+    encode_head,
     encode_message,
     message_of,
 )
 from routing.message import Message, Section
+from routing.sections import write_section_head
 from tests.support.messages import messages
 
 LIMITS = FrameLimits(header_bytes_max=1000, headers_max=20, message_bytes_max=500, sections_max=3)
@@ -186,6 +190,19 @@ def test_a_message_is_read_as_it_was_written(message):
     assert outcomes(*(delivery[at : at + 1] for at in range(len(delivery))))[0].sections == message.sections
 
 
+@given(messages)
+def test_a_head_that_was_encoded_before_its_server_took_it_makes_the_same_wire(message):
+    published = msgspec.structs.replace(message, smuid="", account="", hops=())
+    head = encode_head(published)
+    assert encode_message(published) == b"".join((head, *wire_sections(published)))
+    taken = msgspec.structs.replace(published, smuid="a.example/1-2-3", account="ada:desk@a.example")
+    assert encode_message(taken, head) == encode_message(taken)
+
+
+def wire_sections(message):
+    return (part for section in message.sections for part in (write_section_head(section), section.body))
+
+
 @given(messages, st.lists(st.integers(0, 4000), max_size=6).map(sorted))
 def test_frames_are_the_same_however_the_bytes_are_split(message, cuts):
     publish = Frame("PUBLISH", "t", [("X-First", "1")], message.sections)
@@ -216,8 +233,9 @@ def test_nothing_that_would_end_a_line_is_ever_written(bad):
         Message(sections=(section, Section("text/plain", b"", (("Content-ID", bad),)))),
         Message(sections=(Section("text/plain", b"", (("Content-Length", "1"),)),)),
     ):
-        with pytest.raises(HeaderRefusal):
-            encode_message(message)
+        for write in (encode_message, encode_head, check_message):
+            with pytest.raises(HeaderRefusal):
+                write(message)
     for written in (Frame("OK", bad), Frame("OK", "", [("Text", bad)]), Frame("OK", "", [(bad, "x")])):
         with pytest.raises(HeaderRefusal):
             encode_frame(written)

@@ -7,7 +7,7 @@ from daemon.control.reports import Answer
 from daemon.link.controls import Interest, ReceiptTold, queries_in
 from routing.errors import HeaderRefusal, Refusal
 from routing.federation.enquiry import Ask
-from routing.frames import check_message, decode_message, encode_message
+from routing.frames import check_message, decode_message, encode_head, encode_message
 from routing.hops import HopRecord
 from routing.message import INFINITE, Message
 from routing.names import parse_smuid
@@ -96,9 +96,10 @@ def test_the_parts_of_an_id_are_bounded() -> None:
 def test_a_message_with_a_number_that_nobody_could_read_again_is_refused(
     fields: dict[str, float], header: str
 ) -> None:
-    with pytest.raises(HeaderRefusal) as refused:
-        check_message(Message(**fields))  # type: ignore[arg-type]
-    assert header in refused.value.text
+    for check in (check_message, encode_head):
+        with pytest.raises(HeaderRefusal) as refused:
+            check(Message(**fields))  # type: ignore[arg-type]
+        assert header in refused.value.text
 
 
 @pytest.mark.parametrize(

@@ -53,8 +53,8 @@ MUTATIONS = [
     Mutation(
         name="a Cmuid is known outside its channel",
         file="daemon/broker/session.py",
-        old="message, self.system_topic, request)",
-        new="message, self.account, request)",
+        old="message, self.system_topic, request,",
+        new="message, self.account, request,",
         tests=(
             "tests/daemon/test_broker.py",
             "tests/daemon/test_broker_machine.py",
