@@ -23,8 +23,9 @@ from daemon.accounts.remembered_passwords import REMEMBER_S, RememberedPasswords
 from daemon.settings import ConfigError
 from routing.errors import Refusal
 from routing.rights import Rights
+from tests.support.passwords import cheap_hash
 
-HASH = hash_password("right")
+HASH = cheap_hash("right")
 REMOTE = "192.0.2.1:4711"
 
 
@@ -55,6 +56,17 @@ disabled = true
 @pytest.fixture
 def accounts(file: Path) -> Accounts:
     return Accounts(file, "a.example")
+
+
+@pytest.fixture(autouse=True)
+def in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Verifications take no time: a thread's would take as much of the clock's as there is to jump over."""
+
+    async def run_sync(verify: Callable[[str, str], bool], password: str, phc: str) -> bool:
+        await trio.lowlevel.checkpoint()
+        return verify(password, phc)
+
+    monkeypatch.setattr("daemon.accounts.verifying.trio.to_thread.run_sync", run_sync)
 
 
 @pytest.fixture
@@ -260,15 +272,22 @@ async def test_a_flood_from_one_address_delays_no_other(
     accounts: Accounts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     verified: list[str] = []
-    monkeypatch.setattr(
-        "daemon.accounts.verifying.verify_password", lambda password, phc: verified.append(password)
-    )
+    all_are_there = trio.Event()
+
+    async def run_sync(verify: Callable[[str, str], bool], password: str, phc: str) -> bool:
+        await all_are_there.wait()
+        verified.append(password)
+        return False
+
+    monkeypatch.setattr("daemon.accounts.verifying.trio.to_thread.run_sync", run_sync)
     async with trio.open_nursery() as nursery:
         for number in range(900):
             remote = f"[2001:db8::{number:x}]:1"
             nursery.start_soon(accounts.authenticate, f"nobody{number}", "flood", remote)
-        await trio.testing.wait_all_tasks_blocked(0.0)
+        await trio.testing.wait_all_tasks_blocked()
         nursery.start_soon(accounts.authenticate, "ann", "honest", "[2001:db8:0:1::1]:1")
+        await trio.testing.wait_all_tasks_blocked()
+        all_are_there.set()
         while "honest" not in verified:
             await trio.lowlevel.checkpoint()
         nursery.cancel_scope.cancel()

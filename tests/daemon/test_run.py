@@ -10,7 +10,6 @@ import pytest
 import trio
 
 from daemon.accounts.accounts_file import Account, edit
-from daemon.accounts.passwords import hash_password
 from daemon.certificates.authority import Authority
 from daemon.certificates.self_signed import make_self_signed
 from daemon.configuration.discovery import Installed
@@ -18,6 +17,7 @@ from daemon.site.directory import make_site
 from daemon.site.lock import running_pid
 from routing.rights import EVERYTHING
 from tests.support.keys import write_keys
+from tests.support.passwords import cheap_hash
 from tests.support.ports import free_port
 from tests.support.process import BECOMES, SMQPD_RUN, daemon
 
@@ -35,7 +35,7 @@ class Site:
         self._text = self.config.read_text()
         self.configure("")
         with edit(directory / "accounts.toml") as editor:
-            editor.add("ann", Account(password=hash_password("right"), rights=EVERYTHING))
+            editor.add("ann", Account(password=cheap_hash("right"), rights=EVERYTHING))
 
     def configure(self, more: str) -> None:
         front_ends = f'[plugins.smqp]\nenabled = false\n[plugins.echo]\nlisten = ["127.0.0.1:{self.port}"]\n'

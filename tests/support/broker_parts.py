@@ -5,14 +5,14 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from daemon.accounts.accounts import Accounts
-from daemon.accounts.passwords import hash_password
 from daemon.broker.broker import Broker
 from daemon.hops.writer import HopLog
 from daemon.settings import Settings, SiteSettings
 from daemon.store.store import Store
 from daemon.system.clock import SystemClock
+from tests.support.passwords import cheap_hash
 
-_HASHED = hash_password("correct horse")
+_HASHED = cheap_hash("correct horse")
 _ACCOUNT = f"""\
 [accounts.ada]
 password = "{_HASHED}"

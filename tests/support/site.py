@@ -6,15 +6,15 @@ from pathlib import Path
 import trio
 
 from daemon.accounts.accounts import Accounts
-from daemon.accounts.passwords import hash_password
 from daemon.broker.broker import Broker
 from daemon.hops.writer import HopLog
 from daemon.settings import Limits, QueueSettings, Settings, SiteSettings
 from daemon.store.store import Store
 from daemon.system.clock import SystemClock
+from tests.support.passwords import cheap_hash
 
 PASSWORD = "correct horse"
-_HASHED = hash_password(PASSWORD)
+_HASHED = cheap_hash(PASSWORD)
 SERVER = "smqp.example"
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import NoReturn
 
 from daemon.accounts.accounts_file import Account, edit
-from daemon.accounts.passwords import hash_password
 from daemon.configuration.discovery import Installed
 from daemon.site.directory import make_site
 from routing.rights import EVERYTHING
+from tests.support.passwords import cheap_hash
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -31,7 +31,7 @@ def make(
     """Make the site; its configuration file."""
     config = make_site(directory, name, 0, Installed({})).config
     with edit(directory / "accounts.toml") as editor:
-        editor.add("guest", Account(password=hash_password("guest"), rights=EVERYTHING))
+        editor.add("guest", Account(password=cheap_hash("guest"), rights=EVERYTHING))
     listen = {"listen": port, "listen_websocket": websocket, "listen_tls": tls}
     tables = ["", "[plugins.smqp]", "enabled = false", "", "[plugins.stomp]", f"depth = {depth}"]
     tables += [

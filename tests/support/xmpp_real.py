@@ -7,13 +7,13 @@ from pathlib import Path
 import trio
 
 from daemon.accounts.accounts_file import Account, edit
-from daemon.accounts.passwords import hash_password
 from daemon.configuration.discovery import Installed
 from daemon.site.directory import make_site
 from plugins.xmpp.serving import serve
 from plugins.xmpp.settings import JidRule, XmppSettings
 from plugins.xmpp.wire.component import tcp_connector
 from routing.rights import EVERYTHING
+from tests.support.passwords import cheap_hash
 from tests.support.patience import PATIENCE_S
 from tests.support.process import ROOT
 from tests.support.site import running_site
@@ -46,7 +46,7 @@ def make(directory: Path, server: RealServer) -> Path:
     config = make_site(directory, "smqp.example", 0, Installed({})).config
     with edit(directory / "accounts.toml") as editor:
         for user in USERS:
-            editor.add(user, Account(password=hash_password("unused"), rights=EVERYTHING))
+            editor.add(user, Account(password=cheap_hash("unused"), rights=EVERYTHING))
     secret = directory / "keys" / "xmpp-secret"
     secret.parent.mkdir(exist_ok=True)
     secret.write_text(SECRET)

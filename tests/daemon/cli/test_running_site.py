@@ -14,7 +14,6 @@ import pytest
 import trio
 
 from daemon.accounts.accounts_file import Account, edit
-from daemon.accounts.passwords import hash_password
 from daemon.certificates.authority import Authority
 from daemon.cli import telling
 from daemon.site.directory import make_site
@@ -27,6 +26,7 @@ from routing.rights import EVERYTHING
 from tests.support.installed import ROOT, checkout_plugins
 from tests.support.keys import write_keys
 from tests.support.operator import Operator
+from tests.support.passwords import cheap_hash
 from tests.support.patience import PATIENCE_S
 from tests.support.ports import free_port
 from tests.support.process import Daemon, daemon, environment
@@ -41,7 +41,7 @@ class Site(Operator):
         self.port = free_port()
         self.config = make_site(directory, "alpha.example", self.port, checkout_plugins()).config
         with edit(directory / "accounts.toml") as editor:
-            editor.add("eve", Account(password=hash_password("secret"), rights=EVERYTHING))
+            editor.add("eve", Account(password=cheap_hash("secret"), rights=EVERYTHING))
 
     def issue(self, authority: Authority, name: str = "alpha.example", days: int = 100) -> None:
         write_keys(authority, name, self.directory / "keys", datetime.now(UTC), days)
