@@ -329,6 +329,15 @@ class Site(Protocol):
     def durable_subscriptions(self, name_prefix: str) -> list[SubscriptionInfo]:
         """Those whose `name` begins so: for a front end to find its own again after a start."""
 
+    def mishap(self, what: str, error: Exception) -> None:
+        """Count an error of the front end's own that it survives, and log it: `what` was set aside for it."""
+
+    async def keep_going(self, what: str, task: Callable[[], Awaitable[object]]) -> None:
+        """Run a task of the front end's own until it is cancelled or returns; an error begins it anew.
+
+        What leaves a front end's `serve` ends the site.
+        """
+
     async def serve_streams(
         self,
         listen: tuple[str, ...],

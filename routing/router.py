@@ -83,7 +83,10 @@ class Router:
 
     def take(self) -> list[Decision]:
         """The decisions since the last call, in order."""
-        self.federation.tell_interest()
+        try:
+            self.federation.tell_interest()
+        except Exception as error:  # it is told with the next, or with the next link
+            self._state.mishap("what peers are told of interest", error)
         out, self._state.out = self._state.out, []
         return out
 

@@ -30,6 +30,13 @@ class SettingAside:
         self._drop = drop
 
     def set_aside(self, now: float, entry: Entry, reason: str) -> None:
+        """End a copy, if it has not ended, whatever else is wrong with it."""
+        try:
+            self._set_aside(now, entry, reason)
+        except Exception as error:
+            self.failed(entry, "what is set aside", error, now)
+
+    def _set_aside(self, now: float, entry: Entry, reason: str) -> None:
         """End a copy, if it has not ended."""
         if not entry.flags & GONE:
             if entry.flags & GUARANTEED:
@@ -44,7 +51,7 @@ class SettingAside:
         what = f"{what} (topic {entry.topic.name}, number {entry.id})"
         self._state.mishap(what, error)
         try:
-            self.set_aside(now, entry, OWN_ERROR)
+            self._set_aside(now, entry, OWN_ERROR)
         except Exception as again:
             self._state.mishap(what, again)
         self._lifecycle.end_anyhow(entry, OWN_ERROR)

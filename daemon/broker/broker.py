@@ -28,7 +28,6 @@ from daemon.broker.browsing import Browsing
 from daemon.broker.carrier import Carried, Carrier
 from daemon.broker.committing import Commits
 from daemon.broker.federating import BACKLOG_MAX, Federating
-from daemon.broker.mishaps import Mishaps
 from daemon.broker.reading import Reading
 from daemon.broker.session import BrokerSession
 from daemon.connections.unfinished import Unfinished
@@ -41,6 +40,7 @@ from daemon.store.reserve import Reserve
 from daemon.store.store import Store
 from daemon.store.write_ahead_log import WriteAheadLog
 from daemon.system.clock import Clock
+from daemon.system.mishaps import Mishaps
 from routing.door import Door
 from routing.errors import Refusal
 from routing.router import Router
@@ -259,6 +259,28 @@ class Broker:
     async def _carry_out(self, *, commits: bool = False) -> None:
         """One transaction; `commits` also where nothing is to be stored."""
         self._idle = False
+        try:
+            carried, record = await self._transact(commits=commits)
+        except Exception as error:  # of ours, and not of what is carried
+            self.mishaps.note("a transaction", error)
+            await self._begin_anew()
+            return
+        if carried is None:
+            return
+        try:
+            self._note_transaction(record)
+        except Exception as error:
+            self.mishaps.note("what a transaction settles", error)
+        self._carrier.release(carried)
+        try:
+            self.federating.carried_out()
+            self._idle = not self.door.view.untaken
+            await self.wal.tend(idle=self._idle)
+        except Exception as error:
+            self.mishaps.note("what follows a transaction", error)
+
+    async def _transact(self, *, commits: bool) -> tuple[Carried | None, int | None]:
+        """What is true now, None where the store failed, and all is to be tried again; and `_store_batch`."""
         while True:
             carried = self._carrier.prepare()
             try:
@@ -266,11 +288,16 @@ class Broker:
                 break
             except sqlite3.OperationalError as error:
                 await self._failed(error)
-                return
+                return None, None
             except Exception as error:  # of ours, or at one place of a store that is damaged
                 if not self._set_aside(carried, error):
                     await self._failed(error)
-                    return
+                    return None, None
+        self._carrier.committed()
+        return carried, record
+
+    def _note_transaction(self, record: int | None) -> None:
+        """All that was carried is true, up to this hop record; None where nothing was to be stored."""
         if record is not None:
             self._hops.settle(record)
             self._bodies.committed()
@@ -282,10 +309,17 @@ class Broker:
             if self._record_at == math.inf:
                 self._record_at = trio.current_time() + RECORD_S
                 self._set_alarm()
-        self._carrier.release(carried)
-        self.federating.carried_out()
-        self._idle = not self.door.view.untaken
-        await self.wal.tend(idle=self._idle)
+
+    async def _begin_anew(self) -> None:
+        """Try all again that is not on disk, in a moment."""
+        try:
+            self._store.roll_back()
+            self._hops.revert()
+        except Exception as error:
+            self.mishaps.note("what is undone of a transaction", error)
+        self._carrier.keep_all()
+        await trio.sleep(RETRY_S)
+        self._work.set()
 
     async def _store_batch(self, carried: Carried, *, commits: bool) -> int | None:
         """The last hop record that is true with it; None where there was nothing to store."""

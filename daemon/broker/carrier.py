@@ -17,7 +17,6 @@ import msgspec
 from daemon import frontend
 from daemon.broker.bodies import Bodies, Stored
 from daemon.broker.link_rows import LinkRows
-from daemon.broker.mishaps import Mishaps
 from daemon.broker.reading import Reading
 from daemon.broker.session import Unread
 from daemon.broker.taking_apart import OWN_ERROR, Fault, Kept, TakingApart, whom
@@ -25,6 +24,7 @@ from daemon.hops.writer import HopFields, HopLog
 from daemon.store.batch import Batch
 from daemon.store.store import Store
 from daemon.system.clock import Clock
+from daemon.system.mishaps import Mishaps
 from routing import decisions
 from routing.decisions import Decision
 from routing.errors import Refusal
@@ -155,6 +155,16 @@ class Carrier:
                 if peer:
                     self._end_link(peer, OWN_ERROR)
 
+    def committed(self) -> None:
+        """The batch is on disk, and is not to be tried again."""
+        self._carried = Carried([], Batch(), [], set(), [])
+
+    def keep_all(self) -> None:
+        """The batch could not be stored, for nothing that it carries: it is in the next `prepare`."""
+        carried = self._carried
+        self._kept = [d for d in carried.decisions if id(d) not in carried.buried] + self._kept
+        self.committed()
+
     def take_apart(self, refusal: Refusal, now: float) -> None:
         """The batch could not be stored: refuse its new messages, keep the rest for the next time."""
         self._keep(self._taking_apart.refuse_new(self._every(), self._carried.buried, refusal, now))
@@ -197,6 +207,7 @@ class Carrier:
 
     def _keep(self, kept: Kept) -> None:
         self._kept = kept.decisions
+        self.committed()
         for failed in kept.failed:
             self._bodies.discard(failed)
 

@@ -19,7 +19,6 @@ import trio
 
 from daemon.broker.arrivals import arrival_of, refused
 from daemon.broker.bodies import Bodies, Stored
-from daemon.broker.mishaps import Mishaps
 from daemon.broker.taking_apart import OWN_ERROR
 from daemon.broker.waiting_room import WaitingRoom
 from daemon.control.enquiring import Enquiring
@@ -29,6 +28,7 @@ from daemon.link.port import Arrived, ControlArrived, Links
 from daemon.link.refusals import Refusals
 from daemon.system.clock import Clock
 from daemon.system.log import CONTROL_CHARACTERS
+from daemon.system.mishaps import Mishaps
 from routing.decisions import Refused
 from routing.door import Door
 from routing.errors import Refusal
@@ -159,7 +159,11 @@ class Federating:
             await self._due.wait()
             self._due = trio.Event()
             for peer in list(self._waiting):
-                await self._send_waiting(peer)
+                try:
+                    await self._send_waiting(peer)
+                except Exception as error:  # of ours: a new link begins with all that is owed
+                    self._mishaps.note(f"what waits for {peer}", error)
+                    self.end_link(peer, OWN_ERROR)
 
     async def _send_waiting(self, peer: str) -> None:
         waiting = self._waiting.get(peer)

@@ -65,11 +65,14 @@ class Listeners:
         draining: trio.Event,
         drain_s: float,
         passed: dict[str, list[socket.socket]],
+        mishap: Callable[[str, Exception], None],
     ) -> None:
         """Limits and TLS context are asked for at each connection, since they change while it runs.
 
-        `passed` holds the sockets that the service manager opened, by name.
+        `passed` holds the sockets that the service manager opened, by name; `mishap` is told of an error of
+        ours that ended a connection.
         """
+        self._mishap = mishap
         self._limits = limits
         self._tls_context = tls_context
         self._draining = draining
@@ -131,8 +134,8 @@ class Listeners:
                 await self._handle(stream, handler, tls, remote)
             except* (trio.BrokenResourceError, trio.ClosedResourceError):
                 logger.debug("%s: connection lost", remote)
-            except* Exception:
-                logger.exception("%s: connection ended by an error of ours", remote)
+            except* Exception as group:
+                self._mishap(f"the connection of {remote}", _only(group))
             finally:
                 self._leave(host)
 
@@ -181,6 +184,13 @@ class Listeners:
         self._by_host[host] -= 1
         if not self._by_host[host]:
             del self._by_host[host]
+
+
+def _only(error: Exception) -> Exception:
+    """What a group of one, of one, holds: errors of one kind are counted by where they were raised."""
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
 
 
 async def open_listeners(

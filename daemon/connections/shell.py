@@ -67,7 +67,7 @@ class Connections:
     ) -> None:
         """Serve all endpoints until the site has drained; started once all of them accept."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self.drain)
+            nursery.start_soon(self._site.keep_going, "the goodbye to clients", self.drain)
             for endpoint in endpoints:
                 await nursery.start(self._listen, endpoint)
             task_status.started()

@@ -82,13 +82,15 @@ def _short(directory: Path) -> Iterator[str]:
 async def serve_control(
     state_directory: Path,
     answer: Callable[[Question, Tell], Awaitable[None]],
+    mishap: Callable[[str, Exception], None],
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Answer questions until cancelled. The state directory must be locked.
 
     Raises ListenError before it has started.
 
-    `answer` is cancelled once whoever asked has gone, or has waited long enough.
+    `answer` is cancelled once whoever asked has gone, or has waited long enough; an error of it is a
+    `mishap`, and no answer says so.
     """
 
     async def connected(stream: trio.SocketStream) -> None:
@@ -96,8 +98,11 @@ async def serve_control(
             with trio.move_on_after(PATIENCE_S):
                 question = await _question(stream)
             if question is not None:
-                with trio.move_on_after(PATIENCE_S + question.timeout_s):
-                    await _answer(stream, question, answer)
+                try:
+                    with trio.move_on_after(PATIENCE_S + question.timeout_s):
+                        await _answer(stream, question, answer)
+                except Exception as error:
+                    mishap(f"the question {question.ask!r} of an operator", error)
 
     path = state_directory / SOCKET
     with trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:

@@ -55,16 +55,19 @@ async def keep(
     task_status.started()
     async with trio.open_nursery() as nursery:
         while True:
-            if trio.current_time() >= next_heartbeat:
-                next_heartbeat = trio.current_time() + settings.heartbeat_s
-                log.append("heartbeat", held=held())
-            if idle():
-                log.settle(log.flush())
+            try:
+                if trio.current_time() >= next_heartbeat:
+                    next_heartbeat = trio.current_time() + settings.heartbeat_s
+                    log.append("heartbeat", held=held())
+                if idle():
+                    log.settle(log.flush())
+            except Exception as error:
+                log.mishap("what no batch carries to the hop log", error)
             if finished := log.take_finished():
-                nursery.start_soon(_close_in_thread, finished)
+                nursery.start_soon(_close_in_thread, log, finished)
             if trio.current_time() >= next_retention:
                 next_retention = trio.current_time() + RETENTION_S
-                nursery.start_soon(trio.to_thread.run_sync, delete_old, directory, settings, wall_clock())
+                nursery.start_soon(_delete_in_thread, log, directory, settings, wall_clock())
             if not log.has_unwritten:
                 gathered = trio.Event()
                 log.on_gathered = gathered.set
@@ -74,15 +77,20 @@ async def keep(
                 await trio.sleep(FLUSH_S)
 
 
-async def _close_in_thread(finished: list[FinishedFile]) -> None:
+async def _close_in_thread(log: HopLog, finished: list[FinishedFile]) -> None:
     # What was taken is owed: who cancels waits for the disk rather than leave files to the next start.
     with trio.CancelScope(shield=True):
-        await trio.to_thread.run_sync(_close_all, finished)
+        for file in finished:
+            try:
+                await trio.to_thread.run_sync(close_file, file)
+            except OSError as error:
+                _log.error("a file of the hop log stays open until the next start: %s", error)
+            except Exception as error:
+                log.mishap("a file of the hop log that stays open until the next start", error)
 
 
-def _close_all(finished: list[FinishedFile]) -> None:
-    for file in finished:
-        try:
-            close_file(file)
-        except OSError as error:
-            _log.error("a file of the hop log stays open until the next start: %s", error)
+async def _delete_in_thread(log: HopLog, directory: Path, settings: HopSettings, now_s: float) -> None:
+    try:
+        await trio.to_thread.run_sync(delete_old, directory, settings, now_s)
+    except Exception as error:
+        log.mishap("the deletion of old files of the hop log", error)

@@ -27,6 +27,7 @@ from daemon.link.port import Identity, LinkStatus, RouterPort
 from daemon.link.refusals import Refusals
 from daemon.link.transport import DialError, Secured, Transport
 from daemon.settings import LinkSettings
+from daemon.system.mishaps import Mishaps
 from routing.link.agreement import agree, is_arbiter, judge, refusal
 from routing.link.units import Control, Hello, Lane, Outcome, Probe, Transfer
 
@@ -54,6 +55,7 @@ class LinkManager:
         source: random.Random,
         wall_us: Callable[[], int],
         message_bytes_max: int,
+        mishaps: Mishaps | None = None,
     ) -> None:
         """`source` spreads the back-off; `wall_us` is the wall clock, for stamps alone. `message_bytes_max`
         bounds a message as it travels, headers and all.
@@ -67,6 +69,7 @@ class LinkManager:
             window_bytes=settings.window_bytes_max,
         )
         self._settings = settings
+        self._mishaps = mishaps or Mishaps()
         self._transport = transport
         self._port = port
         self._random = source
@@ -86,7 +89,8 @@ class LinkManager:
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             await nursery.start(self._transport.serve, self._accepted)
-            nursery.start_soon(self._watch_trust)
+            keep_going = self._mishaps.keep_going
+            nursery.start_soon(keep_going, "certificates that are no longer trusted", self._watch_trust)
             self.set_peers(self._wanted)
             task_status.started()
 
@@ -258,7 +262,11 @@ class LinkManager:
             if peer.link is not None or peer.settings.address is None:
                 await peer.changed.wait()
                 continue
-            await self._dial(peer)
+            try:
+                await self._dial(peer)
+            except Exception as error:
+                self._mishaps.note(f"a try to dial {peer.name}", error)
+                self._failed(peer, "cannot be dialled, by an error of smqpd")
             if peer.link is None and not (peer.removed or self._draining):
                 await peer.back_off.wait()
 
@@ -315,8 +323,8 @@ class LinkManager:
             self._serving[connection] = peer
         try:
             await connection.run()
-        except Exception:
-            logger.exception("%s: connection ended by an error of ours", connection.secured.name)
+        except Exception as error:
+            self._mishaps.note(f"a connection with {connection.secured.name}", error)
         finally:
             self._serving.pop(connection, None)
             self._served.set()

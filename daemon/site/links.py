@@ -11,6 +11,7 @@ import secrets
 import socket
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -113,15 +114,17 @@ class SiteLinks:
             source=random.Random(),
             wall_us=broker.clock.wall_us,
             message_bytes_max=settings.limits.message_bytes_max + settings.limits.frame_header_bytes_max,
+            mishaps=broker.mishaps,
         )
         self._wanted.set()
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Link with the peers until cancelled. Raises ListenError in a group."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._broker.federating.run)
-            hops = self._settings.site.state_directory / HOPS
-            nursery.start_soon(self._broker.federating.enquiring.run, hops)
+            federating, keep_going = self._broker.federating, self._broker.mishaps.keep_going
+            nursery.start_soon(keep_going, "what waits for a peer", federating.run)
+            read_hops = partial(federating.enquiring.run, self._settings.site.state_directory / HOPS)
+            nursery.start_soon(keep_going, "a question to the hop log", read_hops)
             if self.manager is None:
                 task_status.started()
                 await self._wanted.wait()

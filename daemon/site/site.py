@@ -19,6 +19,7 @@ import sqlite3
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -100,6 +101,7 @@ class RunningSite:
             draining=self.draining,
             drain_s=settings.site.drain_s,
             passed=passed,
+            mishap=broker.mishaps.note,
         )
 
     @property
@@ -147,6 +149,14 @@ class RunningSite:
         """See `daemon.frontend.Site`."""
         return self.broker.door.view.durable_subscriptions(name_prefix)
 
+    def mishap(self, what: str, error: Exception) -> None:
+        """See `daemon.frontend.Site`."""
+        self.broker.mishaps.note(what, error)
+
+    async def keep_going(self, what: str, task: Callable[[], Awaitable[object]]) -> None:
+        """See `daemon.frontend.Site`."""
+        await self.broker.mishaps.keep_going(what, task)
+
     async def serve_streams(
         self,
         listen: tuple[str, ...],
@@ -187,8 +197,13 @@ class RunningSite:
         tells = self.serving and not self.draining.is_set()  # else it would seem to have started, or to stay
         if tells:
             self._notifier.reloading()
-        self._found(self._taken_on())
-        log.set_up(self.settings.log)
+        try:
+            self._found(self._taken_on())
+            log.set_up(self.settings.log)
+        except Exception as error:
+            self.mishap("a reload", error)
+            problem = "an error of smqpd ended the reload; its log says more, and not all may be taken on"
+            self._findings.append(Finding("configuration", "refused", problem))
         standing = self.standing
         logger.info("reloaded%s", ", not all of it" if standing.not_taken_on else "")
         if tells:
@@ -304,11 +319,15 @@ async def serve_site(
             broker_ended = trio.Event()
             try:
                 await core.start(_run_broker, broker, broker_ended)
-                core.start_soon(broker.keep_time)
-                core.start_soon(broker.keep_house, site.expiry.look, give_back)
-                core.start_soon(broker.wal.keep)
+                keep_going = broker.mishaps.keep_going
+                core.start_soon(keep_going, "what time brings about", broker.keep_time)
+                keep_house = partial(broker.keep_house, site.expiry.look, give_back)
+                core.start_soon(keep_going, "what is done each minute", keep_house)
+                core.start_soon(keep_going, "the write-ahead log", broker.wal.keep)
                 await core.start(links.run)
-                await core.start(serve_control, settings.site.state_directory, site.answer)
+                await core.start(
+                    serve_control, settings.site.state_directory, site.answer, broker.mishaps.note
+                )
                 await _serve_front_ends(site, installed.plugins, task_status)
                 await links.drain()
             finally:

@@ -124,7 +124,7 @@ class Service:
                 raise StanzaError("resource-constraint", "wait", "too many clients")
             session = self._log_in(account, jid)
             client = self.clients[jid] = Client(self, jid, session)
-            self._nursery.start_soon(client.run)
+            self._nursery.start_soon(self._run_task, f"the session of {jid}", client.run)
         client.used_at = trio.current_time()
         return client
 
@@ -181,7 +181,13 @@ class Service:
 
     def start(self, task: Callable[[], Awaitable[object]]) -> None:
         """Run something of our own beside everything else."""
-        self._nursery.start_soon(task)
+        self._nursery.start_soon(self._run_task, "a task of the XMPP front end", task)
+
+    async def _run_task(self, what: str, task: Callable[[], Awaitable[object]]) -> None:
+        try:
+            await task()
+        except Exception as error:
+            self.site.mishap(what, error)
 
     def start_request(self, jid: str, stanza: Element, task: Awaitable[object]) -> None:
         """Run a JID's request as a task; what it raises is answered. Raises StanzaError if it has many."""
@@ -213,6 +219,10 @@ class Service:
             await self.fail(stanza, from_refusal(refusal))
         except (UnsendableError, StanzaTooLargeError) as error:
             await self.fail(stanza, StanzaError("internal-server-error", "cancel", str(error)))
+        except Exception as error:
+            self.site.mishap(f"a stanza of {stanza.get('from')}", error)
+            text = "an error of the server; its log says more"
+            await self.fail(stanza, StanzaError("internal-server-error", "cancel", text))
 
     async def fail(self, stanza: Element, error: StanzaError) -> None:
         """Answer with an error; errors and results are never answered, lest two services never stop."""

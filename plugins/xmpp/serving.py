@@ -54,15 +54,15 @@ async def serve(
             limits=ParserLimits(stanza_bytes_max=settings.receive_bytes_max),
             send_bytes_max=settings.send_bytes_max,
         )
-        for task in (
-            service.component.run,
-            service.keep_transfers,
-            service.keep_finished,
-            service.keep_house,
-            service.keep_looking,
-            service.keep_watch,
+        for what, task in (
+            ("the stream to the XMPP server", service.component.run),
+            ("the transfers to XMPP clients", service.keep_transfers),
+            ("what XMPP clients have finished", service.keep_finished),
+            ("the idle sessions of XMPP clients", service.keep_house),
+            ("the looks for XMPP subscribers", service.keep_looking),
+            ("the watch on XMPP subscribers", service.keep_watch),
         ):
-            nursery.start_soon(task)
+            nursery.start_soon(site.keep_going, what, task)
         task_status.started(service)
         await site.draining.wait()
         await service.drained()

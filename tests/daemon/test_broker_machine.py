@@ -11,13 +11,13 @@ from hypothesis.stateful import rule
 
 from daemon.broker.bodies import Bodies
 from daemon.broker.carrier import Carrier
-from daemon.broker.mishaps import Mishaps
 from daemon.broker.reading import Reading
 from daemon.frontend import Event
 from daemon.hops.reader import HopLogReader
 from daemon.hops.writer import HopLog
 from daemon.settings import HopSettings
 from daemon.store.store import Store
+from daemon.system.mishaps import Mishaps
 from routing import decisions as d
 from routing.door import Door
 from routing.errors import Refusal

@@ -23,16 +23,18 @@ from daemon.control.socket import (
     ask_all,
     serve_control,
 )
+from daemon.system.mishaps import Mishaps
 from routing.errors import Refusal
 
 Answerer = Callable[[Question, Tell], Awaitable[None]]
 
 
 @asynccontextmanager
-async def control(directory: Path, answer: Answerer) -> AsyncIterator[None]:
+async def control(directory: Path, answer: Answerer) -> AsyncIterator[Mishaps]:
+    mishaps = Mishaps()
     async with trio.open_nursery() as nursery:
-        await nursery.start(serve_control, directory, answer)
-        yield
+        await nursery.start(serve_control, directory, answer, mishaps.note)
+        yield mishaps
         nursery.cancel_scope.cancel()
 
 
@@ -159,3 +161,16 @@ async def test_the_directory_may_have_a_longer_name_than_a_socket(tmp_path: Path
     os.mkdir(long)
     async with control(long, echo):
         assert await asked(long, Question(ask="peers", name="x")) == [{"you asked": "x"}]
+
+
+async def test_a_question_that_meets_an_error_gets_no_answer_and_the_next_one_does(tmp_path: Path) -> None:
+    async def answer(question: Question, tell: Tell) -> None:
+        if question.name == "broken":
+            raise TypeError("an answer that is broken")
+        await echo(question, tell)
+
+    async with control(tmp_path, answer) as mishaps:
+        with pytest.raises(NotRunningError, match="gives no answer"):
+            await asked(tmp_path, Question(ask="routes", name="broken"))
+        assert await asked(tmp_path, Question(ask="routes", name="news")) == [{"you asked": "news"}]
+        assert mishaps.count == 1

@@ -6,9 +6,9 @@ import trio
 
 from daemon.broker.bodies import Bodies, Stored
 from daemon.broker.federating import URGENT_PRIORITY, Federating
-from daemon.broker.mishaps import Mishaps
 from daemon.link.peers_file import Peer
 from daemon.link.port import ControlArrived
+from daemon.system.mishaps import Mishaps
 from routing.decisions import StoreMessage
 from routing.door import Door
 from routing.federation.enquiry import Ask, Ping

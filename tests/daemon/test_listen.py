@@ -17,6 +17,7 @@ from daemon.certificates.self_signed import make_self_signed
 from daemon.certificates.tls import client_context
 from daemon.connections.listen import ListenError, Listeners, split_address
 from daemon.settings import Limits, TlsSettings
+from daemon.system.mishaps import Mishaps
 from tests.support.patience import PATIENCE_S
 
 DRAIN_S = 10.0
@@ -31,12 +32,14 @@ class Rig:
         self.draining = trio.Event()
         self.passed: dict[str, list[socket.socket]] = {}
         self.ended = trio.Event()
+        self.mishaps = Mishaps()
         self.listeners = Listeners(
             limits=lambda: self.limits,
             tls_context=lambda: self.context,
             draining=self.draining,
             drain_s=DRAIN_S,
             passed=self.passed,
+            mishap=self.mishaps.note,
         )
         self._nursery = nursery
 
@@ -131,7 +134,9 @@ async def test_a_handler_that_fails_ends_its_connection_only(
     for _ in range(2):
         async with await connect(address) as stream:
             assert not await answers(stream)
-    assert caplog.text.count("KeyError: 'our mistake'") >= 2
+    assert rig.mishaps.count == 2
+    assert "KeyError: 'our mistake'" in caplog.text
+    assert "connection of 127.0.0.1" in caplog.text
 
 
 async def test_a_lost_connection_is_no_error(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:

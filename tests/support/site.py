@@ -63,10 +63,16 @@ class BrokerSite:
 
     @property
     def topic_count(self):
-        return self.broker.topic_count
+        return self.broker.door.view.topic_count
+
+    def mishap(self, what, error):
+        self.broker.mishaps.note(what, error)
+
+    async def keep_going(self, what, task):
+        await self.broker.mishaps.keep_going(what, task)
 
     def durable_subscriptions(self, name_prefix):
-        return self.broker.durable_subscriptions(name_prefix)
+        return self.broker.door.view.durable_subscriptions(name_prefix)
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ import trio
 from daemon.control.routes import Route
 from daemon.control.socket import Question, Tell, serve_control
 from daemon.link.port import LinkStatus
+from daemon.system.mishaps import Mishaps
 from daemon.terminal.failure import USAGE
 from tests.support.operator import Operator
 
@@ -49,7 +50,7 @@ async def operator(tmp_path: Path) -> AsyncIterator[Operator]:
         await tell([UP, DOWN])
 
     async with trio.open_nursery() as nursery:
-        await nursery.start(serve_control, tmp_path / "state", answer)
+        await nursery.start(serve_control, tmp_path / "state", answer, Mishaps().note)
         yield Operator(tmp_path)
         nursery.cancel_scope.cancel()
 
@@ -96,7 +97,7 @@ async def test_routes_end_with_1_where_a_link_that_matters_is_down(
         await tell([Route(peer="beta.example", kind="ALL", distance=None, why=why)])
 
     async with trio.open_nursery() as nursery:
-        await nursery.start(serve_control, tmp_path / "state", answer)
+        await nursery.start(serve_control, tmp_path / "state", answer, Mishaps().note)
         ended, shown, _ = await Operator(tmp_path).command("routes", "weather")
         nursery.cancel_scope.cancel()
     assert (ended, why in shown) == (code, True)

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from daemon.cli import command_tree
 from daemon.control.reports import Heard, Report
 from daemon.control.socket import Question, Tell, serve_control
+from daemon.system.mishaps import Mishaps
 from daemon.terminal.failure import UNREACHABLE, Failure
 from tests.support.operator import Operator
 
@@ -87,7 +88,7 @@ async def test_an_answer_that_breaks_off_is_not_taken_for_the_whole(
         )
 
     async with trio.open_nursery() as nursery:
-        await nursery.start(serve_control, tmp_path / "state", dies)
+        await nursery.start(serve_control, tmp_path / "state", dies, Mishaps().note)
         code, _, said = await Operator(tmp_path).command(*words)
         nursery.cancel_scope.cancel()
     assert (code, said) == (

@@ -10,6 +10,7 @@ import trio
 from daemon.certificates.self_signed import make_self_signed
 from daemon.connections.listen import Listeners
 from daemon.settings import Limits
+from daemon.system.mishaps import Mishaps
 from plugins.stomp.plugin import plugin
 from plugins.stomp.settings import StompSettings
 from routing.errors import Refusal
@@ -29,6 +30,7 @@ class ListeningSite(BrokerSite):
             draining=self.draining,
             drain_s=5,
             passed=passed,
+            mishap=Mishaps().note,
         ).serve
 
 

@@ -446,3 +446,14 @@ async def test_what_a_node_cannot_say_of_itself_is_named_and_does_not_keep_it_fr
         # a change says what it changes, or nothing
         text = f"<configure node='news'>{form('node_config', **{'pubsub#title': 'News'})}</configure>"
         assert error_of(await client.iq("set", pubsub(text, "#owner"))) == ("modify", "not-acceptable")
+
+
+async def test_a_request_that_meets_an_error_of_ours_is_answered_and_the_next_one_is_done(tmp_path):
+    async with xmpp_site(tmp_path) as (server, _, site):
+        client, state = ada(server), site.broker._router._state
+        topics, state.topics = state.topics, None
+        answer = await client.iq("set", pubsub("<publish node='work'><item id='a'/></publish>"))
+        assert error_of(answer) == ("cancel", "internal-server-error")
+        state.topics = topics
+        assert (await put(client, "work", "b")).get("type") == "result"
+        assert site.broker.mishaps.count == 1

@@ -5,12 +5,16 @@ a minute.
 """
 
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import trio
 
 LOGGED_EVERY_S: Final = 60.0
 KNOWN_MAX: Final = 1_000
+
+AGAIN_S: Final = 1.0
+"""After an error has ended a task that is to go on."""
 
 _log = logging.getLogger(__name__)
 
@@ -43,6 +47,16 @@ class Mishaps:
         else:
             return
         self._logged_at[kind] = now
+
+    async def keep_going(self, what: str, task: Callable[[], Awaitable[object]]) -> None:
+        """Run a task that goes on until it is cancelled or returns; one that an error ends begins anew."""
+        while True:
+            try:
+                await task()
+                return
+            except Exception as error:
+                self.note(what, error)
+            await trio.sleep(AGAIN_S)
 
 
 def _kind(error: Exception) -> tuple[type, str, int]:
