@@ -79,4 +79,21 @@ MUTATIONS = [
             "test_of_what_happens_together_nothing_happens_where_one_message_cannot_be_stored",
         ),
     ),
+    Mutation(
+        name="a question that meets an error ends the site",
+        file="daemon/control/socket.py",
+        old="except Exception as error:\n                    mishap(",
+        new="except ZeroDivisionError as error:\n                    mishap(",
+        tests=(
+            "tests/daemon/test_control.py::"
+            "test_a_question_that_meets_an_error_gets_no_answer_and_the_next_one_does",
+        ),
+    ),
+    Mutation(
+        name="a task that fails is not begun anew",
+        file="daemon/system/mishaps.py",
+        old="            await trio.sleep(AGAIN_S)",
+        new="            return",
+        tests=("tests/daemon/test_tasks_go_on.py::test_a_task_that_fails_begins_anew_a_moment_later",),
+    ),
 ]
