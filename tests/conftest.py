@@ -32,6 +32,9 @@ LASTING: Final = {"spark": "spark", "started_server": "server", "daemon": "serve
 SLOW: Final = ("spark", "kill", "server")
 """Marks of what `--quick` leaves out. What takes longest begins first: no process works alone at the end."""
 
+LONG: Final = ("tests/sim/", "tests/docs/")
+"""Of the others, those of which one test takes half a minute."""
+
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
@@ -61,4 +64,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _rank(item: pytest.Item) -> int:
-    return next((rank for rank, name in enumerate(SLOW) if item.get_closest_marker(name)), len(SLOW))
+    others = len(SLOW) + (not item.nodeid.startswith(LONG))
+    return next((rank for rank, name in enumerate(SLOW) if item.get_closest_marker(name)), others)
