@@ -13,8 +13,9 @@ from typing import Any, Final
 
 from daemon.connections.conversation import Conversation, Credentials, EndReason
 from daemon.frontend import Answer, Delivered, Detached, Event, Limits, Outcome, Session, Withdrawn
-from plugins.stomp.codec import VERSIONS, Decoder, Frame, FrameLimits, Version, encode, escape
-from plugins.stomp.connect import Connect, NoCommonVersion, read_connect
+from plugins.stomp.answers import write_error, write_receipt
+from plugins.stomp.codec import Decoder, Frame, FrameLimits, Version, encode
+from plugins.stomp.connect import Connect, read_connect
 from plugins.stomp.consuming import Consuming, required
 from plugins.stomp.headers import read_message
 from plugins.stomp.settings import StompSettings
@@ -333,7 +334,7 @@ class StompConversation(Conversation):
         self._transactions.abort_all()
         self.said_goodbye = True
         receipt = frame.headers.get("receipt")
-        self.goodbye = b"" if receipt is None else self._written_receipt(receipt)
+        self.goodbye = b"" if receipt is None else write_receipt(receipt, self.version)
 
     # -- answers ----------------------------------------------------------------------------------
 
@@ -357,11 +358,7 @@ class StompConversation(Conversation):
 
     def _receipt(self, receipt: str | None, smuid: str = "") -> None:
         if receipt is not None:
-            self.out.append(self._written_receipt(receipt, smuid))
-
-    def _written_receipt(self, receipt: str, smuid: str = "") -> bytes:
-        of_message = f"smuid:{escape(smuid, self.version)}\n" if smuid else ""
-        return f"RECEIPT\nreceipt-id:{escape(receipt, self.version)}\n{of_message}\n\0".encode()
+            self.out.append(write_receipt(receipt, self.version, smuid))
 
     def _fail(self, refusal: Refusal, receipt: str | None, command: str | None = None) -> None:
         """ERROR, after which the connection ends, and before which it is told what was done.
@@ -370,22 +367,9 @@ class StompConversation(Conversation):
         """
         if not self._failed:
             self._failed = True
-            self.goodbye = self._error(refusal, receipt, command)
+            self.goodbye = write_error(refusal, self.version, receipt, command)
         self._transactions.abort_all()
         self._commit_acknowledged()
-
-    def _error(self, refusal: Refusal, receipt: str | None, command: str | None) -> bytes:
-        body = (f"{command}: {refusal.text}\n" if command else f"{refusal.text}\n").encode(errors="replace")
-        headers = {
-            "message": refusal.code,
-            "content-type": "text/plain;charset=utf-8",
-            "content-length": str(len(body)),
-        }
-        if receipt is not None:
-            headers["receipt-id"] = receipt
-        if isinstance(refusal, NoCommonVersion):
-            headers["version"] = ",".join(VERSIONS)
-        return encode("ERROR", headers, body, version=self.version)
 
 
 def _unexpected(frame: Frame) -> Refusal:

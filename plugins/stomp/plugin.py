@@ -9,19 +9,18 @@ import trio
 
 from daemon.connections.shell import Connections, Endpoint
 from daemon.frontend import Site
-from plugins.stomp.codec import encode
+from plugins.stomp.answers import write_error
 from plugins.stomp.conversation import StompConversation
 from plugins.stomp.settings import StompSettings
 from plugins.stomp.websocket import WebSocketTransport
 from routing.errors import Refusal
 
-_FULL: Final = b"there are as many connections as may be, in all or from this address; try again later\n"
-_OF_THE_BODY: Final = {"content-type": "text/plain;charset=utf-8", "content-length": str(len(_FULL))}
-FULL: Final = encode("ERROR", {"message": Refusal.TOO_MANY, **_OF_THE_BODY}, _FULL, version="1.0")
+_FULL: Final = "there are as many connections as may be, in all or from this address; try again later"
+FULL: Final = write_error(Refusal(Refusal.TOO_MANY, _FULL), "1.0")
 """For a connection beyond the limits, before it has said which version it speaks."""
 FULL_HTTP: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\n"
-    b"Content-Length: %d\r\nConnection: close\r\n\r\n%b" % (len(_FULL), _FULL)
+    b"Content-Length: %d\r\nConnection: close\r\n\r\n%b\n" % (len(_FULL) + 1, _FULL.encode())
 )
 """The same for a WebSocket, before its handshake."""
 

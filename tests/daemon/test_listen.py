@@ -308,6 +308,7 @@ async def test_tls_ends_with_its_goodbye(rig: Rig, make_tls: Any) -> None:
     rig.context = client_context(tls)
     (address,) = await rig.serve(leave, "127.0.0.1:0", tls=True)
     context = ssl.create_default_context(cafile=str(tls.certificate))
+    context.options &= ~ssl.OP_IGNORE_UNEXPECTED_EOF
     async with trio.SSLStream(await connect(address), context, server_hostname="a.example") as stream:
         assert await stream.receive_some() == b"bye"
         assert await stream.receive_some() == b""  # without the goodbye it is broken

@@ -7,10 +7,12 @@ import trio
 
 from daemon.accounts.accounts import Accounts
 from daemon.broker.broker import Broker
+from daemon.connections.listen import Listeners
 from daemon.hops.writer import HopLog
 from daemon.settings import Limits, QueueSettings, Settings, SiteSettings
 from daemon.store.store import Store
 from daemon.system.clock import SystemClock
+from daemon.system.mishaps import Mishaps
 from tests.support.passwords import cheap_hash
 
 PASSWORD = "correct horse"
@@ -73,6 +75,21 @@ class BrokerSite:
 
     def durable_subscriptions(self, name_prefix):
         return self.broker.door.view.durable_subscriptions(name_prefix)
+
+
+class ListeningSite(BrokerSite):
+    """A site whose front ends accept connections from sockets that it was passed."""
+
+    def __init__(self, broker, passed, tls):
+        super().__init__(broker)
+        self.serve_streams = Listeners(
+            limits=lambda: self.limits,
+            tls_context=lambda: tls,
+            draining=self.draining,
+            drain_s=5,
+            passed=passed,
+            mishap=Mishaps().note,
+        ).serve
 
 
 @asynccontextmanager

@@ -394,3 +394,18 @@ async def test_a_client_that_does_not_read_is_dropped_and_slows_nobody(site, clo
         await trio.testing.wait_all_tasks_blocked()
         with pytest.raises(trio.BrokenResourceError):
             await slow.send(frame("PING"))
+
+
+async def test_a_message_that_is_on_its_way_is_whole_before_the_goodbye(site):
+    async with (
+        connected(site, "bob/desk", pair=trio.testing.lockstep_stream_pair) as bob,
+        connected(site) as ada,
+    ):
+        await bob.send(frame("SUBSCRIBE t"))
+        assert await bob.line() == ("OK SUBSCRIBE", {})
+        await ada.send(publish("t", 1, body=b"x" * 100_000))
+        assert (await ada.line())[0] == "OK PUBLISH"
+        bob.reader.feed(bytes(await bob.stream.receive_some(10)))  # the rest of it is being sent
+        await bob.send(frame("QUIT"))
+        assert [section.body for section in (await bob.frame()).sections] == [b"x" * 100_000]
+        assert await bob.line() == ("BYE quit", {})

@@ -264,3 +264,14 @@ async def test_a_receipt_names_the_message_that_was_sent(connect):
 async def test_a_reply_goes_to_an_address(ada, address):
     await ada.send("SEND", {"destination": f"/reply-queue/{address}"})
     await ada.refused("bad-topic")
+
+
+async def test_a_client_that_ends_its_stream_gets_all_its_answers(connect):
+    client = connect()
+    await client.connect()
+    for number in range(10):
+        await client.send("SEND", {"destination": "/queue/a", "receipt": str(number)})
+    await client.stream.send_eof()
+    for number in range(10):
+        await client.expect("RECEIPT", receipt_id=str(number))
+    await client.expect_end()

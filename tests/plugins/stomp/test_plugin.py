@@ -8,30 +8,13 @@ import pytest
 import trio
 
 from daemon.certificates.self_signed import make_self_signed
-from daemon.connections.listen import Listeners
 from daemon.settings import Limits
-from daemon.system.mishaps import Mishaps
 from plugins.stomp.plugin import plugin
 from plugins.stomp.settings import StompSettings
 from routing.errors import Refusal
 from tests.plugins.stomp.test_websocket import CONNECT, Browser, TextMessage
-from tests.support.site import BrokerSite
+from tests.support.site import ListeningSite
 from tests.support.stomp import StompClient
-
-
-class ListeningSite(BrokerSite):
-    """A site whose front ends accept connections from sockets that it was passed."""
-
-    def __init__(self, broker, passed, tls):
-        super().__init__(broker)
-        self.serve_streams = Listeners(
-            limits=lambda: self.limits,
-            tls_context=lambda: tls,
-            draining=self.draining,
-            drain_s=5,
-            passed=passed,
-            mishap=Mishaps().note,
-        ).serve
 
 
 def listening(family, address):

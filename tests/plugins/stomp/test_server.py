@@ -5,6 +5,7 @@ import trio
 from trio.testing import lockstep_stream_pair, wait_all_tasks_blocked
 
 from daemon.frontend import Limits
+from plugins.stomp.codec import encode
 from routing.errors import Refusal
 from tests.support.patience import pass_time
 
@@ -160,6 +161,28 @@ class TestUnanswered:
             answers = [(await client.expect("RECEIPT")).headers["receipt-id"] for _ in range(6)]
         assert answers == [str(number) for number in range(6)]
 
+    async def test_of_what_came_together_no_more_is_carried_out_than_may_be_unanswered(self, connect, site):
+        sessions, published = [], []
+
+        class CountingSession(ReluctantSession):
+            def publish(self, *arguments):
+                published.append(arguments)
+                self._session.publish(*arguments)
+
+        def open_session(identity, channel, **options):
+            sessions.append(CountingSession(site.broker.open_session(identity, channel, **options)))
+            return sessions[-1]
+
+        site.open_session = open_session
+        client = connect()
+        await client.connect()
+        await client.raw(encode("SEND", {"destination": "/queue/a", "receipt": "r"}) * 6)
+        await wait_all_tasks_blocked()
+        assert len(published) == 2
+        sessions[0].may_answer.set()
+        for _ in range(6):
+            await client.expect("RECEIPT")
+
     async def test_where_no_answer_comes_for_long_the_connection_ends(self, connect, site, mock_clock):
         def open_session(identity, channel, **options):
             return ReluctantSession(site.broker.open_session(identity, channel, **options))
@@ -197,3 +220,31 @@ async def test_a_stream_that_breaks_ends_the_session_and_frees_what_it_held(conn
     await second.connect()
     await second.subscribe("/queue/a")
     await second.expect("MESSAGE", delivery_count="2")
+
+
+async def test_a_frame_that_has_begun_has_to_go_on(connect, mock_clock):
+    client = connect()
+    await client.connect()
+    await pass_time(mock_clock, 1_000)
+    await client.raw(b"SEND\ndestination:/queue/a\ncontent-length:1000000\n\n")
+    for _ in range(10):
+        await client.raw(b"x")
+        await pass_time(mock_clock, 29)
+    await client.raw(b"x")
+    await pass_time(mock_clock, 29)
+    error = await client.refused("not-available")
+    assert error.body == b"no complete frame for 300 s\n"
+
+
+async def test_who_leaves_while_the_site_can_answer_nothing_is_let_go(connect, site, mock_clock):
+    def open_session(identity, channel, **options):
+        return ReluctantSession(site.broker.open_session(identity, channel, **options))
+
+    site.open_session = open_session
+    client = connect()
+    await client.connect()
+    await client.send("SEND", {"destination": "/queue/a", "receipt": "1"})
+    await client.send("DISCONNECT", {"receipt": "2"})
+    await pass_time(mock_clock, 61)
+    await client.expect("RECEIPT", receipt_id="2")
+    await client.expect_end()

@@ -205,3 +205,14 @@ async def test_who_does_not_shake_hands_is_dropped(connect, mock_clock):
     await trio.testing.wait_all_tasks_blocked()
     mock_clock.jump(16)
     assert await client.stream.receive_some(1) == b""
+
+
+async def test_the_time_to_log_in_is_not_longer_over_a_websocket(connect, mock_clock):
+    browser = Browser(connect(websocket=True).stream)
+    await trio.testing.wait_all_tasks_blocked()
+    mock_clock.jump(10)
+    await browser.open("v12.stomp")
+    await trio.testing.wait_all_tasks_blocked()
+    mock_clock.jump(6)
+    frame, _ = await browser.frame()
+    assert frame.headers["message"] == "not-logged-in"
