@@ -128,10 +128,9 @@ class Deliveries:
 
     def pump(self, subscription: Subscription, now: float) -> None:
         """Give a subscription what waits for it, as far as it can take more."""
-        take_next = self._state.matching.take_next
         has_failed = False
         while subscription.ready:
-            entry = take_next(subscription)
+            entry = self._state.matching.take_next(subscription)
             if entry is None:
                 return
             try:

@@ -220,7 +220,7 @@ class Lifecycle:
 
     def end_if_due_to_nobody(self, entry: Entry, reason: str) -> bool:
         """All that a copy is due to are counted: end it where they are none. Whether it has ended."""
-        ended = advance(entry, "settled")
+        ended = entry.due <= 0 and advance(entry, "settled")
         if ended:
             self._end_everywhere(entry, "expired", reason)
         return ended

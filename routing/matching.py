@@ -36,8 +36,9 @@ class Matching:
 
     def forget_if_unused(self, topic: Topic) -> None:
         """Names that nothing hangs on cost no memory."""
-        has_settings = topic.mode is not None or topic.timeout_s is not None
-        if not (topic.messages or topic.subscriptions or has_settings):
+        if topic.messages or topic.subscriptions:
+            return
+        if topic.mode is None and topic.timeout_s is None:
             self.topics.pop(topic.name, None)
 
     def enter(self, subscription: Subscription) -> None:

@@ -224,7 +224,7 @@ class SiteState:
         if flags & CROSSES:
             self.crossing.forget(entry)
         if not topic.messages:
-            self.forget_topic_if_unused(topic)
+            self.matching.forget_if_unused(topic)
 
     def forget_topic_if_unused(self, topic: Topic) -> None:
         """Names that nothing hangs on cost no memory."""
