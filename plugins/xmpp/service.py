@@ -10,15 +10,18 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from typing import Final
-from xml.etree.ElementTree import Element, SubElement
+from xml.etree.ElementTree import Element
 
 import trio
 
 from daemon.frontend import Identity, Right, Session, Site
 from plugins.xmpp.delivery import presence
 from plugins.xmpp.delivery.absence import Absence
-from plugins.xmpp.delivery.client import QUIET_S, Client, Verdict
-from plugins.xmpp.forms import notifications
+from plugins.xmpp.delivery.attention import QUIET_S, Verdict
+from plugins.xmpp.delivery.client import Client
+from plugins.xmpp.delivery.finishing import Finishing
+from plugins.xmpp.delivery.questions import Questions
+from plugins.xmpp.forms import event_log, notifications
 from plugins.xmpp.forms.stanzas import (
     IQ,
     MESSAGE,
@@ -37,7 +40,6 @@ from plugins.xmpp.known.transfers import Transfer, Transfers
 from plugins.xmpp.requests import routes
 from plugins.xmpp.settings import XmppSettings
 from plugins.xmpp.wire.component import Component, StanzaTooLargeError
-from plugins.xmpp.wire.namespaces import EVENT_LOG, QOS
 from plugins.xmpp.wire.parser import StanzaTooMuch
 from plugins.xmpp.wire.serializer import UnsendableError
 from routing.errors import Refusal
@@ -46,12 +48,6 @@ _log = logging.getLogger(__name__)
 
 CLIENT_TASKS_MAX: Final = 20
 TASKS_MAX: Final = 2_000
-QUESTION_S: Final = 5.0
-"""In which a client answers a question of ours, or is taken not to."""
-
-FINISH_S: Final = 0.2
-"""For so long, what the server has read waits for a publication with which it can be committed."""
-
 AWAY_S: Final = 10.0
 """A stream that has been down for so long takes its clients with it, until it is up again."""
 
@@ -85,7 +81,7 @@ class Service:
         self._fewer = trio.Event()
         self._nursery = nursery
         self._tasks = 0
-        self._questions: dict[str, tuple[str, Callable[[Element], None]]] = {}
+        self._questions = Questions()
         self._ids = 0
         self._misuse = Misuse()
         self._run = f"{trio.current_time():.0f}"
@@ -95,8 +91,7 @@ class Service:
         """That have been established."""
         self._absence = Absence()
         self._absence_changed = trio.Event()
-        self._finishing: list[Client] = []
-        self._finished = trio.Event()
+        self.finishing = Finishing()
         for info in site.durable_subscriptions(NAME_PREFIX):
             if (subscription := read_subscription(info)) is not None:
                 self.registry.add(subscription)
@@ -281,9 +276,7 @@ class Service:
 
     async def _response(self, iq: Element) -> None:
         id, jid = iq.get("id", ""), iq.get("from", "")
-        asked = self._questions.get(id)
-        if asked is not None and asked[0] == jid:
-            asked[1](iq)
+        if self._questions.answered(iq):
             return
         refused = iq.get("type") != "result"
         gone = refused and presence.says_gone(iq)
@@ -301,26 +294,11 @@ class Service:
         else:
             await client.transferred(transfer)
 
-    async def ask(self, jid: str, question: Element, within_s: float = QUESTION_S) -> Element | None:
+    async def ask(self, jid: str, question: Element) -> Element | None:
         """An IQ of ours to a full JID; None where no answer comes in time."""
-        id = self.next_id("a")
-        answered = trio.Event()
-        answers: list[Element] = []
-
-        def settle(iq: Element) -> None:
-            answers.append(iq)
-            answered.set()
-
-        iq = Element(IQ, {"type": "get", "from": self.name, "to": jid, "id": id})
+        iq = Element(IQ, {"type": "get", "from": self.name, "to": jid, "id": self.next_id("a")})
         iq.append(question)
-        self._questions[id] = (jid, settle)
-        try:
-            with trio.move_on_after(within_s):
-                await self.component.send(iq)
-                await answered.wait()
-        finally:
-            del self._questions[id]
-        return answers[0] if answers else None
+        return await self._questions.ask(iq, self.component.send)
 
     async def is_there(self, jid: str) -> Verdict:
         """Whether there is somebody under a full JID, as far as can be told."""
@@ -353,7 +331,7 @@ class Service:
             await trio.sleep(QUIET_S / 2)
             if self._is_up:
                 for client in list(self.clients.values()):
-                    client.watch()
+                    client.attention.watch()
 
     # -- urn:xmpp:qos to clients ------------------------------------------------------------------
 
@@ -381,27 +359,6 @@ class Service:
                     client.gone()
             for transfer in again:
                 await self.component.send(transfer.stanza)
-
-    # -- what the server has read -----------------------------------------------------------------
-
-    def finish_soon(self, client: Client) -> None:
-        """Have the client tell the broker what is finished: with the next publication, or in a moment."""
-        self._finishing.append(client)
-        self._finished.set()
-
-    async def keep_finished(self) -> None:
-        """Finish what the server has read, a little later and together. Runs until cancelled."""
-        while True:
-            await self._finished.wait()
-            await trio.sleep(FINISH_S)
-            self._finished = trio.Event()
-            self.finish_now()
-
-    def finish_now(self) -> None:
-        """Something is about to be committed: what has been read goes with it."""
-        finishing, self._finishing = self._finishing, []
-        for client in finishing:
-            client.finish()
 
     # -- the stream -------------------------------------------------------------------------------
 
@@ -436,15 +393,5 @@ class Service:
         _log.warning("misuse of urn:xmpp:qos by %s: %s%s", jid[:200], text, more)
         if not self.settings.event_log:
             return
-        id = self.next_id("l")
-        stanza = Element(MESSAGE, {"from": self.name, "to": self.settings.event_log, "id": id})
-        attributes = {
-            "timestamp": presence.timestamp(),
-            "id": "QosMisuse",
-            "type": "Warning",
-            "subject": jid,
-            "object": QOS,
-        }
-        log = SubElement(stanza, f"{{{EVENT_LOG}}}log", attributes)
-        SubElement(log, f"{{{EVENT_LOG}}}message").text = text
+        stanza = event_log.misuse(self.name, self.settings.event_log, self.next_id("l"), jid, text)
         await self.component.send(stanza, again=True)

@@ -2,7 +2,7 @@
 
 component.run      the stream to the XMPP server
 keep_transfers     urn:xmpp:qos, again until it is answered
-keep_finished      what the server has read, finished
+finishing.run      what the server has read, finished
 keep_house         sessions that nobody uses
 keep_looking       subscribers that are away
 keep_watch         whether those are there who have items of a queue
@@ -57,7 +57,7 @@ async def serve(
         for what, task in (
             ("the stream to the XMPP server", service.component.run),
             ("the transfers to XMPP clients", service.keep_transfers),
-            ("what XMPP clients have finished", service.keep_finished),
+            ("what XMPP clients have finished", service.finishing.run),
             ("the idle sessions of XMPP clients", service.keep_house),
             ("the looks for XMPP subscribers", service.keep_looking),
             ("the watch on XMPP subscribers", service.keep_watch),

@@ -13,14 +13,15 @@ How a delivery ends depends on how it was sent and on what the node is:
 
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import Final, Literal, Protocol
+from typing import Final, Protocol
 from xml.etree.ElementTree import Element
 
-import msgspec
 import trio
 
 from daemon.frontend import Answer, Delivered, Detached, Ending, Session, Site, Withdrawn
+from plugins.xmpp.delivery.attention import SEEN_S, Attention, Held, Verdict
 from plugins.xmpp.delivery.calls import Calls, Done
+from plugins.xmpp.delivery.finishing import Finishing
 from plugins.xmpp.forms import notifications
 from plugins.xmpp.forms.payload import item_id
 from plugins.xmpp.known.assured import Assured
@@ -30,15 +31,6 @@ from plugins.xmpp.known.transfers import Transfer, Transfers, carrier, deliver
 from plugins.xmpp.wire.component import Component, StanzaTooLargeError
 from plugins.xmpp.wire.serializer import UnsendableError
 from routing.errors import Refusal
-
-Verdict = Literal["there", "gone", "silent"]
-"""Of a JID that was asked: silent is one from which no answer came in time."""
-
-QUIET_S: Final = 10.0
-"""A worker that was not heard of for so long is asked whether it is there before it gets an item."""
-
-SEEN_S: Final = 1.0
-"""One that was not heard of for so long is asked behind the item."""
 
 FINISHED_MAX: Final = 32
 """What the server has read is finished so many at a time, or after a moment."""
@@ -53,6 +45,7 @@ class Hub(Protocol):
     assignments: Assignments
     transfers: Transfers
     assured: Assured
+    finishing: Finishing
 
     @property
     def component(self) -> Component: ...
@@ -67,26 +60,9 @@ class Hub(Protocol):
 
     async def begin_transfer(self, transfer: Transfer) -> None: ...
 
-    def finish_soon(self, client: "Client") -> None: ...
-
     def forget_client(self, client: "Client") -> None: ...
 
     def start(self, task: Callable[[], Awaitable[object]]) -> None: ...
-
-
-class Held(msgspec.Struct):
-    """A delivery that is with the client.
-
-    Attributes:
-        msg_id: its Smuid, by which an assured message is known.
-        sent_at: when it was handed to the stream; inf once it has come back.
-    """
-
-    number: int
-    item: str
-    msg_id: str
-    subscription: NodeSubscription
-    sent_at: float
 
 
 class Client(Calls):
@@ -109,8 +85,7 @@ class Client(Calls):
         self.used_at = trio.current_time()
         self._service = service
         self._read: list[int] = []
-        self._asking = False
-        self._held_back: list[tuple[Held, Delivered]] | None = None
+        self.attention = Attention(self, service)
 
     @property
     def idle(self) -> bool:
@@ -171,11 +146,12 @@ class Client(Calls):
             if subscription.is_queue:
                 service.assignments.assigned(delivered.topic, held.item, Holding(self.jid, number))
         if subscription.is_queue and subscription.level == "plain" and delivered.acknowledge:
-            await self._to_worker(held, delivered)
+            await self.attention.send(held, delivered)
         else:
-            await self._send(held, delivered)
+            await self.send(held, delivered)
 
-    async def _send(self, held: Held, delivered: Delivered) -> None:
+    async def send(self, held: Held, delivered: Delivered) -> None:
+        """Send it as its subscription says."""
         service, subscription, number = self._service, held.subscription, held.number
         held.sent_at = trio.current_time()
         try:
@@ -194,55 +170,6 @@ class Client(Calls):
             if delivered.acknowledge:
                 self._let_go(held)
                 self.quietly(self.session.give_back, [number], str(error))
-
-    # -- is the worker there? ---------------------------------------------------------------------
-
-    async def _to_worker(self, held: Held, delivered: Delivered) -> None:
-        """An item by message, which a server keeps for who is away: whoever was quiet is asked first."""
-        if self._held_back is not None:
-            self._held_back.append((held, delivered))
-            return
-        quiet_s = trio.current_time() - self.seen_at
-        if quiet_s > QUIET_S and not self.mute:
-            self._held_back = [(held, delivered)]
-            self._service.start(self._ask_first)
-            return
-        await self._send(held, delivered)
-        if quiet_s > SEEN_S:
-            # behind the item, on the same stream: the answer tells whether the item reached anybody
-            self.look()
-
-    async def _ask_first(self) -> None:
-        await self._ask()
-        while self._held_back:
-            held, delivered = self._held_back.pop(0)
-            if self.held.get(held.number) is held:
-                await self._send(held, delivered)
-        self._held_back = None
-
-    def look(self) -> None:
-        """Ask whether the client is there, and act upon the answer; unless that is going on."""
-        if not self._asking and not self.mute:
-            self._service.start(self._ask)
-
-    async def _ask(self) -> None:
-        self._asking = True
-        verdict = await self._service.is_there(self.jid)
-        self._asking = False
-        if verdict == "there":
-            self.seen_at = trio.current_time()
-        elif verdict == "gone":
-            self.gone()
-        elif self._held_back:
-            # nothing is sent to who may be away; it is asked again
-            self.away()
-
-    def watch(self) -> None:
-        """It should show that it is there from time to time while it has items of a queue."""
-        if trio.current_time() - self.seen_at > QUIET_S and any(
-            held.subscription.is_queue and held.subscription.level == "plain" for held in self.held.values()
-        ):
-            self.look()
 
     def _disregard(self, held: Iterable[Held]) -> None:
         """What was sent well after the last sign of life has reached nobody, as far as anybody can know."""
@@ -277,7 +204,7 @@ class Client(Calls):
         elif not held.subscription.is_queue:
             self._let_go(held)
             if not self._read:
-                self._service.finish_soon(self)
+                self._service.finishing.soon(self)
             self._read.append(number)
             if len(self._read) >= FINISHED_MAX:
                 self.finish()
@@ -389,7 +316,7 @@ class Client(Calls):
                 self._let_go(held)
                 self.gone()
                 return
-            self.look()
+            self.attention.look()
         self._let_go(held, finished=not lives_on)
         self._leave_if_free(held.subscription)
         if held.subscription.is_queue:

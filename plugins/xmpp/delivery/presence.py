@@ -12,14 +12,14 @@ something itself is `mute`: it is never asked again, and counts as there until t
 without a word of it.
 """
 
-from datetime import UTC, datetime
 from functools import partial
 from typing import Final, Protocol
 from xml.etree.ElementTree import Element
 
 import trio
 
-from plugins.xmpp.delivery.client import Client, Verdict
+from plugins.xmpp.delivery.attention import Verdict
+from plugins.xmpp.delivery.client import Client
 from plugins.xmpp.forms.notifications import delivery_number, unsubscribed
 from plugins.xmpp.forms.stanzas import PRESENCE, StanzaError, condition_of
 from plugins.xmpp.known.identities import bare_of
@@ -70,11 +70,6 @@ GONE_CONDITIONS: Final = frozenset(
 ASKED_AT_A_TIME: Final = 50
 
 _FEATURE: Final = f"{{{DISCO_INFO}}}query/{{{DISCO_INFO}}}feature"
-
-
-def timestamp() -> str:
-    """Now, as XEP-0082 writes it."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def says_gone(stanza: Element) -> bool:

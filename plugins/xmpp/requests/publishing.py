@@ -82,7 +82,7 @@ async def give(
     if topic is None:
         service.check_room_for_node()
     message = settle_mode(item.message, topic)
-    service.finish_now()
+    service.finishing.now()
     if message.guarantee:
         published = partial(_published, service, client, publication, topic, done)
         if instead_of is None:
@@ -166,7 +166,7 @@ async def _publish_all(request: Request, node: str, items: list[Item]) -> None:
                 service.start(partial(_replace, service, node, item.id))
         await service.answer(_publish_result(request.iq, node, [item.id for item in items]))
 
-    service.finish_now()
+    service.finishing.now()
     client.request(_together, client.session, node, messages, done=done)
 
 

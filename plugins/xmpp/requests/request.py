@@ -12,6 +12,7 @@ from xml.etree.ElementTree import Element
 import msgspec
 
 from daemon.frontend import Answer, Right, Session, Site
+from plugins.xmpp.delivery.finishing import Finishing
 from plugins.xmpp.forms.stanzas import StanzaError, from_refusal, result
 from plugins.xmpp.known.assured import Assured
 from plugins.xmpp.known.identities import AccountRules
@@ -71,6 +72,7 @@ class Service(Protocol):
     assignments: Assignments
     index: ItemIndex
     assured: Assured
+    finishing: Finishing
 
     def client(self, jid: str) -> Asker: ...
 
@@ -79,8 +81,6 @@ class Service(Protocol):
     def find_allowed(self, node: str, *rights: Right) -> Asker | None: ...
 
     def check_room_for_node(self) -> None: ...
-
-    def finish_now(self) -> None: ...
 
     def start(self, task: Callable[[], Awaitable[object]]) -> None: ...
 

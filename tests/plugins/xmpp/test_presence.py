@@ -79,7 +79,7 @@ async def test_items_of_a_worker_that_left_with_them_are_no_failures(tmp_path):
             assert (await notified(worker)).get("id") == "job"
             been_quiet(service, worker)
             server.leave(worker)
-            service.clients[worker.jid].watch()
+            service.clients[worker.jid].attention.watch()
             await settled(lambda: not service.registry.of_node(NODE))
         assert "dead." + NODE not in site.broker._router._state.topics
 
