@@ -9,12 +9,12 @@ from daemon.cli.asking import value
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
 from daemon.control.routes import Route
 from daemon.control.socket import Question
-from daemon.hops.fate import duration
 from daemon.link.port import LinkStatus
 from daemon.terminal.failure import FAILED, USAGE, Failure
 from daemon.terminal.output import JsonOption, show_table
 from daemon.terminal.printable import printable
 from routing.errors import Refusal
+from routing.fate import duration
 from routing.federation.outlook import DOWN
 from routing.names import check_topic
 

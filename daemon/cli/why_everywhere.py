@@ -10,12 +10,12 @@ from daemon.control.journey import Journey, Stop, journey
 from daemon.control.reports import End, Report
 from daemon.control.socket import Question
 from daemon.hops.examine import moment
-from daemon.hops.fate import duration
 from daemon.settings import Settings
 from daemon.terminal.failure import FAILED, USAGE, Failure
 from daemon.terminal.output import Console
 from daemon.terminal.printable import printable
 from routing.errors import HeaderRefusal
+from routing.fate import duration
 from routing.names import parse_smuid
 
 

@@ -13,12 +13,10 @@ import msgspec
 
 from daemon.control.reports import Report, Unanswered
 from daemon.hops.examine import Findings, moment
+from routing.fate import BEGINS, REFUSES, TAKEN
 from routing.hops import HopRecord
 
-_TAKEN: Final = ("accepted", "depth")
-_BEGINS: Final = ("published", "received")
-_REFUSES: Final = ("duplicate", "loop", "denied")
-_AGAIN: Final = (*_REFUSES, "depth")
+_AGAIN: Final = (*REFUSES, "depth")
 
 
 class Stop(msgspec.Struct, kw_only=True):
@@ -30,7 +28,7 @@ class Stop(msgspec.Struct, kw_only=True):
         after_us: microseconds after it was published, clocks corrected; None where the stamps for that
             are missing.
         link_us: on the link to this site, half a round trip; None likewise.
-        state, verdict: what became of it there, see `daemon.hops.fate`; `unknown` where nobody knows.
+        state, verdict: what became of it there, see `routing.fate`; `unknown` where nobody knows.
         again: sites from which it came once more, and what this site did with that.
         beyond: the sites that it went on to.
     """
@@ -93,7 +91,7 @@ def journey(smuid: str, reports: Iterable[Report], unanswered: Iterable[Unanswer
         for record in findings.records:
             if record.event != "forwarded" or not record.peer:
                 continue
-            if record.outcome in _TAKEN:
+            if record.outcome in TAKEN:
                 hops[at, record.peer] = _hop(record)
                 if record.peer not in stops:
                     stops[record.peer] = Stop(server=record.peer, source=at)
@@ -112,9 +110,9 @@ def journey(smuid: str, reports: Iterable[Report], unanswered: Iterable[Unanswer
 
 
 def _stop(at: str, findings: Findings) -> Stop:
-    first = next((one for one in findings.records if one.event in _BEGINS), None)
+    first = next((one for one in findings.records if one.event in BEGINS), None)
     arrivals = [one for one in findings.records if one.event == "received" or one.event in _AGAIN]
-    if first is None and arrivals and arrivals[0].event in _REFUSES:
+    if first is None and arrivals and arrivals[0].event in REFUSES:
         first = arrivals[0]
     return Stop(
         server=at,
@@ -206,7 +204,7 @@ def _doubt(at: str, findings: Findings, stops: dict[str, Stop]) -> str:
         return f"its log {' and '.join(lacks + harmed)}, which might tell more"
     if findings.left_out:
         return f"its log has {findings.left_out} more records of it; ask there"
-    if not findings.covered and not any(record.event in _BEGINS for record in findings.records):
+    if not findings.covered and not any(record.event in BEGINS for record in findings.records):
         oldest = moment(findings.records[0].time_us)
         return f"its log no longer has the beginning, and tells of the message from {oldest} on"
     return ""

@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 
 from daemon.hops.coverage import Damage, Gap
-from daemon.hops.fate import Fate, judge
 from daemon.hops.reader import CLOCK_DOUBT_S, HopLogReader, Unread
+from routing.fate import BEGINS, Fate, end_of, judge
 from routing.hops import HopRecord
 from routing.names import parse_smuid
 from routing.numbers import TIME_US_MAX
@@ -17,7 +17,7 @@ class Findings(msgspec.Struct, kw_only=True):
     """What a log says of a message.
 
     Attributes:
-        state: see `daemon.hops.fate.State`; `unknown` where the log has no record of the message.
+        state: see `routing.fate.State`; `unknown` where the log has no record of the message.
         verdict: the same in words.
         covered: whether the log reaches back to the birth of the message, and nothing is missing in it that
             might tell of the message.
@@ -75,9 +75,9 @@ def _matters(first: int, last: int, records: list[HopRecord]) -> bool:
     """Whether records of these numbers might tell what the message's own do not."""
     if not records:
         return True
-    if any(record.final for record in records):
+    if end_of(records) is not None:
         return False
-    has_beginning = any(record.event in ("published", "received") for record in records)
+    has_beginning = any(record.event in BEGINS for record in records)
     return not has_beginning or last > records[0].record
 
 

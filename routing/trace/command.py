@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -19,6 +20,8 @@ from routing.trace.show import milliseconds, moment, plain, route_tree, summary,
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from routing.trace.proof import Proof
 
 app = typer.Typer(no_args_is_help=True, help="Rebuild every route from the hop logs of all sites.")
 
@@ -142,7 +145,10 @@ def route(
     out: Out,
     form: Annotated[str, typer.Option("--format", help="text, json or otlp.")] = "text",
 ) -> None:
-    """Show the route of one message: the tree with its delays, as text, JSON or OTLP JSON."""
+    """Show the route of one message, with its delays and with what is proven of each copy.
+
+    As text, JSON or OTLP JSON, which has the route alone.
+    """
     if form not in ("text", "json", "otlp"):
         _fail(f"--format {form} is none of text, json, otlp", 2)
     with _spark() as session:
@@ -159,17 +165,31 @@ def route(
         if near in days:
             routes = routes.where(routes["day"] == near)
         found = routes.where(routes["smuid"] == smuid).first()
-    if found is None:
-        _fail(f"no log that was read tells of {smuid}")
-    row = found.asDict(recursive=True)
+        if found is None:
+            _fail(f"no log that was read tells of {smuid}")
+        row = found.asDict(recursive=True)
+        proven = _proven(session, out, row, near) if form != "otlp" else []
     if form == "otlp":
         from routing.trace.journal import otlp
 
         print(json.dumps(otlp(row)))
     elif form == "json":
+        row["proof"] = [asdict(one) for one in proven]
         print(json.dumps(jsonable(row), indent=1))
     else:
         _console().print(route_tree(row))
+        rows = ((one.server, one.state, one.sentence) for one in proven)
+        _console().print(table("proven", ("server", "copy", "by its records"), rows))
+
+
+def _proven(session: "SparkSession", out: str, route: dict[str, Any], day: str) -> "list[Proof]":
+    from routing.trace import tables
+    from routing.trace.proof import hop_records, proofs
+
+    records = tables.read(session, out, "records").where(f"day = '{day}'")
+    of_it = records.where(records["smuid"] == route["smuid"]).drop("day").collect()
+    coverage = {row["server"]: row.asDict() for row in tables.read(session, out, "coverage").collect()}
+    return proofs(route, hop_records(row.asDict(recursive=True) for row in of_it), coverage)
 
 
 @app.command()

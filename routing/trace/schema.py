@@ -10,6 +10,8 @@ from typing import Final
 
 from pyspark.sql import types as t
 
+from routing import fate
+
 VERSIONS_READ: Final = (1, 1)
 """First and last record version that these jobs understand; a newer one is set aside, not guessed at."""
 
@@ -71,18 +73,7 @@ KINDS: Final = {
     8: "sent",
 }
 
-ENDS: Final = {
-    "committed": 1,
-    "expired": 2,
-    "removed": 3,
-    "dead": 4,
-    "denied": 5,
-    "dropped": 6,
-    "returned": 7,
-    "delivered": 8,
-    "receipt": 9,
-    "forwarded": 10,
-}
+ENDS: Final = {word: code for code, word in enumerate(fate.ENDS, start=1)}
 """The event whose record carried `final`; of a copy that was handed on and came back, what followed."""
 
 RECORD: Final = t.StructType(

@@ -6,8 +6,8 @@ from daemon.control.journey import Journey, Stop, journey
 from daemon.control.reports import PassedOver, Report, Unanswered
 from daemon.hops.coverage import Gap
 from daemon.hops.examine import Findings, moment
-from daemon.hops.fate import judge
 from daemon.hops.reader import Unread
+from routing.fate import judge
 from routing.hops import HopRecord
 
 SMUID = "a/01a1fe3aed21-1-1"

@@ -11,7 +11,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from routing import fate
 from routing.hops import HopRecord
+from routing.trace import proof
 
 READER = "reader:main"
 
@@ -249,6 +251,11 @@ def origin_in_a_gap(logs: Logs, name: str) -> None:
     logs.write("b", "committed", name, subscription=f"{READER}@b", final=True)
 
 
+def begun_before_a_gap(logs: Logs, name: str) -> None:
+    logs.write("torn", "published", name, due=1)
+    logs.lose("torn")
+
+
 def widened_after_its_end(logs: Logs, name: str) -> None:
     logs.write("wide", "received", name, peer="a", attempt=1, depth=1, due=1, hops=("a", "b"))
     logs.write("wide", "committed", name, subscription=f"{READER}@wide", final=True)
@@ -284,8 +291,10 @@ SCENARIOS: dict[str, Callable[[Logs, str], None]] = {
     "receipt of what was never read": receipt_of_what_was_never_read,
     "commit in a gap": commit_in_a_gap,
     "origin in a gap": origin_in_a_gap,
+    "begun before a gap": begun_before_a_gap,
 }
 ORIGINS = {
+    "begun before a gap": "torn",
     "commit in a gap": "torn",
     "origin in a gap": "torn",
     "home in a gap": "torn",
@@ -313,6 +322,8 @@ class Found:
     receipts: dict[str, Any]
     twice: set[str]
     held: set[tuple[str, str]]
+    states: dict[tuple[str, str], str]
+    logs: dict[str, dict[str, Any]]
     holdings: dict[str, str]
     missing: int
 
@@ -346,6 +357,8 @@ def found(spark: Any, records: list[HopRecord]) -> Found:
         receipts=by_smuid(custody.receipts(made)),
         twice={row.smuid for row in copies.where(balance.begun_twice() | balance.ended_twice()).collect()},
         held={(row.server, row.smuid) for row in copies.where("state = 'held'").collect()},
+        states={(row.server, row.smuid): row.state for row in copies.collect()},
+        logs={row.server: row.asDict() for row in covered.collect()},
         holdings={row.server: row.verdict for row in balance.holdings(copies, covered).collect()},
         missing=balance.balance(copies).agg(f.sum("begin_missing")).first()[0],
     )
@@ -354,6 +367,19 @@ def found(spark: Any, records: list[HopRecord]) -> Found:
 @pytest.fixture(scope="module")
 def jobs(spark: Any) -> Found:
     return found(spark, written())
+
+
+def test_the_jobs_and_the_judge_of_single_logs_say_the_same_of_every_copy(jobs: Found) -> None:
+    of_copies: dict[tuple[str, str], list[HopRecord]] = {}
+    for record in written():
+        if record.smuid:
+            of_copies.setdefault((record.server, record.smuid), []).append(record)
+    judged = {
+        (server, smuid): fate.copy_state(proof.judged(records, jobs.logs[server]))
+        for (server, smuid), records in of_copies.items()
+    }
+    assert set(judged.values()) == {"finished", "held", "gone", "log missing"}
+    assert judged == {key: jobs.states[key] for key in judged}
 
 
 def test_a_copy_that_was_handed_back_is_held_once_more(jobs: Found) -> None:

@@ -1,7 +1,8 @@
-"""What became of one message at one site, judged from its records alone; pure.
+"""What became of one message at one site, judged from its records alone: what each record means for a copy.
 
 A verdict claims no more than the records say: where the log does not reach back to the beginning, or the
-last word is missing, it says so.
+last word is missing, it says so. `smqpd why` asks it about the log of a site, `smqpd trace route` about those
+of all; the trace jobs state the same rules as columns (`routing.trace.ends`), from the words that stand here.
 """
 
 from typing import Final, Literal
@@ -9,6 +10,30 @@ from typing import Final, Literal
 import msgspec
 
 from routing.hops import HopRecord
+
+BEGINS: Final = ("published", "received")
+"""With these a site takes a copy on."""
+
+TAKEN: Final = ("accepted", "depth")
+"""Outcomes of a forward after which the peer has the copy."""
+
+REFUSES: Final = ("duplicate", "loop", "denied")
+"""With these a site does not take what a peer has sent."""
+
+ENDS: Final = (
+    "committed",
+    "expired",
+    "removed",
+    "dead",
+    "denied",
+    "dropped",
+    "returned",
+    "delivered",
+    "receipt",
+    "forwarded",
+)
+"""What ends a copy, in the record that is final. Of several the first one here counts: a copy that was handed
+on and came home has ended as it did then."""
 
 State = Literal[
     "waiting",  # held: for its subscribers, or, if it is a state message, for ever
@@ -19,11 +44,13 @@ State = Literal[
     "removed",
     "dead",
     "dropped",
+    "gone",  # without a guarantee, and a start of the daemon has lost it, or may have
     "refused",  # a copy that this site did not take
     "unknown",
 ]
 
-_REFUSED: Final = ("duplicate", "loop", "denied")
+CopyState = Literal["finished", "held", "gone", "lost", "log missing", "unknown"]
+"""The same in the words of the balance, to which all copies of a message add up."""
 
 
 class Reader(msgspec.Struct):
@@ -48,7 +75,7 @@ class Fate(msgspec.Struct):
 
     Attributes:
         began: the record by which this site took it; None where the log has none.
-        ended: the record that ended it here; None while it is held.
+        ended: the record that ended it here; None while it is held, also when it has come home.
         readers: in the order of their first delivery.
         verdict: one or two plain sentences.
     """
@@ -60,21 +87,56 @@ class Fate(msgspec.Struct):
     readers: list[Reader]
 
 
-def judge(records: list[HopRecord], newest_boot: int, doubt: str = "") -> Fate:
+def judge(records: list[HopRecord], newest_boot: int | None, doubt: str = "") -> Fate:
     """The fate that `records`, all of one message and in their order, tell of; at least one.
 
     Args:
-        newest_boot: that of the newest record of the whole log: a copy without a guarantee does not outlive
-            its boot.
+        newest_boot: that of the newest record of the whole log, None where that is not known: a copy without
+            a guarantee does not outlive its boot.
         doubt: what is not in the log, in words, and might tell more of this message; "" for nothing.
     """
-    began = next((record for record in records if record.event in ("published", "received")), None)
-    ended = next((record for record in records if record.final), None)
+    began = next((record for record in records if record.event in BEGINS), None)
+    ended = end_of(records, unbroken=not doubt)
     readers = _readers(records)
     state, end = _end(records, began, ended, readers, newest_boot)
     if doubt and ended is None:
         state, end = "unknown", f"What became of it is not known: {doubt}. {_without_it(records, readers)}"
     return Fate(state=state, verdict=f"{_beginning(began)} {end}", began=began, ended=ended, readers=readers)
+
+
+def end_of(records: list[HopRecord], *, unbroken: bool = True) -> HopRecord | None:
+    """The record that ended a copy; None while it is held. `unbroken`: none of its records can be missing."""
+    ends = [record for record in records if record.final]
+    if not ends or _came_home_since(records, ends, unbroken=unbroken):
+        return None
+    return min(ends, key=lambda record: ENDS.index(record.event) if record.event in ENDS else len(ENDS))
+
+
+def _came_home_since(records: list[HopRecord], ends: list[HopRecord], *, unbroken: bool) -> bool:
+    """Whether a copy of mode ONE that was handed on has come home, and has not ended since.
+
+    It may be home before the acknowledgement of its leaving, whose record ends it only then.
+    """
+    begins = [record for record in records if record.event in BEGINS]
+    handed = any(record.mode == "ONE" and record.event == "forwarded" for record in ends)
+    if not handed or len(begins) < 2:
+        return False
+    left = len(ends) == 1 and unbroken
+    return left or begins[-1].record > ends[-1].record
+
+
+def copy_state(fate: Fate) -> CopyState:
+    """What a fate is in the balance; `log missing` where a doubt stands in its way.
+
+    That a copy is lost no log of its own can say.
+    """
+    if fate.ended is not None:
+        return "finished"
+    if fate.state == "gone":
+        return "gone"
+    if fate.state == "unknown":
+        return "log missing"
+    return "held" if fate.began is not None else "unknown"
 
 
 def duration(us: int) -> str:
@@ -125,18 +187,23 @@ def _end(
     began: HopRecord | None,
     ended: HopRecord | None,
     readers: list[Reader],
-    newest_boot: int,
+    newest_boot: int | None,
 ) -> tuple[State, str]:
     if ended is not None:
         return _ended(began, ended, readers)
-    if began is None and all(record.event in _REFUSED for record in records):
+    if began is None and all(record.event in REFUSES for record in records):
         return "refused", f"This site did not take it: {_reason(records[-1])}."
-    if not records[0].guarantee and newest_boot > records[-1].boot:
+    if not records[0].guarantee and newest_boot is None:
+        return "gone", "It had no guarantee, and nothing tells of its end: it was not finished, or is gone."
+    if not records[0].guarantee and newest_boot is not None and newest_boot > records[-1].boot:
         return (
-            "dropped",
+            "gone",
             "It had no guarantee, and the daemon was started anew before anyone had finished it: it is gone.",
         )
-    return "waiting", _waiting(records, readers)
+    begins = [record for record in records if record.event in BEGINS]
+    home = len(begins) > 1 and any(record.event == "forwarded" and record.final for record in records)
+    back = f"It was handed on, and came home from {begins[-1].peer}. " if home else ""
+    return "waiting", back + _waiting(records, readers)
 
 
 def _ended(began: HopRecord | None, ended: HopRecord, readers: list[Reader]) -> tuple[State, str]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from daemon.hops.fate import duration, judge
+from routing.fate import copy_state, duration, judge
 from routing.hops import HopRecord
 
 ADA = "ada:desk@alpha.example"
@@ -148,7 +148,7 @@ def test_the_verdict_says_what_the_records_say(
 
 def test_a_copy_without_a_guarantee_does_not_outlive_its_boot() -> None:
     fate = judge(records(published(guarantee=False), boot=1), newest_boot=2)
-    assert fate.state == "dropped"
+    assert fate.state == "gone"
     assert fate.verdict.endswith("started anew before anyone had finished it: it is gone.")
 
 
@@ -184,3 +184,42 @@ def test_each_subscription_is_told_apart() -> None:
 )
 def test_durations_read_well(us: int, words: str) -> None:
     assert duration(us) == words
+
+
+def handed_to_beta(**fields: object) -> dict[str, object]:
+    return {"event": "forwarded", "peer": "beta.example", "mode": "ONE", "final": True, **fields}
+
+
+def back_from_beta(**fields: object) -> dict[str, object]:
+    return {"event": "received", "peer": "beta.example", "mode": "ONE", **fields}
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        [handed_to_beta(), back_from_beta()],
+        [back_from_beta(), handed_to_beta()],  # home before the acknowledgement of its leaving
+        [handed_to_beta(), back_from_beta(), handed_to_beta(), back_from_beta()],
+    ],
+)
+def test_what_was_handed_on_and_came_home_is_held(way: list[dict[str, object]]) -> None:
+    fate = judge(records(published(mode="ONE"), *way), newest_boot=1)
+    assert (fate.state, fate.ended, copy_state(fate)) == ("waiting", None, "held")
+    assert "It was handed on, and came home from beta.example. Still held" in fate.verdict
+
+
+def test_what_came_home_ends_as_it_does_then() -> None:
+    way = [handed_to_beta(), back_from_beta(), committed(BOB, mode="ONE", final=True)]
+    fate = judge(records(published(mode="ONE"), *way), newest_boot=1)
+    assert (fate.state, copy_state(fate)) == ("committed", "finished")
+
+
+def test_what_left_and_may_have_come_home_before_in_a_gap_has_left() -> None:
+    way = [back_from_beta(), handed_to_beta()]
+    fate = judge(records(published(mode="ONE"), *way), newest_boot=1, doubt="records are missing")
+    assert fate.state == "forwarded"
+
+
+def test_of_a_copy_without_a_guarantee_in_a_log_that_may_go_on_it_is_not_said_that_it_is_held() -> None:
+    fate = judge(records(published(guarantee=False)), newest_boot=None)
+    assert (fate.state, copy_state(fate)) == ("gone", "gone")

@@ -1,0 +1,95 @@
+"""What the records of one message prove, a sentence for each server: what is read to somebody who must know.
+
+The states are those that the jobs have found; the words are those of `smqpd why`, from the same records.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from routing import fate
+from routing.hops import HopRecord
+from routing.trace.show import moment
+
+GRAVITY: Final = ("lost", "unknown", "log missing", "gone", "held", "finished")
+"""States of copies, those first that somebody must explain."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What is proven of the copy at one server."""
+
+    server: str
+    state: str
+    sentence: str
+
+
+def hop_records(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[HopRecord]]:
+    """Rows of the table of records as records, by server and in their order; each once."""
+    known = {field.name for field in msgspec.structs.fields(HopRecord)}
+    found: dict[str, dict[tuple[int, int], HopRecord]] = defaultdict(dict)
+    for row in rows:
+        fields = {name: value for name, value in row.items() if name in known and value is not None}
+        record = msgspec.convert(fields, HopRecord)
+        found[record.server].setdefault((record.boot, record.record), record)
+    return {
+        server: sorted(records.values(), key=lambda record: record.record)
+        for server, records in sorted(found.items())
+    }
+
+
+def proofs(
+    route: Mapping[str, Any], records: Mapping[str, list[HopRecord]], logs: Mapping[str, Mapping[str, Any]]
+) -> list[Proof]:
+    """For each copy of a route, as the table has it, what is proven, the worst first.
+
+    `records`: of the message, as from `hop_records`; `logs`: rows of the table coverage, by server.
+    """
+    found = [
+        Proof(copy["server"], copy["state"], _sentence(copy, records, logs.get(copy["server"], {})))
+        for copy in route["copies"]
+    ]
+    return sorted(found, key=lambda proof: (GRAVITY.index(proof.state), proof.server))
+
+
+def judged(records: list[HopRecord], log: Mapping[str, Any]) -> fate.Fate:
+    """The fate that one server's records tell of, doubted where some may be missing: see `ends.states`."""
+    begins = [record.record for record in records if record.event in fate.BEGINS]
+    complete_from = log.get("complete_from") or 0
+    whole = bool(begins) and max(begins) >= complete_from
+    return fate.judge(records, None, "" if whole else _lacks(log))
+
+
+def _sentence(copy: Mapping[str, Any], records: Mapping[str, list[HopRecord]], log: Mapping[str, Any]) -> str:
+    server = copy["server"]
+    claims = [
+        f"{record.peer} has acknowledged it to {record.server}, {moment(record.time_us)} by the clock of"
+        f" {record.server} (its record {record.record})"
+        for other in records.values()
+        for record in other
+        if record.event == "forwarded" and record.peer == server and record.outcome in fate.TAKEN
+    ]
+    own = records.get(server, [])
+    if copy["state"] == "lost":
+        claim = claims[0] if claims else f"{server} has acknowledged it"
+        return (
+            f"{claim}. Of the log of {server} no record is missing between those of what it answered before"
+            " and after, and none of them is of this message: it was lost there."
+        )
+    if own:
+        return judged(own, log).verdict
+    had_it = f"{claims[0]}" if claims else "records of others tell that it was there"
+    return f"{had_it}; what became of it is not known: {_lacks(log)}."
+
+
+def _lacks(log: Mapping[str, Any]) -> str:
+    match log.get("log", "absent"):
+        case "absent":
+            return "its log was not read"
+        case "gaps":
+            return f"{log['missing']} records of its log are missing"
+        case _:
+            return "its log may go on in files that were not read"

@@ -1,0 +1,71 @@
+"""What is proven of each copy of a message, in sentences."""
+
+from typing import Any
+
+from routing.hops import HopRecord
+from routing.trace.proof import hop_records, proofs
+
+SMUID = "a.example/019aa5d72900-1-1"
+
+
+def row(server: str, number: int, event: str, **fields: Any) -> dict[str, Any]:
+    """A record as the table has it: other columns beside it, and null where nothing was said."""
+    known = {"version": 1, "server": server, "boot": 1, "record": number, "time_us": 1_763_719_200_000_000}
+    return known | {"event": event, "smuid": SMUID, "topic": "t", "due": None, "birth_us": 1} | fields
+
+
+ROWS = [
+    row("a.example", 8, "published", account="ada:desk@a.example"),
+    row("a.example", 9, "forwarded", peer="b.example", outcome="accepted", final=True),
+    row("c.example", 5, "received", peer="b.example", hops=["a.example", "b.example"]),
+]
+LOGS = {
+    "a.example": {"log": "whole", "complete_from": 1, "missing": 0},
+    "b.example": {"log": "whole", "complete_from": 1, "missing": 0},
+    "c.example": {"log": "gaps", "complete_from": 7, "missing": 2},
+}
+
+
+def said(*copies: tuple[str, str]) -> list[tuple[str, str, str]]:
+    route = {"copies": [{"server": server, "state": state} for server, state in copies]}
+    return [(one.server, one.state, one.sentence) for one in proofs(route, hop_records(ROWS), LOGS)]
+
+
+def test_rows_are_records_by_server_each_once() -> None:
+    found = hop_records([*ROWS, ROWS[0]])
+    assert {server: [record.record for record in records] for server, records in found.items()} == {
+        "a.example": [8, 9],
+        "c.example": [5],
+    }
+    assert isinstance(found["a.example"][0], HopRecord)
+
+
+def test_what_is_lost_comes_first_and_says_who_had_acknowledged_it_and_why_it_is_not_merely_missing() -> None:
+    first, *others = said(("a.example", "finished"), ("c.example", "log missing"), ("b.example", "lost"))
+    assert first == (
+        "b.example",
+        "lost",
+        "b.example has acknowledged it to a.example, 2025-11-21T10:00:00.000+00:00 by the clock of a.example"
+        " (its record 9). Of the log of b.example no record is missing between those of what it answered"
+        " before and after, and none of them is of this message: it was lost there.",
+    )
+    assert [state for _, state, _ in others] == ["log missing", "finished"]
+
+
+def test_the_words_of_a_copy_with_records_are_those_of_why() -> None:
+    [(_, _, sentence)] = said(("a.example", "finished"))
+    assert sentence == (
+        "Published by ada:desk@a.example. Handed on 0 ms later to b.example, whose log has what came of it."
+    )
+
+
+def test_what_may_be_in_a_gap_is_not_known() -> None:
+    [(_, _, sentence)] = said(("c.example", "log missing"))
+    assert sentence.startswith(
+        "Received from b.example. What became of it is not known: 2 records of its log are missing."
+    )
+
+
+def test_of_an_absent_log_others_tell() -> None:
+    found = proofs({"copies": [{"server": "b.example", "state": "log missing"}]}, hop_records(ROWS), {})
+    assert found[0].sentence.endswith("what became of it is not known: its log was not read.")
