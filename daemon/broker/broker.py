@@ -326,8 +326,8 @@ class Broker:
         if carried.faults:
             raise carried.faults[0].error
         if self._maintenance_due and not self._disk.short:
-            carried.batch.publications_until = self.clock.now() - self.settings.queues.dedupe_window_s
-            carried.batch.links.expire(self.clock.now(), self.door.view.oldest_removal_at)
+            publications_until = self.clock.now() - self.settings.queues.dedupe_window_s
+            carried.batch.forget(publications_until, self.door.view.oldest_removal_at)
         if self._disk.short:
             carried.batch.returned_pages = self._disk.returned_pages(self._store.growth_bytes())
         # after a failure, an empty transaction tells whether the store works again

@@ -16,12 +16,12 @@ import msgspec
 
 from daemon import frontend
 from daemon.broker.bodies import Bodies, Stored
-from daemon.broker.link_rows import LinkRows
 from daemon.broker.reading import Reading
 from daemon.broker.session import Unread
 from daemon.broker.taking_apart import OWN_ERROR, Fault, Kept, TakingApart, whom
 from daemon.hops.writer import HopFields, HopLog
 from daemon.store.batch import Batch
+from daemon.store.changes import Surroundings
 from daemon.store.store import Store
 from daemon.system.clock import Clock
 from daemon.system.mishaps import Mishaps
@@ -64,7 +64,7 @@ class Carrier:
     ) -> None:
         """`link_effects`: how each decision that is for a peer is released; `end_link`, with a reason."""
         self._router = router
-        self._links = LinkRows(router.federation.outlook, clock)
+        surroundings = Surroundings(router.server, clock.now, clock.wall_us, router.federation.outlook.copies)
         self._bodies = bodies
         self._hops = hops
         self._clock = clock
@@ -74,23 +74,13 @@ class Carrier:
         self._mishaps = mishaps
         self._end_link = end_link
         self._taking_apart = TakingApart(router, end_link)
-        self._carried = Carried([], Batch(), [], set(), [])
-        self._batch = self._carried.batch
+        self._batch = Batch(surroundings)
+        self._carried = Carried([], self._batch, [], set(), [])
         self._effects = self._carried.effects
         rows: dict[type, Callable[[Any], None]] = {
             decisions.StoreMessage: self._store_message,
-            decisions.SetAside: self._set_aside,
-            decisions.DropSetAside: self._drop_set_aside,
             decisions.DiscardMessage: self._discard_message,
-            decisions.StorePublication: self._store_publication,
-            decisions.MarkReceived: self._mark_received,
-            decisions.MarkDone: self._mark_done,
-            decisions.MarkReceipted: self._mark_receipted,
-            decisions.MarkReturned: self._mark_returned,
-            decisions.StoreSubscription: self._store_subscription,
-            decisions.DiscardSubscription: self._discard_subscription,
-            decisions.StoreTopic: self._store_topic,
-            **self._links.handlers,
+            **self._batch.handlers,
         }
         self._row_handlers = set(rows.values())
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -115,9 +105,9 @@ class Carrier:
     def prepare(self) -> Carried:
         """Take the router's decisions; what they record is appended to the hop log, not yet flushed."""
         taken, self._kept = self._kept + self._router.take(), []
-        carried = self._carried = Carried([], Batch(), [], set(), [])
-        self._batch, self._effects = carried.batch, carried.effects
-        self._links.batch = self._batch.links
+        self._batch.clear()
+        carried = self._carried = Carried([], self._batch, [], set(), [])
+        self._effects = carried.effects
         handlers = self._handlers
         while taken:
             carried.decisions += taken
@@ -157,7 +147,8 @@ class Carrier:
 
     def committed(self) -> None:
         """The batch is on disk, and is not to be tried again."""
-        self._carried = Carried([], Batch(), [], set(), [])
+        self._batch.clear()
+        self._carried = Carried([], self._batch, [], set(), [])
 
     def keep_all(self) -> None:
         """The batch could not be stored, for nothing that it carries: it is in the next `prepare`."""
@@ -186,8 +177,8 @@ class Carrier:
                 handler = self._handlers[type(decision)]
                 if handler not in self._row_handlers:
                     continue
-                self._batch, self._effects = Batch(), []
-                self._links.batch = self._batch.links
+                self._batch.clear()
+                self._effects = []
                 try:
                     handler(decision)
                     attempt(self._batch)
@@ -215,50 +206,17 @@ class Carrier:
 
     def _store_message(self, d: decisions.StoreMessage) -> None:
         stored = Stored(message=d.message, wire=encode_message(d.message, d.head))
-        self._batch.add_message(d.entry, stored.wire, d.message, d.receipt_due)
+        self._batch.begin_message(d, stored.wire)
         self._bodies.add(d.entry.id, stored)
-        self._links.begin(d.entry)
 
     def _keep_message(self, d: decisions.KeepMessage) -> None:
         self._bodies.keep(d.entry.id, Stored(message=d.message))
 
-    def _set_aside(self, d: decisions.SetAside) -> None:
-        smuid = d.entry.smuid(self._router.server)
-        self._batch.set_aside.append((smuid, d.reason, self._clock.wall_us(), d.entry.id))
-
-    def _drop_set_aside(self, d: decisions.DropSetAside) -> None:
-        self._batch.dropped.append((d.smuid,))
-
     def _discard_message(self, d: decisions.DiscardMessage) -> None:
         if d.entry.flags & GUARANTEED:
-            self._batch.discard(d.entry)
-            self._links.end(d.entry)
+            self._batch.end_message(d.entry)
         # a delivery that is released before this has to find it
         self._effects.append(d)
-
-    def _store_publication(self, d: decisions.StorePublication) -> None:
-        self._batch.publications.append((d.publisher, d.cmuid, d.smuid, self._clock.now()))
-
-    def _mark_received(self, d: decisions.MarkReceived) -> None:
-        self._batch.received.append((d.entry_id, d.subscription_id))
-
-    def _mark_done(self, d: decisions.MarkDone) -> None:
-        self._batch.done.append((d.entry_id, d.subscription_id, d.has_it))
-
-    def _mark_receipted(self, d: decisions.MarkReceipted) -> None:
-        self._batch.receipted.append((d.entry_id,))
-
-    def _mark_returned(self, d: decisions.MarkReturned) -> None:
-        self._batch.add_returned(d.entry_id, d.subscription_id, d.attempts)
-
-    def _store_subscription(self, d: decisions.StoreSubscription) -> None:
-        self._batch.add_subscription(d.subscription)
-
-    def _discard_subscription(self, d: decisions.DiscardSubscription) -> None:
-        self._batch.ended_subscriptions.append((d.subscription_id,))
-
-    def _store_topic(self, d: decisions.StoreTopic) -> None:
-        self._batch.add_topic(d.topic)
 
     def _bury(self, d: decisions.Bury) -> None:
         stored = self._bodies.find(d.entry.id) or self._reading.load_now(d.entry)

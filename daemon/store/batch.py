@@ -1,126 +1,115 @@
-"""What one transaction of the store holds: rows gathered by the broker, written in a fixed order.
+"""What one transaction of the store holds: what it does to each stored thing, in a fixed order.
 
-Within one transaction the marks on a message can only have come in the order received, returned, done,
-since a message is delivered again only after the transaction in which it came back.
+A new thing that is stored is a file in `daemon.store.tables` and a line here.
 """
 
-import math
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from daemon.store.checksum import checksum
-from daemon.store.link_batch import LinkBatch, Row
-from routing.message import Message
-from routing.queue import COMMITTED_STATES, RECEIPT, Entry
-from routing.subscription import Subscription, Topic
+from daemon.store.changes import Changes, Statement, Surroundings
+from daemon.store.quarantine import QuarantineChanges
+from daemon.store.tables.answers import AnswerChanges
+from daemon.store.tables.copies import CopyChanges
+from daemon.store.tables.interest import InterestChanges
+from daemon.store.tables.marks import MarkChanges
+from daemon.store.tables.messages import MessageChanges
+from daemon.store.tables.publications import PublicationChanges
+from daemon.store.tables.receipts import ReceiptChanges
+from daemon.store.tables.removals import RemovalChanges
+from daemon.store.tables.seen import SeenChanges
+from daemon.store.tables.subscriptions import SubscriptionChanges
+from daemon.store.tables.topics import TopicChanges
+from routing.decisions import StoreMessage
+from routing.queue import Entry
+
+RELEASED_PAGES = 1_000
+"""Given back to the file system at a time: 4 MB, a few milliseconds."""
 
 
 class Batch:
-    """Rows of one transaction.
+    """Filled by the carrier for each transaction, and emptied for the next.
 
     Attributes:
-        messages: new ones by id; one that ends before it is written is never written.
-        links: what is about links.
+        handlers: what takes each kind of decision that is for the store alone.
         returned_pages: how many free pages to give back to the file system.
-        publications_until: delete the Cmuids that are older, in site time; None for none.
     """
 
-    __slots__ = (
-        "discards",
-        "done",
-        "dropped",
-        "ended_subscriptions",
-        "links",
-        "messages",
-        "publications",
-        "publications_until",
-        "receipted",
-        "received",
-        "returned",
-        "returned_one",
-        "returned_pages",
-        "set_aside",
-        "subscriptions",
-        "topics",
-    )
-
-    def __init__(self) -> None:
-        self.messages: dict[int, Row] = {}
-        self.publications: list[Row] = []
-        self.received: list[Row] = []
-        self.returned: list[Row] = []
-        self.returned_one: list[Row] = []
-        self.done: list[Row] = []
-        self.receipted: list[Row] = []
-        self.set_aside: list[Row] = []
-        self.dropped: list[Row] = []
-        self.discards: list[Row] = []
-        self.subscriptions: list[Row] = []
-        self.ended_subscriptions: list[Row] = []
-        self.topics: list[Row] = []
-        self.links = LinkBatch()
-        self.publications_until: float | None = None
+    def __init__(self, surroundings: Surroundings) -> None:
+        now = surroundings.now
+        self._messages = MessageChanges()
+        self._marks = MarkChanges()
+        self._quarantine = QuarantineChanges(surroundings.server, surroundings.wall_us)
+        self._copies = CopyChanges(surroundings.copies)
+        self._publications = PublicationChanges(now)
+        self._seen = SeenChanges(now)
+        self._removals = RemovalChanges(now)
+        subscriptions, topics = SubscriptionChanges(), TopicChanges()
+        interest, receipts, answers = InterestChanges(), ReceiptChanges(), AnswerChanges()
+        self._order = (
+            self._messages.statements,
+            self._publications.statements,
+            self._marks.statements,
+            self._quarantine.statements,
+            self._marks.endings,
+            self._messages.endings,
+            subscriptions.statements,
+            topics.statements,
+            self._copies.statements,
+            self._seen.statements,
+            self._removals.statements,
+            interest.statements,
+            receipts.statements,
+            answers.statements,
+        )
+        self._every: tuple[Changes, ...] = (
+            self._messages,
+            self._publications,
+            self._marks,
+            self._quarantine,
+            subscriptions,
+            topics,
+            self._copies,
+            self._seen,
+            self._removals,
+            interest,
+            receipts,
+            answers,
+        )
+        self.handlers: dict[type, Callable[[Any], None]] = {
+            kind: handler for changes in self._every for kind, handler in changes.handlers.items()
+        }
         self.returned_pages = 0
 
     def __bool__(self) -> bool:
-        return any(getattr(self, name) for name in Batch.__slots__)
+        return any(self._every) or bool(self.returned_pages)
 
-    def add_message(
-        self,
-        entry: Entry,
-        wire: bytes,
-        message: Message,
-        receipt_due: int,
-    ) -> None:
-        """A new message."""
-        self.messages[entry.id] = (
-            entry.id,
-            entry.topic.name,
-            entry.origin,
-            entry.priority,
-            entry.size,
-            entry.flags & COMMITTED_STATES,
-            None if entry.deadline == math.inf else entry.deadline,
-            receipt_due if entry.flags & RECEIPT else 0,
-            message.receipt,
-            message.sequence or 0,
-            message.account,
-            message.cmuid,
-            wire,
-            checksum(entry.id, entry.topic.name.encode(), wire),
-        )
+    def clear(self) -> None:
+        """Begin the next transaction."""
+        self.returned_pages = 0
+        for changes in self._every:
+            if changes:
+                changes.clear()
 
-    def discard(self, entry: Entry) -> None:
+    def begin_message(self, d: StoreMessage, wire: bytes) -> None:
+        """A new message, encoded."""
+        self._messages.begin(d, wire)
+        self._copies.begin(d.entry)
+
+    def end_message(self, entry: Entry) -> None:
         """A message has ended."""
-        if self.set_aside and any(id == entry.id for *_, id in self.set_aside):
-            self.discards.append((entry.id,))  # stored first, to be copied
-            return
-        is_stored = self.messages.pop(entry.id, None) is None
-        if is_stored or self.received or self.returned or self.done:
-            self.discards.append((entry.id,))
+        is_stored = self._messages.end(entry.id, is_copied=self._quarantine.takes(entry.id))
+        if is_stored or self._marks.some_are_new:
+            self._marks.discard(entry.id)
+        self._copies.end(entry)
 
-    def add_returned(self, entry_id: int, subscription_id: int, attempts: int) -> None:
-        """A message came back; nobody has it."""
-        self.returned.append((entry_id, subscription_id, attempts, attempts))
-        if not subscription_id:
-            self.returned_one.append((entry_id,))
+    def forget(self, publications_until: float, removals_from: float) -> None:
+        """Each minute: delete the Cmuids and removals that are older, in site time, and what has expired."""
+        self._publications.expire(publications_until)
+        self._seen.expire()
+        self._removals.expire(removals_from)
+        self.returned_pages = RELEASED_PAGES
 
-    def add_subscription(self, subscription: Subscription) -> None:
-        """A durable subscription is new or changed."""
-        options = subscription.options
-        self.subscriptions.append(
-            (
-                subscription.id,
-                subscription.topic.name,
-                subscription.owner,
-                options.name,
-                options.credit,
-                options.accepts,
-                options.ordered,
-                options.lock_s,
-                subscription.since,
-                subscription.used_at,
-            )
-        )
-
-    def add_topic(self, topic: Topic) -> None:
-        """A topic's own settings have changed."""
-        self.topics.append((topic.name, topic.mode, topic.timeout_s))
+    def statements(self) -> Iterator[Statement]:
+        """What to execute, in order; some have no rows."""
+        for statements in self._order:
+            yield from statements()

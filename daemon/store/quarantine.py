@@ -5,13 +5,15 @@ comes, the oldest beyond the bounds are forgotten for good.
 """
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from daemon.store.changes import Changes, Statement, Values
+from routing.decisions import DropSetAside, SetAside
 from routing.numbers import TIME_US_MAX
 
 MESSAGES_MAX: Final = 1_000
@@ -31,6 +33,36 @@ FORGET_OLDEST: Final = (
 )
 
 _TEXTS: Final = ("smuid", "topic", "account", "reason")
+
+
+class QuarantineChanges(Changes):
+    """What is set aside, and what of that is forgotten."""
+
+    def __init__(self, server: str, wall_us: Callable[[], int]) -> None:
+        self._server = server
+        self._wall_us = wall_us
+        self._aside: list[Values] = []
+        self._dropped: list[Values] = []
+        super().__init__(self._aside, self._dropped)
+        self.handlers = {SetAside: self._set_aside, DropSetAside: self._drop}
+
+    def takes(self, id: int) -> bool:
+        """Whether this message is copied in this transaction."""
+        return bool(self._aside) and any(id == aside for *_, aside in self._aside)
+
+    def _set_aside(self, d: SetAside) -> None:
+        self._aside.append((d.entry.smuid(self._server), d.reason, self._wall_us(), d.entry.id))
+
+    def _drop(self, d: DropSetAside) -> None:
+        self._dropped.append((d.smuid,))
+
+    def statements(self) -> Iterator[Statement]:
+        """What to execute, in order."""
+        if self._aside:
+            yield SET_ASIDE, self._aside
+            yield FORGET_OLDEST, (QUARANTINE_MAX,)
+        yield DROP, self._dropped
+
 
 Execute = Callable[..., sqlite3.Cursor]
 Reading = Callable[[Execute], Any]

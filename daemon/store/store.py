@@ -19,10 +19,6 @@ from daemon.store.checksum import is_intact
 from daemon.store.columns import BOOT_MAX, SiteTime
 from daemon.store.ownership import own
 from daemon.store.quarantine import (
-    DROP,
-    FORGET_OLDEST,
-    QUARANTINE_MAX,
-    SET_ASIDE,
     Quarantined,
     quarantined,
 )
@@ -40,7 +36,6 @@ from daemon.store.tables import (
     subscriptions,
     topics,
 )
-from routing.dedupe import CMUIDS_MAX
 from routing.federation.copies import Seen
 from routing.numbers import Number
 from routing.queue import RECEIPT
@@ -51,40 +46,12 @@ WAL_CHECKPOINT_BYTES: Final = 64 * 2**20
 WAIT_S: Final = 0.05
 """For a lock that another process has. Nobody else writes, and the event loop must not wait for readers."""
 
-RELEASED_PAGES: Final = 1_000
-"""Given back to the file system at a time: 4 MB, a few milliseconds."""
-
-_INSERT_MESSAGE: Final = "INSERT INTO message VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 _READ_MESSAGE: Final = "SELECT CAST(wire AS BLOB), CAST(topic AS BLOB), checksum FROM message WHERE id = ?"
-_INSERT_PUBLICATION: Final = "INSERT INTO publication (publisher, cmuid, smuid, at) VALUES (?,?,?,?)"
-_MARK_RECEIVED: Final = (
-    "INSERT INTO mark VALUES (?,?,1,0,0,0) ON CONFLICT (message, subscription) DO UPDATE SET received = 1"
-)
-_MARK_RETURNED: Final = (
-    "INSERT INTO mark VALUES (?,?,0,0,0,?)"
-    " ON CONFLICT (message, subscription) DO UPDATE SET received = 0, attempts = ?"
-)
-_RETURNED_ONE: Final = "UPDATE mark SET received = 0 WHERE message = ?"
-_MARK_DONE: Final = (
-    "INSERT INTO mark VALUES (?,?,0,1,?,0)"
-    " ON CONFLICT (message, subscription) DO UPDATE SET received = 0, done = 1, has_it = excluded.has_it"
-)
-_RECEIPTED: Final = f"UPDATE message SET flags = flags & ~{RECEIPT} WHERE id = ?"
-_DISCARD_MARKS: Final = "DELETE FROM mark WHERE message = ?"
-_DISCARD_MESSAGE: Final = "DELETE FROM message WHERE id = ?"
-_EXPIRE_PUBLICATIONS: Final = (
-    "DELETE FROM publication WHERE id <= max((SELECT coalesce(max(id), 0) FROM publication) - ?,"
-    " (SELECT coalesce(min(id) - 1, 9223372036854775807) FROM publication WHERE at > ?))"
-)
 _FORGET_MARKS: Final = (
     "DELETE FROM mark WHERE subscription <> 0 AND subscription NOT IN (SELECT id FROM subscription)"
     " AND NOT EXISTS (SELECT 1 FROM message WHERE id = mark.message AND flags & ?)"
 )
 """Those of subscriptions that have ended, unless a receipt that is owed counts them."""
-_PUT_SUBSCRIPTION: Final = "INSERT OR REPLACE INTO subscription VALUES (?,?,?,?,?,?,?,?,?,?)"
-_END_SUBSCRIPTION: Final = "DELETE FROM subscription WHERE id = ?"
-_PUT_TOPIC: Final = "INSERT OR REPLACE INTO topic VALUES (?,?,?)"
-_FORGET_TOPICS: Final = "DELETE FROM topic WHERE name = ? AND mode IS NULL AND timeout_s IS NULL"
 _PUT_SITE: Final = (
     "UPDATE site SET last_record = ?, site_time = ?, wall_time = ?, machine_boot = ?, machine_time = ?"
 )
@@ -232,33 +199,10 @@ class Store:
 
     def _execute(self, batch: Batch) -> None:
         connection = self._writer
-        for sql, rows in (
-            (_INSERT_MESSAGE, batch.messages.values()),
-            (_INSERT_PUBLICATION, batch.publications),
-            (_MARK_RECEIVED, batch.received),
-            (_MARK_RETURNED, batch.returned),
-            (_RETURNED_ONE, batch.returned_one),
-            (_MARK_DONE, batch.done),
-            (_RECEIPTED, batch.receipted),
-            (SET_ASIDE, batch.set_aside),
-            (FORGET_OLDEST, [QUARANTINE_MAX] if batch.set_aside else ()),
-            (DROP, batch.dropped),
-            (_DISCARD_MARKS, batch.discards),
-            (_DISCARD_MESSAGE, batch.discards),
-            (_PUT_SUBSCRIPTION, batch.subscriptions),
-            (_END_SUBSCRIPTION, batch.ended_subscriptions),
-            (_PUT_TOPIC, batch.topics),
-            (_FORGET_TOPICS, [row[:1] for row in batch.topics]),
-        ):
+        for sql, rows in batch.statements():
             if rows:
                 connection.executemany(sql, rows)
-        if batch.links:
-            for sql, rows in batch.links.statements():
-                connection.executemany(sql, rows)
-        if batch.publications_until is not None:
-            connection.execute(_EXPIRE_PUBLICATIONS, (CMUIDS_MAX, batch.publications_until))
-            connection.execute(f"PRAGMA incremental_vacuum({RELEASED_PAGES})").fetchall()
-        elif batch.returned_pages:
+        if batch.returned_pages:
             connection.execute(f"PRAGMA incremental_vacuum({batch.returned_pages})").fetchall()
 
     def commit(self) -> None:

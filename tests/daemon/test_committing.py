@@ -11,8 +11,10 @@ from trio.testing import MockClock
 
 from daemon.broker.committing import FEW_DECISIONS, Commits
 from daemon.store.batch import Batch
+from daemon.store.changes import Surroundings
 from daemon.store.store import Store
 
+EMPTY = Batch(Surroundings("a.example", lambda: 0.0, lambda: 0, {}))
 CLOCK_MARK = (0.0, 0.0, "", 0.0)
 
 
@@ -24,7 +26,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 async def waited_after(commits: Commits, store: Store, decisions: int) -> float:
     """Seconds from the beginning of a transaction of so many decisions until the next may begin."""
-    store.write(Batch(), 0, CLOCK_MARK)
+    store.write(EMPTY, 0, CLOCK_MARK)
     began = trio.current_time()
     await commits.commit(decisions)
     await commits.gather()
@@ -47,7 +49,7 @@ async def test_the_transaction_is_committed_in_place_and_by_a_thread_alike(store
     commits = Commits(store)
     for in_place_s, record in ((0.0, 7), (1000.0, 8)):
         commits.in_place_s = in_place_s
-        store.write(Batch(), record, CLOCK_MARK)
+        store.write(EMPTY, record, CLOCK_MARK)
         await commits.commit(1)
         with closing(sqlite3.connect(store.path)) as reader:
             assert reader.execute("SELECT last_record FROM site").fetchone() == (record,)

@@ -147,7 +147,7 @@ async def test_a_row_that_is_gone_holds_nobody_up(tmp_path: Path, mock_clock: Mo
 async def test_the_quarantine_is_bounded_and_the_oldest_go_first(
     tmp_path: Path, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("daemon.store.store.QUARANTINE_MAX", (2, quarantine.BYTES_MAX))
+    monkeypatch.setattr("daemon.store.quarantine.QUARANTINE_MAX", (2, quarantine.BYTES_MAX))
     smuids = await with_messages(tmp_path, b"second 1", b"second 2", b"second 3", b"last", delivery="ONE")
     change(tmp_path, FLIP)
     async with running_site(tmp_path) as site:

@@ -14,9 +14,12 @@ import pytest
 
 from daemon.store import schema
 from daemon.store.batch import Batch
+from daemon.store.changes import Surroundings
 from daemon.store.schema import TooNewError
 from daemon.store.store import Store
+from routing import decisions as d
 from routing.federation.copies import Seen
+from routing.federation.decisions import StoreRemoval, StoreSeen
 from routing.message import Message
 from routing.queue import GUARANTEED, ONE, RECEIPT, SEQUENCED, STATED, Entry
 from routing.restore import StoredMark
@@ -82,15 +85,31 @@ def entry(number: int, flags: int = GUARANTEED, deadline: float = math.inf) -> E
     return Entry(number, Topic("news", "a.example"), 1_000 + number, 3, 5, flags, 1, deadline)
 
 
+def a_batch(now: float = 0.0) -> Batch:
+    return Batch(Surroundings("a.example", lambda: now, lambda: 0, {}))
+
+
 def write(store: Store, batch: Batch, record: int = 0) -> None:
     store.write(batch, record, CLOCK)
     store.commit()
 
 
 def with_messages(*entries: Entry, message: Message | None = None, receipt_due: int = 0) -> Batch:
-    batch = Batch()
+    batch = a_batch()
     for each in entries:
-        batch.add_message(each, b"wire %d" % each.id, message or Message(account="eva:desk@a"), receipt_due)
+        store_message(
+            batch, each, b"wire %d" % each.id, message or Message(account="eva:desk@a"), receipt_due
+        )
+    return batch
+
+
+def store_message(batch: Batch, entry: Entry, wire: bytes, message: Message, receipt_due: int = 0) -> None:
+    batch.begin_message(d.StoreMessage(entry, message, receipt_due), wire)
+
+
+def take(batch: Batch, *decisions: Any) -> Batch:
+    for decision in decisions:
+        batch.handlers[type(decision)](decision)
     return batch
 
 
@@ -128,10 +147,10 @@ def test_a_message_without_a_deadline_comes_back_without_one(store: Store) -> No
 
 def test_messages_come_back_in_the_order_of_their_ids_each_with_its_own_marks(store: Store) -> None:
     write(store, with_messages(*(entry(number) for number in (3, 1, 2))))
-    batch = Batch()
-    batch.received = [(1, 50)]
-    batch.done = [(3, 50, True), (3, 51, False)]
-    batch.add_returned(2, 0, 4)
+    batch = a_batch()
+    take(batch, d.MarkReceived(1, 50))
+    take(batch, d.MarkDone(3, 50, True), d.MarkDone(3, 51, False))
+    take(batch, d.MarkReturned(2, 0, 4))
     write(store, batch)
     messages = restored(store).messages
     assert list(messages) == [1, 2, 3]
@@ -142,10 +161,10 @@ def test_messages_come_back_in_the_order_of_their_ids_each_with_its_own_marks(st
 
 def test_a_return_undoes_what_was_received_and_keeps_the_count(store: Store) -> None:
     write(store, with_messages(entry(1), entry(2)))
-    batch = Batch()
-    batch.received = [(1, 50), (2, 50)]
-    batch.add_returned(1, 0, 1)
-    batch.add_returned(2, 50, 3)
+    batch = a_batch()
+    take(batch, d.MarkReceived(1, 50), d.MarkReceived(2, 50))
+    take(batch, d.MarkReturned(1, 0, 1))
+    take(batch, d.MarkReturned(2, 50, 3))
     write(store, batch)
     messages = restored(store).messages
     assert [mark.received for mark in messages[1][1]] == [False, False]
@@ -154,13 +173,13 @@ def test_a_return_undoes_what_was_received_and_keeps_the_count(store: Store) -> 
 
 def test_what_is_discarded_is_gone_with_its_marks(store: Store, path: Path) -> None:
     write(store, with_messages(entry(1), entry(2)))
-    batch = Batch()
-    batch.received = [(1, 50)]
+    batch = a_batch()
+    take(batch, d.MarkReceived(1, 50))
     write(store, batch)
     batch = with_messages(entry(3))
-    batch.add_returned(3, 0, 1)
+    take(batch, d.MarkReturned(3, 0, 1))
     for number in (1, 3):
-        batch.discard(entry(number))
+        batch.end_message(entry(number))
     write(store, batch)
     assert list(restored(store).messages) == [2]
     assert query(path, "SELECT * FROM mark") == []
@@ -168,8 +187,8 @@ def test_what_is_discarded_is_gone_with_its_marks(store: Store, path: Path) -> N
 
 def test_a_receipt_that_was_told_is_not_owed_any_more(store: Store) -> None:
     write(store, with_messages(entry(1, GUARANTEED | RECEIPT), receipt_due=1))
-    batch = Batch()
-    batch.receipted = [(1,)]
+    batch = a_batch()
+    take(batch, d.MarkReceipted(1))
     write(store, batch)
     assert restored(store).messages[1][0].flags == GUARANTEED
 
@@ -179,15 +198,15 @@ def test_subscriptions_and_topics_come_back_as_they_last_were(store: Store) -> N
     options = SubscribeOptions(credit=7, accepts="ONE", ordered=True, lock_s=2.5, name="second")
     subscription = Subscription(9, topic, "ada:desk@a", SubscribeOptions(name="second"), 4, 100.0)
     ended = Subscription(10, topic, "bob:desk@a", SubscribeOptions(), 4, 100.0)
-    batch = Batch()
-    batch.add_subscription(subscription)
-    batch.add_subscription(ended)
+    batch = a_batch()
+    take(batch, d.StoreSubscription(subscription))
+    take(batch, d.StoreSubscription(ended))
     subscription.set(options)
-    batch.add_subscription(subscription)
-    batch.ended_subscriptions = [(10,)]
-    batch.add_topic(topic)
+    take(batch, d.StoreSubscription(subscription))
+    take(batch, d.DiscardSubscription(10))
+    take(batch, d.StoreTopic(topic))
     topic.mode, topic.timeout_s = "ONE", math.inf
-    batch.add_topic(topic)
+    take(batch, d.StoreTopic(topic))
     write(store, batch)
     noted = restored(store)
     assert noted.subscriptions == [(9, "news", "ada:desk@a", options, 4, 100.0)]
@@ -195,13 +214,12 @@ def test_subscriptions_and_topics_come_back_as_they_last_were(store: Store) -> N
 
 
 def test_cmuids_come_back_for_as_long_as_the_window(store: Store) -> None:
-    batch = Batch()
     first, second = ("eva", "c1", "a/0123456789ab-1-1", 100.0), ("eva", "c2", "a/0123456789ab-1-2", 500.0)
-    batch.publications = [first, second]
-    write(store, batch)
+    for *publication, at in (first, second):
+        write(store, take(a_batch(at), d.StorePublication(*publication)))
     assert restored(store, now=900.0).publications == [second]
-    batch = Batch()
-    batch.publications_until = 300.0
+    batch = a_batch()
+    batch.forget(publications_until=300.0, removals_from=0.0)
     write(store, batch)
     assert restored(store, now=0.0).publications == [second]
 
@@ -211,8 +229,8 @@ def test_marks_of_subscriptions_that_have_ended_go_at_the_next_start_but_for_owe
 ) -> None:
     store = Store(path)
     owed = with_messages(entry(1), entry(2, GUARANTEED | RECEIPT), receipt_due=2)
-    owed.done = [(1, 50, True), (2, 50, True)]
-    owed.add_returned(1, 0, 3)
+    take(owed, d.MarkDone(1, 50, True), d.MarkDone(2, 50, True))
+    take(owed, d.MarkReturned(1, 0, 3))
     write(store, owed)
     store.close()
     store = Store(path)
@@ -302,14 +320,14 @@ def test_a_migration_that_is_interrupted_has_not_happened(
 
 def test_what_is_discarded_makes_room_for_others(store: Store, path: Path) -> None:
     def fill(first: int) -> None:
-        batch = Batch()
+        batch = a_batch()
         for number in range(first, first + 500):
-            batch.add_message(entry(number), bytes(4_000), Message(), 0)
+            store_message(batch, entry(number), bytes(4_000), Message())
         write(store, batch)
-        batch = Batch()
+        batch = a_batch()
         for number in range(first, first + 500):
-            batch.discard(entry(number))
-        batch.publications_until = 0.0
+            batch.end_message(entry(number))
+        batch.forget(publications_until=0.0, removals_from=0.0)
         write(store, batch)
         store.checkpoint()
         assert store.empty_wal()
@@ -343,19 +361,18 @@ def test_while_a_backup_reads_the_write_ahead_log_is_not_emptied_and_takes_more(
 
 def test_where_many_copies_come_their_smuids_are_forgotten_as_fast(store: Store, path: Path) -> None:
     for second in range(100):
-        batch = Batch()
+        batch = a_batch(second)
         for number in range(1_000):
-            batch.links.put_seen(f"b/{second}-{number}", Seen(1, 0, 1, until=second + 5.0), now=second)
+            take(batch, StoreSeen(f"b/{second}-{number}", Seen(1, 0, 1, until=second + 5.0)))
         write(store, batch)
     [(rows,)] = query(path, "SELECT count(*) FROM seen")
     assert rows <= 8_000
 
 
 def test_removals_are_forgotten_with_those_that_the_router_has_forgotten(store: Store, path: Path) -> None:
-    batch = Batch()
-    batch.links.removals += [(f"b/{at}", "news", float(at)) for at in range(10)]
-    write(store, batch)
-    batch = Batch()
-    batch.links.expire(now=10.0, removals_from=7.0)
+    for at in range(10):
+        write(store, take(a_batch(float(at)), StoreRemoval(f"b/{at}", "news")))
+    batch = a_batch(10.0)
+    batch.forget(publications_until=0.0, removals_from=7.0)
     write(store, batch)
     assert query(path, "SELECT count(*) FROM removal") == [(3,)]

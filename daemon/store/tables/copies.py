@@ -1,12 +1,16 @@
 """How far held messages may go, by which servers they came, which peers have to have them."""
 
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Final
 
 import msgspec
 
+from daemon.store.changes import Changes, Statement
 from daemon.store.table import Row, Table, Tables
-from routing.federation.copies import Forward
+from routing.federation.copies import Copy, Forward
+from routing.federation.decisions import StoreCopy
 from routing.numbers import Count, Depth, Number
+from routing.queue import CROSSES, Entry
 from routing.restore import Restore
 
 Hops = Annotated[str, msgspec.Meta(pattern=r"^[!-~]*\Z")]
@@ -41,6 +45,44 @@ class CopyRow(Row):
 
 
 TABLE: Final = Table("copy", CopyRow, json=("forwards",), in_place=False)
+
+
+class CopyChanges(Changes):
+    """By entry id, what is stored as it is when the transaction is written; None deletes."""
+
+    def __init__(self, copies: Mapping[int, Copy]) -> None:
+        self._held = copies
+        self._by_id: dict[int, Copy | None] = {}
+        super().__init__(self._by_id)
+        self.handlers = {StoreCopy: self._store}
+
+    def begin(self, entry: Entry) -> None:
+        """A new message is stored: with it how far it may go, where it may go anywhere."""
+        if entry.flags & CROSSES and (copy := self._held.get(entry.id)) is not None:
+            self._by_id[entry.id] = copy
+
+    def end(self, entry: Entry) -> None:
+        """A message has ended."""
+        if entry.flags & CROSSES:
+            self._by_id[entry.id] = None
+
+    def _store(self, d: StoreCopy) -> None:
+        # one that has ended since is deleted by what follows
+        if (copy := self._held.get(d.entry_id)) is not None:
+            self._by_id[copy.entry.id] = copy
+
+    def statements(self) -> Iterator[Statement]:
+        """What to execute, in order."""
+        yield TABLE.put, [TABLE.stored(_row(copy)) for copy in self._by_id.values() if copy is not None]
+        yield TABLE.delete, [(id,) for id, copy in self._by_id.items() if copy is None]
+
+
+def _row(copy: Copy) -> CopyRow:
+    forwards = {
+        name: ForwardColumn(f.depth, f.query, f.unacknowledged, f.attempts, f.earlier)
+        for name, f in copy.forwards.items()
+    }
+    return CopyRow(copy.entry.id, copy.depth, ",".join(copy.hops), forwards)
 
 
 def restore_into(restore: Restore, tables: Tables) -> None:

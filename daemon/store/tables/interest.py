@@ -1,9 +1,12 @@
 """What each peer wants, by its own word."""
 
+from collections.abc import Iterator
 from typing import Final
 
+from daemon.store.changes import Changes, Statement, Values
 from daemon.store.columns import TopicText
 from daemon.store.table import Row, Table, Tables
+from routing.federation.decisions import StoreInterest
 from routing.federation.interest import Distance, InterestChange, Kind
 from routing.restore import Restore
 
@@ -18,6 +21,30 @@ class InterestRow(Row):
 
 
 TABLE: Final = Table("interest", InterestRow, key=("peer", "kind", "name"))
+
+_FORGET: Final = "DELETE FROM interest WHERE peer = ?"
+
+
+class InterestChanges(Changes):
+    """What peers have told, in the order in which they did: what is wanted changes back and forth."""
+
+    def __init__(self) -> None:
+        self._told: list[tuple[str, Values]] = []
+        super().__init__(self._told)
+        self.handlers = {StoreInterest: self._store}
+
+    def _store(self, d: StoreInterest) -> None:
+        if d.whole:
+            self._told.append((_FORGET, (d.peer,)))
+        for change in d.changes:
+            if change.distance is None:
+                self._told.append((TABLE.delete, (d.peer, change.kind, change.name)))
+            else:
+                self._told.append((TABLE.put, (d.peer, change.kind, change.name, change.distance)))
+
+    def statements(self) -> Iterator[Statement]:
+        """What to execute, in order."""
+        return ((sql, (row,)) for sql, row in self._told)
 
 
 def restore_into(restore: Restore, tables: Tables) -> None:

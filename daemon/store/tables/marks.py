@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 from typing import Final
 
+from daemon.store.changes import Changes, Statement, Values
 from daemon.store.columns import Flag
 from daemon.store.table import Row, Table, Tables
+from routing.decisions import MarkDone, MarkReceived, MarkReturned
 from routing.numbers import Count, Number
 from routing.restore import StoredMark
 
@@ -21,6 +23,72 @@ class MarkRow(Row):
 
 
 TABLE: Final = Table("mark", MarkRow, key=("message", "subscription"))
+
+_RECEIVED: Final = (
+    "INSERT INTO mark VALUES (?,?,1,0,0,0) ON CONFLICT (message, subscription) DO UPDATE SET received = 1"
+)
+_RETURNED: Final = (
+    "INSERT INTO mark VALUES (?,?,0,0,0,?)"
+    " ON CONFLICT (message, subscription) DO UPDATE SET received = 0, attempts = excluded.attempts"
+)
+_RETURNED_ONE: Final = "UPDATE mark SET received = 0 WHERE message = ?"
+_DONE: Final = (
+    "INSERT INTO mark VALUES (?,?,0,1,?,0)"
+    " ON CONFLICT (message, subscription) DO UPDATE SET received = 0, done = 1, has_it = excluded.has_it"
+)
+_DISCARD: Final = "DELETE FROM mark WHERE message = ?"
+
+
+class MarkChanges(Changes):
+    """What subscriptions have said of messages, and messages that have ended.
+
+    Within one transaction the marks on a message can only have come in the order received, returned, done,
+    since a message is delivered again only after the transaction in which it came back.
+    """
+
+    def __init__(self) -> None:
+        self._received: list[Values] = []
+        self._returned: list[Values] = []
+        self._returned_one: list[Values] = []
+        self._done: list[Values] = []
+        self._discarded: list[Values] = []
+        super().__init__(self._received, self._returned, self._returned_one, self._done, self._discarded)
+        self.handlers = {
+            MarkReceived: self._mark_received,
+            MarkReturned: self._mark_returned,
+            MarkDone: self._mark_done,
+        }
+
+    @property
+    def some_are_new(self) -> bool:
+        """Whether a message that is new in this transaction may have one."""
+        return bool(self._received or self._returned or self._done)
+
+    def _mark_received(self, d: MarkReceived) -> None:
+        self._received.append((d.entry_id, d.subscription_id))
+
+    def _mark_returned(self, d: MarkReturned) -> None:
+        self._returned.append((d.entry_id, d.subscription_id, d.attempts))
+        if not d.subscription_id:
+            self._returned_one.append((d.entry_id,))
+
+    def _mark_done(self, d: MarkDone) -> None:
+        self._done.append((d.entry_id, d.subscription_id, d.has_it))
+
+    def discard(self, message: int) -> None:
+        """A message has ended."""
+        self._discarded.append((message,))
+
+    def statements(self) -> Iterator[Statement]:
+        """What to execute, in order."""
+        yield _RECEIVED, self._received
+        yield _RETURNED, self._returned
+        yield _RETURNED_ONE, self._returned_one
+        yield _DONE, self._done
+
+    def endings(self) -> Iterator[Statement]:
+        """What to execute once messages are stored."""
+        yield _DISCARD, self._discarded
 
 
 def by_message(tables: Tables) -> Iterator[tuple[int, list[StoredMark]]]:

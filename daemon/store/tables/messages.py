@@ -1,13 +1,17 @@
 """Guaranteed messages that are held; `wire` stands behind all that a start reads."""
 
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Annotated, Any, Final
 
 import msgspec
 
-from daemon.store.columns import BirthMs, SiteTime, SmuidText, deadline_of
+from daemon.store.changes import Changes, Statement, Values
+from daemon.store.checksum import checksum
+from daemon.store.columns import BirthMs, SiteTime, SmuidText, deadline_column, deadline_of
 from daemon.store.table import Row, Table, Tables
 from daemon.store.tables import marks
+from routing.decisions import MarkReceipted, StoreMessage
 from routing.errors import Refusal
 from routing.frames import decode_message
 from routing.message import ReceiptMode
@@ -55,7 +59,69 @@ class IndexRow(Row):
         return [] if _is_publisher(self.publisher) else ["publisher"]
 
 
+class MessageRow(IndexRow):
+    """All columns: see `MessageChanges.begin`."""
+
+    wire: bytes = b""
+    checksum: int | None = None
+
+
 INDEX: Final = Table("message", IndexRow, besides=("damage",), in_place=False)
+TABLE: Final = Table("message", MessageRow, besides=("damage",), in_place=False)
+
+_RECEIPTED: Final = f"UPDATE message SET flags = flags & ~{RECEIPT} WHERE id = ?"
+
+
+class MessageChanges(Changes):
+    """Those that are new, by id, and those that have ended; one that ends before it is written never is."""
+
+    def __init__(self) -> None:
+        self._new: dict[int, Values] = {}
+        self._receipted: list[Values] = []
+        self._discarded: list[Values] = []
+        super().__init__(self._new, self._receipted, self._discarded)
+        self.handlers = {MarkReceipted: self._mark_receipted}
+
+    def begin(self, d: StoreMessage, wire: bytes) -> None:
+        """A new one; a plain tuple, since it is on the path of every message."""
+        entry, message = d.entry, d.message
+        topic: str = entry.topic.name
+        self._new[entry.id] = (
+            entry.id,
+            topic,
+            entry.origin,
+            entry.priority,
+            entry.size,
+            entry.flags & COMMITTED_STATES,
+            deadline_column(entry.deadline),
+            d.receipt_due if entry.flags & RECEIPT else 0,
+            message.receipt,
+            message.sequence or 0,
+            message.account,
+            message.cmuid,
+            wire,
+            checksum(entry.id, topic.encode(), wire),
+        )
+
+    def end(self, id: int, *, is_copied: bool) -> bool:
+        """One has ended; whether it is stored: before, or now, to be copied into the quarantine."""
+        is_stored = is_copied or self._new.pop(id, None) is None
+        if is_stored:
+            self._discarded.append((id,))
+        return is_stored
+
+    def _mark_receipted(self, d: MarkReceipted) -> None:
+        self._receipted.append((d.entry_id,))
+
+    def statements(self) -> Iterator[Statement]:
+        """What to execute, in order."""
+        yield TABLE.insert, self._new.values()
+        yield _RECEIPTED, self._receipted
+
+    def endings(self) -> Iterator[Statement]:
+        """What to execute once what is set aside has been copied."""
+        yield TABLE.delete, self._discarded
+
 
 _MENDED: Final = {
     "priority": 0,

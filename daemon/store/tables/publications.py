@@ -1,9 +1,13 @@
 """Cmuids of the last minutes, oldest first."""
 
+from collections.abc import Callable, Iterator
 from typing import Final
 
+from daemon.store.changes import Changes, Statement, Values
 from daemon.store.columns import SiteTime, SmuidText
 from daemon.store.table import Row, Table, Tables
+from routing.decisions import StorePublication
+from routing.dedupe import CMUIDS_MAX
 from routing.numbers import Number
 from routing.restore import Restore
 
@@ -19,6 +23,35 @@ class PublicationRow(Row):
 
 
 TABLE: Final = Table("publication", PublicationRow)
+
+_INSERT: Final = "INSERT INTO publication (publisher, cmuid, smuid, at) VALUES (?,?,?,?)"
+_EXPIRE: Final = (
+    "DELETE FROM publication WHERE id <= max((SELECT coalesce(max(id), 0) FROM publication) - ?,"
+    " (SELECT coalesce(min(id) - 1, 9223372036854775807) FROM publication WHERE at > ?))"
+)
+
+
+class PublicationChanges(Changes):
+    """Cmuids that are new; and those that are too old, where they are to be forgotten."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._new: list[Values] = []
+        self._expired: list[Values] = []
+        super().__init__(self._new, self._expired)
+        self.handlers = {StorePublication: self._store}
+
+    def _store(self, d: StorePublication) -> None:
+        self._new.append((d.publisher, d.cmuid, d.smuid, self._now()))
+
+    def expire(self, until: float) -> None:
+        """Forget those that are older, in site time, or too many."""
+        self._expired.append((CMUIDS_MAX, until))
+
+    def statements(self) -> Iterator[Statement]:
+        """What to execute, in order."""
+        yield _INSERT, self._new
+        yield _EXPIRE, self._expired
 
 
 def restore_into(restore: Restore, tables: Tables, after: float) -> None:

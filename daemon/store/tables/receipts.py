@@ -1,11 +1,14 @@
 """Receipts that peers have a part in; they outlive their message."""
 
+from collections.abc import Iterator
 from typing import Any, Final, Literal
 
-from daemon.store.columns import BirthMs, SiteTime, SmuidText, TopicText, deadline_of
+from daemon.store.changes import Changes, Statement
+from daemon.store.columns import BirthMs, SiteTime, SmuidText, TopicText, deadline_column, deadline_of
 from daemon.store.table import Row, Table, Tables
+from routing.federation.decisions import DiscardReceipt, StoreReceipt
 from routing.numbers import Count, Number
-from routing.queue import Entry
+from routing.queue import COMMITTED_STATES, Entry
 from routing.receipts import Receipt
 from routing.restore import Restore
 
@@ -35,6 +38,49 @@ class ReceiptRow(Row):
 
 
 TABLE: Final = Table("receipt", ReceiptRow, json=("children",))
+
+
+class ReceiptChanges(Changes):
+    """By entry id, what is stored as it is when the transaction is written; None deletes."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[int, Receipt | None] = {}
+        super().__init__(self._by_id)
+        self.handlers = {StoreReceipt: self._store, DiscardReceipt: self._discard}
+
+    def _store(self, d: StoreReceipt) -> None:
+        self._by_id[d.entry.id] = d.receipt
+
+    def _discard(self, d: DiscardReceipt) -> None:
+        self._by_id[d.entry_id] = None
+
+    def statements(self) -> Iterator[Statement]:
+        """What to execute, in order."""
+        yield TABLE.put, [TABLE.stored(_row(one)) for one in self._by_id.values() if one is not None]
+        yield TABLE.delete, [(id,) for id, one in self._by_id.items() if one is None]
+
+
+def _row(receipt: Receipt) -> ReceiptRow:
+    entry = receipt.entry
+    return ReceiptRow(
+        id=entry.id,
+        topic=entry.topic.name,
+        origin=entry.origin,
+        priority=entry.priority,
+        size=entry.size,
+        flags=entry.flags & COMMITTED_STATES,
+        deadline=deadline_column(entry.deadline),
+        mode=receipt.mode,
+        publisher=receipt.publisher,
+        cmuid=receipt.cmuid,
+        due=receipt.due,
+        have=receipt.have,
+        parent=receipt.parent,
+        query=receipt.query,
+        children={
+            query: (due, have, query in receipt.waiting) for query, (due, have) in receipt.children.items()
+        },
+    )
 
 
 def restore_into(restore: Restore, tables: Tables) -> None:

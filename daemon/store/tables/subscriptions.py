@@ -1,9 +1,12 @@
 """Durable subscriptions."""
 
+from collections.abc import Iterator
 from typing import Final
 
+from daemon.store.changes import Changes, Statement, Values
 from daemon.store.columns import AddressText, Flag, Seconds, SiteTime, TopicText
 from daemon.store.table import Row, Table, Tables
+from routing.decisions import DiscardSubscription, StoreSubscription
 from routing.numbers import Count, Number
 from routing.restore import Restore
 from routing.subscription import Accepts, SubscribeOptions
@@ -34,6 +37,40 @@ class SubscriptionRow(Row):
 
 
 TABLE: Final = Table("subscription", SubscriptionRow)
+
+
+class SubscriptionChanges(Changes):
+    """Those that are new, have changed or have ended."""
+
+    def __init__(self) -> None:
+        self._put: list[Values] = []
+        self._ended: list[Values] = []
+        super().__init__(self._put, self._ended)
+        self.handlers = {StoreSubscription: self._store, DiscardSubscription: self._discard}
+
+    def _store(self, d: StoreSubscription) -> None:
+        subscription, options = d.subscription, d.subscription.options
+        row = SubscriptionRow(
+            id=subscription.id,
+            topic=subscription.topic.name,
+            owner=subscription.owner,
+            name=options.name,
+            credit=options.credit,
+            accepts=options.accepts,
+            ordered=1 if options.ordered else 0,
+            lock_s=options.lock_s,
+            since=subscription.since,
+            used_at=subscription.used_at,
+        )
+        self._put.append(TABLE.stored(row))
+
+    def _discard(self, d: DiscardSubscription) -> None:
+        self._ended.append((d.subscription_id,))
+
+    def statements(self) -> Iterator[Statement]:
+        """What to execute, in order."""
+        yield TABLE.put, self._put
+        yield TABLE.delete, self._ended
 
 
 def restore_into(restore: Restore, tables: Tables, now: float) -> None:

@@ -38,9 +38,9 @@ MUTATIONS = [
     ),
     Mutation(
         name="the memory of Smuids is not on disk",
-        file="daemon/store/link_batch.py",
-        old="self.seen[smuid] = (smuid",
-        new="{}[smuid] = (smuid",
+        file="daemon/store/tables/seen.py",
+        old="self._put[d.smuid] = (d.smuid",
+        new="{}[d.smuid] = (d.smuid",
         seed=0,
     ),
     Mutation(
@@ -105,9 +105,9 @@ MUTATIONS = [
     ),
     Mutation(
         name="a tombstone is not on disk",
-        file="daemon/store/link_batch.py",
-        old='_PUT_REMOVAL: Final = "INSERT OR REPLACE INTO removal VALUES (?,?,?)"',
-        new='_PUT_REMOVAL: Final = "INSERT OR REPLACE INTO removal SELECT ?,?,? WHERE 0"',
+        file="daemon/store/tables/removals.py",
+        old="self._put.append(",
+        new="list().append(",
         tests=(
             "tests/daemon/test_store.py::test_removals_are_forgotten_with_those_that_the_router_has_forgotten",
         ),

@@ -60,15 +60,15 @@ MUTATIONS = [
     ),
     Mutation(
         name="an attempt to deliver is not stored",
-        file="daemon/broker/carrier.py",
-        old="self._batch.add_returned(",
-        new="(lambda *_: None)(",
+        file="daemon/store/tables/marks.py",
+        old="self._returned.append(",
+        new="list().append(",
         tests=("tests/daemon/test_broker.py::test_the_count_of_deliveries_goes_on_through_a_kill",),
     ),
     Mutation(
         name="what was received is not stored",
-        file="daemon/broker/carrier.py",
-        old="self._batch.received.append(",
+        file="daemon/store/tables/marks.py",
+        old="self._received.append(",
         new="list().append(",
         tests=(
             "tests/daemon/test_broker.py::test_what_was_answered_survives_a_kill_and_what_was_committed_stays_so",
@@ -76,8 +76,8 @@ MUTATIONS = [
     ),
     Mutation(
         name="what one of several has finished is not stored",
-        file="daemon/broker/carrier.py",
-        old="self._batch.done.append(",
+        file="daemon/store/tables/marks.py",
+        old="self._done.append(",
         new="list().append(",
         tests=(
             "tests/daemon/test_broker.py::test_what_one_of_several_has_committed_comes_to_the_others_only_after_a_kill",

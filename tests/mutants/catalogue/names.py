@@ -45,8 +45,8 @@ MUTATIONS = [
     ),
     Mutation(
         name="a Cmuid is forgotten by a restart",
-        file="daemon/broker/carrier.py",
-        old="self._batch.publications.append(",
+        file="daemon/store/tables/publications.py",
+        old="self._new.append(",
         new="list().append(",
         tests=("tests/daemon/test_broker.py",),
     ),

@@ -35,8 +35,8 @@ MUTATIONS = [
     Mutation(
         name="what is set aside before it is stored is lost",
         file="daemon/store/batch.py",
-        old="if self.set_aside and any(",
-        new="if not self.set_aside and any(",
+        old="is_copied=self._quarantine.takes(entry.id)",
+        new="is_copied=False",
         tests=(
             "tests/daemon/test_own_errors.py::"
             "test_what_is_set_aside_before_it_is_stored_is_there_for_the_operator",

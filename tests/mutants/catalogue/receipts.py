@@ -44,8 +44,8 @@ MUTATIONS = [
     ),
     Mutation(
         name="a restart tells a receipt twice",
-        file="daemon/broker/carrier.py",
-        old="self._batch.receipted.append(",
+        file="daemon/store/tables/messages.py",
+        old="self._receipted.append(",
         new="list().append(",
         tests=("tests/daemon/test_broker.py::test_a_receipt_that_was_told_is_not_told_again_after_a_kill",),
     ),

@@ -1,0 +1,53 @@
+"""What one transaction does to one kind of stored thing; see `daemon.store.batch`."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from routing.federation.copies import Copy
+
+Values = tuple[Any, ...]
+Statement = tuple[str, Collection[Values]]
+"""A statement, and for which rows it is executed."""
+
+
+class Surroundings(msgspec.Struct, frozen=True):
+    """What is stored besides what decisions say.
+
+    Attributes:
+        server: the name of this site.
+        now: site time.
+        wall_us: Unix time, microseconds.
+        copies: by entry id, what is held and may cross links.
+    """
+
+    server: str
+    now: Callable[[], float]
+    wall_us: Callable[[], int]
+    copies: Mapping[int, Copy]
+
+
+class Changes:
+    """Gathers the rows of one transaction, and is emptied for the next.
+
+    Attributes:
+        handlers: what takes each kind of decision that is of this thing alone.
+    """
+
+    def __init__(self, *gathered: Any) -> None:
+        """`gathered`: the containers of rows."""
+        self._gathered = gathered
+        self.handlers: dict[type, Callable[[Any], None]] = {}
+
+    def __bool__(self) -> bool:
+        return any(self._gathered)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        for rows in self._gathered:
+            rows.clear()
+
+    def statements(self) -> Iterator[Statement]:
+        """What to execute, in order; what has no rows is passed over."""
+        raise NotImplementedError
