@@ -47,10 +47,11 @@ def _fail(text: str, code: int = 1) -> NoReturn:
 
 
 @contextmanager
-def _spark(master: str | None = None) -> Iterator["SparkSession"]:
+def _spark(*sources: str, master: str | None = None) -> Iterator["SparkSession"]:
+    """A session for what is below `sources`; for anything, where there are none."""
     try:
         from routing.trace import java
-        from routing.trace.session import open_session
+        from routing.trace.session import is_small, open_session
     except ModuleNotFoundError:
         _fail(NOT_HERE)
     from pyspark.errors import PySparkException
@@ -58,7 +59,7 @@ def _spark(master: str | None = None) -> Iterator["SparkSession"]:
     from routing.trace.tables import NoTable
 
     try:
-        session = open_session(master)
+        session = open_session(master, small=bool(sources) and is_small(*sources))
     except java.NoJava as error:
         _fail(str(error))
     except PySparkException as error:
@@ -126,7 +127,7 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Read hop logs and write the tables of routes, links, custody, receipts, anomalies and the balance."""
-    with _spark(master) as session:
+    with _spark(*logs, out, master=master) as session:
         from routing.trace import batch
 
         with _steps() as say:
@@ -151,7 +152,7 @@ def route(
     """
     if form not in ("text", "json", "otlp"):
         _fail(f"--format {form} is none of text, json, otlp", 2)
-    with _spark() as session:
+    with _spark(out) as session:
         from routing.trace import tables
 
         routes = tables.read(session, out, "routes")
@@ -195,7 +196,7 @@ def _proven(session: "SparkSession", out: str, route: dict[str, Any], day: str) 
 @app.command()
 def links(out: Out, day: Day = None, as_json: Json = False, limit: Limit = 1000) -> None:
     """Show what each link did: messages, bytes, loss, retries, duplicates, delay."""
-    with _spark() as session:
+    with _spark(out) as session:
         frame = _read(session, out, "links", day)
         rows = frame.orderBy("day", "from", "to").limit(limit).collect()
     _print(
@@ -225,7 +226,7 @@ def anomalies(
     limit: Limit = 100,
 ) -> None:
     """Show what should not be: lost, stuck, looped, too deep, wrong receipts, bad clocks and links."""
-    with _spark() as session:
+    with _spark(out) as session:
         frame = _read(session, out, "anomalies", None)
         if kind is not None:
             frame = frame.where(frame["kind"] == kind)
@@ -249,7 +250,7 @@ def anomalies(
 @app.command()
 def balance(out: Out, day: Day = None, as_json: Json = False, limit: Limit = 1000) -> None:
     """Show for each server, topic and day that copies received = finished + held, or what is missing."""
-    with _spark() as session:
+    with _spark(out) as session:
         frame = _read(session, out, "balance", day)
         rows = frame.orderBy("closes", "server", "topic", "day").limit(limit).collect()
     columns = (
@@ -261,7 +262,7 @@ def balance(out: Out, day: Day = None, as_json: Json = False, limit: Limit = 100
 @app.command()
 def slowest(out: Out, day: Day = None, as_json: Json = False, limit: Limit = 20) -> None:
     """Show the messages that took longest from their origin to the last server."""
-    with _spark() as session:
+    with _spark(out) as session:
         frame = _read(session, out, "routes", day).where("last_delay_us is not null")
         rows = (
             frame.orderBy(frame["last_delay_us"].desc(), "smuid")
@@ -298,7 +299,7 @@ def compare(
     limit: Limit = 1000,
 ) -> None:
     """Show how the links of two days differ."""
-    with _spark() as session:
+    with _spark(out) as session:
         from routing.trace import tables
         from routing.trace.links import compared
 
@@ -332,7 +333,7 @@ def report(
     day: Day = None,
 ) -> None:
     """Write one self-contained HTML page: map, links, anomalies, balance and the worst routes."""
-    with _spark() as session:
+    with _spark(out) as session:
         from routing.trace import report as job
 
         written = job.page(session, out, day.date().isoformat() if day else None)
@@ -344,7 +345,7 @@ def report(
 @app.command()
 def compact(logs: Logs, out: Out, master: Master = None) -> None:
     """Rewrite closed logs as Parquet by the hour, sorted by Smuid, which every command here reads as well."""
-    with _spark(master) as session:
+    with _spark(*logs, out, master=master) as session:
         from routing.trace import compaction
 
         count = compaction.compact(session, logs, out)
@@ -360,7 +361,7 @@ def stream(
     every_s: Annotated[int, typer.Option("--every", min=1, help="Seconds between looks.")] = 60,
 ) -> None:
     """Keep the tables stream/links and stream/routes near live while logs arrive."""
-    with _spark(master) as session:
+    with _spark(master=master) as session:
         from routing.trace import stream as job
 
         job.run(session, logs, out, once=once, every_s=every_s)

