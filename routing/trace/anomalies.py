@@ -22,19 +22,26 @@ DEGRADED_HOPS_MIN: Final = 10
 
 KINDS: Final = (
     "lost",
-    "stuck",
-    "looped",
-    "over depth",
-    "wrong receipt",
     "two custodians",
     "begun or ended twice",
+    "over depth",
+    "wrong receipt",
     "held copies differ",
+    "looped",
+    "stuck",
+    "log missing",
     "clock jump",
     "degraded link",
-    "log missing",
 )
+"""By gravity: promises that were broken, then what may become so, then what makes it hard to tell."""
 
 COLUMNS: Final = ("kind", "day", "server", "peer", "smuid", "topic", "time_us", "detail")
+
+
+def by_gravity() -> list[Column]:
+    """The order in which people read them: see `KINDS`."""
+    known = f.array(*(f.lit(kind) for kind in KINDS))
+    return [f.array_position(known, f.col("kind")), f.col("time_us"), f.col("smuid")]
 
 
 def anomalies(
@@ -57,6 +64,7 @@ def anomalies(
         (
             *_of_copies(dated),
             *_of_routes(routes),
+            _lost(routes),
             _rows(
                 custody.where(f.col("custodians") > 1),
                 "two custodians",
@@ -124,13 +132,6 @@ def _of_copies(copies: DataFrame) -> list[DataFrame]:
     stuck = copies.where(held & f.coalesce(late, old, f.lit(False)))
     return [
         _rows(
-            copies.where(f.col("state") == "lost"),
-            "lost",
-            **where,
-            time_us="claimed_us",
-            detail=f.lit("acknowledged to a peer, between two copies of whole records, and not recorded"),
-        ),
-        _rows(
             stuck,
             "stuck",
             **where,
@@ -178,6 +179,33 @@ def _of_routes(routes: DataFrame) -> list[DataFrame]:
             detail=f.format_string("%d hops from its origin, depth was %d", first_deep["level"], "depth"),
         ),
     ]
+
+
+def _lost(routes: DataFrame) -> DataFrame:
+    """Copies that are lost, each with what proves it: see `brackets`."""
+    lost = f.filter("copies", lambda c: c["state"] == "lost")
+    copy, hops = f.col("copy"), f.col("hops")
+    taken = f.filter(hops, lambda h: (h["to"] == f.col("copy.server")) & (h["kind"] == "accepted"))
+    one = (
+        routes.where(f.size(lost) > 0)
+        .select("smuid", "day", "topic", "hops", f.explode(lost).alias("copy"))
+        .withColumn("hop", f.get(taken, f.lit(0)))
+    )
+    when = f.date_format(f.timestamp_micros(f.col("hop.acked_us")), "yyyy-MM-dd HH:mm:ss.SSS")
+    told = f.format_string("acknowledged to %s, %s by its clock", f.col("hop.from"), when)
+    claim = f.when(when.isNotNull(), told).otherwise("acknowledged to a peer")
+    proof = "; of the records around it none is missing here, and none is of this message"
+    return _rows(
+        one,
+        "lost",
+        day="day",
+        server=copy["server"],
+        peer=f.col("hop.from"),
+        smuid="smuid",
+        topic="topic",
+        time_us=f.col("hop.received_us"),
+        detail=f.concat(claim, f.lit(proof)),
+    )
 
 
 def _clock_jumps(segments: DataFrame) -> DataFrame:

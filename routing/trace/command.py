@@ -225,12 +225,14 @@ def anomalies(
     as_json: Json = False,
     limit: Limit = 100,
 ) -> None:
-    """Show what should not be: lost, stuck, looped, too deep, wrong receipts, bad clocks and links."""
+    """Show what should not be, the worst first: lost, two custodians, wrong receipts, slow links."""
     with _spark(out) as session:
+        from routing.trace.anomalies import by_gravity
+
         frame = _read(session, out, "anomalies", None)
         if kind is not None:
             frame = frame.where(frame["kind"] == kind)
-        rows = frame.orderBy("kind", "time_us").limit(limit).collect()
+        rows = frame.orderBy(*by_gravity()).limit(limit).collect()
     _print(
         rows,
         as_json,

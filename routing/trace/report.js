@@ -57,6 +57,7 @@ function table(home, columns, rows, options = {}) {
       shown += 1;
       const line = make("tr", null, options.bad && options.bad(rows[i]) ? "bad" : "");
       texts[i].forEach((text, c) => line.append(make("td", text, numeric[c] ? "number" : "")));
+      if (options.choose) line.addEventListener("click", () => options.choose(rows[i]));
       body.append(line);
     }
     shownCount.textContent = count(shown) + " of " + count(rows.length);
@@ -135,6 +136,7 @@ function map() {
 function routes() {
   for (const route of data.routes) {
     const box = make("details");
+    box.id = "route " + route.smuid;
     box.append(make("summary", `${route.smuid} · ${route.topic} · ${count(route.reached)} servers · ${ms(route.last_delay_us)} · ${route.state}`));
     const arrivals = new Map(), below = new Map();
     // A message of mode ONE may be handed back: a server hangs where it had the message first.
@@ -163,6 +165,13 @@ function routes() {
   if (!data.routes.length) $("routes").append(make("p", "None.", "hint"));
 }
 
+function showRoute(anomaly) {
+  const box = document.getElementById("route " + anomaly.smuid);
+  if (!box) return;
+  box.open = true;
+  box.scrollIntoView();
+}
+
 figures();
 map();
 $("shade").addEventListener("change", map);
@@ -176,7 +185,7 @@ redrawLinks = table("links", [
 table("anomalies", [
   ["kind", (r) => r.kind], ["server", (r) => r.server], ["peer", (r) => r.peer], ["message", (r) => r.smuid],
   ["topic", (r) => r.topic], ["since", (r) => r.time_us, (r) => moment(r.time_us)], ["detail", (r) => r.detail],
-], data.anomalies);
+], data.anomalies, { bad: (r) => r.kind === "lost", choose: showRoute });
 routes();
 table("balance", [
   ["server", (r) => r.server], ["topic", (r) => r.topic], ["day", (r) => r.day],

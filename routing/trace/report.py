@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from routing.trace import batch, tables
+from routing.trace.anomalies import by_gravity
 from routing.trace.journal import jsonable
 
 ROUTES_MAX: Final = 30
@@ -33,7 +34,7 @@ def page(session: SparkSession, out: str, day: str | None = None) -> str:
         "day": day,
         "sites": _sites(session, out, names, links),
         "links": links,
-        "anomalies": _rows(tables.read(session, out, "anomalies").orderBy("kind", "time_us"), ANOMALIES_MAX),
+        "anomalies": _rows(tables.read(session, out, "anomalies").orderBy(*by_gravity()), ANOMALIES_MAX),
         "balance": _rows(
             _of_day(tables.read(session, out, "balance"), day).orderBy("closes", "server", "topic", "day"),
             BALANCE_MAX,
@@ -103,15 +104,12 @@ def _sites(
 
 
 def _worst_routes(session: SparkSession, out: str, day: str | None) -> list[dict[str, Any]]:
-    """The messages with anomalies that matter most, then the slowest."""
+    """The messages with anomalies, the gravest first, then the slowest."""
     routes = _of_day(tables.read(session, out, "routes"), day)
-    wrong = tables.read(session, out, "anomalies").where(
-        f.col("kind").isin("lost", "two custodians", "over depth", "wrong receipt", "stuck")
-    )
-    named = {
-        row.smuid
-        for row in wrong.select("smuid").distinct().orderBy("smuid").limit(ROUTES_MAX // 2).collect()
-    }
+    wrong = tables.read(session, out, "anomalies").where("smuid is not null")
+    grave = [row.smuid for row in wrong.orderBy(*by_gravity()).limit(ANOMALIES_MAX).collect()]
+    ranks = {smuid: rank for rank, smuid in enumerate(list(dict.fromkeys(grave))[: ROUTES_MAX // 2])}
+    named = set(ranks)
     slow = (
         routes.where("last_delay_us is not null")
         .orderBy(f.desc("last_delay_us"), "smuid")
@@ -120,7 +118,8 @@ def _worst_routes(session: SparkSession, out: str, day: str | None) -> list[dict
     )
     named |= {row.smuid for row in slow.collect()}
     chosen = routes.where(f.col("smuid").isin(*named)).withColumn("hops", f.slice("hops", 1, HOPS_SHOWN_MAX))
-    return _rows(chosen.orderBy(f.desc_nulls_last("last_delay_us"), "smuid"), ROUTES_MAX) if named else []
+    found = _rows(chosen.orderBy(f.desc_nulls_last("last_delay_us"), "smuid"), ROUTES_MAX) if named else []
+    return sorted(found, key=lambda route: ranks.get(route["smuid"], len(ranks)))
 
 
 def layout(names: list[str], links: list[tuple[str, str]]) -> dict[str, tuple[float, float]]:

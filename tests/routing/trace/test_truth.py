@@ -163,6 +163,18 @@ class TestBrokenPromises:
         assert faulty.summary["balance"]["lost"] == len(self.planted(faulty, "lost"))
         assert not faulty.summary["balance"]["closes"]
 
+    def test_of_a_lost_copy_it_is_said_who_had_acknowledged_it(self, faulty: Traced) -> None:
+        for row in faulty.table("anomalies").where("kind = 'lost'").collect():
+            assert row.detail.startswith(f"acknowledged to {row.peer}, 2025-11-2")
+            assert (row.peer, row.server) in faulty.links
+
+    def test_the_gravest_come_first(self, faulty: Traced) -> None:
+        from routing.trace.anomalies import KINDS, by_gravity
+
+        kinds = [row.kind for row in faulty.table("anomalies").orderBy(*by_gravity()).collect()]
+        assert kinds == sorted(kinds, key=KINDS.index)
+        assert kinds[0] == "lost"
+
     def test_wrong_receipts_are_found(self, faulty: Traced) -> None:
         assert self.found(faulty, "wrong receipt") == self.planted(faulty, "receipt")
 
