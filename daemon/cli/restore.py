@@ -31,8 +31,8 @@ from daemon.site.state_mark import STORE
 from daemon.store.backup import DamagedError, StoreCopy, check_store
 from daemon.store.backup_manifest import MANIFEST, Manifest, UnfitError, read_manifest
 from daemon.store.schema import TooNewError
-from daemon.system.private_files import give_to, make_directory, sync_directory, write_new
-from daemon.terminal.failure import Failure
+from daemon.system.private_files import exchange, give_to, make_directory, sync_directory, write_new
+from daemon.terminal.failure import FAILED, Failure
 from daemon.terminal.output import JsonOption
 
 LOGIN = "keys/admin.toml"
@@ -44,6 +44,7 @@ class Restored(msgspec.Struct, kw_only=True):
     Attributes:
         made_at: what was done at the site after that is not in it.
         replaced: where the site that was there is now; "" where there was none.
+        starts: whether it would start as it is.
         to_do: what is missing, and what to do about it.
     """
 
@@ -52,6 +53,7 @@ class Restored(msgspec.Struct, kw_only=True):
     made_at: str
     store: StoreCopy
     replaced: str
+    starts: bool
     to_do: list[str]
 
 
@@ -66,6 +68,7 @@ def restore(
     """Make the site SITE of a backup, once all of that has been checked.
 
     What the site has finished since the backup comes again, and what was published since then is not there.
+    Exit code 1 where nothing was restored, and where the site does not start before what is said is done.
     """
     made = None
     try:
@@ -76,7 +79,7 @@ def restore(
         make_directory(site.absolute().parent, 0o777)
         made = Path(tempfile.mkdtemp(prefix=f".{site.name}.", dir=site.absolute().parent))
         _copy(backup, manifest, made)
-        to_do = _complete(made, site)
+        starts, to_do = _complete(made, site)
         for directory in (*(path for path in made.rglob("*") if path.is_dir()), made):
             sync_directory(directory)
         give_to((site if is_there else site.absolute().parent).stat(), made)
@@ -97,12 +100,15 @@ def restore(
         made_at=manifest.made_at,
         store=store,
         replaced=replaced,
+        starts=starts,
         to_do=to_do,
     )
     if json:
         typer.echo(msgspec.json.encode(done))
     else:
         _tell(done)
+    if not done.starts:
+        raise typer.Exit(FAILED)
 
 
 def _is_there(site: Path, replace: bool) -> bool:
@@ -147,8 +153,8 @@ def _copy(backup: Path, manifest: Manifest, made: Path) -> None:
     (made / MANIFEST).unlink()
 
 
-def _complete(made: Path, site: Path) -> list[str]:
-    """Make what a site can make for itself; returns what only people can do."""
+def _complete(made: Path, site: Path) -> tuple[bool, list[str]]:
+    """Make what a site can make for itself; returns whether it starts then, and what only people can do."""
     config, installed = made / DEFAULT_CONFIG, installed_plugins()
     settings = load(config, installed)
     name, to_do = settings.site.server_name, []
@@ -164,6 +170,7 @@ def _complete(made: Path, site: Path) -> list[str]:
             " give that to its clients, or copy the old key and certificate over it"
         )
     refused = examine(config, settings, installed, datetime.now(UTC)).refused
+    starts = not refused
     if not (settings.links.keys_directory / KEY_FILE).exists() and _has_links(settings):
         refused = [finding for finding in refused if finding.part != "keys"]
         to_do.append(
@@ -176,7 +183,7 @@ def _complete(made: Path, site: Path) -> list[str]:
             f"The administrator's login, {LOGIN}, is not in the backup: `smqpd account passwd {ADMIN}` gives"
             " another password"
         )
-    return to_do
+    return starts, to_do
 
 
 def _has_links(settings: Settings) -> bool:
@@ -184,7 +191,10 @@ def _has_links(settings: Settings) -> bool:
 
 
 def _put(made: Path, site: Path) -> str:
-    """Put the new site in the place of what is there; returns where that is now."""
+    """Put the new site in the place of what is there; returns where that is now.
+
+    In one step, so that there is always one; in two where the file system knows none.
+    """
     if not any(site.iterdir()):
         site.rmdir()
         made.rename(site)
@@ -193,9 +203,12 @@ def _put(made: Path, site: Path) -> str:
     names = itertools.chain([f"{place.name}.{now}"], (f"{place.name}.{now}-{n}" for n in itertools.count(2)))
     kept = next(path for path in map(place.with_name, names) if not path.exists())
     with state_lock(_state_of(site)):
-        site.rename(kept)
-        sync_directory(kept.parent)  # the new one is not to be there, and the old one not
-        made.rename(site)
+        made.rename(kept)
+        if not exchange(kept, site):
+            kept.rename(made)
+            site.rename(kept)
+            sync_directory(kept.parent)  # the new one is not to be there, and the old one not
+            made.rename(site)
     return str(kept)
 
 

@@ -1,11 +1,18 @@
 """Files of a site that people and commands change: whole or not at all, private unless said otherwise."""
 
+import ctypes
+import errno
 import fcntl
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
+
+_AT_FDCWD: Final = -100
+_RENAME_EXCHANGE: Final = 2
+_renameat2: Final[Callable[..., int] | None] = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
 
 
 def refuse_loose(path: Path) -> None:
@@ -47,6 +54,21 @@ def replace(path: Path, data: bytes, mode: int | None = None) -> None:
     finally:
         new.unlink(missing_ok=True)
     sync_directory(path.parent)
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Have two files or directories of one file system change places in one step; False where that cannot be.
+
+    Raises OSError where it fails for another reason. Source: renameat2(2), RENAME_EXCHANGE.
+    """
+    if _renameat2 is None:
+        return False
+    if not _renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE):
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP):
+        return False
+    raise OSError(number, os.strerror(number), str(other))
 
 
 def give_to_owner_of(directory: Path, made: Path) -> None:

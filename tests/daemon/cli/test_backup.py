@@ -1,4 +1,5 @@
 import json
+import os
 import re
 import sqlite3
 import stat
@@ -19,6 +20,7 @@ from daemon.site.directory import make_site
 from daemon.site.lock import state_lock
 from daemon.store.backup import copy_store
 from daemon.store.store import Store
+from daemon.system import private_files
 from daemon.system.private_files import write_new
 
 SITE = ("accounts.toml", "smqpd.id", "smqpd.toml", "state/smqpd.db")
@@ -207,7 +209,9 @@ def test_a_secret_in_another_place_is_left_out_too_whatever_it_is_called(
     assert files(tmp_path / "copy" / "keys") == []
     add_peer(scattered / "peers.toml", Peer(name="beta.example"))
     assert run(tmp_path / "linked", "--no-keys").exit_code == 0
-    linked = json.loads(restore_to(tmp_path / "linked", tmp_path / "linked-again", "--json").stdout)
+    result = restore_to(tmp_path / "linked", tmp_path / "linked-again", "--json")
+    linked = json.loads(result.stdout)
+    assert (result.exit_code, linked["starts"]) == (1, False), "the site is there, and does not start"
     assert [one[:19] for one in linked["to_do"]] == [
         "The key of [tls] is",
         "The key for links i",
@@ -303,6 +307,30 @@ def test_a_site_that_is_there_is_replaced_only_when_asked_for_and_kept(
         for _ in "123"
     }
     assert len(kept) == 3  # also within a second
+
+
+@pytest.mark.parametrize("knows", [True, False], ids=["exchange", "two renames"])
+def test_the_new_site_is_whole_in_its_place_and_the_old_one_in_another(
+    site: Path, store: Store, run, restore_to, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, knows: bool
+) -> None:
+    if not knows:
+        monkeypatch.setattr(private_files, "_renameat2", None)  # a C library that has none
+    run(tmp_path / "copy")
+    (site / "precious").write_text("x")
+    rename, renamed = os.rename, []
+
+    def noted(source: Path, target: Path) -> None:
+        renamed.append(Path(source))
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", noted)
+    result = restore_to(tmp_path / "copy", site, "--replace", "--json")
+    assert result.exit_code == 0
+    kept = Path(json.loads(result.stdout)["replaced"])
+    assert (kept / "precious").exists()
+    assert (site / "smqpd.toml").exists()
+    assert (site in renamed) is not knows, "with an exchange the place of the site is never empty"
+    assert [path.name for path in site.parent.iterdir() if path.name.startswith(f".{site.name}.")] == []
 
 
 def test_an_empty_directory_becomes_the_site(store: Store, run, restore_to, tmp_path: Path) -> None:
