@@ -20,21 +20,31 @@ SAID_EVERY: Final = timedelta(days=1)
 
 
 class Expiry(msgspec.Struct, frozen=True):
-    """The end of something in a file; `what` names it there, and `at` is in UTC, aware."""
+    """The end of something in a file; `what` names it there, and `at` is in UTC, aware.
+
+    `since`: from when on it is valid; None where it does not say.
+    """
 
     path: Path
     what: str
     at: datetime
+    since: datetime | None = None
 
-    def is_past(self, now: datetime) -> bool:
-        """Whether it is over at `now` (UTC, aware)."""
-        return self.at <= now
+    def is_invalid(self, now: datetime) -> bool:
+        """Whether it is over at `now` (UTC, aware), or not begun."""
+        return self.at <= now or self._is_early(now)
+
+    def _is_early(self, now: datetime) -> bool:
+        return self.since is not None and now < self.since
 
     def words(self, now: datetime) -> str | None:
-        """What is to be said of it at `now`; None while the end is far."""
+        """What is to be said of it at `now`; None while it is valid and the end is far."""
+        if self._is_early(now):
+            begins = f"{self.since:%Y-%m-%d %H:%M} UTC"
+            return f"{self.path}: {self.what} is not valid before {begins}; use another, or set the clock"
         if self.at - now >= SOON:
             return None
-        if self.is_past(now):
+        if self.is_invalid(now):
             return f"{self.path}: {self.what} expired on {self.at:%Y-%m-%d %H:%M} UTC; renew it"
         days = (self.at - now).days
         left = f"in {days} day{'' if days == 1 else 's'}" if days else "within a day"
@@ -47,7 +57,7 @@ def expiries_of(path: Path, certificates: Iterable[x509.Certificate]) -> list[Ex
     for number, certificate in enumerate(certificates):
         name = certificate.subject.rfc4514_string()
         what = "the certificate" if number == 0 else f"the certificate of {name}"
-        found.append(Expiry(path, what, certificate.not_valid_after_utc))
+        found.append(Expiry(path, what, certificate.not_valid_after_utc, certificate.not_valid_before_utc))
     return found
 
 
@@ -79,4 +89,4 @@ class ExpiryWatch:
             # a clock that was set back must not silence it
             if words is not None and (said is None or abs(now - said) >= SAID_EVERY):
                 self._said[expiry] = now
-                logger.log(logging.ERROR if expiry.is_past(now) else logging.WARNING, "%s", words)
+                logger.log(logging.ERROR if expiry.is_invalid(now) else logging.WARNING, "%s", words)

@@ -39,7 +39,7 @@ class LinkKeys:
         self._own = own
         self._path = directory / CERTIFICATE_FILE
         self.expiries = [
-            Expiry(self._path, "the certificate", own.not_valid_after_utc),
+            Expiry(self._path, "the certificate", own.not_valid_after_utc, own.not_valid_before_utc),
             *(Expiry(directory / AUTHORITY_FILE, what, at) for what, at in trust.authorities_end()),
             *(Expiry(directory / REVOCATION_FILE, what, at) for what, at in trust.revocations_end()),
         ]
@@ -61,7 +61,7 @@ class LinkKeys:
 
     def flaw(self, now: datetime) -> str | None:
         """Why peers refuse this site at `now` (UTC, aware), where that is more than an end in `expiries`."""
-        if any(expiry.is_past(now) for expiry in self.expiries):
+        if any(expiry.is_invalid(now) for expiry in self.expiries):
             return None
         refusal = self.trust.refusal(self._own, now)
         return refusal and f"{self._path}: peers refuse this site: {refusal}"

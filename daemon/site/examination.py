@@ -91,7 +91,7 @@ class Examination(msgspec.Struct):
 def expired(expiries: Collection[Expiry], now: datetime) -> list[Finding]:
     """What is to be said of certificates and lists at `now`."""
     return [
-        Finding("certificates", "broken" if expiry.is_past(now) else "warning", words)
+        Finding("certificates", "broken" if expiry.is_invalid(now) else "warning", words)
         for expiry in expiries
         if (words := expiry.words(now)) is not None
     ]

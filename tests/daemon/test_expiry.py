@@ -14,7 +14,7 @@ from daemon.certificates.expiry import Expiry, ExpiryWatch
 from daemon.configuration.discovery import Installed
 from daemon.settings import LinkSettings, Settings, SiteSettings, TlsSettings
 from daemon.site.directory import make_site
-from daemon.site.examination import examine
+from daemon.site.examination import Finding, examine, expired
 from tests.support.broker import running_site
 from tests.support.installed import checkout_plugins
 from tests.support.keys import write_keys
@@ -44,6 +44,13 @@ def expiry(left: timedelta) -> Expiry:
 def test_it_is_said_from_30_days_before_the_end_on(left: timedelta, words: str | None) -> None:
     said = expiry(left).words(NOW)
     assert said == (words and f"keys/tls.crt: the certificate {words}")
+
+
+def test_what_is_not_valid_yet_is_said_and_does_not_work() -> None:
+    early = Expiry(FILE, "the certificate", NOW + 90 * DAY, NOW + timedelta(minutes=1))
+    said = "the certificate is not valid before 2026-11-22 12:01 UTC; use another, or set the clock"
+    assert expired([early], NOW) == [Finding("certificates", "broken", f"keys/tls.crt: {said}")]
+    assert expired([early], NOW + timedelta(minutes=1)) == []
 
 
 async def test_a_running_site_says_it_each_day_and_louder_once_it_is_over(
