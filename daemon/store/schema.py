@@ -4,29 +4,32 @@ To change the stored format, append a migration; never edit one that has been re
 note that it was taken share one transaction, so that a migration that is interrupted has not happened.
 A store that knows a step which this version does not know is refused: it was written by a newer one.
 
-    site           one row: boot number, last hop record that came true, the clock (`daemon.system.clock`),
+    site           one row: boot number, last hop record that came true, clock (see `daemon.system.clock`),
                    whose store it is (see `daemon.store.ownership`)
-    topic          topics with settings of their own
-    subscription   durable subscriptions
-    message        guaranteed messages that are held; `wire` behind all that a scan reads
-    mark           what a subscription has left on a message; subscription 0 counts returns of mode ONE
-    publication    Cmuids of the last minutes, oldest first
     quarantine     messages that were set aside, see `daemon.store.quarantine`
 
-Of what crosses links, and empty where there are no peers:
-
-    copy           how far a held message may go, by which servers it came, which peers have to have it
-    seen           Smuids of other servers that have been here
-    removal        Smuids of messages that were removed
-    interest       what each peer wants
-    receipt        receipts that peers have a part in; they outlive their message
-    answer         last answers to the questions of peers for receipts, until the peer has them
+All others are made here and described in `daemon.store.tables`, each in its own file; what a file says of its
+columns is what may be read from them today, the statements that make it are those of the versions.
 """
 
 import sqlite3
 from typing import Any
 
 from sqlite_utils import Database, Migrations
+
+from daemon.store.tables import (
+    answers,
+    copies,
+    interest,
+    marks,
+    messages,
+    publications,
+    receipts,
+    removals,
+    seen,
+    subscriptions,
+    topics,
+)
 
 migrations = Migrations("smqpd")
 
@@ -40,64 +43,29 @@ def first(db: Any) -> None:
         " machine_boot TEXT NOT NULL, machine_time REAL NOT NULL)"
     )
     db.execute("INSERT INTO site VALUES (1, 0, 0, 0.0, 0.0, '', 0.0)")
-    db.execute("CREATE TABLE topic (name TEXT PRIMARY KEY, mode TEXT, timeout_s REAL) WITHOUT ROWID")
-    db.execute(
-        "CREATE TABLE subscription (id INTEGER PRIMARY KEY, topic TEXT NOT NULL, owner TEXT NOT NULL,"
-        " name TEXT NOT NULL, credit INTEGER NOT NULL, accepts TEXT NOT NULL, ordered INTEGER NOT NULL,"
-        " lock_s REAL, since INTEGER NOT NULL, used_at REAL NOT NULL)"
-    )
-    db.execute(
-        "CREATE TABLE message (id INTEGER PRIMARY KEY, topic TEXT NOT NULL, origin NOT NULL,"
-        " priority INTEGER NOT NULL, size INTEGER NOT NULL, flags INTEGER NOT NULL, deadline REAL,"
-        " receipt_due INTEGER NOT NULL, receipt_mode TEXT NOT NULL, sequence INTEGER NOT NULL,"
-        " publisher TEXT NOT NULL, cmuid TEXT NOT NULL, wire BLOB NOT NULL)"
-    )
-    db.execute(
-        "CREATE TABLE mark (message INTEGER NOT NULL, subscription INTEGER NOT NULL,"
-        " received INTEGER NOT NULL, done INTEGER NOT NULL, has_it INTEGER NOT NULL,"
-        " attempts INTEGER NOT NULL, PRIMARY KEY (message, subscription)) WITHOUT ROWID"
-    )
-    db.execute(
-        "CREATE TABLE publication (id INTEGER PRIMARY KEY, publisher TEXT NOT NULL, cmuid TEXT NOT NULL,"
-        " smuid TEXT NOT NULL, at REAL NOT NULL)"
-    )
+    db.execute(topics.CREATE)
+    db.execute(subscriptions.CREATE)
+    db.execute(messages.CREATE)
+    db.execute(marks.CREATE)
+    db.execute(publications.CREATE)
 
 
 @migrations()
 def second(db: Any) -> None:
     """What crosses links."""
-    db.execute(
-        "CREATE TABLE copy (id INTEGER PRIMARY KEY, depth INTEGER NOT NULL, hops TEXT NOT NULL,"
-        " forwards TEXT NOT NULL)"
-    )
-    db.execute(
-        "CREATE TABLE seen (smuid TEXT PRIMARY KEY, entry INTEGER NOT NULL, depth INTEGER NOT NULL,"
-        " custody INTEGER NOT NULL, until REAL NOT NULL) WITHOUT ROWID"
-    )
-    db.execute("CREATE INDEX seen_until ON seen (until)")
-    db.execute(
-        "CREATE TABLE removal (smuid TEXT PRIMARY KEY, topic TEXT NOT NULL, at REAL NOT NULL) WITHOUT ROWID"
-    )
-    db.execute(
-        "CREATE TABLE interest (peer TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL,"
-        " distance INTEGER NOT NULL, PRIMARY KEY (peer, kind, name)) WITHOUT ROWID"
-    )
-    db.execute(
-        "CREATE TABLE receipt (id INTEGER PRIMARY KEY, topic TEXT NOT NULL, origin NOT NULL,"
-        " priority INTEGER NOT NULL, size INTEGER NOT NULL, flags INTEGER NOT NULL, deadline REAL,"
-        " mode TEXT NOT NULL, publisher TEXT NOT NULL, cmuid TEXT NOT NULL, due INTEGER NOT NULL,"
-        " have INTEGER NOT NULL, parent TEXT NOT NULL, query INTEGER NOT NULL, children TEXT NOT NULL)"
-    )
-    db.execute(
-        "CREATE TABLE answer (peer TEXT NOT NULL, query INTEGER NOT NULL, due INTEGER NOT NULL,"
-        " have INTEGER NOT NULL, PRIMARY KEY (peer, query)) WITHOUT ROWID"
-    )
+    db.execute(copies.CREATE)
+    db.execute(seen.CREATE)
+    db.execute(seen.CREATE_INDEX)
+    db.execute(removals.CREATE)
+    db.execute(interest.CREATE)
+    db.execute(receipts.CREATE)
+    db.execute(answers.CREATE)
 
 
 @migrations()
 def third(db: Any) -> None:
     """What is set aside, and a checksum of each message; NULL for those that were there before."""
-    db.execute("ALTER TABLE message ADD COLUMN checksum INTEGER")
+    db.execute(messages.ADD_CHECKSUM)
     db.execute(
         "CREATE TABLE quarantine (id INTEGER PRIMARY KEY, smuid TEXT NOT NULL, topic TEXT NOT NULL,"
         " account TEXT NOT NULL, at_us INTEGER NOT NULL, reason TEXT NOT NULL, wire BLOB NOT NULL)"

@@ -9,6 +9,11 @@ from routing.federation.decisions import DiscardAnswer, StoreAnswer
 from routing.numbers import Count, Number
 from routing.restore import Restore
 
+CREATE: Final = (
+    "CREATE TABLE answer (peer TEXT NOT NULL, query INTEGER NOT NULL, due INTEGER NOT NULL,"
+    " have INTEGER NOT NULL, PRIMARY KEY (peer, query)) WITHOUT ROWID"
+)
+
 
 class AnswerRow(Row):
     """Y and X; the peer that hears nothing ends its receipt with the timeout of the message."""

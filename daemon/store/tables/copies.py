@@ -13,6 +13,12 @@ from routing.numbers import Count, Depth, Number
 from routing.queue import CROSSES, Entry
 from routing.restore import Restore
 
+CREATE: Final = (
+    "CREATE TABLE copy (id INTEGER PRIMARY KEY, depth INTEGER NOT NULL, hops TEXT NOT NULL,"
+    " forwards TEXT NOT NULL)"
+)
+
+
 Hops = Annotated[str, msgspec.Meta(pattern=r"^[!-~]*\Z")]
 """Servers, with commas between them."""
 

@@ -10,6 +10,11 @@ from routing.federation.decisions import StoreInterest
 from routing.federation.interest import Distance, InterestChange, Kind
 from routing.restore import Restore
 
+CREATE: Final = (
+    "CREATE TABLE interest (peer TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL,"
+    " distance INTEGER NOT NULL, PRIMARY KEY (peer, kind, name)) WITHOUT ROWID"
+)
+
 
 class InterestRow(Row):
     """The peer tells it again when its link comes up, so one that is damaged is soon there again."""

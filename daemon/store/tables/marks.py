@@ -10,6 +10,12 @@ from routing.decisions import MarkDone, MarkReceived, MarkReturned
 from routing.numbers import Count, Number
 from routing.restore import StoredMark
 
+CREATE: Final = (
+    "CREATE TABLE mark (message INTEGER NOT NULL, subscription INTEGER NOT NULL,"
+    " received INTEGER NOT NULL, done INTEGER NOT NULL, has_it INTEGER NOT NULL,"
+    " attempts INTEGER NOT NULL, PRIMARY KEY (message, subscription)) WITHOUT ROWID"
+)
+
 
 class MarkRow(Row):
     """Without its mark a message comes again, so what of it is not damaged stays."""

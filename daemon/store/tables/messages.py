@@ -21,6 +21,16 @@ from routing.queue import COMMITTED_STATES, GUARANTEED, RECEIPT, Entry
 from routing.restore import Restore, readable
 from routing.subscription import Topic
 
+CREATE: Final = (
+    "CREATE TABLE message (id INTEGER PRIMARY KEY, topic TEXT NOT NULL, origin NOT NULL,"
+    " priority INTEGER NOT NULL, size INTEGER NOT NULL, flags INTEGER NOT NULL, deadline REAL,"
+    " receipt_due INTEGER NOT NULL, receipt_mode TEXT NOT NULL, sequence INTEGER NOT NULL,"
+    " publisher TEXT NOT NULL, cmuid TEXT NOT NULL, wire BLOB NOT NULL)"
+)
+ADD_CHECKSUM: Final = "ALTER TABLE message ADD COLUMN checksum INTEGER"
+"""NULL for messages that were there before."""
+
+
 UNKNOWN_TOPIC: Final = "unknown"
 """Where a message stands that is set aside and whose topic cannot be read."""
 

@@ -11,6 +11,11 @@ from routing.dedupe import CMUIDS_MAX
 from routing.numbers import Number
 from routing.restore import Restore
 
+CREATE: Final = (
+    "CREATE TABLE publication (id INTEGER PRIMARY KEY, publisher TEXT NOT NULL, cmuid TEXT NOT NULL,"
+    " smuid TEXT NOT NULL, at REAL NOT NULL)"
+)
+
 
 class PublicationRow(Row):
     """`publisher` is an Account, or what tells publishers apart for the router; `at` is site time."""

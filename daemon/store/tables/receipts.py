@@ -12,6 +12,13 @@ from routing.queue import COMMITTED_STATES, Entry
 from routing.receipts import Receipt
 from routing.restore import Restore
 
+CREATE: Final = (
+    "CREATE TABLE receipt (id INTEGER PRIMARY KEY, topic TEXT NOT NULL, origin NOT NULL,"
+    " priority INTEGER NOT NULL, size INTEGER NOT NULL, flags INTEGER NOT NULL, deadline REAL,"
+    " mode TEXT NOT NULL, publisher TEXT NOT NULL, cmuid TEXT NOT NULL, due INTEGER NOT NULL,"
+    " have INTEGER NOT NULL, parent TEXT NOT NULL, query INTEGER NOT NULL, children TEXT NOT NULL)"
+)
+
 
 class ReceiptRow(Row):
     """Of the message, and of `routing.receipts.Receipt`.

@@ -9,6 +9,10 @@ from daemon.store.table import Row, Table, Tables
 from routing.federation.decisions import DiscardRemoval, StoreRemoval
 from routing.restore import Restore
 
+CREATE: Final = (
+    "CREATE TABLE removal (smuid TEXT PRIMARY KEY, topic TEXT NOT NULL, at REAL NOT NULL) WITHOUT ROWID"
+)
+
 
 class RemovalRow(Row):
     """`at` is site time; one whose time is damaged is the first to be forgotten."""

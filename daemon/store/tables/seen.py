@@ -10,6 +10,12 @@ from routing.federation.copies import Seen
 from routing.federation.decisions import StoreSeen
 from routing.numbers import Count, Depth, Number
 
+CREATE: Final = (
+    "CREATE TABLE seen (smuid TEXT PRIMARY KEY, entry INTEGER NOT NULL, depth INTEGER NOT NULL,"
+    " custody INTEGER NOT NULL, until REAL NOT NULL) WITHOUT ROWID"
+)
+CREATE_INDEX: Final = "CREATE INDEX seen_until ON seen (until)"
+
 
 class SeenRow(Row):
     """See `routing.federation.copies.Seen`; `entry` is its `entry_id`."""

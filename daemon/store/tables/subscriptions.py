@@ -11,6 +11,12 @@ from routing.numbers import Count, Number
 from routing.restore import Restore
 from routing.subscription import Accepts, SubscribeOptions
 
+CREATE: Final = (
+    "CREATE TABLE subscription (id INTEGER PRIMARY KEY, topic TEXT NOT NULL, owner TEXT NOT NULL,"
+    " name TEXT NOT NULL, credit INTEGER NOT NULL, accepts TEXT NOT NULL, ordered INTEGER NOT NULL,"
+    " lock_s REAL, since INTEGER NOT NULL, used_at REAL NOT NULL)"
+)
+
 
 class SubscriptionRow(Row):
     """What says whose it is, and of what, cannot be mended; for the rest stands what loses nothing.

@@ -10,6 +10,8 @@ from routing.decisions import StoreTopic
 from routing.message import DeliveryMode
 from routing.restore import Restore
 
+CREATE: Final = "CREATE TABLE topic (name TEXT PRIMARY KEY, mode TEXT, timeout_s REAL) WITHOUT ROWID"
+
 
 class TopicRow(Row):
     """NULL where the topic has no such setting."""
