@@ -5,6 +5,7 @@ thread would contend for the interpreter with each row. Only the commit, which w
 made to be called from a worker thread; meanwhile nothing else may use the writing connection.
 """
 
+import logging
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
@@ -19,6 +20,7 @@ from daemon.store.checksum import is_intact
 from daemon.store.columns import BOOT_MAX, SiteTime
 from daemon.store.ownership import own
 from daemon.store.quarantine import (
+    FORGET_OLDEST,
     Quarantined,
     quarantined,
 )
@@ -45,6 +47,8 @@ CACHE_KIB: Final = 16_384
 WAL_CHECKPOINT_BYTES: Final = 64 * 2**20
 WAIT_S: Final = 0.05
 """For a lock that another process has. Nobody else writes, and the event loop must not wait for readers."""
+
+_log = logging.getLogger(__name__)
 
 _READ_MESSAGE: Final = "SELECT CAST(wire AS BLOB), CAST(topic AS BLOB), checksum FROM message WHERE id = ?"
 _FORGET_MARKS: Final = (
@@ -133,6 +137,7 @@ class Store:
         self.path = path
         self._wal_path = f"{path}-wal"
         self._writer = _connected(path)
+        self._forgotten = 0  # in the open transaction, of what was set aside
         # a checkpoint would make one commit in many slow; `checkpoint` does it beside them
         self._writer.execute("PRAGMA wal_autocheckpoint = 0")
         self._reader = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
@@ -201,17 +206,24 @@ class Store:
         connection = self._writer
         for sql, rows in batch.statements():
             if rows:
-                connection.executemany(sql, rows)
+                written = connection.executemany(sql, rows)
+                if sql is FORGET_OLDEST:
+                    self._forgotten = written.rowcount
         if batch.returned_pages:
             connection.execute(f"PRAGMA incremental_vacuum({batch.returned_pages})").fetchall()
 
     def commit(self) -> None:
         """Make the transaction true: returns once it is on disk. May be called from another thread."""
         self._writer.execute("COMMIT")
+        if self._forgotten:
+            text = "%d of the oldest left the quarantine for good: it holds as much as it may"
+            _log.warning(text, self._forgotten)
+            self._forgotten = 0
         self._measure()
 
     def roll_back(self) -> None:
         """Undo the transaction, if one is open."""
+        self._forgotten = 0
         if self._writer.in_transaction:
             self._writer.execute("ROLLBACK")
 

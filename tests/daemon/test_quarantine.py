@@ -145,7 +145,10 @@ async def test_a_row_that_is_gone_holds_nobody_up(tmp_path: Path, mock_clock: Mo
 
 
 async def test_the_quarantine_is_bounded_and_the_oldest_go_first(
-    tmp_path: Path, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    mock_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr("daemon.store.quarantine.QUARANTINE_MAX", (2, quarantine.BYTES_MAX))
     smuids = await with_messages(tmp_path, b"second 1", b"second 2", b"second 3", b"last", delivery="ONE")
@@ -153,6 +156,7 @@ async def test_the_quarantine_is_bounded_and_the_oldest_go_first(
     async with running_site(tmp_path) as site:
         await (await site.login("ada").subscribe("jobs", credit=1)).delivered()
     assert [one.smuid for one in set_aside(tmp_path)] == smuids[1:3]
+    assert "1 of the oldest left the quarantine for good: it holds as much as it may" in caplog.messages
 
 
 def test_its_bytes_are_bounded_too(tmp_path: Path) -> None:
