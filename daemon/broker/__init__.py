@@ -1,5 +1,6 @@
 """Carries out what the router decides: commits it, then hands on what has come true.
 
+    lifetime       brings a broker up and down, with its files and tasks
     broker         the one task that writes: decisions in order, a transaction, its effects
     committing     when the next transaction begins, and whether a thread waits for the disk
     carrier        decisions to rows and effects, and back when a transaction fails; `link_rows` for links

@@ -14,12 +14,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from daemon.broker.lifetime import STORE
 from daemon.cli.asking import value
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
 from daemon.control.socket import Question
 from daemon.settings import Settings
 from daemon.site.lock import StateInUseError, running_pid, state_lock
-from daemon.site.state_mark import STORE
 from daemon.store import quarantine
 from daemon.store.quarantine import Quarantined
 from daemon.terminal.failure import FAILED, USAGE, Failure

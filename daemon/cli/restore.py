@@ -16,6 +16,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from daemon.broker.lifetime import STORE
 from daemon.certificates.files import KEY_FILE
 from daemon.certificates.identity import host_of
 from daemon.certificates.self_signed import make_self_signed
@@ -27,7 +28,6 @@ from daemon.settings import ConfigError, Settings
 from daemon.site.directory import ADMIN
 from daemon.site.examination import examine
 from daemon.site.lock import StateInUseError, running_pid, state_lock
-from daemon.site.state_mark import STORE
 from daemon.store.backup import DamagedError, StoreCopy, check_store
 from daemon.store.backup_manifest import MANIFEST, Manifest, UnfitError, read_manifest
 from daemon.store.schema import TooNewError

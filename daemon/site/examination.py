@@ -14,6 +14,7 @@ from typing import Final, Literal
 import msgspec
 
 from daemon.accounts.accounts_file import Account, read_accounts
+from daemon.broker.lifetime import HOPS, STORE
 from daemon.certificates.errors import CertificateError
 from daemon.certificates.expiry import Expiry
 from daemon.certificates.files import KEY_FILE
@@ -25,7 +26,7 @@ from daemon.link.keys import LinkKeys
 from daemon.link.peers_file import Peer, load_peers
 from daemon.settings import ConfigError, Settings
 from daemon.site.lock import LOCK
-from daemon.site.state_mark import HOPS, INSTALLATION, STORE, check_state
+from daemon.site.state_mark import INSTALLATION, check_state
 from daemon.store.reserve import RESERVE
 
 LINKS_SOCKET: Final = "smqp-links"

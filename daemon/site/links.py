@@ -11,7 +11,6 @@ import secrets
 import socket
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -28,7 +27,7 @@ from daemon.link.peers_file import Peer
 from daemon.link.port import Identity, LinkStatus
 from daemon.link.tls import TlsTransport
 from daemon.settings import Settings
-from daemon.site.state_mark import HOPS, INSTALLATION
+from daemon.site.state_mark import INSTALLATION
 from daemon.system.private_files import replace
 from routing.federation.enquiry import FEATURES, Ping, Trace, Why
 from routing.names import check_topic, parse_smuid, server_name
@@ -120,19 +119,13 @@ class SiteLinks:
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Link with the peers until cancelled. Raises ListenError in a group."""
-        async with trio.open_nursery() as nursery:
-            federating, keep_going = self._broker.federating, self._broker.mishaps.keep_going
-            nursery.start_soon(keep_going, "what waits for a peer", federating.run)
-            read_hops = partial(federating.enquiring.run, self._settings.site.state_directory / HOPS)
-            nursery.start_soon(keep_going, "a question to the hop log", read_hops)
-            if self.manager is None:
-                task_status.started()
-                await self._wanted.wait()
-                assert self.manager is not None
-                await nursery.start(self.manager.run)
-                return
-            await nursery.start(self.manager.run)
-            task_status.started()
+        if self.manager is not None:
+            await self.manager.run(task_status)
+            return
+        task_status.started()
+        await self._wanted.wait()
+        assert self.manager is not None
+        await self.manager.run()
 
     async def answer(self, question: Question, tell: Tell) -> None:
         """What an operator asks, see `daemon.control.socket`. Raises Refusal."""

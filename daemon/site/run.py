@@ -17,11 +17,12 @@ from typing import Final
 
 import trio
 
+from daemon.broker.lifetime import StartError
 from daemon.configuration.discovery import installed_plugins
 from daemon.connections.listen import ListenError
 from daemon.settings import ConfigError, Settings
 from daemon.site.lock import StateInUseError, state_lock
-from daemon.site.site import RunningSite, StartError, serve_site
+from daemon.site.site import RunningSite, serve_site
 from daemon.system import log
 from daemon.system.systemd import Notifier, passed_sockets
 from daemon.system.version import VERSION

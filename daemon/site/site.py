@@ -1,8 +1,8 @@
-"""One running site: the store, the broker and the front ends, from start to clean stop.
+"""One running site: the broker, its links and the front ends, from start to clean stop.
 
-    broker.run        shielded: it ends when told to, never in the middle of a commit
+    the broker        its files, its tasks, its end: `daemon.broker.lifetime`
     links             to the peers, if there are any; they get a goodbye after the front ends
-    broker.keep_...   time, house, write-ahead log, hop log
+    control           what operators ask
     front ends        one task for each plugin
 
 Whatever ends the site (`RunningSite.draining`, cancellation, a task that fails), front ends go first, at
@@ -15,11 +15,8 @@ and is told to the service manager and to each command of the operator until it 
 
 import logging
 import socket
-import sqlite3
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +25,7 @@ import trio
 
 from daemon.accounts.accounts import Accounts
 from daemon.broker.broker import Broker
+from daemon.broker.lifetime import StartError, opened_broker
 from daemon.certificates.expiry import ExpiryWatch
 from daemon.certificates.tls import ClientTls
 from daemon.configuration.config import load
@@ -35,18 +33,14 @@ from daemon.configuration.discovery import Installed
 from daemon.connections.listen import Listeners
 from daemon.control.socket import Question, Tell, serve_control
 from daemon.frontend import Identity, Limits, Plugin, Session, SubscriptionInfo
-from daemon.hops.writer import HopLog
 from daemon.settings import ConfigError, Settings
 from daemon.site.examination import LINKS_SOCKET, Examination, Finding, Part, examine, expired
 from daemon.site.links import SiteLinks
 from daemon.site.standing import Standing, said
-from daemon.site.state_mark import HOPS, STORE, own_state
-from daemon.store.reserve import Reserve
-from daemon.store.schema import TooNewError
+from daemon.site.state_mark import own_state
 from daemon.store.store import Store
 from daemon.system import log
 from daemon.system.allocator import give_back
-from daemon.system.clock import SystemClock
 from daemon.system.systemd import Notifier
 from daemon.system.version import VERSION
 
@@ -277,10 +271,6 @@ def _elsewhere(before: Settings, wanted: Settings) -> Iterator[Finding]:
             yield Finding(part, "refused", problem)
 
 
-class StartError(Exception):
-    """What keeps a site from starting, in one line."""
-
-
 async def serve_site(
     config: Path,
     settings: Settings,
@@ -302,104 +292,26 @@ async def serve_site(
         raise StartError(f"{found.refused[0]}{others}")
     assert found.peers is not None
     accounts = Accounts(settings.site.accounts_file, settings.site.server_name)
-    with _opened(config, settings) as (store, hops, clock), _reserve(settings) as reserve:
-        try:
-            broker = Broker(settings, accounts, store, hops, clock, reserve)
-        except sqlite3.Error as error:
-            raise _unusable(settings.site.state_directory, error) from None
-        suid = f"{settings.site.server_name}/{store.site.boot:x}"
+
+    def own(store: Store) -> None:
+        own_state(config, settings.site, store)
+
+    async with opened_broker(settings, accounts, own=own, keeps_reserve=True) as opened:
+        broker = opened.broker
+        suid = f"{settings.site.server_name}/{opened.boot:x}"
         sockets = passed.pop(LINKS_SOCKET, ())
         try:
-            links = SiteLinks(settings, broker, store.site.boot, found.peers, found.keys, sockets)
+            links = SiteLinks(settings, broker, opened.boot, found.peers, found.keys, sockets)
         except OSError as error:
             raise StartError(f"{settings.site.state_directory} cannot be used: {error}") from None
         site = RunningSite(config, installed, found, accounts, broker, links, suid, notifier, passed)
-        async with trio.open_nursery() as core:
-            await core.start(broker.keep_hops, settings.site.state_directory / HOPS)
-            broker_ended = trio.Event()
-            try:
-                await core.start(_run_broker, broker, broker_ended)
-                keep_going = broker.mishaps.keep_going
-                core.start_soon(keep_going, "what time brings about", broker.keep_time)
-                keep_house = partial(broker.keep_house, site.expiry.look, give_back)
-                core.start_soon(keep_going, "what is done each minute", keep_house)
-                core.start_soon(keep_going, "the write-ahead log", broker.wal.keep)
-                await core.start(links.run)
-                await core.start(
-                    serve_control, settings.site.state_directory, site.answer, broker.mishaps.note
-                )
-                await _serve_front_ends(site, installed.plugins, task_status)
-                await links.drain()
-            finally:
-                broker.stop()
-                with trio.CancelScope(shield=True):
-                    await broker_ended.wait()
-            core.cancel_scope.cancel()
-
-
-@contextmanager
-def _opened(config: Path, settings: Settings) -> Iterator[tuple[Store, HopLog, SystemClock]]:
-    """The store and the hop log, which belong together, and the clock that goes on where they ended."""
-    state = settings.site.state_directory
-    try:
-        Reserve(state).give_room()
-        store = Store(state / STORE)
-    except (TooNewError, sqlite3.Error, OSError) as error:
-        raise _unusable(state, error) from None
-    with closing(store):
-        try:
-            own_state(config, settings.site, store)
-        except sqlite3.Error as error:
-            raise _unusable(state, error) from None
-        clock = SystemClock(store.site.clock)
-        try:
-            hops = HopLog.open(
-                state / HOPS,
-                server=settings.site.server_name,
-                boot=store.site.boot,
-                committed_record=store.site.last_record,
-                settings=settings.hops,
-                now_us=clock.wall_us,
-            )
-        except OSError as error:
-            raise StartError(f"the hop log in {state / HOPS} cannot be used: {error}") from None
-        with closing(hops):
-            yield store, hops, clock
-
-
-def _unusable(state: Path, error: Exception) -> StartError:
-    """What to say where the store cannot be opened."""
-    reserve = Reserve(state) if state.is_dir() else None
-    if reserve is not None and reserve.free_bytes < reserve.last_bytes and isinstance(error, sqlite3.Error):
-        need = -(-reserve.last_bytes // 2**20)
-        return StartError(
-            f"the disk of {state} is full: to start, the site needs {need} MiB of room ({error})"
+        await opened.start(site.expiry.look, give_back)
+        await opened.tasks.start(links.run)
+        await opened.tasks.start(
+            serve_control, settings.site.state_directory, site.answer, broker.mishaps.note
         )
-    return StartError(f"the store {state / STORE} cannot be used: {error}")
-
-
-@contextmanager
-def _reserve(settings: Settings) -> Iterator[Reserve | None]:
-    """Room for the day when the disk is full; None where there can be none."""
-    reserve = Reserve(settings.site.state_directory)
-    try:
-        reserve.take()
-    except OSError as error:
-        logger.warning("no room can be kept for a full disk: %s", error)
-        yield None
-        return
-    yield reserve
-    if reserve.given_up:
-        with suppress(OSError):
-            reserve.take()  # for the next start
-
-
-async def _run_broker(broker: Broker, ended: trio.Event, task_status: trio.TaskStatus[None]) -> None:
-    try:
-        with trio.CancelScope(shield=True):
-            await broker.run(task_status)
-    finally:
-        ended.set()
+        await _serve_front_ends(site, installed.plugins, task_status)
+        await links.drain()
 
 
 async def _serve_front_ends(

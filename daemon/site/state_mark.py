@@ -10,6 +10,7 @@ import sqlite3
 from pathlib import Path
 from typing import Final
 
+from daemon.broker.lifetime import STORE
 from daemon.settings import ConfigError, SiteSettings
 from daemon.site.lock import state_lock
 from daemon.store.ownership import Ownership, new_identity, read_ownership
@@ -19,10 +20,8 @@ from daemon.system import private_files
 
 logger = logging.getLogger(__name__)
 
-STORE: Final = "smqpd.db"
-HOPS: Final = "hops"
 INSTALLATION: Final = "installation"
-"""In the state directory: the store, the hop log, and a random word by which two sites of one name differ."""
+"""In the state directory: a random word by which two sites of one name differ."""
 
 _HEADER: Final = "# The store that belongs to this site; `smqpd init --accept-state` writes it anew.\n"
 

@@ -54,18 +54,18 @@ def test_what_is_not_valid_yet_is_said_and_does_not_work() -> None:
 
 
 async def test_a_running_site_says_it_each_day_and_louder_once_it_is_over(
-    tmp_path: Path, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     watch = ExpiryWatch(lambda: round((NOW.timestamp() + trio.current_time()) * 1e6))
-    async with running_site(tmp_path) as site, trio.open_nursery() as nursery:
-        nursery.start_soon(site.broker.keep_house, watch.look)
+    async with running_site(tmp_path, chores=[watch.look]):
         watch.watch([expiry(31.5 * DAY), Expiry(Path("crl.pem"), "the list", NOW + 2.5 * DAY)])
         said = []
         for _ in range(4):
             said.append([(one.levelname, one.getMessage().split(":")[0]) for one in caplog.records])
             caplog.clear()
-            await trio.sleep(86_400 + 60)
-        nursery.cancel_scope.cancel()
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            mock_clock.jump(86_400 + 60)
+            await trio.testing.wait_all_tasks_blocked(0.01)
     assert said == [
         [("WARNING", "crl.pem")],
         [("WARNING", "crl.pem")],

@@ -306,15 +306,13 @@ async def test_what_is_done_each_minute_fails_alone(tmp_path: Path, mock_clock: 
         nonlocal done
         done += 1
 
-    async with running_site(tmp_path) as site, trio.open_nursery() as nursery:
-        nursery.start_soon(site.broker.keep_house, broken, works)
+    async with running_site(tmp_path, chores=[broken, works]) as site:
         await trio.testing.wait_all_tasks_blocked(0.01)
         for minute in (1, 2):
             mock_clock.jump(60)
             await trio.testing.wait_all_tasks_blocked(0.01)
             assert done == minute
         assert site.broker.mishaps.count == 2
-        nursery.cancel_scope.cancel()
 
 
 async def test_a_record_that_cannot_be_encoded_is_missing_and_what_it_tells_of_is_done(

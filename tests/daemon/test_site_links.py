@@ -1,7 +1,7 @@
 """A site's links from start over reloads to goodbye: when it has any, and what keeps them from changing."""
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ import msgspec
 import pytest
 import trio
 
+from daemon.broker.lifetime import OpenedBroker
 from daemon.certificates.authority import Authority
 from daemon.configuration.discovery import Installed
 from daemon.connections.listen import ListenError
@@ -20,7 +21,7 @@ from daemon.site.examination import Examination, examine
 from daemon.site.links import SiteLinks
 from daemon.site.state_mark import INSTALLATION
 from routing.errors import Refusal
-from tests.support.broker_parts import broker_parts
+from tests.support.broker_of_ada import broker_of_ada
 from tests.support.keys import write_keys
 from tests.support.patience import PATIENCE_S
 
@@ -59,24 +60,24 @@ class Directory:
         links.take(found.peers, found.keys)
         return refused(found)
 
-    @contextmanager
-    def links(self, *listen: str) -> Iterator[SiteLinks]:
+    @asynccontextmanager
+    async def links(self, *listen: str) -> AsyncIterator[SiteLinks]:
         """Its links, not running."""
-        with broker_parts(self.path, self.name) as (broker, store):
-            found = self.read(*listen)
-            yield SiteLinks(found.settings, broker, store.site.boot, found.peers or {}, found.keys)
+        async with broker_of_ada(self.path, self.name) as opened:
+            yield self._links(opened, *listen)
 
     @asynccontextmanager
     async def running(self, *listen: str) -> AsyncIterator[SiteLinks]:
         """Its links and its broker, running."""
-        with broker_parts(self.path, self.name) as (broker, store):
-            found = self.read(*listen)
-            links = SiteLinks(found.settings, broker, store.site.boot, found.peers or {}, found.keys)
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(broker.run)
-                await nursery.start(links.run)
-                yield links
-                nursery.cancel_scope.cancel()
+        async with broker_of_ada(self.path, self.name) as opened:
+            links = self._links(opened, *listen)
+            await opened.start()
+            await opened.tasks.start(links.run)
+            yield links
+
+    def _links(self, opened: OpenedBroker, *listen: str) -> SiteLinks:
+        found = self.read(*listen)
+        return SiteLinks(found.settings, opened.broker, opened.boot, found.peers or {}, found.keys)
 
 
 def refused(found: Examination) -> list[str]:
@@ -208,7 +209,7 @@ async def test_a_site_that_drains_says_goodbye(tmp_path: Path, authority: Author
         assert (status["state"], status["why_down"]) == ("waiting", "draining")
 
 
-def test_an_installation_has_one_word_for_itself_over_all_starts(
+async def test_an_installation_has_one_word_for_itself_over_all_starts(
     tmp_path: Path, authority: Authority
 ) -> None:
     words = []
@@ -216,20 +217,20 @@ def test_an_installation_has_one_word_for_itself_over_all_starts(
         site = Directory(tmp_path, name)
         write_keys(authority, name, site.keys, datetime.now(UTC))
         for _ in range(2):
-            with site.links():
+            async with site.links():
                 words.append((site.path / INSTALLATION).read_text())
     assert words[0] == words[1] != words[2] == words[3]
 
 
 @pytest.mark.parametrize("damaged", [b"", b"\xff\xfe", b"two words"])
-def test_a_word_that_cannot_be_read_is_made_anew(
+async def test_a_word_that_cannot_be_read_is_made_anew(
     tmp_path: Path, authority: Authority, damaged: bytes
 ) -> None:
     site = Directory(tmp_path, "alpha")
     write_keys(authority, "alpha", site.keys, datetime.now(UTC))
     words = []
     for _ in range(2):
-        with site.links():
+        async with site.links():
             words.append((site.path / INSTALLATION).read_bytes())
         (site.path / INSTALLATION).write_bytes(damaged)
     assert words[0] != words[1] != damaged
@@ -245,5 +246,6 @@ def test_a_word_that_cannot_be_read_is_made_anew(
     ],
 )
 async def test_a_question_for_what_cannot_be_is_refused(tmp_path: Path, question: Question) -> None:
-    with Directory(tmp_path, "alpha").links() as links, pytest.raises(Refusal):
-        await asked(links, question)
+    async with Directory(tmp_path, "alpha").links() as links:
+        with pytest.raises(Refusal):
+            await asked(links, question)

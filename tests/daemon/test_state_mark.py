@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from daemon.broker.lifetime import STORE
 from daemon.configuration.discovery import Installed
 from daemon.settings import ConfigError, SiteSettings
 from daemon.site.directory import make_site
 from daemon.site.lock import state_lock
-from daemon.site.state_mark import STORE, check_state, mark_path, own_state
+from daemon.site.state_mark import check_state, mark_path, own_state
 from daemon.store.backup import copy_store
 from daemon.store.store import Store
 from tests.support.cli import Shell

@@ -102,6 +102,11 @@ class SimHopLog(HopLog):
             raise OSError(28, "No space left on device")
         super()._write(lines, first)
 
+    def close(self) -> None:
+        """Nothing is left to close where the process is gone."""
+        if not self.gone:
+            super().close()
+
     def abandon(self) -> None:
         """The process is gone: its files are closed, and nothing is written any more."""
         self.gone = True
@@ -154,9 +159,10 @@ class Machine:
 
     # -- processes --------------------------------------------------------------------------------
 
-    def begin(self, store: Store, hops: SimHopLog) -> None:
+    def begin(self, store: Store, hops: HopLog) -> None:
         """A process has opened its files."""
         self.died = trio.Event()
+        assert isinstance(hops, SimHopLog)
         hops.disk = self.disk
         store._writer = _FailingConnection(store._writer, self.disk)  # type: ignore[assignment] # on purpose
         self._open = store, hops

@@ -11,6 +11,7 @@ import msgspec
 import trio
 
 from daemon.broker.broker import Broker
+from daemon.broker.lifetime import opened_broker
 from daemon.link.manager import LinkManager
 from daemon.link.peers_file import Peer
 from daemon.link.port import Identity
@@ -76,7 +77,7 @@ class Site:
         self._chance = chance
         self._clients = clients
         self._settings = Settings(
-            site=SiteSettings(server_name=name),
+            site=SiteSettings(server_name=name, state_directory=machine.directory),
             queues=queues,
             links=links,
             hops=HopSettings(retention_s=RETENTION_S),
@@ -123,56 +124,57 @@ class Site:
         if not (directory / "smqpd.db").exists():
             write_new(directory / "smqpd.db", _empty_store())
             sync_directory(directory)
-        store = Store(directory / "smqpd.db")
-        clock = SimClock(machine, store.site.clock)
-        hops = SimHopLog.open(
-            directory / "hops",
-            server=self.name,
-            boot=store.site.boot,
-            committed_record=store.site.last_record,
-            settings=settings.hops,
-            now_us=clock.wall_us,
+
+        def clock(mark: tuple[float, float, str, float]) -> SimClock:
+            return SimClock(machine, mark)
+
+        opened_site = opened_broker(
+            settings,
+            Everyone(self.name),  # type: ignore[arg-type] # see there
+            clock=clock,
+            hop_log=SimHopLog,
+            in_place_s=0.0,  # how long a commit has really taken must decide nothing
         )
-        self._network.switch_on(self.name)
-        broker = Broker(settings, Everyone(self.name), store, hops, clock)  # type: ignore[arg-type] # see there
-        links = LinkManager(
-            identity=Identity(server=self.name, site=self.name, boot=store.site.boot, features=FEATURES),
-            settings=settings.links,
-            peers={peer.name: peer for peer in self._peers},
-            transport=self._network.transport(self.name),
-            port=broker.federating,
-            source=self._chance,
-            wall_us=clock.wall_us,
-            message_bytes_max=1_000_000,
-        )
-        broker.federating.links = links
-        broker.commits.in_place_s = 0.0  # how long a commit has really taken must decide nothing
-        machine.begin(store, hops)
-        self.broker, self.manager, self.store = broker, links, store
-        async with trio.open_nursery() as core:
-            core.start_soon(broker.run)
-            async with trio.open_nursery() as beside:
-                for task in (broker.keep_time, broker.keep_house, broker.wal.keep, broker.federating.run):
-                    beside.start_soon(task)
-                beside.start_soon(broker.keep_hops, directory / "hops")
-                await beside.start(links.run)
-                started()
-                beside.start_soon(self._clients, self)
+        async with opened_site as opened:
+            self._network.switch_on(self.name)
+            broker = opened.broker
+            links = LinkManager(
+                identity=Identity(server=self.name, site=self.name, boot=opened.boot, features=FEATURES),
+                settings=settings.links,
+                peers={peer.name: peer for peer in self._peers},
+                transport=self._network.transport(self.name),
+                port=broker.federating,
+                source=self._chance,
+                wall_us=broker.clock.wall_us,
+                message_bytes_max=1_000_000,
+            )
+            broker.federating.links = links
+            machine.begin(opened.store, opened.hops)
+            self.broker, self.manager, self.store = broker, links, opened.store
+            await opened.start()
+            await opened.tasks.start(links.run)
+            started()
+            async with trio.open_nursery() as clients:
+                clients.start_soon(self._clients, self)
                 await self._stop.wait()
                 broker.drain()
                 with trio.move_on_after(settings.site.drain_s):
                     await links.drain()
-                beside.cancel_scope.cancel()
-            broker.stop()
-        hops.close()
-        store.close()
+                clients.cancel_scope.cancel()
+        self._judge_errors()
         machine.end()
         self._network.kill(self.name)
+
+    def _judge_errors(self) -> None:
+        """What a site survives, a simulation does not pass over."""
+        if self.broker is not None and self.broker.mishaps.count:
+            self.errors.append(RuntimeError(f"{self.broker.mishaps.count} errors of smqpd itself"))
 
     def kill(self, *, power: bool) -> None:
         """End the process as SIGKILL does, or with the power of its machine."""
         if self.machine.died is None:
             return
+        self._judge_errors()
         if power:
             self._network.lose_power(self.name)
         else:

@@ -1,7 +1,7 @@
 """A broker with its own store and hop log on virtual time, and clients that use it as front ends do."""
 
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import trio
 from daemon import frontend
 from daemon.accounts.accounts import Accounts
 from daemon.broker.broker import Broker
+from daemon.broker.lifetime import opened_broker
 from daemon.hops.reader import HopLogReader
 from daemon.hops.writer import HopLog
 from daemon.settings import Limits, QueueSettings, Settings, SiteSettings, StoreSettings
@@ -131,14 +132,20 @@ class RunningSite:
         ignore = shutil.ignore_patterns("*-shm")
         return shutil.copytree(self.directory, directory, ignore=ignore)
 
-    def records(self) -> list[HopRecord]:
-        """The hop log, but for heartbeats."""
-        return [r for r in HopLogReader(self.directory / "hops").records() if r.event != "heartbeat"]
+    def records(self, *, heartbeats: bool = False) -> list[HopRecord]:
+        """The hop log, of heartbeats only where they are asked for."""
+        found = HopLogReader(self.directory / "hops").records()
+        return [record for record in found if heartbeats or record.event != "heartbeat"]
 
 
 @asynccontextmanager
-async def running_site(directory: Path, **settings: Any) -> AsyncIterator[RunningSite]:
-    """A site in a directory, started again if it was there; `settings` are of queues, limits and store."""
+async def running_site(
+    directory: Path, *, chores: Iterable[Callable[[], None]] = (), **settings: Any
+) -> AsyncIterator[RunningSite]:
+    """A site in a directory, started again if it was there, which does the `chores` each minute.
+
+    `settings` are of queues, limits and store.
+    """
     accounts_file = directory / "accounts.toml"
     accounts_file.write_text(_ACCOUNTS)
     accounts_file.chmod(0o600)
@@ -147,39 +154,13 @@ async def running_site(directory: Path, **settings: Any) -> AsyncIterator[Runnin
         return kind(**{name: settings[name] for name in kind.__struct_fields__ if name in settings})
 
     every = Settings(
-        site=SiteSettings(server_name=SERVER, accounts_file=accounts_file),
+        site=SiteSettings(server_name=SERVER, accounts_file=accounts_file, state_directory=directory),
         queues=chosen(QueueSettings),
         limits=chosen(Limits),
         store=chosen(StoreSettings),
     )
-    store = Store(directory / "smqpd.db")
-    clock = VirtualClock(store.site.clock)
-    hops = HopLog.open(
-        directory / "hops",
-        server=SERVER,
-        boot=store.site.boot,
-        committed_record=store.site.last_record,
-        settings=every.hops,
-        now_us=clock.wall_us,
-    )
-    broker = Broker(every, Accounts(accounts_file, SERVER), store, hops, clock)
-    broker.commits.gather_max_s = 0.0  # these clocks move when a test says so
-    ended = trio.Event()
-
-    async def run() -> None:
-        with trio.CancelScope(shield=True):
-            await broker.run()
-        ended.set()
-
-    async with trio.open_nursery() as nursery:
-        for task in (run, broker.keep_time, broker.keep_house, broker.wal.keep):
-            nursery.start_soon(task)
-        try:
-            yield RunningSite(directory, broker, store, hops)
-        finally:
-            broker.stop()
-            with trio.CancelScope(shield=True):
-                await ended.wait()
-            nursery.cancel_scope.cancel()
-    hops.close()
-    store.close()
+    accounts = Accounts(accounts_file, SERVER)
+    # no gathering: these clocks move when a test says so
+    async with opened_broker(every, accounts, clock=VirtualClock, gather_max_s=0.0) as opened:
+        await opened.start(*chores)
+        yield RunningSite(directory, opened.broker, opened.store, opened.hops)

@@ -18,7 +18,7 @@ from daemon.settings import LinkSettings
 from daemon.store.store import Store
 from routing.federation.enquiry import FEATURES
 from routing.message import Message, Section
-from tests.support.broker_parts import broker_parts
+from tests.support.broker_of_ada import broker_of_ada
 from tests.support.links import Network
 from tests.support.patience import PATIENCE_S
 
@@ -159,9 +159,10 @@ async def federated_site(
     `rules` are what `daemon.link.peers_file.Peer` has more than name and address, by peer.
     """
     rules = rules or {}
-    with broker_parts(directory / name, name) as (broker, store):
+    async with broker_of_ada(directory / name, name) as opened:
+        broker = opened.broker
         links = LinkManager(
-            identity=Identity(server=name, site=name, boot=store.site.boot, features=features),
+            identity=Identity(server=name, site=name, boot=opened.boot, features=features),
             settings=LINKS,
             peers={peer: Peer(name=peer, address=f"{peer}:1", **rules.get(peer, {})) for peer in peers},
             transport=network.transport(name),
@@ -171,24 +172,6 @@ async def federated_site(
             message_bytes_max=1_000_000,
         )
         broker.federating.links = links
-        async with trio.open_nursery() as nursery:
-            ended = trio.Event()
-
-            async def run() -> None:
-                with trio.CancelScope(shield=True):
-                    await broker.run()
-                ended.set()
-
-            nursery.start_soon(run)
-            try:
-                async with trio.open_nursery() as beside:
-                    for task in (broker.keep_time, broker.wal.keep, broker.federating.run):
-                        beside.start_soon(task)
-                    beside.start_soon(broker.federating.enquiring.run, directory / name / "hops")
-                    await beside.start(links.run)
-                    yield FederatedSite(name, broker, links, store)
-                    beside.cancel_scope.cancel()
-            finally:
-                broker.stop()
-                with trio.CancelScope(shield=True):
-                    await ended.wait()
+        await opened.start()
+        await opened.tasks.start(links.run)
+        yield FederatedSite(name, broker, links, opened.store)

@@ -7,11 +7,9 @@ import trio
 
 from daemon.accounts.accounts import Accounts
 from daemon.broker.broker import Broker
+from daemon.broker.lifetime import opened_broker
 from daemon.connections.listen import Listeners
-from daemon.hops.writer import HopLog
 from daemon.settings import Limits, QueueSettings, Settings, SiteSettings
-from daemon.store.store import Store
-from daemon.system.clock import SystemClock
 from daemon.system.mishaps import Mishaps
 from tests.support.passwords import cheap_hash
 
@@ -100,42 +98,15 @@ async def running_site(directory: Path, limits: Limits | None = None, queues: Qu
     accounts_file.write_text("".join(_account(name, patterns) for name, patterns in ACCOUNTS.items()))
     accounts_file.chmod(0o600)
     settings = Settings(
-        site=SiteSettings(server_name=SERVER, accounts_file=accounts_file),
+        site=SiteSettings(server_name=SERVER, accounts_file=accounts_file, state_directory=directory),
         limits=limits or Limits(),
         queues=queues or QueueSettings(),
     )
-    store = Store(directory / "smqpd.db")
-    hops = HopLog.open(
-        directory / "hops",
-        server=SERVER,
-        boot=store.site.boot,
-        committed_record=store.site.last_record,
-        settings=settings.hops,
-    )
-    broker = Broker(settings, Accounts(accounts_file, SERVER), store, hops, SystemClock(store.site.clock))
-    broker.commits.gather_max_s = 0.0  # where a test stops the clock, nothing would end the wait
-    async with trio.open_nursery() as nursery:
-        for task in (broker.keep_time, broker.keep_house, broker.wal.keep):
-            nursery.start_soon(task)
-        ended = trio.Event()
-
-        async def run():
-            try:
-                with trio.CancelScope(shield=True):
-                    await broker.run()
-            finally:
-                ended.set()
-
-        nursery.start_soon(run)
-        try:
-            yield BrokerSite(broker)
-        finally:
-            broker.stop()
-            with trio.CancelScope(shield=True):
-                await ended.wait()
-            nursery.cancel_scope.cancel()
-    hops.close()
-    store.close()
+    accounts = Accounts(accounts_file, SERVER)
+    # no gathering: where a test stops the clock, nothing would end the wait
+    async with opened_broker(settings, accounts, gather_max_s=0.0) as opened:
+        await opened.start()
+        yield BrokerSite(opened.broker)
 
 
 def _account(name, patterns):

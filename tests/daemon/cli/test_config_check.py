@@ -16,13 +16,14 @@ import trio
 
 import plugins.xmpp
 from daemon.accounts.accounts_file import edit
+from daemon.broker.lifetime import StartError
 from daemon.certificates.authority import Authority
 from daemon.configuration.config import load
 from daemon.configuration.discovery import installed_plugins
 from daemon.link.peers_file import Peer, add_peer
 from daemon.site.directory import make_site
 from daemon.site.lock import state_lock
-from daemon.site.site import StartError, serve_site
+from daemon.site.site import serve_site
 from daemon.system.systemd import Notifier
 from tests.support.cli import Shell
 from tests.support.keys import write_keys
