@@ -34,7 +34,7 @@ def test_route_prints_the_tree(run: Any, whole: Traced) -> None:
     assert done.stdout.startswith(smuid)
     for _, receiver, _ in message["accepted"]:
         assert f"{receiver} after" in done.stdout
-    proven = done.stdout.partition("proven\n")[2]
+    proven = done.stdout.partition("\nproven")[2]
     assert "Published" in proven
     assert all(receiver in proven for _, receiver, _ in message["accepted"])
 
