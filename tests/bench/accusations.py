@@ -1,0 +1,149 @@
+"""Whether the trace jobs accuse falsely, where simulated sites kept every promise and logs are missing.
+
+    python -m tests.bench.accusations [--seeds 50] [--first 0] [--cases 0:0 0:1 0.01:0 0.1:1 0.3:2]
+
+Each seed is simulated (`tests.sim`: kills, power cuts, clocks that are set), and its logs are read once for
+each case, a share of missing records and a number of sites without a log, under names of their own, all in
+one run of the jobs. A promise that the simulation saw kept and the jobs call broken is a false accusation; so
+is a copy that is said to be finished or held and was not, and a hop that no log tells of. Exits with 1 for
+any.
+"""
+
+import argparse
+import json
+import random
+import re
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from routing import fate
+from routing.hops import HopRecord
+from tests.sim.machine import WALL_BEGINS_S
+from tests.sim.simulation import Outcome, simulate
+
+SITES_MAX: Final = 6
+NOW_US: Final = int(WALL_BEGINS_S + 86_400) * 1_000_000
+SITE: Final = re.compile(rb'(?<=[",@])s(\d\d)(?=[",/@])')
+FILES_MISSING: Final = 0.2
+"""Of logs that lose records, the share that loses a file as well."""
+
+ACCUSE: Final = (
+    *("lost", "stuck", "looped", "over depth", "wrong receipt", "two custodians"),
+    *("begun or ended twice", "held copies differ", "clock jump"),
+)
+
+
+class Truth:
+    """What the logs of one seed say, all of them, under the names of the sites."""
+
+    def __init__(self, outcome: Outcome, logs: Path) -> None:
+        self.outcome = outcome
+        self.clocks_set = {fault.a for fault in outcome.scenario.faults if fault.kind == "wall clock"}
+        self.hops: set[tuple[str, str, str]] = set()
+        records: dict[tuple[str, str], list[HopRecord]] = defaultdict(list)
+        decoder = msgspec.json.Decoder(HopRecord)
+        for line in (line for path in logs.glob("*/hops-*.jsonl") for line in path.read_bytes().splitlines()):
+            if line.startswith(b'{"event":"closed"'):
+                continue
+            record = decoder.decode(line)
+            records[record.smuid, record.server].append(record)
+            if record.event in ("received", "depth", *fate.REFUSES):
+                self.hops.add((record.smuid, record.peer, record.server))
+            elif record.event == "forwarded":
+                self.hops.add((record.smuid, record.server, record.peer))
+        self.states = {
+            copy: fate.copy_state(fate.judge(sorted(of_it, key=lambda record: record.record), None))
+            for copy, of_it in records.items()
+            if any(record.event in fate.BEGINS for record in of_it)
+        }
+
+
+def spoiled(logs: Path, out: Path, prefix: str, missing: float, absent: int, chance: random.Random) -> None:
+    """The logs of a seed with other names for its sites, and without some of what they hold."""
+    sites = sorted(path for path in logs.iterdir() if path.is_dir())
+    for site in sorted(chance.sample(sites, max(len(sites) - absent, 1))):
+        files = sorted(site.glob("hops-*.jsonl"))
+        if missing and len(files) > 1 and chance.random() < FILES_MISSING:
+            files.remove(chance.choice(files))
+        for path in files:
+            # without the closing lines: the checksums are those of other names
+            kept = [
+                SITE.sub(prefix.encode() + rb"s\1", line)
+                for line in path.read_bytes().splitlines(keepends=True)
+                if not line.startswith(b'{"event":"closed"') and chance.random() >= missing
+            ]
+            (out / prefix).mkdir(exist_ok=True)
+            name = path.name.replace(f"hops-{site.name}-", f"hops-{prefix}{site.name}-")
+            (out / prefix / name).write_bytes(b"".join(kept))
+
+
+def accusations(session: Any, out: str, truths: dict[str, Truth]) -> Iterator[str]:
+    """Each false one, in words; `truths` by prefix of the names."""
+    from routing.trace import tables
+
+    def own(name: str) -> tuple[Truth, str]:
+        prefix, _, rest = name.partition("s")
+        return truths[f"{prefix}"], f"s{rest}"
+
+    for row in tables.read(session, out, "anomalies").where(f"kind in {ACCUSE}").collect():
+        truth, server = own(row.server)
+        if row.kind != "clock jump" or server not in truth.clocks_set:
+            yield f"{row.kind}: {row.server} {row.smuid or ''} {row.detail}"
+    for row in tables.read(session, out, "copies").where("state in ('finished', 'held')").collect():
+        truth, server = own(row.server)
+        true = truth.states.get((own(row.smuid)[1], server))
+        if true is not None and true != row.state:
+            yield f"copy called {row.state}, was {true}: {row.smuid} at {row.server}"
+    for row in tables.read(session, out, "hops").where("kind != 'sent'").collect():
+        truth, sender = own(row["from"])
+        if (own(row.smuid)[1], sender, own(row.to)[1]) not in truth.hops:
+            yield f"hop that was none: {row.smuid} from {row['from']} to {row.to} ({row.kind})"
+
+
+def main() -> int:
+    """Exit code 1 for a false accusation."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seeds", type=int, default=50)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--cases", nargs="+", default=["0:0", "0:1", "0.01:0", "0.1:1", "0.3:2"])
+    chosen = parser.parse_args()
+    cases = [(float(share), int(sites)) for share, _, sites in (case.partition(":") for case in chosen.cases)]
+
+    from routing.trace import batch
+    from routing.trace.session import open_session
+
+    with tempfile.TemporaryDirectory() as directory:
+        logs, out = Path(directory) / "logs", str(Path(directory) / "tables")
+        logs.mkdir()
+        truths: dict[str, Truth] = {}
+        for seed in range(chosen.first, chosen.first + chosen.seeds):
+            kept = Path(directory) / f"seed-{seed}"
+            outcome = simulate(seed, sites_max=SITES_MAX, keep=kept)
+            if outcome.violations:
+                print(f"seed {seed} breaks a promise, and is left out: {outcome.violations[0]}")
+                continue
+            truth = Truth(outcome, kept)
+            for number, (missing, absent) in enumerate(cases):
+                prefix = f"n{seed}v{number}"
+                truths[prefix] = truth
+                spoiled(kept, logs, prefix, missing, absent, random.Random(f"{seed} {number}"))
+        session = open_session("local[2]", small=True)
+        summary = batch.run(session, [str(logs)], out, now_us=NOW_US)
+        found = list(accusations(session, out, truths))
+        session.stop()
+    kinds = Counter(line.partition(":")[0] for line in found)
+    print(json.dumps({"logs": len(truths), **summary["messages"], **summary["anomalies"], "false": kinds}))
+    print("\n".join(found[:100]))
+    return bool(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
