@@ -17,6 +17,7 @@ import sys
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -53,6 +54,8 @@ class Truth:
                 continue
             record = decoder.decode(line)
             records[record.smuid, record.server].append(record)
+            # of machines that lost power these may be all that tells of a hop
+            self.hops |= {(record.smuid, *step) for step in pairwise(record.hops)}
             if record.event in ("received", "depth", *fate.REFUSES):
                 self.hops.add((record.smuid, record.peer, record.server))
             elif record.event == "forwarded":
@@ -68,9 +71,10 @@ def spoiled(logs: Path, out: Path, prefix: str, missing: float, absent: int, cha
     """The logs of a seed with other names for its sites, and without some of what they hold."""
     sites = sorted(path for path in logs.iterdir() if path.is_dir())
     for site in sorted(chance.sample(sites, max(len(sites) - absent, 1))):
-        files = sorted(site.glob("hops-*.jsonl"))
+        files = sorted(site.glob("hops-*.jsonl"), key=lambda path: int(path.stem.rpartition("-")[2]))
         if missing and len(files) > 1 and chance.random() < FILES_MISSING:
-            files.remove(chance.choice(files))
+            # not the last one: what is held is held at the end of what was read
+            files.remove(chance.choice(files[:-1]))
         for path in files:
             # without the closing lines: the checksums are those of other names
             kept = [
