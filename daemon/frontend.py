@@ -142,7 +142,7 @@ class Ending(msgspec.Struct):
     text: str
 
 
-Event = Answer | Delivered | Withdrawn | Detached | Ending
+SessionEvent = Answer | Delivered | Withdrawn | Detached | Ending
 
 
 class HeldMessage(msgspec.Struct):
@@ -284,7 +284,7 @@ class Session(Protocol):
     def delete_topic(self, topic: str, request: Any = None) -> None:
         """Remove a topic's messages, subscriptions and settings. Raises Refusal (forbidden)."""
 
-    async def events(self) -> list[Event]:
+    async def events(self) -> list[SessionEvent]:
         """Wait for events and return some, at most about 256 KiB of messages; [] once the session ended.
 
         Cancellation loses no event.

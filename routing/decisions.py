@@ -12,7 +12,7 @@ import msgspec
 from routing.errors import Refusal
 from routing.federation.copies import Answered
 from routing.federation.decisions import FederationDecision
-from routing.hops import Event
+from routing.hops import HopEvent
 from routing.message import DeliveryMode, Message
 from routing.queue import Entry
 from routing.subscription import Consumer, Lock, Subscription, Topic
@@ -197,7 +197,7 @@ class Record(msgspec.Struct, gc=False):
         answered: what a peer said, where the record is of that; else None.
     """
 
-    event: Event
+    event: HopEvent
     entry: Entry
     subscription: Subscription | None = None
     account: str = ""

@@ -13,7 +13,7 @@ from routing.numbers import TIME_US_MAX, Count, Depth, Number, TimeUs
 
 FORMAT_VERSION: Final = 1
 
-Event = Literal[
+HopEvent = Literal[
     "published",  # accepted from a client of this site: a copy begins
     "received",  # accepted from a peer: a copy begins
     "forwarded",  # a peer has it on disk (the acknowledgement of a forward; see `outcome`)
@@ -62,7 +62,7 @@ class HopRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         boot: raised by one at each start of the daemon.
         record: gapless over all boots of a server, so that a missing record is noticed.
         time_us: UTC microseconds by the writer's clock.
-        event: what happened; see `Event`.
+        event: what happened; see `HopEvent`.
         smuid: "" on a heartbeat, and where a publication was refused (denied), which never had one.
         topic: "" on a heartbeat only.
         peer: the other server, on events of a link.
@@ -103,7 +103,7 @@ class HopRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     boot: Number
     record: Number
     time_us: TimeUs
-    event: Event
+    event: HopEvent
     smuid: str = ""
     topic: str = ""
     peer: str = ""

@@ -43,9 +43,9 @@ from routing.receipts import Receipts
 from routing.state import SiteState
 from routing.subscription import Lock, Outcome, Subscription, Topic
 
-State = Literal["to one", "to all", "kept", "left", "ended"]
+CopyState = Literal["to one", "to all", "kept", "left", "ended"]
 
-Event = Literal[
+CopyEvent = Literal[
     "joined", "sent", "settled", "done", "undone", "answered", "returned", "timed out", "taken away"
 ]
 """What happens to a copy:
@@ -61,7 +61,7 @@ timed out   its timeout has ended
 taken away  it is removed or dropped, whoever has it
 """
 
-TRANSITIONS: Final[dict[State, dict[Event, tuple[State, int]]]] = {
+TRANSITIONS: Final[dict[CopyState, dict[CopyEvent, tuple[CopyState, int]]]] = {
     # state: {event: (state after it, how many more are due)}
     "to one": {
         "settled": ("to one", 0),
@@ -103,7 +103,7 @@ TRANSITIONS: Final[dict[State, dict[Event, tuple[State, int]]]] = {
     "ended": {},
 }
 
-DUE_TO_NOBODY: Final[dict[State, State]] = {
+DUE_TO_NOBODY: Final[dict[CopyState, CopyState]] = {
     "to one": "ended",
     "to all": "ended",
     "kept": "kept",
@@ -115,7 +115,7 @@ DUE_TO_NOBODY: Final[dict[State, State]] = {
 _STATE_FLAGS: Final = ONE | STATED | EXPIRED | GONE
 
 
-def _state_of_flags(flags: int) -> State:
+def _state_of_flags(flags: int) -> CopyState:
     if flags & GONE:
         return "ended"
     if flags & EXPIRED:
@@ -133,17 +133,17 @@ _AFTER: Final = {
     event: {
         flags: TRANSITIONS[state][event] for flags, state in _STATES.items() if event in TRANSITIONS[state]
     }
-    for event in get_args(Event)
+    for event in get_args(CopyEvent)
 }
 """The same table by event and flags."""
 
 
-def state_of(entry: Entry) -> State:
+def state_of(entry: Entry) -> CopyState:
     """The state that a copy is in."""
     return _STATES[entry.flags & _STATE_FLAGS]
 
 
-def advance(entry: Entry, event: Event, left_to: int = 0) -> bool:
+def advance(entry: Entry, event: CopyEvent, left_to: int = 0) -> bool:
     """Have something happen to a copy; whether it has ended with that.
 
     `left_to`: how many have received it, when it times out: it is due to these alone from then on.

@@ -19,9 +19,9 @@ from daemon.connections.unfinished import Unfinished
 from daemon.frontend import (
     Delivered,
     Ending,
-    Event,
     HeldMessage,
     Limits,
+    SessionEvent,
     SubscribeOptions,
     SubscriptionInfo,
     TopicInfo,
@@ -79,7 +79,7 @@ class Unread(msgspec.Struct, frozen=True):
     delivered: Callable[[Stored], Delivered]
 
 
-Outgoing = Event | Unread
+Outgoing = SessionEvent | Unread
 
 
 class BrokerSession:
@@ -307,7 +307,7 @@ class BrokerSession:
 
     # -- events -----------------------------------------------------------------------------------
 
-    async def events(self) -> list[Event]:
+    async def events(self) -> list[SessionEvent]:
         """See `daemon.frontend.Session`."""
         self._sent()
         while True:
@@ -322,7 +322,7 @@ class BrokerSession:
             # all of them had ended before they could be loaded
             self._sent()
 
-    async def _take_events(self) -> list[Event]:
+    async def _take_events(self) -> list[SessionEvent]:
         handed, size = self._next_events()
         unread = [each.message_id for each in handed if isinstance(each, Unread)]
         found: dict[int, Stored] = {}
@@ -332,7 +332,7 @@ class BrokerSession:
             await trio.lowlevel.cancel_shielded_checkpoint()
         del self._outbox[: len(handed)]
         self._handed_bytes = size
-        events: list[Event] = []
+        events: list[SessionEvent] = []
         for each in handed:
             if not isinstance(each, Unread):
                 events.append(each)

@@ -15,7 +15,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from daemon.frontend import Event, Session
+from daemon.frontend import Session, SessionEvent
 from routing.errors import Refusal
 
 EndReason = Literal["login-timeout", "idle", "not-available", "draining", "disabled", "slow", "failed"]
@@ -97,7 +97,7 @@ class Conversation(ABC):
         """There is no room for what `unfinished_bytes` tells of: let go of it, or set `goodbye`."""
 
     @abstractmethod
-    def handle(self, events: Iterable[Event]) -> None:
+    def handle(self, events: Iterable[SessionEvent]) -> None:
         """Turn what the session tells into frames; an Ending is not among it: see `end`."""
 
     @abstractmethod

@@ -28,7 +28,7 @@ import trio
 from daemon.connections.conversation import Conversation, Credentials, EndReason
 from daemon.connections.transport import StreamTransport, Transport
 from daemon.connections.unless_left import unless_left
-from daemon.frontend import UNCOUNTED_BYTES, Ending, Event, Limits, Session, Site
+from daemon.frontend import UNCOUNTED_BYTES, Ending, Limits, Session, SessionEvent, Site
 from routing.errors import Refusal
 
 _log = logging.getLogger(__name__)
@@ -334,7 +334,7 @@ class _Connection:
         self._answers_end = True
         self.end("failed", "the session has ended")
 
-    async def _events(self, session: Session) -> list[Event]:
+    async def _events(self, session: Session) -> list[SessionEvent]:
         """The next events; heart-beats while there are none, or none of which anything was sent."""
         beat_s = self._conversation.sends_every_s
         if beat_s is None:

@@ -30,7 +30,7 @@ from daemon.hops.files import closed_name, list_files, open_name
 from daemon.hops.recovery import close_left_open
 from daemon.settings import HopSettings
 from daemon.system.private_files import make_directory, sync_directory
-from routing.hops import FORMAT_VERSION, Closing, Event, HopRecord
+from routing.hops import FORMAT_VERSION, Closing, HopEvent, HopRecord
 
 _log = logging.getLogger(__name__)
 
@@ -190,7 +190,7 @@ class HopLog:
         """Whether records wait for `flush`."""
         return bool(self._gathered)
 
-    def append(self, event: Event, **fields: Unpack[HopFields]) -> int:
+    def append(self, event: HopEvent, **fields: Unpack[HopFields]) -> int:
         """Number and stamp a record, to be written by the next `flush`; returns its number."""
         if not self._gathered:
             self.on_gathered()

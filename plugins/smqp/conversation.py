@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from daemon.connections.conversation import Conversation, Credentials, EndReason
-from daemon.frontend import Answer, Delivered, Detached, Event, Limits, Session, Withdrawn
+from daemon.frontend import Answer, Delivered, Detached, Limits, Session, SessionEvent, Withdrawn
 from plugins.smqp import replies
 from plugins.smqp.protocol import is_answered, read_command, reply_key
 from plugins.smqp.requests import (
@@ -235,7 +235,7 @@ class SmqpConversation(Conversation):
 
     # -- what the session says --------------------------------------------------------------------
 
-    def handle(self, events: Iterable[Event]) -> None:
+    def handle(self, events: Iterable[SessionEvent]) -> None:
         """See `Conversation`."""
         out = self.out
         for event in events:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from daemon.connections.conversation import Conversation, Credentials, EndReason
-from daemon.frontend import Answer, Delivered, Detached, Event, Limits, Outcome, Session, Withdrawn
+from daemon.frontend import Answer, Delivered, Detached, Limits, Outcome, Session, SessionEvent, Withdrawn
 from plugins.stomp.answers import write_error, write_receipt
 from plugins.stomp.codec import Decoder, Frame, FrameLimits, Version, encode
 from plugins.stomp.connect import Connect, read_connect
@@ -184,7 +184,7 @@ class StompConversation(Conversation):
         code = Refusal.NOT_LOGGED_IN if reason == "login-timeout" else Refusal.NOT_AVAILABLE
         self._fail(Refusal(code, f"{text}; connect to {redirect}" if redirect else text), None)
 
-    def handle(self, events: Iterable[Event]) -> None:
+    def handle(self, events: Iterable[SessionEvent]) -> None:
         """See `Conversation`. Who is leaving is delivered nothing more."""
         consuming = self._consuming
         assert consuming is not None

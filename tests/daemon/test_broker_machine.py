@@ -12,7 +12,7 @@ from hypothesis.stateful import rule
 from daemon.broker.bodies import Bodies
 from daemon.broker.carrier import Carrier
 from daemon.broker.reading import Reading
-from daemon.frontend import Event
+from daemon.frontend import SessionEvent
 from daemon.hops.reader import HopLogReader
 from daemon.hops.writer import HopLog
 from daemon.settings import HopSettings
@@ -130,7 +130,7 @@ class OneSiteOnDisk(RouterMachine):
     backing_type = Disk
     backing: Disk
 
-    def put(self, client: Client, event: Event) -> None:
+    def put(self, client: Client, event: SessionEvent) -> None:
         """What the carrier tells at once: that a message was refused."""
         assert event.error.code == Refusal.STORE_FAILED  # type: ignore[union-attr]
         self.unanswered.pop(event.request)  # type: ignore[union-attr]

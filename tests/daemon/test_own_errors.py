@@ -111,7 +111,7 @@ class BrokenHandle:
     def __init__(self) -> None:
         self.endings: list[frontend.Ending] = []
 
-    def put(self, event: frontend.Event) -> None:
+    def put(self, event: frontend.SessionEvent) -> None:
         raise TypeError("a front end that is broken")
 
     def end(self, ending: frontend.Ending) -> None:

@@ -7,10 +7,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from routing.lifecycle import DUE_TO_NOBODY, TRANSITIONS, Event, State, advance, state_of
+from routing.lifecycle import DUE_TO_NOBODY, TRANSITIONS, CopyEvent, CopyState, advance, state_of
 from routing.queue import EXPIRED, GONE, GUARANTEED, ONE, STATED, Entry
 
-IN_STATE: dict[State, int] = {
+IN_STATE: dict[CopyState, int] = {
     "to one": ONE | STATED,
     "to all": 0,
     "kept": STATED,
@@ -23,9 +23,9 @@ def copy(flags: int, due: int) -> Entry:
     return Entry(1, None, "a.example/1-1-1", 0, 0, GUARANTEED | flags, due, 2_000.0)
 
 
-@pytest.mark.parametrize("event", get_args(Event))
-@pytest.mark.parametrize("state", get_args(State))
-def test_what_cannot_happen_is_refused_and_changes_nothing(state: State, event: Event) -> None:
+@pytest.mark.parametrize("event", get_args(CopyEvent))
+@pytest.mark.parametrize("state", get_args(CopyState))
+def test_what_cannot_happen_is_refused_and_changes_nothing(state: CopyState, event: CopyEvent) -> None:
     entry = copy(IN_STATE[state], 2)
     assert state_of(entry) == state
     if event in TRANSITIONS[state]:
@@ -39,8 +39,8 @@ def test_what_cannot_happen_is_refused_and_changes_nothing(state: State, event: 
         assert (state_of(entry), entry.due) == (state, 2)
 
 
-@pytest.mark.parametrize("state", get_args(State))
-def test_without_anyone_due_only_what_is_kept_for_late_subscribers_goes_on(state: State) -> None:
+@pytest.mark.parametrize("state", get_args(CopyState))
+def test_without_anyone_due_only_what_is_kept_for_late_subscribers_goes_on(state: CopyState) -> None:
     assert DUE_TO_NOBODY[state] == ("kept" if state == "kept" else "ended")
     if "done" in TRANSITIONS[state]:
         entry = copy(IN_STATE[state], 1)
@@ -70,7 +70,7 @@ class Life(RuleBasedStateMachine):
             self.send()
         self.told_ended = [advance(self.copy, "settled")]
 
-    def _advance(self, event: Event, left_to: int = 0) -> None:
+    def _advance(self, event: CopyEvent, left_to: int = 0) -> None:
         self.told_ended.append(advance(self.copy, event, left_to))
 
     def _must_be_held(self) -> bool:
@@ -181,8 +181,8 @@ class Life(RuleBasedStateMachine):
         self._advance("taken away")
 
     @precondition(lambda self: not self._must_be_held())
-    @rule(event=st.sampled_from(get_args(Event)))
-    def nothing_happens_to_what_has_ended(self, event: Event) -> None:
+    @rule(event=st.sampled_from(get_args(CopyEvent)))
+    def nothing_happens_to_what_has_ended(self, event: CopyEvent) -> None:
         with pytest.raises(KeyError):
             advance(self.copy, event)
 

@@ -57,7 +57,7 @@ class Client:
         self.session = broker.open_session(
             frontend.Identity(account), channel, protocol="test", remote="192.0.2.1:1"
         )
-        self.events: list[frontend.Event] = []
+        self.events: list[frontend.SessionEvent] = []
         self._requests = 0
 
     def request(self) -> int:

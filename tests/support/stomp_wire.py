@@ -5,7 +5,7 @@ from typing import Final
 
 import trio
 
-from daemon.frontend import Event, Identity, Session
+from daemon.frontend import Identity, Session, SessionEvent
 from plugins.stomp.codec import Decoder, Frame, FrameLimits, Version, encode
 from plugins.stomp.conversation import StompConversation
 from plugins.stomp.settings import StompSettings
@@ -84,7 +84,7 @@ class Wire:
         """Whether nothing but the goodbye is left to say."""
         return self.connection.goodbye is not None and not self.connection.unanswered
 
-    async def _events(self) -> list[Event]:
+    async def _events(self) -> list[SessionEvent]:
         assert self._session is not None
         return await self._session.events()
 

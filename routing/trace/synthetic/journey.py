@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Any, Final, Literal
 
-from routing.hops import FORMAT_VERSION, Event, HopRecord
+from routing.hops import FORMAT_VERSION, HopEvent, HopRecord
 from routing.trace.synthetic.plan import Federation, Topic
 
 RETRY_US: Final = 2_000_000
@@ -94,7 +94,7 @@ class Journey:
         self.order += 1
         heappush(self.agenda, (when_us, self.order, what, arguments))
 
-    def write(self, now: int, site: int, event: Event, **fields: Any) -> HopRecord:
+    def write(self, now: int, site: int, event: HopEvent, **fields: Any) -> HopRecord:
         record = HopRecord(
             version=FORMAT_VERSION,
             server=self.federation.sites[site].name,
@@ -116,7 +116,7 @@ class Journey:
     def clock(self, site: int, now: int) -> int:
         return self.federation.sites[site].clock.read(now)
 
-    def begin(self, now: int, site: int, event: Event, **fields: Any) -> None:
+    def begin(self, now: int, site: int, event: HopEvent, **fields: Any) -> None:
         due = 0 if self.truth.mode == "ONE" else self.topic.subscribers.get(site, 0)
         self.truth.due += due
         self.truth.states[site] = "held" if self.truth.guarantee else "gone"
