@@ -29,7 +29,7 @@ from routing.errors import Refusal
 from routing.message import DeliveryMode, Message
 from routing.rights import Right as Right
 from routing.subscription import Accepts as Accepts
-from routing.subscription import Outcome as Outcome
+from routing.subscription import ReturnOutcome as ReturnOutcome
 from routing.subscription import SubscribeOptions as SubscribeOptions
 from routing.view import SubscriptionInfo as SubscriptionInfo
 from routing.view import TopicInfo as TopicInfo
@@ -232,7 +232,7 @@ class Session(Protocol):
         delay_s: float = 0.0,
         request: Any = None,
         *,
-        outcome: Outcome = "failed",
+        outcome: ReturnOutcome = "failed",
     ) -> None:
         """These go to the next subscriber (or here again, after `delay_s` seconds).
 

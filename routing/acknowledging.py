@@ -18,7 +18,7 @@ from routing.lifecycle import Lifecycle
 from routing.locks import note_reach, standing
 from routing.queue import GUARANTEED, ONE
 from routing.state import SiteState
-from routing.subscription import Consumer, Lock, Outcome
+from routing.subscription import Consumer, Lock, ReturnOutcome
 
 UNDONE: Final = "its commit could not be stored"
 
@@ -83,7 +83,7 @@ class Acknowledgements:
         reason: str,
         delay_s: float,
         request: Any,
-        outcome: Outcome = "failed",
+        outcome: ReturnOutcome = "failed",
     ) -> None:
         """These go to the next subscriber, or here again after a delay; rejected, to the dead letters."""
         lost, back = [], []

@@ -16,7 +16,7 @@ from routing.locks import Locks, come_back
 from routing.queue import COUNTED, EXPIRED, GONE, GUARANTEED, ONE, STATED, Entry
 from routing.setting_aside import SettingAside
 from routing.state import SiteState
-from routing.subscription import Consumer, Lock, Outcome, Subscription
+from routing.subscription import Consumer, Lock, ReturnOutcome, Subscription
 
 WAIT_DOUBLINGS_MAX: Final = 16
 DELAY_MAX_S: Final = 86_400.0
@@ -188,7 +188,9 @@ class Deliveries:
 
     # -- back into the queue ----------------------------------------------------------------------
 
-    def take_back(self, lock: Lock, outcome: Outcome, reason: str, now: float, delay_s: float = 0.0) -> None:
+    def take_back(
+        self, lock: Lock, outcome: ReturnOutcome, reason: str, now: float, delay_s: float = 0.0
+    ) -> None:
         """A message that was with a subscriber waits again, where it stood, unless it ends or is buried."""
         if not self._lifecycle.returned(lock, outcome, reason):
             return

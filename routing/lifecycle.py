@@ -41,7 +41,7 @@ from routing.queue import (
 )
 from routing.receipts import Receipts
 from routing.state import SiteState
-from routing.subscription import Lock, Outcome, Subscription, Topic
+from routing.subscription import Lock, ReturnOutcome, Subscription, Topic
 
 CopyState = Literal["to one", "to all", "kept", "left", "ended"]
 
@@ -294,7 +294,7 @@ class Lifecycle:
 
     # -- it comes back ----------------------------------------------------------------------------
 
-    def returned(self, lock: Lock, outcome: Outcome, reason: str) -> bool:
+    def returned(self, lock: Lock, outcome: ReturnOutcome, reason: str) -> bool:
         """A subscriber gives a copy back: True where it waits again, and is to be offered.
 
         It does not where its timeout has ended, and where it is to be buried, having been rejected, or having
@@ -379,6 +379,6 @@ class Lifecycle:
             state.held = sum(1 for each in state.entries.values() if each.flags & GUARANTEED)
 
 
-def has_failed(lock: Lock, outcome: Outcome) -> bool:
+def has_failed(lock: Lock, outcome: ReturnOutcome) -> bool:
     """Whether a delivery that comes back counts as failed: not where it was released, or reached nobody."""
     return outcome != "released" and not lock.is_untouched

@@ -19,7 +19,7 @@ from typing import Final, Literal
 from routing.decisions import Deliver, Withdraw
 from routing.queue import GUARANTEED, Entry
 from routing.state import SiteState
-from routing.subscription import Consumer, Lock, Member, Outcome, Subscription
+from routing.subscription import Consumer, Lock, Member, ReturnOutcome, Subscription
 
 REACH_MAX: Final = 64
 """Whoever works on so many messages at once may work on all that it has."""
@@ -124,13 +124,13 @@ class Locks:
             )
 
 
-def come_back(leaving: Sequence[Subscription], *, lost: bool) -> list[tuple[Lock, Outcome]]:
+def come_back(leaving: Sequence[Subscription], *, lost: bool) -> list[tuple[Lock, ReturnOutcome]]:
     """What subscribers that leave have locked, as it stood in the queue, and whether that has failed.
 
     Who leaves in good order has worked on nothing in vain. Who was lost without a word may have been at work
     on its oldest messages, as many as it was ever seen to have begun at once; the others only waited there.
     """
-    out: list[tuple[Lock, Outcome]] = []
+    out: list[tuple[Lock, ReturnOutcome]] = []
     for subscription in leaving:
         begun = subscription.reach if lost else 0
         out += (

@@ -20,7 +20,7 @@ from routing.ordering import SequenceOrder
 from routing.queue import ONE, Entry, KeptEntries, PriorityQueue
 
 Accepts = Literal["ONE", "ALL", "BOTH"]
-Outcome = Literal["failed", "released", "rejected"]
+ReturnOutcome = Literal["failed", "released", "rejected"]
 """Of a delivery that comes back: worked on in vain; not touched; or not wanted again by anybody."""
 
 

@@ -34,7 +34,7 @@ from routing.headers import write_created
 from routing.message import DeliveryMode, Message
 from routing.names import check_topic, make_address, owner_of
 from routing.rights import RIGHTS, Right
-from routing.subscription import Consumer, Outcome
+from routing.subscription import Consumer, ReturnOutcome
 
 PENDING_BYTES_MAX: Final = 1_048_576
 EVENTS_BYTES: Final = 262_144
@@ -211,7 +211,7 @@ class BrokerSession:
         delay_s: float = 0.0,
         request: Any = None,
         *,
-        outcome: Outcome = "failed",
+        outcome: ReturnOutcome = "failed",
     ) -> None:
         """See `daemon.frontend.Session`."""
         self._check_open()

@@ -12,7 +12,7 @@ from typing import Any
 from routing.door import Door
 from routing.errors import Refusal
 from routing.message import Message
-from routing.subscription import Consumer, Outcome
+from routing.subscription import Consumer, ReturnOutcome
 
 
 class Transaction:
@@ -42,7 +42,7 @@ class Transaction:
         held = self._take(numbers)
         self._steps.append(lambda: self._door.commit(self._consumer, held, None))
 
-    def give_back(self, numbers: Iterable[int], reason: str, delay_s: float, outcome: Outcome) -> None:
+    def give_back(self, numbers: Iterable[int], reason: str, delay_s: float, outcome: ReturnOutcome) -> None:
         """Raises Refusal (lock-lost)."""
         held = self._take(numbers)
         self._steps.append(lambda: self._door.give_back(self._consumer, held, reason, delay_s, None, outcome))

@@ -25,9 +25,9 @@ from daemon.control.reports import (
     Answer,
     End,
     Heard,
-    Outcome,
     PassedOver,
     Report,
+    ReportOutcome,
     Told,
     Unanswered,
 )
@@ -176,10 +176,10 @@ class Enquiring:
             case Why():
                 self._why(ask, peer)
 
-    def _report(self, ask: Ask, peer: str, outcome: Outcome, reason: str = "") -> None:
+    def _report(self, ask: Ask, peer: str, outcome: ReportOutcome, reason: str = "") -> None:
         self._say(ask.key, peer, self._begun(ask, peer, outcome, reason))
 
-    def _begun(self, ask: Ask, peer: str, outcome: Outcome, reason: str = "") -> Report:
+    def _begun(self, ask: Ask, peer: str, outcome: ReportOutcome, reason: str = "") -> Report:
         return Report(
             at=self._server,
             source=peer,

@@ -7,7 +7,7 @@ import msgspec
 from daemon.hops.examine import Findings
 from routing.numbers import Count, Depth, TimeUs
 
-Outcome = Literal[
+ReportOutcome = Literal[
     "reached",  # the question is here; for a ping: this is the server
     "wider",  # a trace that was here with less depth, and goes further now
     "duplicate",
@@ -47,7 +47,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     at: str
     source: str
-    outcome: Outcome
+    outcome: ReportOutcome
     reason: str = ""
     time_us: TimeUs = 0
     hops: tuple[str, ...] = ()

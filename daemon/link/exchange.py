@@ -19,7 +19,7 @@ from routing.link.codec import UnitRefusal, encode
 from routing.link.forgery import forged
 from routing.link.receiver import LinkReceiver
 from routing.link.sender import LinkSender
-from routing.link.units import Acknowledge, Control, Hello, Lane, Outcome, Transfer
+from routing.link.units import Acknowledge, Control, Hello, Lane, Transfer, TransferOutcome
 from routing.message import Message
 
 logger = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class Exchange:
         self.wake()
         return number
 
-    def answer(self, session: int, numbers: Iterable[int], outcome: Outcome, reason: str) -> None:
+    def answer(self, session: int, numbers: Iterable[int], outcome: TransferOutcome, reason: str) -> None:
         """See `Links.acknowledge`."""
         self.receiver.answer(session, numbers, outcome, reason)
         if self.receiver.has_answers:

@@ -29,7 +29,7 @@ from daemon.link.transport import DialError, Secured, Transport
 from daemon.settings import LinkSettings
 from daemon.system.mishaps import Mishaps
 from routing.link.agreement import agree, is_arbiter, judge, refusal
-from routing.link.units import Control, Hello, Lane, Outcome, Probe, Transfer
+from routing.link.units import Control, Hello, Lane, Probe, Transfer, TransferOutcome
 
 logger = logging.getLogger(__name__)
 
@@ -156,7 +156,7 @@ class LinkManager:
         return self._peers[peer].exchange.put(unit, lane)
 
     def acknowledge(
-        self, peer: str, session: int, numbers: Iterable[int], outcome: Outcome, reason: str = ""
+        self, peer: str, session: int, numbers: Iterable[int], outcome: TransferOutcome, reason: str = ""
     ) -> None:
         """See `Links`."""
         known = self._peers.get(peer)

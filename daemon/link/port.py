@@ -15,7 +15,7 @@ import msgspec
 from daemon.link.peers_file import Peer
 from routing.link.agreement import Agreement
 from routing.link.sender import Settled
-from routing.link.units import Control, Lane, Outcome, Probe, Transfer
+from routing.link.units import Control, Lane, Probe, Transfer, TransferOutcome
 from routing.message import Message
 
 LinkState = Literal["up", "leaving", "dialling", "waiting"]
@@ -146,7 +146,7 @@ class Links(Protocol):
         """
 
     def acknowledge(
-        self, peer: str, session: int, numbers: Iterable[int], outcome: Outcome, reason: str = ""
+        self, peer: str, session: int, numbers: Iterable[int], outcome: TransferOutcome, reason: str = ""
     ) -> None:
         """What the outcome promises is on disk. The peer is told, unless the link is another one by now."""
 

@@ -23,7 +23,7 @@ from typing import Final
 import msgspec
 import trio
 
-from daemon.frontend import Outcome, SubscribeOptions
+from daemon.frontend import ReturnOutcome, SubscribeOptions
 from plugins.smqp.connection import Connection, ConnectionLost, Pending
 from plugins.smqp.incoming import (
     Delivery,
@@ -200,7 +200,7 @@ class Client:
         reason: str = "",
         delay_s: float = 0.0,
         *,
-        outcome: Outcome = "failed",
+        outcome: ReturnOutcome = "failed",
     ) -> None:
         """These go to the next subscriber, or here again, after `delay_s` seconds; rejected, to nobody."""
         headers: Headers = [("Reason", reason)] if reason else []

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeVar
 
-from daemon.frontend import Outcome, SubscribeOptions
+from daemon.frontend import ReturnOutcome, SubscribeOptions
 from plugins.smqp.requests import (
     Command,
     Commit,
@@ -192,8 +192,12 @@ _read_ordered = _reader_of_words("Ordered", BOOLEANS)
 _read_lock: Callable[[str], float | None] = _reader_of_seconds("Lock", 0.1, LOCK_S_MAX)
 _read_shared = _reader_of_words("Shared", BOOLEANS)
 _read_acknowledge = _reader_of_words("Acknowledge", {"ALL": True, "GUARANTEED": False})
-_OUTCOMES: Final[dict[str, Outcome]] = {"FAILED": "failed", "RELEASED": "released", "REJECTED": "rejected"}
-_read_outcome: Callable[[str], Outcome] = _reader_of_words("Outcome", _OUTCOMES)
+_OUTCOMES: Final[dict[str, ReturnOutcome]] = {
+    "FAILED": "failed",
+    "RELEASED": "released",
+    "REJECTED": "rejected",
+}
+_read_outcome: Callable[[str], ReturnOutcome] = _reader_of_words("Outcome", _OUTCOMES)
 _read_delay = _reader_of_seconds("Delay", 0, DELAY_S_MAX)
 
 

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import msgspec
 
-from daemon.frontend import Outcome, SubscribeOptions
+from daemon.frontend import ReturnOutcome, SubscribeOptions
 from routing.message import DeliveryMode, Message
 
 RequestKey = tuple[str, str]
@@ -78,7 +78,7 @@ class Return(Command, frozen=True):
     numbers: Sequence[int]
     reason: str
     delay_s: float
-    outcome: Outcome = "failed"
+    outcome: ReturnOutcome = "failed"
 
 
 class Remove(Command, frozen=True):

@@ -12,7 +12,16 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from daemon.connections.conversation import Conversation, Credentials, EndReason
-from daemon.frontend import Answer, Delivered, Detached, Limits, Outcome, Session, SessionEvent, Withdrawn
+from daemon.frontend import (
+    Answer,
+    Delivered,
+    Detached,
+    Limits,
+    ReturnOutcome,
+    Session,
+    SessionEvent,
+    Withdrawn,
+)
 from plugins.stomp.answers import write_error, write_receipt
 from plugins.stomp.codec import Decoder, Frame, FrameLimits, Version, encode
 from plugins.stomp.connect import Connect, read_connect
@@ -275,7 +284,7 @@ class StompConversation(Conversation):
     def _nack(self, frame: Frame) -> None:
         self._settle(frame, "failed" if read_boolean(frame.headers, "requeue", "true") else "rejected")
 
-    def _settle(self, frame: Frame, returned: Outcome | None) -> None:
+    def _settle(self, frame: Frame, returned: ReturnOutcome | None) -> None:
         """An ACK, or a NACK and what it makes of the message."""
         consuming = self._consuming
         assert consuming is not None
@@ -297,7 +306,7 @@ class StompConversation(Conversation):
             self._finish(numbers, returned, receipt)
             self.unanswered += receipt is not None
 
-    def _finish(self, numbers: list[int], returned: Outcome | None, request: str | None) -> None:
+    def _finish(self, numbers: list[int], returned: ReturnOutcome | None, request: str | None) -> None:
         if not numbers:
             return
         if returned is None:

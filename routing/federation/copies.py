@@ -1,13 +1,12 @@
 """What a site remembers of a copy that came from, or may go to, another site."""
 
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 
+from routing.link.units import TransferOutcome
 from routing.message import DEPTH_UNLIMITED, DeliveryMode, Message
 from routing.queue import Entry
-
-Outcome = Literal["accepted", "depth", "duplicate", "loop", "denied"]
 
 FOREVER: Final = 10 * 366 * 86_400.0
 """Seconds for which the Smuid of a state message is remembered."""
@@ -53,7 +52,7 @@ class Answered(msgspec.Struct, frozen=True):
         peer_received_us, peer_sent_us: by the peer's: the transfer came, its answer left.
     """
 
-    outcome: Outcome
+    outcome: TransferOutcome
     attempt: int = 0
     sent_us: int = 0
     peer_received_us: int = 0

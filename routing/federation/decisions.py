@@ -4,8 +4,9 @@ from typing import Any
 
 import msgspec
 
-from routing.federation.copies import Copy, Outcome, Seen, UnitId
+from routing.federation.copies import Copy, Seen, UnitId
 from routing.federation.interest import InterestChange
+from routing.link.units import TransferOutcome
 from routing.queue import Entry
 
 
@@ -36,7 +37,7 @@ class Acknowledge(msgspec.Struct, gc=False):
 
     peer: str
     unit: UnitId
-    outcome: Outcome
+    outcome: TransferOutcome
     reason: str = ""
     entry_id: int = 0
 

@@ -22,7 +22,6 @@ from routing.federation.copies import (
     Arrival,
     Copy,
     Forward,
-    Outcome,
     PeerRules,
     Seen,
     onward,
@@ -32,6 +31,7 @@ from routing.federation.copies import (
 from routing.federation.decisions import Acknowledge, Send, StoreCopy, StoreSeen
 from routing.federation.interest import Interest, Want
 from routing.lifecycle import advance
+from routing.link.units import TransferOutcome
 from routing.names import is_system_topic, parse_address, parse_smuid, topic_matches
 from routing.queue import COUNTER_BITS, EXPIRED, GONE, GUARANTEED, ONE, STATED, Entry
 from routing.state import SiteState
@@ -240,7 +240,7 @@ class Forwarding:
             if not copy.entry.flags & (ONE | GONE) and copy.entry.flags & STATED:
                 self.send(copy, peer, counted=False)
 
-    def answer(self, arrival: Arrival, outcome: Outcome, reason: str = "", entry_id: int = 0) -> None:
+    def answer(self, arrival: Arrival, outcome: TransferOutcome, reason: str = "", entry_id: int = 0) -> None:
         """Acknowledge an arrival, once what it brought is on disk, under that id if it is held."""
         if arrival.unit is not None:
             self._state.out.append(Acknowledge(arrival.peer, arrival.unit, outcome, reason, entry_id))

@@ -41,10 +41,10 @@ from routing.link.units import (
     Control,
     Goodbye,
     Hello,
-    Outcome,
     Probe,
     ProbeReply,
     Transfer,
+    TransferOutcome,
     Unit,
     Unknown,
     Welcome,
@@ -65,7 +65,7 @@ REASON_CHARACTERS_MAX: Final = 400
 _is_word = re.compile(r"[A-Za-z0-9._-]{1,64}").fullmatch
 _is_text = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]{0,400}").fullmatch
 _version = re.compile(r"smqp-link/([0-9]{1,4})\.([0-9]{1,4})").fullmatch
-_OUTCOME: Final[dict[str, Outcome]] = {one: one for one in OUTCOMES}
+_OUTCOME: Final[dict[str, TransferOutcome]] = {one: one for one in OUTCOMES}
 
 
 class UnitRefusal(Refusal):

@@ -9,9 +9,9 @@ Answers leave as ranges of numbers that came at the same moment and had the same
 from collections.abc import Iterable
 
 from routing.link.codec import RANGES_MAX, UnitRefusal
-from routing.link.units import Acknowledge, Control, Outcome, Transfer
+from routing.link.units import Acknowledge, Control, Transfer, TransferOutcome
 
-_Group = tuple[Outcome, int, str]
+_Group = tuple[TransferOutcome, int, str]
 
 
 class LinkReceiver:
@@ -70,7 +70,9 @@ class LinkReceiver:
         """A unit with this number could not be read: it is denied, so that it does not come for ever."""
         self._answers.setdefault(("denied", now_us, reason), []).append(number)
 
-    def answer(self, session: int, numbers: Iterable[int], outcome: Outcome, reason: str = "") -> None:
+    def answer(
+        self, session: int, numbers: Iterable[int], outcome: TransferOutcome, reason: str = ""
+    ) -> None:
         """The router has on disk what the outcome promises.
 
         What an earlier session brought is not acknowledged, since nobody remembers its numbers.

@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from routing.link.codec import UnitRefusal, encode_control, encode_transfer
-from routing.link.units import Acknowledge, Control, Lane, Outcome, Transfer
+from routing.link.units import Acknowledge, Control, Lane, Transfer, TransferOutcome
 
 UNIT_OVERHEAD_BYTES: Final = 200
 """What a unit costs beside its message, so that a window in bytes also bounds empty messages."""
@@ -43,7 +43,7 @@ class Settled(msgspec.Struct, frozen=True):
     """
 
     unit: Transfer | Control
-    outcome: Outcome
+    outcome: TransferOutcome
     sent_us: int
     peer_received_us: int
     peer_sent_us: int

@@ -7,8 +7,8 @@ import msgspec
 
 from routing.message import DeliveryMode
 
-Outcome = Literal["accepted", "depth", "duplicate", "loop", "denied"]
-OUTCOMES: tuple[Outcome, ...] = ("accepted", "depth", "duplicate", "loop", "denied")
+TransferOutcome = Literal["accepted", "depth", "duplicate", "loop", "denied"]
+OUTCOMES: tuple[TransferOutcome, ...] = ("accepted", "depth", "duplicate", "loop", "denied")
 
 
 class Lane(enum.IntEnum):
@@ -111,7 +111,7 @@ class Acknowledge(msgspec.Struct, frozen=True, kw_only=True):
         reason: in words, where they were denied.
     """
 
-    outcome: Outcome
+    outcome: TransferOutcome
     ranges: tuple[tuple[int, int], ...]
     received_us: int
     sent_us: int

@@ -14,7 +14,7 @@ from routing.names import make_address
 from routing.queue import GUARANTEED
 from routing.router import Router
 from routing.state import RouterSettings
-from routing.subscription import Consumer, Outcome, SubscribeOptions
+from routing.subscription import Consumer, ReturnOutcome, SubscribeOptions
 from tests.support.model_store import ModelStore
 
 SERVER = "a.example"
@@ -140,7 +140,7 @@ class Client:
         self.site.router.acknowledging.reached_nobody(self.consumer, [g.number for g in got])
 
     def give_back(
-        self, *got: Got, reason: str = "", delay_s: float = 0.0, outcome: Outcome = "failed"
+        self, *got: Got, reason: str = "", delay_s: float = 0.0, outcome: ReturnOutcome = "failed"
     ) -> None:
         request = self._request()
         numbers = [g.number for g in got]
