@@ -11,7 +11,7 @@ Numbers that the session does not hold, or no longer, are answered `lock-lost` o
 from collections.abc import Iterable
 from typing import Any, Final
 
-from routing.decisions import Answer, Bury, MarkReceived, Record
+from routing.decisions import AnswerRequest, Bury, MarkReceived, Record
 from routing.delivery import Deliveries
 from routing.errors import Refusal
 from routing.lifecycle import Lifecycle
@@ -48,7 +48,7 @@ class Acknowledgements:
                 subscription.received[lock.entry.id] = lock
                 if subscription.options.durable and lock.entry.flags & GUARANTEED:
                     state.out.append(MarkReceived(lock.entry.id, subscription.id))
-        state.out.append(Answer(consumer, request, _lost(lost)))
+        state.out.append(AnswerRequest(consumer, request, _lost(lost)))
 
     def commit(self, now: float, consumer: Consumer, numbers: Iterable[int], request: Any) -> None:
         """The last phase: these never come again."""
@@ -65,7 +65,7 @@ class Acknowledgements:
             self._locks.take_from(lock)
             freed[subscription.id] = subscription
             self._lifecycle.finished(lock.entry, subscription, "committed", now, lock.attempt)
-        self._state.out.append(Answer(consumer, request, _lost(lost)))
+        self._state.out.append(AnswerRequest(consumer, request, _lost(lost)))
         for subscription in freed.values():
             self._deliveries.pump(subscription, now)
 
@@ -98,7 +98,7 @@ class Acknowledgements:
                 note_reach(lock)
             self._locks.take_from(lock)
         # first, so that whoever asked knows when the same message comes to it again
-        self._state.out.append(Answer(consumer, request, _lost(lost)))
+        self._state.out.append(AnswerRequest(consumer, request, _lost(lost)))
         for lock in sorted(back, key=standing):
             self._deliveries.take_back(lock, outcome, reason or "given back", now, delay_s)
         for subscription in {lock.subscription.id: lock.subscription for lock in back}.values():

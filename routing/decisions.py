@@ -120,7 +120,7 @@ class StoreTopic(msgspec.Struct, gc=False):
     topic: Topic
 
 
-class Answer(msgspec.Struct, gc=False):
+class AnswerRequest(msgspec.Struct, gc=False):
     """Answer a request; see `daemon.frontend.Answer`."""
 
     consumer: Consumer
@@ -134,7 +134,7 @@ class Answer(msgspec.Struct, gc=False):
 class Together(msgspec.Struct, gc=False):
     """Where decisions begin, and where they end, that come true together or not at all.
 
-    The last one before the end is the `Answer`. If one of them cannot be stored, tell
+    The last one before the end is the `AnswerRequest`. If one of them cannot be stored, tell
     `Acknowledgements.uncommit` of each commit among them, and `Router.unpublish` of each message.
     """
 
@@ -245,7 +245,7 @@ Decision = (
     | StoreSubscription
     | DiscardSubscription
     | StoreTopic
-    | Answer
+    | AnswerRequest
     | Together
     | Deliver
     | Withdraw

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from itertools import takewhile
 from typing import Any, Final
 
-from routing.decisions import Answer
+from routing.decisions import AnswerRequest
 from routing.delivery import Deliveries
 from routing.errors import Refusal
 from routing.federation.federation import Federation
@@ -62,7 +62,7 @@ class Emptying(Task):
 
     def failed(self) -> None:
         """Whoever asked is told."""
-        self._state.out.append(Answer(self._consumer, self._request, FAILED))
+        self._state.out.append(AnswerRequest(self._consumer, self._request, FAILED))
 
     def step(self, now: float) -> bool:
         """End some of the messages; after the last one, the topic."""
@@ -78,7 +78,7 @@ class Emptying(Task):
             self._ids, self._position = self._come_meanwhile(), 0
         if self._delete is not None:
             self._delete(self._topic, now)
-        self._state.out.append(Answer(self._consumer, self._request))
+        self._state.out.append(AnswerRequest(self._consumer, self._request))
         return True
 
     def _come_meanwhile(self) -> list[int]:

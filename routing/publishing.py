@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from routing.decisions import (
-    Answer,
+    AnswerRequest,
     Bury,
     Record,
     Refused,
@@ -79,7 +79,7 @@ class Publishing:
             smuid = state.publications.known(publisher, cmuid)
             if smuid is not None:
                 if message.guarantee:
-                    state.out.append(Answer(consumer, request, smuid=smuid, repeated=True))
+                    state.out.append(AnswerRequest(consumer, request, smuid=smuid, repeated=True))
                 return
         topic = state.topic(topic_name)
         settings = state.settings
@@ -103,7 +103,7 @@ class Publishing:
             if message.guarantee:
                 state.out.append(StorePublication(publisher, cmuid, smuid))
         if message.guarantee:
-            state.out.append(Answer(consumer, request, smuid=smuid, entry=entry))
+            state.out.append(AnswerRequest(consumer, request, smuid=smuid, entry=entry))
         self._offer(entry, due, message, publisher, now, head=head)
 
     def _deny_full(self, topic: str, message: Message, publisher: str) -> None:
@@ -231,5 +231,5 @@ class Publishing:
 
     def _store_topic(self, topic: Topic, consumer: Consumer, request: Any) -> None:
         self._state.out.append(StoreTopic(topic))
-        self._state.out.append(Answer(consumer, request))
+        self._state.out.append(AnswerRequest(consumer, request))
         self._state.forget_topic_if_unused(topic)

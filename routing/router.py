@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from routing.acknowledging import Acknowledgements
-from routing.decisions import Answer, Bury, Decision, DropSetAside, Together
+from routing.decisions import AnswerRequest, Bury, Decision, DropSetAside, Together
 from routing.delivery import Deliveries
 from routing.federation.copies import Seen
 from routing.federation.federation import Federation
@@ -99,7 +99,7 @@ class Router:
 
     def drop_set_aside(self, smuid: str, consumer: Consumer, request: Any) -> None:
         """Forget what was set aside of a message, or of all (""), for good."""
-        self._state.out += (DropSetAside(smuid), Answer(consumer, request))
+        self._state.out += (DropSetAside(smuid), AnswerRequest(consumer, request))
 
     def begin_together(self) -> None:
         """What follows is stored at once or not at all, until `end_together`."""
@@ -107,7 +107,7 @@ class Router:
 
     def end_together(self, consumer: Consumer, request: Any) -> None:
         """Answer a request once all of it is on disk."""
-        self._state.out += (Answer(consumer, request), Together(begins=False))
+        self._state.out += (AnswerRequest(consumer, request), Together(begins=False))
 
     def reconfigure(self, settings: RouterSettings) -> None:
         """Take on other bounds; they hold for what comes from now on."""

@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from routing.decisions import (
-    Answer,
+    AnswerRequest,
     Detach,
     DiscardSubscription,
     StoreSubscription,
@@ -69,7 +69,7 @@ class Subscribing:
             self._attach(subscription, consumer, options, now)
         else:
             held.set(options)
-        state.out.append(Answer(consumer, request))
+        state.out.append(AnswerRequest(consumer, request))
         if held is None:
             self._deliveries.locks.hand_again(subscription)
         self._deliveries.pump_all(subscription, now)
@@ -136,12 +136,12 @@ class Subscribing:
         if held is None:
             raise Refusal(Refusal.NOT_SUBSCRIBED, f"{topic_name} is not attached to this session")
         self._leave(held, now, "detached")
-        self._state.out.append(Answer(consumer, request))
+        self._state.out.append(AnswerRequest(consumer, request))
 
     def unsubscribe(self, now: float, consumer: Consumer, topic_name: str, name: str, request: Any) -> None:
         """End a subscription. Raises Refusal (not-subscribed)."""
         self.end(self.find(consumer, topic_name, name), now, by=consumer)
-        self._state.out.append(Answer(consumer, request))
+        self._state.out.append(AnswerRequest(consumer, request))
 
     def close(self, now: float, consumer: Consumer, *, lost: bool = False) -> None:
         """The session has ended: what it held locked goes on to others.

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from routing.decisions import Answer, StoreTopic
+from routing.decisions import AnswerRequest, StoreTopic
 from routing.delivery import Deliveries
 from routing.emptying import Emptying
 from routing.errors import Refusal
@@ -44,7 +44,7 @@ class Topics:
             self._deliveries.remove(entry, now)
         if entry is None or entry.flags & CROSSES:  # else no other site can have it
             federation.note_removed(smuid, topic_name, now)
-        state.out.append(Answer(consumer, request, smuid=smuid))
+        state.out.append(AnswerRequest(consumer, request, smuid=smuid))
 
     def purge(self, now: float, consumer: Consumer, topic_name: str, request: Any) -> None:
         """End every copy that a topic holds now; of a large one in steps (see `routing.emptying`)."""

@@ -93,7 +93,7 @@ class Carrier:
         }
         self._releases: dict[type, Callable[[Any], None]] = {
             decisions.Deliver: self._deliver,
-            decisions.Answer: self._answer,
+            decisions.AnswerRequest: self._answer,
             decisions.Withdraw: self._withdraw,
             decisions.Detach: self._detach,
             decisions.DiscardMessage: self._forget_body,
@@ -312,7 +312,7 @@ class Carrier:
         else:
             d.consumer.handle.put(Unread(entry.id, entry.size, partial(_delivered, d, now)))
 
-    def _answer(self, d: decisions.Answer) -> None:
+    def _answer(self, d: decisions.AnswerRequest) -> None:
         if d.request is None and d.error is None:
             return
         entry = d.entry

@@ -33,7 +33,7 @@ from routing.decisions import Refused
 from routing.door import Door
 from routing.errors import Refusal
 from routing.federation.copies import Answered, Arrival, PeerRules, UnitId
-from routing.federation.decisions import Acknowledge, Send, TellInterest, TellReceipt, TellRemoved
+from routing.federation.decisions import AcknowledgeUnit, Send, TellInterest, TellReceipt, TellRemoved
 from routing.federation.interest import WANTS_MAX, InterestChange
 from routing.link.agreement import Agreement
 from routing.link.sender import Settled
@@ -102,7 +102,7 @@ class Federating:
         self.enquiring = Enquiring(door, clock, wake, self._tell, self._why_down, has_room)
         self.effects: dict[type, Callable[[Any], None]] = {
             Send: self._send,
-            Acknowledge: self._acknowledge,
+            AcknowledgeUnit: self._acknowledge,
             TellInterest: self._tell_interest,
             TellReceipt: self._tell_receipt,
             TellRemoved: self._tell_removed,
@@ -180,7 +180,7 @@ class Federating:
                 if stored is not None and not entry.flags & (GONE | EXPIRED) and _is_owed(send):
                     self._transfer(send, stored.wire)
 
-    def _acknowledge(self, d: Acknowledge) -> None:
+    def _acknowledge(self, d: AcknowledgeUnit) -> None:
         if self.links is not None:
             self.links.acknowledge(d.peer, d.unit.session, [d.unit.number], d.outcome, d.reason)
 

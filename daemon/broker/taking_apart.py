@@ -18,7 +18,7 @@ from daemon import frontend
 from routing import decisions
 from routing.decisions import Decision
 from routing.errors import Refusal
-from routing.federation.decisions import Acknowledge, DiscardReceipt, Send
+from routing.federation.decisions import AcknowledgeUnit, DiscardReceipt, Send
 from routing.queue import TOGETHER, Entry
 from routing.router import Router
 
@@ -75,7 +75,7 @@ class TakingApart:
         What the server itself publishes is kept too, unless it tells of a message that is refused; and what
         came from a peer, which goes on waiting for its acknowledgement.
         """
-        answered = {d.entry.id for d in every if type(d) is decisions.Answer and d.entry is not None}
+        answered = {d.entry.id for d in every if type(d) is decisions.AnswerRequest and d.entry is not None}
         failed: dict[int, str] = {}
         for decision in every:
             if type(decision) is not decisions.StoreMessage or decision.entry.flags & TOGETHER:
@@ -91,7 +91,7 @@ class TakingApart:
         undone: set[int] = set()
         for first, last in _together(every, culprits):
             undone |= self._undo(every, first, last, failed, now)
-        answered = {d.entry.id for d in every if type(d) is decisions.Answer and d.entry is not None}
+        answered = {d.entry.id for d in every if type(d) is decisions.AnswerRequest and d.entry is not None}
         lost: set[int] = set()
         for position, decision in enumerate(every):
             if id(decision) in undone:
@@ -129,7 +129,7 @@ class TakingApart:
             if isinstance(d, (decisions.StoreMessage, decisions.KeepMessage)) and d.entry.flags & TOGETHER:
                 self._unpublish(d, failed, now)
                 undone.add(id(d))
-            of_message = isinstance(d, decisions.Answer) and d.entry is not None
+            of_message = isinstance(d, decisions.AnswerRequest) and d.entry is not None
             of_commit = isinstance(d, (decisions.MarkDone, decisions.DiscardMessage)) and (
                 _id_of(d) in committed
             )
@@ -138,7 +138,7 @@ class TakingApart:
         for record in commits:
             self._router.acknowledging.uncommit(record, now)
         answer = every[last - 1]
-        assert isinstance(answer, decisions.Answer)
+        assert isinstance(answer, decisions.AnswerRequest)
         every[last - 1] = msgspec.structs.replace(answer, error=answer.error or REFUSAL)
         return undone
 
@@ -158,7 +158,7 @@ class TakingApart:
         for decision in every + self._router.take():
             if id(decision) in done:
                 continue
-            if isinstance(decision, decisions.Answer) and decision.smuid in smuids:
+            if isinstance(decision, decisions.AnswerRequest) and decision.smuid in smuids:
                 decision.consumer.handle.put(frontend.Answer(decision.request, error=refusal))
             elif isinstance(decision, decisions.StorePublication) and decision.smuid in smuids:
                 continue
@@ -170,10 +170,10 @@ class TakingApart:
         """Who is answered next is not told that all went well."""
         for index in range(position + 1, len(every)):
             decision = every[index]
-            if isinstance(decision, decisions.Answer) and decision.entry is None:
+            if isinstance(decision, decisions.AnswerRequest) and decision.entry is None:
                 every[index] = msgspec.structs.replace(decision, error=decision.error or REFUSAL)
                 return
-            if isinstance(decision, Acknowledge):
+            if isinstance(decision, AcknowledgeUnit):
                 self._end_link(decision.peer, OWN_ERROR)
                 return
 
@@ -196,9 +196,9 @@ def _told(decision: Decision, lost: set[int]) -> Decision | None:
     """A decision, as it stands where these copies could not be stored and end; None where it does not."""
     if not lost:
         return decision
-    if isinstance(decision, Acknowledge) and decision.entry_id in lost:
+    if isinstance(decision, AcknowledgeUnit) and decision.entry_id in lost:
         return msgspec.structs.replace(decision, outcome="denied", reason=REASON)
-    if _id_of(decision) not in lost or isinstance(decision, Acknowledge):
+    if _id_of(decision) not in lost or isinstance(decision, AcknowledgeUnit):
         return decision
     if not isinstance(decision, _OF_A_LOST_COPY):
         return None

@@ -22,12 +22,12 @@ import trio
 
 from daemon.control.reports import (
     REASON_CHARACTERS_MAX,
-    Answer,
     End,
     Heard,
     PassedOver,
     Report,
     ReportOutcome,
+    ReportTold,
     Told,
     Unanswered,
 )
@@ -83,7 +83,7 @@ class Enquiring:
         self._features: dict[str, tuple[str, ...]] = {}
         self._own: dict[str, trio.MemorySendChannel[Report]] = {}
         self._numbers = itertools.count(1)
-        self._outgoing: list[tuple[str, str, Ask | Answer]] = []
+        self._outgoing: list[tuple[str, str, Ask | ReportTold]] = []
         self._reads_in, self._reads_out = trio.open_memory_channel[tuple[Ask, Report]](LOG_READS_WAITING_MAX)
 
     # -- this site's own ----------------------------------------------------------------------------
@@ -136,7 +136,7 @@ class Enquiring:
 
     def answer_arrived(self, peer: str, payload: bytes) -> None:
         """A report from a peer, or from beyond it. Raises MsgspecError."""
-        answer = msgspec.json.decode(payload, type=Answer)
+        answer = msgspec.json.decode(payload, type=ReportTold)
         asker = self._enquiries.answered(answer.key, peer, len(payload), self._clock.now())
         if asker is not None:
             self._say(answer.key, asker, answer.report)
@@ -204,7 +204,7 @@ class Enquiring:
         if report.topic and not (peer.may_come(report.topic) or peer.may_go(report.topic)):
             reason = f"the rules of the link between {self._server} and {asker} forbid it"
             report = msgspec.structs.replace(report, outcome="denied", reason=reason, topic="", findings=None)
-        self._outgoing.append((asker, "answer", Answer(key, report)))
+        self._outgoing.append((asker, "answer", ReportTold(key, report)))
         self._wake()
 
     def _ask_on(self, ask: Ask, about: About, peer: str) -> None:

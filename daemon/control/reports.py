@@ -60,7 +60,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     findings: Findings | None = None
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ReportTold(msgspec.Struct, frozen=True):
     """A report on a link."""
 
     key: str

@@ -28,7 +28,7 @@ class Send(msgspec.Struct, gc=False):
     earlier: tuple[int, ...] = ()
 
 
-class Acknowledge(msgspec.Struct, gc=False):
+class AcknowledgeUnit(msgspec.Struct, gc=False):
     """Answer what a peer has sent: what came of it is on disk.
 
     Attributes:
@@ -152,7 +152,7 @@ class DiscardRemoval(msgspec.Struct, gc=False):
 
 FederationDecision = (
     Send
-    | Acknowledge
+    | AcknowledgeUnit
     | TellInterest
     | TellReceipt
     | TellRemoved

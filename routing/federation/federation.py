@@ -18,7 +18,7 @@ from routing.federation.arriving import Arriving
 from routing.federation.copies import Answered, Arrival, Copy, Forward, PeerRules, Seen, UnitId
 from routing.federation.custody import Custody
 from routing.federation.decisions import (
-    Acknowledge,
+    AcknowledgeUnit,
     DiscardRemoval,
     StoreCopy,
     StoreInterest,
@@ -188,7 +188,7 @@ class Federation:
 
     def heard(self, peer: str, unit: UnitId, refusal: str = "") -> None:
         """Acknowledge what a peer has told, once it is on disk; `refusal`: why it is not taken."""
-        self._state.out.append(Acknowledge(peer, unit, "denied" if refusal else "accepted", refusal))
+        self._state.out.append(AcknowledgeUnit(peer, unit, "denied" if refusal else "accepted", refusal))
 
     def answer_arrived(self, peer: str, query: int) -> None:
         """A peer has the last answer to its question on disk."""

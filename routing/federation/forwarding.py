@@ -28,7 +28,7 @@ from routing.federation.copies import (
     wider,
     within,
 )
-from routing.federation.decisions import Acknowledge, Send, StoreCopy, StoreSeen
+from routing.federation.decisions import AcknowledgeUnit, Send, StoreCopy, StoreSeen
 from routing.federation.interest import Interest, Want
 from routing.lifecycle import advance
 from routing.link.units import TransferOutcome
@@ -243,4 +243,4 @@ class Forwarding:
     def answer(self, arrival: Arrival, outcome: TransferOutcome, reason: str = "", entry_id: int = 0) -> None:
         """Acknowledge an arrival, once what it brought is on disk, under that id if it is held."""
         if arrival.unit is not None:
-            self._state.out.append(Acknowledge(arrival.peer, arrival.unit, outcome, reason, entry_id))
+            self._state.out.append(AcknowledgeUnit(arrival.peer, arrival.unit, outcome, reason, entry_id))

@@ -138,7 +138,9 @@ class OneSiteOnDisk(RouterMachine):
     @rule()
     def store_fails(self) -> None:
         """The transaction that would be committed now is not."""
-        answered = {x.entry.id for x in self.state.out if isinstance(x, d.Answer) and x.entry is not None}
+        answered = {
+            x.entry.id for x in self.state.out if isinstance(x, d.AnswerRequest) and x.entry is not None
+        }
         for message_id in answered:
             self.oracle.refused(message_id)
         self.backing.fail(self.now)

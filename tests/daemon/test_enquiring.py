@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from daemon.control.journey import Journey, Stop, journey
-from daemon.control.reports import Answer, End, Heard, Report, Told
+from daemon.control.reports import End, Heard, Report, ReportTold, Told
 from daemon.settings import QueueSettings
 from routing.federation import enquiry
 from routing.federation.enquiry import About, Ask, Ping, Trace, Why
@@ -289,7 +289,7 @@ class TestHostilePeers:
             ("answer", b"{}"),
             (
                 "answer",
-                msgspec.json.encode(Answer("alpha/1-1", Report(at="x", source="", outcome="reached"))),
+                msgspec.json.encode(ReportTold("alpha/1-1", Report(at="x", source="", outcome="reached"))),
             ),
         ],
     )

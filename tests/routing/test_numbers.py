@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from daemon.control.reports import Answer
+from daemon.control.reports import ReportTold
 from daemon.link.controls import Interest, ReceiptTold, queries_in
 from routing.errors import HeaderRefusal, Refusal
 from routing.federation.enquiry import Ask
@@ -54,7 +54,7 @@ RECORD = '{"version":1,"server":"a","boot":1,"record":1,"time_us":1,"event":"pub
         (Ask, '{"key":"a/1-1","about":{"type":"trace","topic":"t","depth":2147483648},"hops":[],"left_s":1}'),
         (Ask, '{"key":"a/1-1","about":{"type":"ping","server":"a"},"hops":["b"],"left_s":1e300}'),
         (
-            Answer,
+            ReportTold,
             '{"key":"a/1-1","report":{"at":"a","source":"","outcome":"reached","time_us":1000000000000000000}}',
         ),
         (HopRecord, RECORD % ("size", 2**63)),

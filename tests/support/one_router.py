@@ -80,7 +80,7 @@ class Client:
         self.site = site
         self.address = make_address(account, channel, SERVER)
         self.consumer: Consumer = Consumer(self, account, channel)
-        self.answers: dict[Any, d.Answer] = {}
+        self.answers: dict[Any, d.AnswerRequest] = {}
         self.withdrawn: list[tuple[int, str]] = []
         self.detached: list[tuple[str, str]] = []
         self._got: list[Got] = []
@@ -90,7 +90,7 @@ class Client:
         self._requests += 1
         return self._requests
 
-    def _answer(self, request: int) -> d.Answer:
+    def _answer(self, request: int) -> d.AnswerRequest:
         self.site.settle()
         answer = self.answers.pop(request)
         if answer.error is not None:
@@ -209,7 +209,7 @@ class Client:
 
     def tell(self, effect: d.Decision) -> None:
         match effect:
-            case d.Answer(request=request):
+            case d.AnswerRequest(request=request):
                 assert request not in self.answers, "answered twice"
                 self.answers[request] = effect
             case d.Deliver(subscription=subscription, entry=entry, number=number, lock=lock):
@@ -282,7 +282,7 @@ class Site:
                         decision.receipt,
                     )
                 )
-            case d.Answer() | d.Deliver() | d.Withdraw() | d.Detach():
+            case d.AnswerRequest() | d.Deliver() | d.Withdraw() | d.Detach():
                 effects.append(decision)
 
     def wait(self, seconds: float) -> None:

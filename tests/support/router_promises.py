@@ -172,7 +172,7 @@ class ObservedSite(RuleBasedStateMachine):
                     if (h.subscription.topic.name, h.subscription.options.name) != (topic.name, name)
                     or h.subscription.consumer is consumer
                 }
-            case d.Answer(request=request, error=error, entry=entry):
+            case d.AnswerRequest(request=request, error=error, entry=entry):
                 self.unanswered.pop(request)
                 if entry is not None and error is None:
                     assert entry.id in self.backing.stored() or entry.id not in self.oracle.alive()

@@ -7,7 +7,7 @@ from typing import Any
 
 from routing.decisions import Deliver, Record
 from routing.federation.copies import Answered, Arrival, PeerRules, UnitId
-from routing.federation.decisions import Acknowledge, Send, TellInterest, TellReceipt, TellRemoved
+from routing.federation.decisions import AcknowledgeUnit, Send, TellInterest, TellReceipt, TellRemoved
 from routing.message import Message, Section
 from routing.router import Router
 from routing.state import RouterSettings
@@ -117,7 +117,7 @@ class Federation:
                     if (site, peer) in self.links:
                         self.transfers += 1
                         self.bulk[site, peer].append((copy.entry.id, self._arrival(site, decision)))
-                case Acknowledge(peer=peer):
+                case AcknowledgeUnit(peer=peer):
                     if (site, peer) in self.links:
                         self.bulk[site, peer].append(decision)
                 case TellInterest(peer=peer) | TellReceipt(peer=peer) | TellRemoved(peer=peer):
@@ -167,7 +167,7 @@ class Federation:
         match unit:
             case (_, Arrival() as arrival):
                 federation.arrive(self.now, arrival)
-            case Acknowledge(unit=unit, outcome=outcome):
+            case AcknowledgeUnit(unit=unit, outcome=outcome):
                 federation.acknowledged(self.now, one, unit.number, Answered(outcome))
             case TellInterest(changes=changes, whole=whole):
                 federation.hear_interest(self.now, one, changes, whole=whole)

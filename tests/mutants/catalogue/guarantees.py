@@ -46,7 +46,7 @@ MUTATIONS = [
         name="answers leave before the transaction is on disk",
         file="daemon/broker/carrier.py",
         old="decisions.Bury: self._bury,",
-        new="decisions.Bury: self._bury,\n            decisions.Answer: self._answer,",
+        new="decisions.Bury: self._bury,\n            decisions.AnswerRequest: self._answer,",
         tests=("tests/daemon/test_broker.py::test_an_answer_means_that_the_message_is_on_disk",),
     ),
     Mutation(

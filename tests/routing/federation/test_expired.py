@@ -2,7 +2,7 @@
 
 from routing.decisions import Deliver
 from routing.federation.copies import Arrival, PeerRules, UnitId
-from routing.federation.decisions import Acknowledge, Send
+from routing.federation.decisions import AcknowledgeUnit, Send
 from routing.federation.interest import InterestChange
 from routing.message import Message
 from routing.router import Router
@@ -40,7 +40,7 @@ def test_it_goes_no_further_by_a_way_that_is_shorter_and_ends_with_its_reader() 
 
     router.federation.arrive(1_005.0, arrival("gamma", 5, 0.0))
     told = router.take()
-    assert [one.outcome for one in told if isinstance(one, Acknowledge)] == ["depth"]
+    assert [one.outcome for one in told if isinstance(one, AcknowledgeUnit)] == ["depth"]
     assert not any(isinstance(one, Send) for one in told)
     router.acknowledging.commit(1_006.0, bob, [delivered.number], 3)
     assert not router._state.entries

@@ -3,7 +3,7 @@
 import msgspec
 
 from routing.federation.copies import Answered, PeerRules
-from routing.federation.decisions import Acknowledge
+from routing.federation.decisions import AcknowledgeUnit
 from tests.support.sites import Federation
 
 
@@ -76,7 +76,7 @@ def test_what_comes_home_before_its_leaving_is_acknowledged_comes_home_once() ->
     alpha.federation.arrive(federation.now, coming)
     alpha.federation.acknowledged(federation.now, "beta", entry_id, Answered("accepted"))
     alpha.federation.arrive(federation.now, coming)
-    answers = [decision.outcome for decision in alpha.take() if isinstance(decision, Acknowledge)]
+    answers = [decision.outcome for decision in alpha.take() if isinstance(decision, AcknowledgeUnit)]
     assert answers == ["accepted", "duplicate"]
 
 
@@ -116,7 +116,7 @@ def test_a_message_of_this_site_that_it_never_handed_to_anybody_is_made_up() -> 
             message=msgspec.structs.replace(message, guarantee=guarantee),
         )
         alpha.federation.arrive(federation.now, forged)
-    answers = [decision.outcome for decision in alpha.take() if isinstance(decision, Acknowledge)]
+    answers = [decision.outcome for decision in alpha.take() if isinstance(decision, AcknowledgeUnit)]
     assert answers == ["denied", "denied"]
     assert len(alpha._state.entries) == 1
 
@@ -131,5 +131,5 @@ def test_a_message_without_a_guarantee_comes_home_too() -> None:
     alpha = federation.routers["alpha"]
     for _ in range(2):
         alpha.federation.arrive(federation.now, coming)
-    answers = [decision.outcome for decision in alpha.take() if isinstance(decision, Acknowledge)]
+    answers = [decision.outcome for decision in alpha.take() if isinstance(decision, AcknowledgeUnit)]
     assert answers == ["accepted", "duplicate"]

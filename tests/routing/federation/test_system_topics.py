@@ -4,7 +4,7 @@ import msgspec
 
 from routing.decisions import Refused
 from routing.federation.copies import Arrival, PeerRules, UnitId
-from routing.federation.decisions import Acknowledge
+from routing.federation.decisions import AcknowledgeUnit
 from routing.message import Message
 from routing.names import make_smuid
 from routing.router import Router
@@ -27,7 +27,7 @@ def arrive(router: Router, number: int, topic: str, account: str = "eve:c@b") ->
     )
     router.federation.arrive(0.0, arrival)
     out = router.take()
-    (answer,) = (one for one in out if isinstance(one, Acknowledge))
+    (answer,) = (one for one in out if isinstance(one, AcknowledgeUnit))
     (reason,) = [one.reason for one in out if isinstance(one, Refused)] or [""]
     return answer.outcome, reason
 

@@ -4,7 +4,7 @@ import pytest
 
 from routing.decisions import Refused
 from routing.federation.copies import Arrival, PeerRules, UnitId
-from routing.federation.decisions import Acknowledge
+from routing.federation.decisions import AcknowledgeUnit
 from routing.message import DeliveryMode, Message, Section
 from routing.router import Router
 from tests.support.sites import SETTINGS
@@ -43,7 +43,7 @@ def arrive(router: Router, copy: Arrival) -> tuple[list[str], list[str]]:
     """What the peer is answered, and what is on record as turned away."""
     router.federation.arrive(NOW, copy)
     decisions = router.take()
-    answers = [one.outcome for one in decisions if isinstance(one, Acknowledge)]
+    answers = [one.outcome for one in decisions if isinstance(one, AcknowledgeUnit)]
     return answers, [one.event for one in decisions if isinstance(one, Refused)]
 
 
