@@ -22,7 +22,7 @@ from daemon.broker.bodies import Bodies, Stored
 from daemon.broker.taking_apart import OWN_ERROR
 from daemon.broker.waiting_room import WaitingRoom
 from daemon.control.enquiring import Enquiring
-from daemon.link.controls import CHANGES_MAX, Interest, NameClaimed, ReceiptTold, Removed, transfer_flags
+from daemon.link.controls import CHANGES_MAX, InterestTold, NameClaimed, ReceiptTold, Removed, transfer_flags
 from daemon.link.peers_file import Peer
 from daemon.link.port import Arrived, ControlArrived, Links
 from daemon.link.refusals import Refusals
@@ -190,7 +190,7 @@ class Federating:
         for first in range(0, max(len(d.changes), 1), CHANGES_MAX):
             changes = d.changes[first : first + CHANGES_MAX]
             more = first + CHANGES_MAX < len(d.changes)
-            self._tell(d.peer, "interest", Interest(changes, d.whole, more))
+            self._tell(d.peer, "interest", InterestTold(changes, d.whole, more))
 
     def _open(self, peer: str) -> None:
         """What follows was decided for a link that came up.
@@ -312,7 +312,7 @@ class Federating:
 
     def _hear(self, peer: str, kind: str, payload: bytes) -> None:
         if kind == "interest":
-            interest = msgspec.json.decode(payload, type=Interest)
+            interest = msgspec.json.decode(payload, type=InterestTold)
             changes = self._heard.setdefault(peer, [])
             changes += interest.changes[: WANTS_MAX + 1 - len(changes)]
             if not interest.more:

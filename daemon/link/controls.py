@@ -20,7 +20,7 @@ EARLIER: Final = "earlier-query-"
 """What flags of a transfer begin with; the number of a question follows."""
 
 
-class Interest(msgspec.Struct, frozen=True):
+class InterestTold(msgspec.Struct, frozen=True):
     """What a control `interest` says; `more`: the rest of it follows in another."""
 
     changes: list[InterestChange]

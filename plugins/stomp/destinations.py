@@ -22,7 +22,7 @@ import msgspec
 from routing.errors import Refusal
 from routing.names import check_topic, is_system_topic
 
-Kind = Literal["topic", "queue", "plain", "temporary", "reply"]
+DestinationKind = Literal["topic", "queue", "plain", "temporary", "reply"]
 
 CHANNELS_MAX: Final = 64
 REPLY_PREFIX: Final = "/reply-queue/"
@@ -45,7 +45,7 @@ class Destination(msgspec.Struct, frozen=True):
     """
 
     text: str
-    kind: Kind
+    kind: DestinationKind
     topics: dict[str, str]
     name: str = ""
 

@@ -17,7 +17,7 @@ import trio
 from daemon.frontend import Identity, Right, Session, Site
 from plugins.xmpp.delivery import presence
 from plugins.xmpp.delivery.absence import Absence
-from plugins.xmpp.delivery.attention import QUIET_S, Verdict
+from plugins.xmpp.delivery.attention import QUIET_S, Availability
 from plugins.xmpp.delivery.client import Client
 from plugins.xmpp.delivery.finishing import Finishing
 from plugins.xmpp.delivery.questions import Questions
@@ -300,7 +300,7 @@ class Service:
         iq.append(question)
         return await self._questions.ask(iq, self.component.send)
 
-    async def is_there(self, jid: str) -> Verdict:
+    async def is_there(self, jid: str) -> Availability:
         """Whether there is somebody under a full JID, as far as can be told."""
         return await presence.is_there(self, jid)
 

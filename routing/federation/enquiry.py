@@ -156,7 +156,7 @@ class Allowance:
         return True
 
 
-Verdict = Literal["first", "wider", "duplicate", "loop", "busy"]
+AskOutcome = Literal["first", "wider", "duplicate", "loop", "busy"]
 
 
 class Enquiries:
@@ -169,7 +169,7 @@ class Enquiries:
         self._asks: dict[str, Allowance] = {}
         self._log_reads: dict[str, Allowance] = {}
 
-    def hear(self, ask: Ask, peer: str, now: float) -> Verdict:
+    def hear(self, ask: Ask, peer: str, now: float) -> AskOutcome:
         """A question has come from a peer, or is this site's own (peer "")."""
         if peer and not self._allowed(ask, peer, now):
             return "busy"

@@ -42,9 +42,9 @@ WANTS_MAX: Final = 500_000
 NAME_CHARACTERS_MAX: Final = 300
 """Above the longest topic and server name: what is longer is not even kept until it is judged."""
 
-Kind = Literal["ALL", "ONE", "SERVER"]
+WantKind = Literal["ALL", "ONE", "SERVER"]
 Distance = Annotated[int, msgspec.Meta(ge=0, le=DISTANCE_MAX)]
-Want = tuple[Kind, str]
+Want = tuple[WantKind, str]
 
 
 class InterestChange(msgspec.Struct, frozen=True):
@@ -54,7 +54,7 @@ class InterestChange(msgspec.Struct, frozen=True):
         distance: links from the teller to the nearest site that wants it; None if there is none any more.
     """
 
-    kind: Kind
+    kind: WantKind
     name: Annotated[str, msgspec.Meta(max_length=NAME_CHARACTERS_MAX)]
     distance: Distance | None
 
@@ -256,7 +256,7 @@ class Interest:
             stale.add(want)
 
 
-def _can_be_wanted(kind: Kind, name: str) -> bool:
+def _can_be_wanted(kind: WantKind, name: str) -> bool:
     return is_server_name(name) if kind == "SERVER" else is_topic(name)
 
 

@@ -22,7 +22,7 @@ import msgspec
 from routing.link.codec import PROTOCOL, VERSION
 from routing.link.units import Hello
 
-Verdict = Literal["welcome", "linked", "name-claimed"]
+GreetingOutcome = Literal["welcome", "linked", "name-claimed"]
 
 
 class Agreement(msgspec.Struct, frozen=True):
@@ -67,7 +67,7 @@ def is_arbiter(own: str, peer: str) -> bool:
     return own < peer
 
 
-def judge(current: Hello | None, arrived: Hello) -> Verdict:
+def judge(current: Hello | None, arrived: Hello) -> GreetingOutcome:
     """What the arbiter does with a connection; `current` is the HELLO of the link it holds."""
     if current is None:
         return "welcome"

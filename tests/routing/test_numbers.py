@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from daemon.control.reports import ReportTold
-from daemon.link.controls import Interest, ReceiptTold, queries_in
+from daemon.link.controls import InterestTold, ReceiptTold, queries_in
 from routing.errors import HeaderRefusal, Refusal
 from routing.federation.enquiry import Ask
 from routing.frames import check_message, decode_message, encode_head, encode_message
@@ -46,10 +46,10 @@ RECORD = '{"version":1,"server":"a","boot":1,"record":1,"time_us":1,"event":"pub
 @pytest.mark.parametrize(
     ("kind", "payload"),
     [
-        (Interest, '{"changes":[{"kind":"ALL","name":"t","distance":9223372036854775808}]}'),
-        (Interest, '{"changes":[{"kind":"ALL","name":"t","distance":-1}]}'),
-        (Interest, '{"changes":[{"kind":"ALL","name":"t","distance":1e400}]}'),
-        (Interest, '{"changes":[{"kind":"ALL","name":"%s","distance":1}],"more":true}' % ("t" * 301)),
+        (InterestTold, '{"changes":[{"kind":"ALL","name":"t","distance":9223372036854775808}]}'),
+        (InterestTold, '{"changes":[{"kind":"ALL","name":"t","distance":-1}]}'),
+        (InterestTold, '{"changes":[{"kind":"ALL","name":"t","distance":1e400}]}'),
+        (InterestTold, '{"changes":[{"kind":"ALL","name":"%s","distance":1}],"more":true}' % ("t" * 301)),
         (ReceiptTold, '{"query":9223372036854775808,"due":1,"have":1,"closed":true}'),
         (Ask, '{"key":"a/1-1","about":{"type":"trace","topic":"t","depth":2147483648},"hops":[],"left_s":1}'),
         (Ask, '{"key":"a/1-1","about":{"type":"ping","server":"a"},"hops":["b"],"left_s":1e300}'),

@@ -7,7 +7,7 @@ from daemon.store.changes import Changes, Statement, Values
 from daemon.store.columns import TopicText
 from daemon.store.table import Row, Table, Tables
 from routing.federation.decisions import StoreInterest
-from routing.federation.interest import Distance, InterestChange, Kind
+from routing.federation.interest import Distance, InterestChange, WantKind
 from routing.restore import Restore
 
 CREATE: Final = (
@@ -20,7 +20,7 @@ class InterestRow(Row):
     """The peer tells it again when its link comes up, so one that is damaged is soon there again."""
 
     peer: str
-    kind: Kind
+    kind: WantKind
     name: TopicText
     distance: Distance
 

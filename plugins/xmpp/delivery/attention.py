@@ -9,7 +9,7 @@ import trio
 from daemon.frontend import Delivered
 from plugins.xmpp.known.registry import NodeSubscription
 
-Verdict = Literal["there", "gone", "silent"]
+Availability = Literal["there", "gone", "silent"]
 """Of a JID that was asked: silent is one from which no answer came in time."""
 
 QUIET_S: Final = 10.0
@@ -52,7 +52,7 @@ class Watched(Protocol):
 class Asks(Protocol):
     """Who asks, in a task of its own; see `service.Service`."""
 
-    async def is_there(self, jid: str) -> Verdict: ...
+    async def is_there(self, jid: str) -> Availability: ...
 
     def start(self, task: Callable[[], Awaitable[object]]) -> None: ...
 

@@ -19,7 +19,7 @@ from xml.etree.ElementTree import Element
 import trio
 
 from daemon.frontend import Answer, Delivered, Detached, Ending, Session, Site, Withdrawn
-from plugins.xmpp.delivery.attention import SEEN_S, Attention, Held, Verdict
+from plugins.xmpp.delivery.attention import SEEN_S, Attention, Availability, Held
 from plugins.xmpp.delivery.calls import Calls, Done
 from plugins.xmpp.delivery.finishing import Finishing
 from plugins.xmpp.forms import notifications
@@ -52,7 +52,7 @@ class Hub(Protocol):
 
     def next_id(self, kind: str) -> str: ...
 
-    async def is_there(self, jid: str) -> Verdict: ...
+    async def is_there(self, jid: str) -> Availability: ...
 
     def ask_later(self, jid: str) -> None: ...
 

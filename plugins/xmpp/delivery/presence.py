@@ -18,7 +18,7 @@ from xml.etree.ElementTree import Element
 
 import trio
 
-from plugins.xmpp.delivery.attention import Verdict
+from plugins.xmpp.delivery.attention import Availability
 from plugins.xmpp.delivery.client import Client
 from plugins.xmpp.forms.notifications import delivery_number, unsubscribed
 from plugins.xmpp.forms.stanzas import PRESENCE, StanzaError, condition_of
@@ -128,13 +128,13 @@ def came_back(hub: Hub, jid: str) -> None:
         return
 
 
-async def is_there(hub: Asks, jid: str) -> Verdict:
+async def is_there(hub: Asks, jid: str) -> Availability:
     """Ask a full JID; see the module for what an error means."""
     answer = await hub.ask(jid, Element(f"{{{DISCO_INFO}}}query"))
     return "silent" if answer is None else await _judge(hub, jid, answer)
 
 
-async def _judge(hub: Asks, jid: str, answer: Element) -> Verdict:
+async def _judge(hub: Asks, jid: str, answer: Element) -> Availability:
     if answer.get("type") != "error" or not says_gone(answer):
         return "there"
     bare = bare_of(jid)

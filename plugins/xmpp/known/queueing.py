@@ -20,7 +20,7 @@ FORMER_ITEMS_MAX: Final = 50_000
 FORMER_HOLDERS_MAX: Final = 100
 """Of one item: it is a dead letter long before."""
 
-Verdict = Literal["held", "item-not-found", "conflict", "unexpected-request", "forbidden"]
+RetractOutcome = Literal["held", "item-not-found", "conflict", "unexpected-request", "forbidden"]
 
 
 class Holding(msgspec.Struct, frozen=True):
@@ -80,7 +80,7 @@ class Assignments:
 
     def judge(
         self, node: str, item: str, jid: str, *, subscribed: bool, exists: bool, locked: bool
-    ) -> Verdict:
+    ) -> RetractOutcome:
         """What is answered to `jid`; `exists` and `locked` (by anyone) as the broker sees the item."""
         if self.held_by(node, item, jid) is not None:
             return "held"
