@@ -149,6 +149,7 @@ class Store:
         self._page_bytes: int = self._writer.execute("PRAGMA page_size").fetchone()[0]
         self._file_bytes = self.size_bytes = self.unused_bytes = 0
         """What is in use, and in free pages, with what is in the WAL only, as of the last commit."""
+        self._is_measured = True
         self._measure()
 
     def _begun(self) -> SiteRow:
@@ -213,13 +214,22 @@ class Store:
             connection.execute(f"PRAGMA incremental_vacuum({batch.returned_pages})").fetchall()
 
     def commit(self) -> None:
-        """Make the transaction true: returns once it is on disk. May be called from another thread."""
+        """Make the transaction true: returns once it is on disk. May be called from another thread.
+
+        Raises sqlite3.Error: nothing of it is stored.
+        """
         self._writer.execute("COMMIT")
         if self._forgotten:
             text = "%d of the oldest left the quarantine for good: it holds as much as it may"
             _log.warning(text, self._forgotten)
             self._forgotten = 0
-        self._measure()
+        try:
+            self._measure()
+            self._is_measured = True
+        except sqlite3.Error as error:  # all of it is stored all the same; the next one measures again
+            if self._is_measured:
+                _log.warning("how large the store is cannot be read: %s", error)
+            self._is_measured = False
 
     def roll_back(self) -> None:
         """Undo the transaction, if one is open."""

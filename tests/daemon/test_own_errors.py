@@ -426,3 +426,23 @@ async def test_what_was_finished_together_with_what_cannot_be_stored_is_still_th
     async with running_site(image) as site:
         [again] = await (await site.login("ada").subscribe("news")).delivered()
         assert again.stored.message.smuid == smuid
+
+
+async def test_what_is_stored_counts_as_stored_where_the_store_cannot_be_measured_after_it(
+    tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuses(action: int, name: str | None, *others: str | None) -> int:
+        return sqlite3.SQLITE_DENY if name == "freelist_count" else sqlite3.SQLITE_OK
+
+    (tmp_path / "site").mkdir()
+    async with running_site(tmp_path / "site") as site:
+        eva = site.login("eva")
+        site.store._writer.set_authorizer(refuses)
+        for body in (b"1", b"2"):
+            assert await eva.publish("jobs", body, delivery="ONE")
+        assert site.broker.store_failed is None
+        site.store._writer.set_authorizer(None)
+        image = site.image(tmp_path / "image")
+    assert caplog.text.count("how large the store is cannot be read") == 1
+    async with running_site(image) as site:
+        assert site.broker.held == 2
