@@ -27,7 +27,7 @@ import trio
 from plugins.xmpp.wire.namespaces import PUBSUB
 from tests.bench.daemon import TICK_S
 from tests.support.process import daemon
-from tests.support.xmpp_real import make, python_path
+from tests.support.xmpp_real import make_xmpp_site, python_path
 from tests.support.xmpp_servers import COMPONENT_NAME, OWN_PUBSUB, RealClient, RealServer, installed
 
 PAYLOAD = f"<example xmlns='urn:xmpp:example'>{'x' * 100}</example>"
@@ -179,7 +179,7 @@ async def measure(name: str, directory: Path, options: argparse.Namespace) -> di
         await server.start()
         await server.register()
         async with AsyncExitStack() as stack:
-            config = make(directory / "site", server)
+            config = make_xmpp_site(directory / "site", server)
             running = await stack.enter_async_context(daemon(config, PYTHONPATH=python_path(directory)))
             nursery = await stack.enter_async_context(trio.open_nursery())
             publisher = await logged_in(server, nursery, "ada", b"<iq ")

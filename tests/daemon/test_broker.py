@@ -16,16 +16,16 @@ from daemon.broker.session import EVENTS_BYTES, PENDING_BYTES_MAX
 from daemon.store.store import WAL_CHECKPOINT_BYTES
 from routing.errors import HeaderRefusal, Refusal
 from routing.message import Message, Section
-from tests.support.broker import Client, RunningSite, running_site
+from tests.support.broker import SessionClient, VirtualSite, virtual_site
 from tests.support.full_disk import no_file_beyond
 
 
-def full_disk(site: RunningSite) -> contextlib.AbstractContextManager[None]:
+def full_disk(site: VirtualSite) -> contextlib.AbstractContextManager[None]:
     """No file of this process can grow beyond what the write-ahead log has now."""
     return no_file_beyond(site.store.wal_bytes())
 
 
-async def works_again(site: RunningSite, client: Client, clock: MockClock) -> None:
+async def works_again(site: VirtualSite, client: SessionClient, clock: MockClock) -> None:
     """Wait until the store takes messages."""
     while site.broker.store_failed is not None:
         clock.jump(RETRY_S)
@@ -35,10 +35,10 @@ async def works_again(site: RunningSite, client: Client, clock: MockClock) -> No
 
 async def test_an_answer_means_that_the_message_is_on_disk(tmp_path: Path, mock_clock: MockClock) -> None:
     (tmp_path / "site").mkdir()
-    async with running_site(tmp_path / "site") as site:
+    async with virtual_site(tmp_path / "site") as site:
         await site.login("eva").publish("jobs", b"work", delivery="ONE")
         image = site.image(tmp_path / "image")
-    async with running_site(image) as site:
+    async with virtual_site(image) as site:
         ada = await site.login("ada").subscribe("jobs")
         [got] = await ada.delivered()
         assert got.stored.message.sections[0].body == b"work"
@@ -48,7 +48,7 @@ async def test_what_was_answered_survives_a_kill_and_what_was_committed_stays_so
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
     (tmp_path / "site").mkdir()
-    async with running_site(tmp_path / "site") as site:
+    async with virtual_site(tmp_path / "site") as site:
         ada, eva = await site.login("ada").subscribe("jobs"), site.login("eva")
         for body in (b"locked", b"received", b"committed"):
             await eva.publish("jobs", body, cmuid=body.decode())
@@ -57,7 +57,7 @@ async def test_what_was_answered_survives_a_kill_and_what_was_committed_stays_so
         await ada.commit(committed.number)
         await eva.set_timeout("jobs", 30.0)
         image = site.image(tmp_path / "image")
-    async with running_site(image) as site:
+    async with virtual_site(image) as site:
         ada, eva = await site.login("ada").subscribe("jobs"), site.login("eva")
         got = await ada.delivered(2)
         assert {(g.stored.message.sections[0].body, g.received) for g in got} == {
@@ -73,13 +73,13 @@ async def test_what_one_of_several_has_committed_comes_to_the_others_only_after_
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
     (tmp_path / "site").mkdir()
-    async with running_site(tmp_path / "site") as site:
+    async with virtual_site(tmp_path / "site") as site:
         ada, bob = [await site.login(name).subscribe("news") for name in ("ada", "bob")]
         await site.login("eva").publish("news", b"rain")
         [got] = await ada.delivered()
         await ada.commit(got.number)
         image = site.image(tmp_path / "image")
-    async with running_site(image) as site:
+    async with virtual_site(image) as site:
         ada, bob = [await site.login(name).subscribe("news") for name in ("ada", "bob")]
         await bob.delivered()
         await site.login("eva").publish("news", b"sun")
@@ -91,7 +91,7 @@ async def test_a_receipt_that_was_told_is_not_told_again_after_a_kill(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
     (tmp_path / "site").mkdir()
-    async with running_site(tmp_path / "site") as site:
+    async with virtual_site(tmp_path / "site") as site:
         ada, bob, eva = [site.login(name) for name in ("ada", "bob", "eva")]
         for client, topic in ((ada, "news"), (bob, "news"), (eva, eva.session.system_topic)):
             await client.subscribe(topic)
@@ -100,7 +100,7 @@ async def test_a_receipt_that_was_told_is_not_told_again_after_a_kill(
             [got] = await client.delivered()
             await client.commit(got.number)
         image = site.image(tmp_path / "image")
-    async with running_site(image) as site:
+    async with virtual_site(image) as site:
         bob, eva = site.login("bob"), site.login("eva")
         for client, topic in ((bob, "news"), (eva, eva.session.system_topic)):
             await client.subscribe(topic)
@@ -116,7 +116,7 @@ async def test_the_count_of_deliveries_goes_on_through_a_kill(
     tmp_path: Path, mock_clock: MockClock, mode: str
 ) -> None:
     (tmp_path / "site").mkdir()
-    async with running_site(tmp_path / "site") as site:
+    async with virtual_site(tmp_path / "site") as site:
         ada, eva = await site.login("ada").subscribe("jobs"), site.login("eva")
         await eva.publish("jobs", b"fails", delivery=mode)
         for attempt in (1, 2):
@@ -129,7 +129,7 @@ async def test_the_count_of_deliveries_goes_on_through_a_kill(
                 mock_clock.jump(61.0)
         await eva.publish("others", b"a transaction later")
         image = site.image(tmp_path / "image")
-    async with running_site(image) as site:
+    async with virtual_site(image) as site:
         [got] = await (await site.login("ada").subscribe("jobs")).delivered()
         assert got.attempt == 3
 
@@ -140,14 +140,14 @@ async def test_after_a_kill_the_hop_log_has_no_gap_and_ends_each_copy_once(
     directory = tmp_path / "0"
     directory.mkdir()
     for round_ in range(3):
-        async with running_site(directory) as site:
+        async with virtual_site(directory) as site:
             ada, eva = await site.login("ada").subscribe("jobs"), site.login("eva")
             for number in range(5):
                 await eva.publish("jobs", b"%d" % number)
             got = await ada.delivered(5)
             await ada.commit(*(g.number for g in got[:3]))
             directory = site.image(tmp_path / str(round_ + 1))
-    async with running_site(directory) as site:
+    async with virtual_site(directory) as site:
         ada = await site.login("ada").subscribe("jobs")
         while site.broker.held:
             await ada.commit(*(g.number for g in await ada.delivered()))
@@ -160,7 +160,7 @@ async def test_after_a_kill_the_hop_log_has_no_gap_and_ends_each_copy_once(
 
 
 async def test_the_hop_log_tells_subscriptions_of_one_account_apart(tmp_path: Path) -> None:
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         ada, eva = site.login("ada"), site.login("eva")
         for name in ("", "one", "two"):
             await ada.subscribe("news", name=name)
@@ -176,7 +176,7 @@ async def test_a_kill_takes_only_the_last_moment_of_what_was_recorded_of_unguara
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
     (tmp_path / "before").mkdir()
-    async with running_site(tmp_path / "before") as site:
+    async with virtual_site(tmp_path / "before") as site:
         ada, eva = await site.login("ada").subscribe("news"), site.login("eva")
         for text in (b"one", b"two"):
             eva.session.publish("news", Message(guarantee=False, sections=(Section("text/plain", text),)))
@@ -184,17 +184,17 @@ async def test_a_kill_takes_only_the_last_moment_of_what_was_recorded_of_unguara
         mock_clock.jump(RECORD_S)
         await trio.testing.wait_all_tasks_blocked(0.01)
         after = site.image(tmp_path / "after")
-    async with running_site(after) as site:
+    async with virtual_site(after) as site:
         pass
     events = [record.event for record in site.records()]
     assert [events.count(event) for event in ("published", "delivered")] == [2, 2]
 
 
 async def test_a_clean_stop_and_start_keeps_everything(tmp_path: Path, mock_clock: MockClock) -> None:
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         await (await site.login("ada").subscribe("news")).set_timeout("news", 500.0)
         await site.login("eva").publish("news", b"hello")
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         mock_clock.jump(400)
         late = await site.login("bob").subscribe("news")
         [got] = await late.delivered()
@@ -204,7 +204,7 @@ async def test_a_clean_stop_and_start_keeps_everything(tmp_path: Path, mock_cloc
 async def test_with_a_full_disk_publishers_are_refused_and_nothing_is_lost(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         ada, eva = await site.login("ada").subscribe("jobs", credit=2), site.login("eva")
         accepted = [await eva.publish("jobs", b"before %d" % n, delivery="ONE") for n in range(3)]
         [first, second] = await ada.delivered(2)
@@ -240,7 +240,7 @@ async def test_with_a_full_disk_publishers_are_refused_and_nothing_is_lost(
 async def test_after_only_publishers_were_refused_the_store_is_found_to_work_again(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         eva = site.login("eva")
         with full_disk(site):
             with pytest.raises(Refusal):
@@ -253,7 +253,7 @@ async def test_a_store_that_fails_and_works_in_turns_is_said_to_once(
     tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         eva = site.login("eva")
         for _ in range(3):
             with full_disk(site), pytest.raises(Refusal):
@@ -269,7 +269,7 @@ async def test_a_store_that_fails_and_works_in_turns_is_said_to_once(
 async def test_a_transaction_that_fails_takes_no_record_of_what_was_delivered_before_it(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         ada, eva = await site.login("ada").subscribe("news"), site.login("eva")
         with full_disk(site):
             eva.session.publish("news", Message(guarantee=False))
@@ -284,7 +284,7 @@ async def test_a_transaction_that_fails_takes_no_record_of_what_was_delivered_be
 async def test_a_cmuid_repeated_while_the_disk_is_full_is_not_taken_for_published(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         eva = site.login("eva")
         with full_disk(site):
             requests = [eva.send("jobs", b"work", delivery="ONE", cmuid="c1") for _ in range(2)]
@@ -292,7 +292,7 @@ async def test_a_cmuid_repeated_while_the_disk_is_full_is_not_taken_for_publishe
                 with pytest.raises(Refusal):
                     await eva.answer(request)
         await works_again(site, eva, mock_clock)
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         eva = site.login("eva")
         assert not (await eva.answer(eva.send("jobs", b"work", delivery="ONE", cmuid="c1"))).repeated
         [got] = await (await site.login("ada").subscribe("jobs")).delivered()
@@ -302,7 +302,7 @@ async def test_a_cmuid_repeated_while_the_disk_is_full_is_not_taken_for_publishe
 async def test_a_dead_letter_and_a_receipt_outlive_a_transaction_that_fails(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
-    async with running_site(tmp_path, max_deliveries=1) as site:
+    async with virtual_site(tmp_path, max_deliveries=1) as site:
         ada, bob = await site.login("ada").subscribe("news"), await site.login("bob").subscribe("news")
         phone, eva = await site.login("ada", "phone").subscribe("news"), site.login("eva")
         await eva.publish("news", b"hello", receipt="ONE")
@@ -325,7 +325,7 @@ async def test_a_dead_letter_and_a_receipt_outlive_a_transaction_that_fails(
 
 
 async def test_no_receipt_tells_of_a_message_that_was_refused(tmp_path: Path, mock_clock: MockClock) -> None:
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         eva = site.login("eva")
         with full_disk(site), pytest.raises(Refusal):
             await eva.publish("nobody", receipt="ALL")
@@ -338,7 +338,7 @@ async def test_no_receipt_tells_of_a_message_that_was_refused(tmp_path: Path, mo
 
 
 async def test_a_store_that_is_as_large_as_it_may_be_refuses(tmp_path: Path, mock_clock: MockClock) -> None:
-    async with running_site(tmp_path, store_bytes_max=1) as site:
+    async with virtual_site(tmp_path, store_bytes_max=1) as site:
         eva = site.login("eva")
         with pytest.raises(Refusal) as refused:
             await eva.publish("jobs")
@@ -349,7 +349,7 @@ async def test_a_store_that_is_as_large_as_it_may_be_refuses(tmp_path: Path, moc
 async def test_publishers_are_refused_once_the_store_is_full_and_taken_again_once_it_is_not(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
-    async with running_site(tmp_path, store_bytes_max=1_048_576) as site:
+    async with virtual_site(tmp_path, store_bytes_max=1_048_576) as site:
         eva, ada = site.login("eva"), site.login("ada")
         await ada.subscribe("jobs")
         for _ in range(5):
@@ -378,7 +378,7 @@ async def test_publishers_are_refused_once_the_store_is_full_and_taken_again_onc
 async def test_a_message_that_cannot_be_written_is_refused_to_the_front_end_that_brings_it(
     tmp_path: Path, mock_clock: MockClock, message: Message
 ) -> None:
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         ada, bob = site.login("ada"), await site.login("bob").subscribe("news")
         with pytest.raises(HeaderRefusal):
             ada.session.publish("news", message)
@@ -392,7 +392,7 @@ async def test_a_slow_session_is_paused_and_costs_others_nothing(
 ) -> None:
     body = bytes(10_000)
     count = 3 * PENDING_BYTES_MAX // len(body)
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         slow, quick = site.login("ada"), site.login("bob")
         slow.session.subscribe("news", frontend.SubscribeOptions(credit=10_000))
         await quick.subscribe("news", credit=10_000)
@@ -410,11 +410,11 @@ async def test_a_slow_session_is_paused_and_costs_others_nothing(
 async def test_bodies_that_are_not_in_memory_come_from_the_disk(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         eva = site.login("eva")
         for number in range(300):
             await eva.publish("jobs", b"%d" % number * 500, delivery="ONE")
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         ada = await site.login("ada").subscribe("jobs", credit=1_000)
         got = await ada.delivered(300)
         bodies = [each.stored.message.sections[0].body for each in got]
@@ -425,10 +425,10 @@ async def test_a_session_goes_on_when_all_it_was_to_get_has_ended_meanwhile(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
     body = bytes(EVENTS_BYTES)
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         eva = site.login("eva")
         [_, smuid] = [await eva.publish("jobs", body, delivery="ONE") for _ in range(2)]
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         eva, ada = site.login("eva"), await site.login("ada").subscribe("jobs")
         assert len(await ada.delivered()) == 1, "each fills what is handed out at a time"
         request = eva.request()
@@ -438,7 +438,7 @@ async def test_a_session_goes_on_when_all_it_was_to_get_has_ended_meanwhile(
 
 
 async def test_time_passes_locks_and_expires_messages(tmp_path: Path, mock_clock: MockClock) -> None:
-    async with running_site(tmp_path, lock_s=60.0) as site:
+    async with virtual_site(tmp_path, lock_s=60.0) as site:
         ada, eva = await site.login("ada").subscribe("jobs"), site.login("eva")
         await eva.publish("jobs", b"work", timeout_s=100.0)
         assert [got.attempt for got in await ada.delivered()] == [1]
@@ -451,12 +451,12 @@ async def test_time_passes_locks_and_expires_messages(tmp_path: Path, mock_clock
 
 
 async def test_the_clock_of_messages_goes_on_through_a_restart(tmp_path: Path, mock_clock: MockClock) -> None:
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         eva = site.login("eva")
         await eva.publish("jobs", b"short", delivery="ONE", timeout_s=50.0)
         mock_clock.jump(40)
         await eva.publish("jobs", b"long", delivery="ONE", timeout_s=50.0)
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         mock_clock.jump(20)
         [got] = await (await site.login("ada").subscribe("jobs")).delivered()
         assert got.stored.message.sections[0].body == b"long"
@@ -464,7 +464,7 @@ async def test_the_clock_of_messages_goes_on_through_a_restart(tmp_path: Path, m
 
 
 async def test_a_timeout_that_nobody_stated_is_not_told(tmp_path: Path, mock_clock: MockClock) -> None:
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         ada, eva = await site.login("ada").subscribe("news"), site.login("eva")
         await eva.publish("news", b"unstated")
         await eva.publish("news", b"state", timeout_s=float("inf"))
@@ -475,7 +475,7 @@ async def test_a_timeout_that_nobody_stated_is_not_told(tmp_path: Path, mock_clo
 async def test_an_account_that_is_disabled_is_told_and_its_rights_end_its_subscriptions(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         ada, eva = await site.login("ada").subscribe("news"), site.login("eva")
         accounts_file = site.broker.settings.site.accounts_file
         text = accounts_file.read_text()
@@ -493,7 +493,7 @@ async def test_an_account_that_is_disabled_is_told_and_its_rights_end_its_subscr
 async def test_closing_twice_or_using_a_closed_session_harms_nothing(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         ada = await site.login("ada").subscribe("news")
         ada.session.close()
         ada.session.close()
@@ -503,7 +503,7 @@ async def test_closing_twice_or_using_a_closed_session_harms_nothing(
 
 
 async def test_the_write_ahead_log_is_emptied_once_it_is_long(tmp_path: Path, mock_clock: MockClock) -> None:
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         ada, eva = await site.login("ada").subscribe("jobs"), site.login("eva")
         for _ in range(WAL_CHECKPOINT_BYTES // 1_000_000 + 10):
             await eva.publish("jobs", bytes(1_000_000))
@@ -515,9 +515,9 @@ async def test_the_write_ahead_log_is_emptied_once_it_is_long(tmp_path: Path, mo
 async def test_a_session_that_is_cancelled_while_it_waits_for_events_loses_none(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         await site.login("eva").publish("jobs", b"work", delivery="ONE")
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         ada = site.login("ada")
         ada.session.subscribe("jobs", frontend.SubscribeOptions(), 1)
         await site.login("eva").publish("probe")

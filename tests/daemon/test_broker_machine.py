@@ -22,7 +22,7 @@ from routing import decisions as d
 from routing.door import Door
 from routing.errors import Refusal
 from tests.support.router_machine import RouterMachine
-from tests.support.router_promises import SERVER, SETTINGS, Backing, Client, ObservedRouter
+from tests.support.router_promises import SERVER, SETTINGS, Backing, ObservedClient, ObservedRouter
 
 
 class StandingClock:
@@ -130,7 +130,7 @@ class OneSiteOnDisk(RouterMachine):
     backing_type = Disk
     backing: Disk
 
-    def put(self, client: Client, event: SessionEvent) -> None:
+    def put(self, client: ObservedClient, event: SessionEvent) -> None:
         """What the carrier tells at once: that a message was refused."""
         assert event.error.code == Refusal.STORE_FAILED  # type: ignore[union-attr]
         self.unanswered.pop(event.request)  # type: ignore[union-attr]

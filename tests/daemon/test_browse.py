@@ -8,7 +8,7 @@ import trio.testing
 
 from daemon.broker.committing import GATHER_MAX_S
 from daemon.frontend import HeldMessage
-from tests.support.broker import running_site
+from tests.support.broker import virtual_site
 from tests.support.patience import PATIENCE_S
 
 
@@ -16,12 +16,12 @@ from tests.support.patience import PATIENCE_S
 async def test_what_ends_while_a_page_is_read_from_the_disk_leaves_no_gap_in_it(
     tmp_path: Path, gone: int
 ) -> None:
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         ada = site.login("ada")
         smuids = [await ada.publish("work", delivery="ONE") for _ in range(7)]
     pages: list[list[HeldMessage]] = []
     # started again, nothing is in memory
-    async with running_site(tmp_path) as site, trio.open_nursery() as nursery:
+    async with virtual_site(tmp_path) as site, trio.open_nursery() as nursery:
         ada = site.login("ada")
 
         async def browse() -> None:
@@ -41,7 +41,7 @@ async def test_what_ends_while_a_page_is_read_from_the_disk_leaves_no_gap_in_it(
 async def test_what_has_just_been_published_is_not_lost_to_who_looks_before_it_is_stored(
     tmp_path: Path, mock_clock: trio.testing.MockClock
 ) -> None:
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         ada = site.login("ada")
         site.broker.commits.gather_max_s = GATHER_MAX_S
         requests = [ada.send("work", delivery="ONE") for _ in range(100)]

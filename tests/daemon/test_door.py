@@ -11,7 +11,7 @@ from routing.errors import Refusal
 from routing.message import Message
 from routing.router import Router
 from routing.subscription import Consumer, SubscribeOptions
-from tests.support.broker import running_site
+from tests.support.broker import virtual_site
 from tests.support.one_router import SETTINGS
 
 
@@ -55,7 +55,7 @@ def test_what_is_read_wakes_nobody() -> None:
 async def test_a_publisher_that_is_refused_is_in_the_hop_log_though_nothing_else_happens(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
-    async with running_site(tmp_path, queue_messages_max=1) as site:
+    async with virtual_site(tmp_path, queue_messages_max=1) as site:
         ada = site.login("ada")
         await ada.publish("work", b"one", delivery="ONE")
         with pytest.raises(Refusal):

@@ -15,7 +15,7 @@ from daemon.configuration.discovery import Installed
 from daemon.settings import LinkSettings, Settings, SiteSettings, TlsSettings
 from daemon.site.directory import make_site
 from daemon.site.examination import Finding, examine, expired
-from tests.support.broker import running_site
+from tests.support.broker import virtual_site
 from tests.support.installed import checkout_plugins
 from tests.support.keys import write_keys
 from tests.support.operator import Operator
@@ -57,7 +57,7 @@ async def test_a_running_site_says_it_each_day_and_louder_once_it_is_over(
     tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     watch = ExpiryWatch(lambda: round((NOW.timestamp() + trio.current_time()) * 1e6))
-    async with running_site(tmp_path, chores=[watch.look]):
+    async with virtual_site(tmp_path, chores=[watch.look]):
         watch.watch([expiry(31.5 * DAY), Expiry(Path("crl.pem"), "the list", NOW + 2.5 * DAY)])
         said = []
         for _ in range(4):

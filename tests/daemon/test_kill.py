@@ -22,7 +22,7 @@ from tests.support.installed import checkout_plugins
 from tests.support.patience import PATIENCE_S
 from tests.support.ports import free_port
 from tests.support.process import daemon
-from tests.support.witnesses import Publisher, Subscriber
+from tests.support.witnesses import PublishingWitness, SubscribedWitness
 
 pytestmark = pytest.mark.kill
 
@@ -44,14 +44,14 @@ class Site:
         self._password = login["password"]
         competing: dict[str, str] = {}
         self.publishers = [
-            Publisher("to-all", "all", "ALL", chance),
-            Publisher("to-one", "one", "ONE", chance),
+            PublishingWitness("to-all", "all", "ALL", chance),
+            PublishingWitness("to-one", "one", "ONE", chance),
         ]
         self.subscribers = [
-            Subscriber("every-1", "all", {}, chance),
-            Subscriber("every-2", "all", {}, chance),
-            Subscriber("some-1", "one", competing, chance),
-            Subscriber("some-2", "one", competing, chance),
+            SubscribedWitness("every-1", "all", {}, chance),
+            SubscribedWitness("every-2", "all", {}, chance),
+            SubscribedWitness("some-1", "one", competing, chance),
+            SubscribedWitness("some-2", "one", competing, chance),
         ]
 
     async def subscribe_all(self) -> None:

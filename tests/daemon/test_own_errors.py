@@ -19,7 +19,7 @@ from routing.federation.decisions import StoreInterest
 from routing.federation.interest import InterestChange
 from routing.message import Message, Section
 from routing.subscription import Consumer
-from tests.support.broker import Client, RunningSite, running_site
+from tests.support.broker import SessionClient, VirtualSite, virtual_site
 
 UNWRITABLE = Message(others=(("X-Forged", "two\r\nlines"),), delivery="ONE")
 """No front end lets it through: `Session.publish` refuses it, so that these tests go around that."""
@@ -27,7 +27,7 @@ UNWRITABLE = Message(others=(("X-Forged", "two\r\nlines"),), delivery="ONE")
 TOO_GREAT = Message(sequence=2**63, delivery="ONE")
 
 
-def publish_unchecked(client: Client, site: RunningSite, topic: str, message: Message) -> int:
+def publish_unchecked(client: SessionClient, site: VirtualSite, topic: str, message: Message) -> int:
     request = client.request()
     session = client.session
     site.broker.door.publish(session.consumer, topic, message, session.system_topic, request)
@@ -46,7 +46,7 @@ async def test_a_message_that_cannot_be_stored_is_refused_alone(
     message: Message,
     error: str,
 ) -> None:
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         ada, bob, eva = site.login("ada"), await site.login("bob").subscribe("jobs"), site.login("eva")
         before = eva.send("jobs", b"before", delivery="ONE", receipt="ONE")
         bad = publish_unchecked(ada, site, "jobs", message)
@@ -68,7 +68,7 @@ async def test_a_message_that_cannot_be_stored_is_refused_alone(
     assert "Traceback" in caplog.text
     finals = [record.smuid for record in site.records() if record.final]
     assert sorted(set(accepted)) == sorted(smuid for smuid in finals if smuid in accepted)
-    async with running_site(image) as site:
+    async with virtual_site(image) as site:
         [left] = await (await site.login("bob").subscribe("jobs")).delivered()
         assert left.stored.message.sections[0].body == b"the next of the same publisher"
 
@@ -76,7 +76,7 @@ async def test_a_message_that_cannot_be_stored_is_refused_alone(
 async def test_the_same_error_again_is_counted_and_fills_no_log(
     tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         ada = site.login("ada")
         for _ in range(20):
             with pytest.raises(Refusal):
@@ -90,7 +90,7 @@ async def test_the_same_error_again_is_counted_and_fills_no_log(
 
 
 async def test_a_request_that_cannot_be_stored_is_refused(tmp_path: Path, mock_clock: MockClock) -> None:
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         ada, eva = site.login("ada"), site.login("eva")
         with pytest.raises(Refusal) as refused:
             await ada.subscribe("jobs", credit=2**63)
@@ -121,7 +121,7 @@ class BrokenHandle:
 async def test_an_effect_that_fails_ends_its_session_and_no_other(
     tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         door = site.broker.door
         bob, eva = await site.login("bob").subscribe("news"), site.login("eva")
         handle: Any = BrokenHandle()
@@ -153,7 +153,7 @@ class ToldLinks:
         self.ended.append(peer)
 
 
-def with_peer(site: RunningSite) -> ToldLinks:
+def with_peer(site: VirtualSite) -> ToldLinks:
     links: Any = ToldLinks()
     site.broker.federating.links = links
     site.broker._router.federation.set_peer("beta.example", PeerRules())
@@ -186,7 +186,7 @@ def arrival(message: Message, number: int) -> Arrival:
 async def test_a_copy_that_cannot_be_stored_is_denied_to_the_peer_and_ends(
     tmp_path: Path, mock_clock: MockClock, message: Message
 ) -> None:
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         links = with_peer(site)
         bob = await site.login("bob").subscribe("jobs")
         for number, each in enumerate((Message(), message, Message()), start=1):
@@ -201,7 +201,7 @@ async def test_a_copy_that_cannot_be_stored_is_denied_to_the_peer_and_ends(
 async def test_what_a_peer_tells_that_cannot_be_stored_ends_its_link(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         links, federation = with_peer(site), site.broker._router.federation
         eva = site.login("eva")
         stored = eva.send("jobs", b"work", delivery="ONE")
@@ -215,7 +215,7 @@ async def test_what_a_peer_tells_that_cannot_be_stored_ends_its_link(
 async def test_a_commit_that_meets_a_damaged_page_is_refused_and_the_site_goes_on(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         ada, eva = await site.login("ada").subscribe("jobs"), site.login("eva")
         await eva.publish("jobs", b"work", delivery="ONE")
         [got] = await ada.delivered()
@@ -232,7 +232,7 @@ async def test_a_commit_that_meets_a_damaged_page_is_refused_and_the_site_goes_o
 
 
 async def test_what_is_forgotten_each_minute_holds_nothing_up(tmp_path: Path, mock_clock: MockClock) -> None:
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         eva = site.login("eva")
         await eva.publish("jobs", cmuid="c1", delivery="ONE")
         with sqlite3.connect(site.directory / "smqpd.db") as other:
@@ -250,7 +250,7 @@ async def test_a_timeout_whose_end_fails_ends_its_message_and_the_site_goes_on(
     tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "site").mkdir()
-    async with running_site(tmp_path / "site") as site:
+    async with virtual_site(tmp_path / "site") as site:
         eva = site.login("eva")
         bad, good = [await eva.publish(topic, b"1", timeout_s=10.0) for topic in ("bad", "good")]
         topic: Any = site.broker._router._state.topics["bad"]
@@ -264,12 +264,12 @@ async def test_a_timeout_whose_end_fails_ends_its_message_and_the_site_goes_on(
         ends = {record.smuid: record.event for record in site.records() if record.final}
     assert ends == {bad: "expired", good: "expired"}
     assert "the end of a timeout (topic bad" in caplog.text
-    async with running_site(image) as site:
+    async with virtual_site(image) as site:
         assert site.broker.held == 1, "it does not come back"
 
 
 async def test_a_lock_whose_end_fails_sets_its_message_aside(tmp_path: Path, mock_clock: MockClock) -> None:
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         eva, bob = site.login("eva"), await site.login("bob").subscribe("jobs", lock_s=10.0)
         bad = await eva.publish("jobs", b"1", delivery="ONE")
         await bob.delivered()
@@ -286,7 +286,7 @@ async def test_a_lock_whose_end_fails_sets_its_message_aside(tmp_path: Path, moc
 async def test_what_is_set_aside_before_it_is_stored_is_there_for_the_operator(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         eva, router = site.login("eva"), site.broker._router
         request = eva.send("jobs", b"1", delivery="ONE")
         [entry] = router._state.entries.values()
@@ -306,7 +306,7 @@ async def test_what_is_done_each_minute_fails_alone(tmp_path: Path, mock_clock: 
         nonlocal done
         done += 1
 
-    async with running_site(tmp_path, chores=[broken, works]) as site:
+    async with virtual_site(tmp_path, chores=[broken, works]) as site:
         await trio.testing.wait_all_tasks_blocked(0.01)
         for minute in (1, 2):
             mock_clock.jump(60)
@@ -318,7 +318,7 @@ async def test_what_is_done_each_minute_fails_alone(tmp_path: Path, mock_clock: 
 async def test_a_record_that_cannot_be_encoded_is_missing_and_what_it_tells_of_is_done(
     tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         eva, bob = site.login("eva"), await site.login("bob").subscribe("jobs")
         smuid = await eva.publish("jobs", b"work", delivery="ONE")
         [entry] = site.broker._router._state.entries.values()
@@ -337,7 +337,7 @@ async def test_a_record_that_cannot_be_encoded_is_missing_and_what_it_tells_of_i
 async def test_a_record_that_cannot_be_made_is_missing_and_what_it_tells_of_is_done(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         eva = site.login("eva")
         smuid = await eva.publish("jobs", b"work", delivery="ONE")
         broken: Any = Record("returned", next(iter(site.broker._router._state.entries.values())))
@@ -354,7 +354,7 @@ async def test_of_what_happens_together_nothing_happens_where_one_message_cannot
     tmp_path: Path, mock_clock: MockClock, place: int
 ) -> None:
     (tmp_path / "site").mkdir()
-    async with running_site(tmp_path / "site") as site:
+    async with virtual_site(tmp_path / "site") as site:
         eva, bob = site.login("eva"), await site.login("bob").subscribe("out")
         ada = await site.login("ada").subscribe("in", credit=1)
         one, two = [await eva.publish("in", delivery="ONE") for _ in range(2)]
@@ -391,7 +391,7 @@ async def test_of_what_happens_together_nothing_happens_where_one_message_cannot
         image = site.image(tmp_path / "image")
     events = [record.event for record in site.records() if record.smuid == one]
     assert events == ["published", "delivered", "returned", "delivered", "committed"]
-    async with running_site(image) as site:
+    async with virtual_site(image) as site:
         assert site.broker.held == 2
 
 
@@ -399,7 +399,7 @@ async def test_what_was_finished_together_with_what_cannot_be_stored_is_still_th
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
     (tmp_path / "site").mkdir()
-    async with running_site(tmp_path / "site") as site:
+    async with virtual_site(tmp_path / "site") as site:
         eva, bob = site.login("eva"), await site.login("bob").subscribe("news")
         ada = await site.login("ada").subscribe("news")
         smuid = await eva.publish("news", b"rain", receipt="ALL")
@@ -423,7 +423,7 @@ async def test_what_was_finished_together_with_what_cannot_be_stored_is_still_th
         await ada.commit(again.number)
         [receipt] = await eva.delivered()
         assert receipt.stored.message.sections[0].body == b"2/2"
-    async with running_site(image) as site:
+    async with virtual_site(image) as site:
         [again] = await (await site.login("ada").subscribe("news")).delivered()
         assert again.stored.message.smuid == smuid
 
@@ -435,7 +435,7 @@ async def test_what_is_stored_counts_as_stored_where_the_store_cannot_be_measure
         return sqlite3.SQLITE_DENY if name == "freelist_count" else sqlite3.SQLITE_OK
 
     (tmp_path / "site").mkdir()
-    async with running_site(tmp_path / "site") as site:
+    async with virtual_site(tmp_path / "site") as site:
         eva = site.login("eva")
         site.store._writer.set_authorizer(refuses)
         for body in (b"1", b"2"):
@@ -444,5 +444,5 @@ async def test_what_is_stored_counts_as_stored_where_the_store_cannot_be_measure
         site.store._writer.set_authorizer(None)
         image = site.image(tmp_path / "image")
     assert caplog.text.count("how large the store is cannot be read") == 1
-    async with running_site(image) as site:
+    async with virtual_site(image) as site:
         assert site.broker.held == 2

@@ -12,13 +12,13 @@ from daemon.store import quarantine
 from daemon.store.backup import copy_store
 from daemon.store.checksum import checksum
 from daemon.store.store import Store
-from tests.support.broker import running_site
+from tests.support.broker import virtual_site
 from tests.support.operator import Operator
 
 
 async def with_messages(directory: Path, *bodies: bytes, topic: str = "jobs", **headers: object) -> list[str]:
     """Have a site that stopped hold these messages; their Smuids."""
-    async with running_site(directory) as site:
+    async with virtual_site(directory) as site:
         await site.login("ada").subscribe("news")
         eva = site.login("eva")
         return [await eva.publish(topic, body, **headers) for body in bodies]
@@ -48,7 +48,7 @@ async def test_a_flipped_bit_in_a_body_is_not_delivered_and_the_next_message_is(
 ) -> None:
     smuids = await with_messages(tmp_path, b"first", b"the body", b"third", delivery="ONE")
     flip_a_bit(tmp_path, b"the body")
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         ada = await site.login("ada").subscribe("jobs")
         got = await ada.delivered(2)
         assert [one.stored.message.sections[0].body for one in got] == [b"first", b"third"]
@@ -63,7 +63,7 @@ async def test_a_flipped_bit_in_a_body_is_not_delivered_and_the_next_message_is(
     assert "its checksum is wrong" in found.verdict
     assert "`smqpd quarantine`" in found.verdict
     assert f"{smuids[1]} to jobs cannot be read and was set aside" in caplog.text
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         assert site.broker.held == 0, "it does not come back with a restart"
 
 
@@ -78,7 +78,7 @@ async def test_bytes_that_are_no_message_are_set_aside(
     with sqlite3.connect(tmp_path / "smqpd.db") as store:
         [id] = store.execute("SELECT id FROM message WHERE instr(wire, 'second')").fetchone()
     change(tmp_path, UNREADABLE, wire, checksum(id, topic.encode(), wire) if stated else None)
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         ada = await site.login("ada").subscribe(topic)
         got = await ada.delivered(2)
         assert [one.stored.message.sections[0].body for one in got] == [b"first", b"third"]
@@ -92,7 +92,7 @@ async def test_a_subscriber_with_a_credit_of_one_gets_the_next_message(
 ) -> None:
     await with_messages(tmp_path, b"second", b"third", delivery="ONE")
     change(tmp_path, FLIP)
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         ada = await site.login("ada").subscribe("jobs", credit=1)
         [got] = await ada.delivered()
         assert got.stored.message.sections[0].body == b"third"
@@ -101,7 +101,7 @@ async def test_a_subscriber_with_a_credit_of_one_gets_the_next_message(
 async def test_who_waits_for_a_receipt_is_told(tmp_path: Path, mock_clock: MockClock) -> None:
     await with_messages(tmp_path, b"second", topic="news", receipt="ALL")
     change(tmp_path, FLIP)
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         await site.login("ada").subscribe("news")
         eva = site.login("eva")
         await eva.subscribe(eva.session.system_topic)
@@ -113,7 +113,7 @@ async def test_a_message_whose_last_delivery_failed_and_that_cannot_be_read_is_n
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
     await with_messages(tmp_path, b"first", b"second", delivery="ONE")
-    async with running_site(tmp_path, max_deliveries=1) as site:
+    async with virtual_site(tmp_path, max_deliveries=1) as site:
         ada = await site.login("ada").subscribe("jobs")
         got = await ada.delivered(2)
         change(tmp_path, FLIP)
@@ -128,14 +128,14 @@ async def test_a_message_whose_last_delivery_failed_and_that_cannot_be_read_is_n
 async def test_what_is_browsed_leaves_it_out(tmp_path: Path, mock_clock: MockClock) -> None:
     await with_messages(tmp_path, b"first", b"second", b"third", delivery="ONE")
     change(tmp_path, FLIP)
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         shown = await site.login("ada").session.browse("jobs")
         assert [one.stored.message.sections[0].body for one in shown] == [b"first", b"third"]
 
 
 async def test_a_row_that_is_gone_holds_nobody_up(tmp_path: Path, mock_clock: MockClock) -> None:
     await with_messages(tmp_path, b"first", b"second", b"third", delivery="ONE")
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         change(tmp_path, "DELETE FROM message WHERE instr(wire, 'second')")
         got = await (await site.login("ada").subscribe("jobs")).delivered(2)
         assert [one.stored.message.sections[0].body for one in got] == [b"first", b"third"]
@@ -153,7 +153,7 @@ async def test_the_quarantine_is_bounded_and_the_oldest_go_first(
     monkeypatch.setattr("daemon.store.quarantine.QUARANTINE_MAX", (2, quarantine.BYTES_MAX))
     smuids = await with_messages(tmp_path, b"second 1", b"second 2", b"second 3", b"last", delivery="ONE")
     change(tmp_path, FLIP)
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         await (await site.login("ada").subscribe("jobs", credit=1)).delivered()
     assert [one.smuid for one in set_aside(tmp_path)] == smuids[1:3]
     assert "1 of the oldest left the quarantine for good: it holds as much as it may" in caplog.messages
@@ -182,7 +182,7 @@ async def test_a_backup_says_how_many_of_its_messages_cannot_be_read(
 async def test_what_is_dropped_while_the_site_runs_is_gone(tmp_path: Path, mock_clock: MockClock) -> None:
     smuids = await with_messages(tmp_path, b"second 1", b"second 2", b"last", delivery="ONE")
     change(tmp_path, FLIP)
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         await (await site.login("ada").subscribe("jobs", credit=1)).delivered()
         assert await site.broker.reading.drop("a.example/0123456789ab-7-7") == 0
         assert await site.broker.reading.drop(smuids[0]) == 1

@@ -13,7 +13,7 @@ from daemon.hops.writer import HopLog
 from daemon.settings import HopSettings
 from daemon.system.mishaps import AGAIN_S, Mishaps
 from routing.link.units import Probe
-from tests.support.broker import running_site
+from tests.support.broker import virtual_site
 
 TRIES = 3
 
@@ -49,7 +49,7 @@ async def test_a_task_that_returns_or_is_cancelled_does_not(autojump_clock: Mock
 async def test_what_follows_a_transaction_fails_and_the_next_one_is_carried_out(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         eva = site.login("eva")
         links: Any = object()  # which can answer no probe
         site.broker.federating.links = links
@@ -62,7 +62,7 @@ async def test_what_follows_a_transaction_fails_and_the_next_one_is_carried_out(
 async def test_what_peers_are_told_fails_and_all_else_is_carried_out(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         interest: Any = site.broker._router.federation.interest
         interest._stale = {"beta.example": {("ALL", "news")}}  # of a peer that there is not
         eva = site.login("eva")
@@ -74,7 +74,7 @@ async def test_what_peers_are_told_fails_and_all_else_is_carried_out(
 async def test_a_transaction_that_cannot_be_prepared_is_tried_again_whole(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         eva = site.login("eva")
         request = eva.send("jobs", b"work", delivery="ONE")
         broken: Any = "no decision at all"
@@ -87,7 +87,7 @@ async def test_a_transaction_that_cannot_be_prepared_is_tried_again_whole(
 
 
 async def test_what_cannot_be_set_aside_ends_all_the_same(tmp_path: Path, mock_clock: MockClock) -> None:
-    async with running_site(tmp_path) as site:
+    async with virtual_site(tmp_path) as site:
         eva = site.login("eva")
         await eva.publish("jobs", b"work", delivery="ONE")
         [entry] = site.broker._router._state.entries.values()

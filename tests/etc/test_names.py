@@ -1,6 +1,8 @@
-"""Where documents and docstrings name a file or a module, it is there."""
+"""Where documents and docstrings name a file or a module, it is there; what tests share has one name each."""
 
+import ast
 import re
+from collections import defaultdict
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -75,3 +77,14 @@ def test_files_that_documents_name_are_there() -> None:
         if not is_there(document, file)
     }
     assert lost == set()
+
+
+def test_no_two_helpers_of_the_tests_share_a_name() -> None:
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for path in (ROOT / "tests/support").glob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                found[node.name].append(path.name)
+    shared = {name: files for name, files in found.items() if len(files) > 1 and not name.startswith("_")}
+    shared.pop("main", None)  # of a file that is also a program
+    assert shared == {}

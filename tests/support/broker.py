@@ -50,7 +50,7 @@ class VirtualClock:
         return (self.now(), 0.0, "", 0.0)
 
 
-class Client:
+class SessionClient:
     """One session; `events` are those that it has taken and no method has looked for yet."""
 
     def __init__(self, broker: Broker, account: str, channel: str) -> None:
@@ -93,7 +93,7 @@ class Client:
     async def publish(self, topic: str, body: bytes = b"", **headers: Any) -> str:
         return (await self.answer(self.send(topic, body, **headers))).smuid
 
-    async def subscribe(self, topic: str, **options: Any) -> "Client":
+    async def subscribe(self, topic: str, **options: Any) -> "SessionClient":
         request = self.request()
         self.session.subscribe(topic, frontend.SubscribeOptions(**options), request)
         await self.answer(request)
@@ -115,7 +115,7 @@ class Client:
         await self.answer(request)
 
 
-class RunningSite:
+class VirtualSite:
     """A broker whose tasks run."""
 
     def __init__(self, directory: Path, broker: Broker, store: Store, hops: HopLog) -> None:
@@ -124,8 +124,8 @@ class RunningSite:
         self.store = store
         self.hops = hops
 
-    def login(self, account: str, channel: str = "desk") -> Client:
-        return Client(self.broker, account, channel)
+    def login(self, account: str, channel: str = "desk") -> SessionClient:
+        return SessionClient(self.broker, account, channel)
 
     def image(self, directory: Path) -> Path:
         """What a kill at this moment would leave on the disk."""
@@ -139,9 +139,9 @@ class RunningSite:
 
 
 @asynccontextmanager
-async def running_site(
+async def virtual_site(
     directory: Path, *, chores: Iterable[Callable[[], None]] = (), **settings: Any
-) -> AsyncIterator[RunningSite]:
+) -> AsyncIterator[VirtualSite]:
     """A site in a directory, started again if it was there, which does the `chores` each minute.
 
     `settings` are of queues, limits and store.
@@ -163,4 +163,4 @@ async def running_site(
     # no gathering: these clocks move when a test says so
     async with opened_broker(every, accounts, clock=VirtualClock, gather_max_s=0.0) as opened:
         await opened.start(*chores)
-        yield RunningSite(directory, opened.broker, opened.store, opened.hops)
+        yield VirtualSite(directory, opened.broker, opened.store, opened.hops)

@@ -25,7 +25,7 @@ from tests.support.patience import PATIENCE_S
 LINKS = LinkSettings(back_off_first_s=0.02, back_off_max_s=0.05)
 
 
-class Client:
+class FederatedClient:
     """One login at a site."""
 
     def __init__(self, session: BrokerSession) -> None:
@@ -113,9 +113,9 @@ class FederatedSite:
         self.links = links
         self.store = store
 
-    async def client(self, channel: str) -> Client:
+    async def client(self, channel: str) -> FederatedClient:
         identity = await self.broker.accounts.authenticate("ada", "correct horse", "test")
-        return Client(self.broker.open_session(identity, channel, protocol="test", remote="test"))
+        return FederatedClient(self.broker.open_session(identity, channel, protocol="test", remote="test"))
 
     async def linked(self, *peers: str) -> None:
         """Wait until the links to these are up."""

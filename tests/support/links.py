@@ -24,7 +24,7 @@ from routing.message import Message, Section
 MESSAGE_BYTES_MAX = 1_000_000
 
 
-class Wire:
+class LinkWire:
     """A connection in memory that can be cut, or fall silent."""
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class Network:
     """Sites in memory; a peer's address is `NAME:1`. What `names` says is what its certificate would."""
 
     def __init__(self) -> None:
-        self.wires: list[Wire] = []
+        self.wires: list[LinkWire] = []
         self.handlers: dict[str, Handler] = {}
         self.unreachable: set[str] = set()
         self.distrusted: set[str] = set()
@@ -86,7 +86,7 @@ class Network:
         await trio.sleep(0.01)
         if target not in self.handlers or {caller, target} & self.unreachable:
             raise DialError("connection refused")
-        wire = Wire()
+        wire = LinkWire()
         self.wires.append(wire)
         ours, theirs = wire.ends
         self.nurseries[target].start_soon(self.handlers[target], Secured(theirs, certified, f"{caller}:9"))
@@ -134,7 +134,7 @@ class _MemoryTransport:
         return "the connection was lost"
 
 
-class Broker:
+class RecordingBroker:
     """The broker's side of the links: records all, and answers copies and controls if `answers`."""
 
     def __init__(self) -> None:
@@ -218,7 +218,7 @@ class TestSite:
 
     __test__ = False
 
-    def __init__(self, name: str, broker: Broker, links: LinkManager) -> None:
+    def __init__(self, name: str, broker: RecordingBroker, links: LinkManager) -> None:
         self.name = name
         self.broker = broker
         self.links = links
@@ -271,7 +271,7 @@ async def site(
     wall_us: Callable[[], int] | None = None,
 ) -> AsyncIterator[TestSite]:
     """Run a site; its links end, without goodbye, with the block."""
-    broker = Broker()
+    broker = RecordingBroker()
     links = LinkManager(
         identity=Identity(server=name, site=installation or f"site-{name}", boot=boot, features=features),
         settings=settings or LinkSettings(),

@@ -31,7 +31,7 @@ _NAMESPACES: Final = Path("/run/netns")
 _CLONE_NEWNET: Final = 0x40000000
 
 
-class Network(Protocol):
+class HostNetwork(Protocol):
     """What joins sites.
 
     Attributes:
@@ -53,7 +53,7 @@ class Network(Protocol):
         """Connect to a port of a site's loopback, however the site is cut off. Raises OSError."""
 
 
-class CutNetwork(Network, Protocol):
+class CutNetwork(HostNetwork, Protocol):
     """What joins sites, and can part them."""
 
     def cut(self, a: str, b: str) -> None:
@@ -74,19 +74,19 @@ class Namespaces:
         self._pairs = [_pair(*pair) for pair in pairs]
 
     def listen(self, site: str) -> str:
-        """See `Network`."""
+        """See `HostNetwork`."""
         return f"0.0.0.0:{LINK_PORT}"
 
     def address(self, site: str, neighbour: str) -> str:
-        """See `Network`."""
+        """See `HostNetwork`."""
         return f"{self._host(neighbour, site)}:{LINK_PORT}"
 
     def command(self, site: str) -> tuple[str, ...]:
-        """See `Network`."""
+        """See `HostNetwork`."""
         return ("nsenter", f"--net={self._path(site)}", "--")
 
     async def connect(self, site: str, port: int) -> trio.abc.Stream:
-        """See `Network`."""
+        """See `HostNetwork`."""
         with self._inside(site):
             opened = trio.socket.from_stdlib_socket(socket.socket())
         try:
@@ -166,19 +166,19 @@ class Loopback:
         self._ports = {site: free_port() for site in sites}
 
     def listen(self, site: str) -> str:
-        """See `Network`."""
+        """See `HostNetwork`."""
         return f"127.0.0.1:{self._ports[site]}"
 
     def address(self, site: str, neighbour: str) -> str:
-        """See `Network`."""
+        """See `HostNetwork`."""
         return self.listen(neighbour)
 
     def command(self, site: str) -> tuple[str, ...]:
-        """See `Network`."""
+        """See `HostNetwork`."""
         return ()
 
     async def connect(self, site: str, port: int) -> trio.abc.Stream:
-        """See `Network`."""
+        """See `HostNetwork`."""
         return await trio.open_tcp_stream("127.0.0.1", port)
 
 
@@ -196,7 +196,7 @@ class Proxies(Loopback):
             opened.set()
 
     def address(self, site: str, neighbour: str) -> str:
-        """See `Network`."""
+        """See `HostNetwork`."""
         return self._relays[site, neighbour]
 
     def cut(self, a: str, b: str) -> None:

@@ -19,7 +19,7 @@ from daemon.site.directory import make_site
 from plugins.smqp.client import Client, ConnectionLost, session
 from tests.support.installed import checkout_plugins
 from tests.support.keys import CERTIFICATE_DAYS, write_keys, write_trust
-from tests.support.networks import CutNetwork, Network, Pair, cut_network
+from tests.support.networks import CutNetwork, HostNetwork, Pair, cut_network
 from tests.support.patience import PATIENCE_S
 from tests.support.ports import free_port
 from tests.support.process import Daemon, daemon
@@ -49,7 +49,7 @@ class RealSite:
     """
 
     def __init__(
-        self, directory: Path, name: str, authority: Authority, network: Network, probe_timeout_s: float
+        self, directory: Path, name: str, authority: Authority, network: HostNetwork, probe_timeout_s: float
     ) -> None:
         self.name = name
         self.directory = directory / name
@@ -171,7 +171,7 @@ class RealSites:
         self,
         directory: Path,
         pairs: list[Pair],
-        network: Network,
+        network: HostNetwork,
         probe_timeout_s: float = PROBE_TIMEOUT_S,
     ) -> None:
         self.authority = Authority.create(

@@ -11,7 +11,7 @@ from routing.errors import Refusal
 from routing.message import Message, Section
 from routing.queue import GUARANTEED
 from routing.subscription import SubscribeOptions, Subscription
-from tests.support.router_promises import SERVER, SETTINGS, Client, ObservedSite
+from tests.support.router_promises import SERVER, SETTINGS, ObservedClient, ObservedSite
 
 SEATS = ("ada", "ada/2", "bob", "cyd")
 """Of two clients of one account and channel the second is the account with a number."""
@@ -56,9 +56,9 @@ class RouterMachine(ObservedSite):
 
     # -- requests ----------------------------------------------------------------------------------
 
-    def _client(self, seat: str) -> Client:
+    def _client(self, seat: str) -> ObservedClient:
         if seat not in self.clients:
-            self.clients[seat] = Client(self, seat.partition("/")[0])
+            self.clients[seat] = ObservedClient(self, seat.partition("/")[0])
         return self.clients[seat]
 
     def _done(self, settles: bool) -> None:
@@ -86,7 +86,7 @@ class RouterMachine(ObservedSite):
             self._close(before)
         self._done(settles)
 
-    def _subscribe(self, client: Client, topic: str, options: SubscribeOptions) -> None:
+    def _subscribe(self, client: ObservedClient, topic: str, options: SubscribeOptions) -> None:
         known = set(self.state.subscriptions)
         before = self.state.by_owner.get((topic, client.address, options.name))
         consuming = [h.consumer for h in before.holders if h.consumer is not None] if before else []
@@ -139,7 +139,7 @@ class RouterMachine(ObservedSite):
             self._close(self.clients.pop(seat), lost=lost)
             self._done(settles)
 
-    def _close(self, client: Client, *, lost: bool = False) -> None:
+    def _close(self, client: ObservedClient, *, lost: bool = False) -> None:
         client.is_open = False
         client.hand.clear()
         for subscription in client.consumer.subscriptions.values():
@@ -161,7 +161,7 @@ class RouterMachine(ObservedSite):
             self.unanswered.pop(request, None)
         self._done(settles)
 
-    def _pick(self, index: int) -> tuple[Client, int] | None:
+    def _pick(self, index: int) -> tuple[ObservedClient, int] | None:
         hands = [(client, number) for client in self.clients.values() for number in client.hand]
         return hands[index % len(hands)] if hands else None
 
@@ -179,7 +179,7 @@ class RouterMachine(ObservedSite):
             self._commit(*picked)
             self._done(settles)
 
-    def _commit(self, client: Client, number: int) -> None:
+    def _commit(self, client: ObservedClient, number: int) -> None:
         held = client.hand.pop(number)
         if number in client.consumer.locks:
             self.oracle.finished(held.id, held.subscription)

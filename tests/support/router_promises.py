@@ -63,7 +63,7 @@ class Held(msgspec.Struct):
     received: bool
 
 
-class Client:
+class ObservedClient:
     """A session: what it holds, by the number of the delivery."""
 
     def __init__(self, machine: "ObservedSite", account: str) -> None:
@@ -119,7 +119,7 @@ class ObservedSite(RuleBasedStateMachine):
         self.boot = 0
         self.oracle = Oracle()
         self.committed = Oracle()
-        self.clients: dict[str, Client] = {}
+        self.clients: dict[str, ObservedClient] = {}
         self.requests = 0
         self.unanswered: dict[int, int] = {}
         self._start()
@@ -153,7 +153,7 @@ class ObservedSite(RuleBasedStateMachine):
             case d.Deliver(
                 consumer=consumer, subscription=subscription, entry=entry, number=number, lock=lock
             ):
-                client: Client = consumer.handle
+                client: ObservedClient = consumer.handle
                 is_void = number < client.void_until.get(subscription.id, 0)
                 if not client.is_open or lock is None or is_void:
                     return

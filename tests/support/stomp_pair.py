@@ -15,7 +15,7 @@ from pathlib import Path
 from daemon.certificates.authority import Authority
 from daemon.link.peers_file import Peer, add_peer
 from tests.support.keys import write_keys
-from tests.support.stomp_site import become_daemon, make
+from tests.support.stomp_site import become_daemon, make_stomp_site
 
 LINK_PORTS_ABOVE = 100
 """From the port of STOMP to that of links."""
@@ -33,7 +33,7 @@ def make_pair(directory: Path, ports: tuple[int, int]) -> Path:
     names = ("first", "second")
     configs = []
     for name, port in zip(names, ports, strict=True):
-        config = make(directory / name, port, name=name, depth=1)
+        config = make_stomp_site(directory / name, port, name=name, depth=1)
         listen = f"[links]\nlisten = ['127.0.0.1:{port + LINK_PORTS_ABOVE}']\n"
         config.write_text(config.read_text().replace("[links]\n", listen))
         write_keys(authority, name, directory / name / "keys", now)

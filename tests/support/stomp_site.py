@@ -20,7 +20,7 @@ from tests.support.passwords import cheap_hash
 ROOT = Path(__file__).parent.parent.parent
 
 
-def make(
+def make_stomp_site(
     directory: Path,
     port: int,
     websocket: int | None = None,
@@ -42,7 +42,7 @@ def make(
     return config
 
 
-def environment(directory: Path) -> dict[str, str]:
+def stomp_environment(directory: Path) -> dict[str, str]:
     """For a daemon of this checkout: STOMP is found in it even where it is not installed."""
     installed = directory / "installed" / "smqpd_stomp-1.dist-info"
     installed.mkdir(parents=True, exist_ok=True)
@@ -64,7 +64,7 @@ def main() -> None:
     directory = options.data / "site"
     config = directory / "smqpd.toml"
     if not config.exists():
-        config = make(directory, options.port, options.websocket, options.tls)
+        config = make_stomp_site(directory, options.port, options.websocket, options.tls)
     become_daemon(config)
 
 
@@ -72,7 +72,7 @@ def become_daemon(config: Path) -> NoReturn:
     """This process becomes the daemon of a site."""
     directory = config.parent
     os.chdir(ROOT)
-    os.execve(sys.executable, [sys.executable, "-m", "daemon", str(config)], environment(directory))
+    os.execve(sys.executable, [sys.executable, "-m", "daemon", str(config)], stomp_environment(directory))
 
 
 if __name__ == "__main__":

@@ -17,11 +17,11 @@ LEFT = 0.2
 """The part of what is received that is not committed at once."""
 CREDIT = 10_000
 
-Told = Callable[[], None]
+OnTold = Callable[[], None]
 """Called for each thing that a witness is told."""
 
 
-class Publisher:
+class PublishingWitness:
     """Publishes to one topic, each message with its Cmuid as its body."""
 
     def __init__(self, name: str, topic: str, mode: DeliveryMode, chance: random.Random) -> None:
@@ -35,7 +35,7 @@ class Publisher:
         self._chance = chance
         self._count = 0
 
-    async def run(self, client: Client, told: Told, *, only_unanswered: bool = False) -> None:
+    async def run(self, client: Client, told: OnTold, *, only_unanswered: bool = False) -> None:
         """Again what had no answer, and some of what had; then new messages, until the connection ends."""
         again = self._chance.sample(sorted(self.answered), min(AGAIN, len(self.answered)))
         repeated = deque([*self.unanswered, *again])
@@ -59,7 +59,7 @@ class Publisher:
             cmuid=cmuid, delivery=self._mode, sections=(Section("text/plain", cmuid.encode() * 20),)
         )
 
-    async def _answer(self, publication: Publication, told: Told) -> None:
+    async def _answer(self, publication: Publication, told: OnTold) -> None:
         reply = await publication.wait()
         cmuid, smuid = publication.cmuid, reply["smuid"]
         if cmuid in self.answered:
@@ -71,7 +71,7 @@ class Publisher:
         told()
 
 
-class Subscriber:
+class SubscribedWitness:
     """One subscription; `owners` are those of all subscriptions that compete for the topic's messages."""
 
     def __init__(self, name: str, topic: str, owners: dict[str, str], chance: random.Random) -> None:
@@ -89,7 +89,7 @@ class Subscriber:
         self._owners = owners
         self._chance = chance
 
-    async def run(self, client: Client, told: Told, *, all_at_once: bool = False) -> None:
+    async def run(self, client: Client, told: OnTold, *, all_at_once: bool = False) -> None:
         """Until the connection ends; `all_at_once` leaves nothing uncommitted."""
         await client.subscribe(self.topic, SubscribeOptions(credit=CREDIT))
         while True:

@@ -41,7 +41,7 @@ async def ready(client) -> None:
             await trio.sleep(0.05)
 
 
-def make(directory: Path, server: RealServer) -> Path:
+def make_xmpp_site(directory: Path, server: RealServer) -> Path:
     """The configuration of a site with an account for each user of the XMPP server."""
     config = make_site(directory, "smqp.example", 0, Installed({})).config
     with edit(directory / "accounts.toml") as editor:

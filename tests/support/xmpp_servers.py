@@ -361,7 +361,7 @@ class RealClient(StanzaClient):
         await trio.aclose_forcefully(self._stream)
 
 
-async def connected(
+async def log_in(
     port: int, nursery: trio.Nursery, user: str, resource: str, *features: str, answers: bool = True
 ) -> RealClient:
     """Log a client in."""

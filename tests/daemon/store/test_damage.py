@@ -13,7 +13,7 @@ from daemon.store import quarantine
 from daemon.store.backup import copy_store
 from daemon.store.store import Store
 from tests.daemon.store.earlier import make_earlier_store
-from tests.support.broker import RunningSite, running_site
+from tests.support.broker import VirtualSite, virtual_site
 from tests.support.operator import Operator
 
 NOT_UTF_8 = "CAST(x'fe61' AS TEXT)"
@@ -150,7 +150,7 @@ WIDE = {
 }
 
 
-def held(site: RunningSite) -> set[int]:
+def held(site: VirtualSite) -> set[int]:
     return set(site.broker._router._state.entries)
 
 
@@ -166,14 +166,14 @@ async def test_a_damaged_row_is_told_and_mended_or_left_out_and_all_else_starts(
         if not damage(directory, table, column, value):
             continue
         case = f"{table}.{column} = {value}"
-        async with running_site(directory) as site:
+        async with virtual_site(directory) as site:
             assert bool(site.broker.damaged) is not is_sound(table, column, value), case
             assert messages <= held(site) or table == "subscription", case
             assert await site.login("eva").publish("jobs", b"more", delivery="ONE", cmuid="more"), case
             assert not site.broker.mishaps.count, case
             again = site.broker.damaged if table == "copy" else 0
         if value == NOT_UTF_8:
-            async with running_site(directory) as site:
+            async with virtual_site(directory) as site:
                 assert site.broker.damaged == again, case
 
 
@@ -192,7 +192,7 @@ async def test_a_damaged_message_is_set_aside_and_all_others_are_delivered(
         if not damage(directory, "message", column, value, waits):
             continue
         case = f"{column} = {value}"
-        async with running_site(directory) as site:
+        async with virtual_site(directory) as site:
             assert site.broker.damaged == 1, case
             assert held(site) == messages - {first}, case
             assert not site.broker.mishaps.count, case
@@ -204,7 +204,7 @@ async def test_a_damaged_message_is_set_aside_and_all_others_are_delivered(
         [end] = [r for r in site.records() if r.smuid == one.smuid and r.final]
         assert end.event == "dropped", case
         if value == NOT_UTF_8:
-            async with running_site(directory) as site:
+            async with virtual_site(directory) as site:
                 assert (site.broker.damaged, held(site)) == (0, messages - {first}), case
 
 
@@ -221,7 +221,7 @@ async def test_a_body_or_a_checksum_of_a_wrong_kind_is_found_when_it_is_read(
         if value != "NULL":  # that is seen by SQLite itself
             copied = copy_store(directory / "smqpd.db", tmp_path / f"{number}.db", lambda done, total: None)
             assert copied.unreadable == 1
-        async with running_site(directory) as site:
+        async with virtual_site(directory) as site:
             bob = await site.login("bob").subscribe("jobs", accepts="ONE")
             got = await bob.delivered(5 if without_checksum else 4)
             bodies = [one.stored.message.sections[0].body for one in got]
@@ -233,7 +233,7 @@ async def test_a_message_that_may_be_another_sites_already_is_set_aside(
     directory: Path, mock_clock: MockClock
 ) -> None:
     assert damage(directory, "copy", "forwards", "'{'", "WHERE depth = -1")
-    async with running_site(directory) as site:
+    async with virtual_site(directory) as site:
         assert "far.jobs" not in site.broker._router._state.topics
     [_, one] = quarantine.read(directory / "smqpd.db", quarantine.quarantined)
     assert (one.topic, one.reason) == ("far.jobs", "damaged in the store: which site has it")
@@ -242,10 +242,10 @@ async def test_a_message_that_may_be_another_sites_already_is_set_aside(
 async def test_nobody_is_told_a_receipt_that_is_damaged(directory: Path, mock_clock: MockClock) -> None:
     assert damage(directory, "receipt", "have", "7", "WHERE topic = 'news' AND parent = ''")
     assert damage(directory, "receipt", "children", "'{'", "WHERE topic = 'news' AND parent = ''")
-    async with running_site(directory) as site:
+    async with virtual_site(directory) as site:
         assert len(held(site)) == 11
     assert "receipt" not in [record.event for record in site.records()]
-    async with running_site(directory) as site:
+    async with virtual_site(directory) as site:
         assert not site.broker.damaged
     assert "receipt" not in [record.event for record in site.records()]
 
@@ -255,7 +255,7 @@ async def test_a_subscription_whose_settings_are_damaged_gets_what_is_due_to_it(
 ) -> None:
     for column in ("credit", "accepts", "ordered", "lock_s", "since", "used_at"):
         assert damage(directory, "subscription", column, NOT_UTF_8, "WHERE name = 'second'")
-    async with running_site(directory) as site:
+    async with virtual_site(directory) as site:
         ada = await site.login("ada").subscribe("news", name="second", accepts="ALL")
         assert len(await ada.delivered(3)) == 3
 
@@ -264,7 +264,7 @@ async def test_a_mark_whose_count_is_damaged_still_says_that_it_was_done(
     directory: Path, mock_clock: MockClock
 ) -> None:
     assert damage(directory, "mark", "attempts", NOT_UTF_8, "WHERE done = 1")
-    async with running_site(directory) as site:
+    async with virtual_site(directory) as site:
         bob = await site.login("bob").subscribe("news")
         bodies = [one.stored.message.sections[0].body for one in await bob.delivered(2)]
         assert b"here only" not in bodies
@@ -303,7 +303,7 @@ async def test_the_quarantine_shows_what_is_damaged(
     waits = "WHERE topic = 'jobs'"
     assert damage(directory, "message", "topic", "CAST(x'6a6f62fe' AS TEXT)", waits)
     assert damage(directory, "message", "publisher", "NULL", waits)
-    async with running_site(directory):
+    async with virtual_site(directory):
         pass
     assert damage(directory, "quarantine", "account", NOT_UTF_8)
     assert damage(directory, "quarantine", "at_us", BLOB)

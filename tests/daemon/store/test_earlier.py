@@ -15,7 +15,7 @@ from daemon.store import quarantine
 from daemon.store.store import Store
 from routing.federation.copies import PeerRules
 from routing.federation.decisions import Send, TellReceipt, TellRemoved
-from tests.support.broker import RunningSite, running_site
+from tests.support.broker import VirtualSite, virtual_site
 
 EARLIER = Path(__file__).parent / "f168fa2.sql"
 PEERS = {"b.example": PeerRules(), "c.example": PeerRules()}
@@ -69,7 +69,7 @@ def test_a_new_store_has_the_tables_that_it_has(directory: Path, tmp_path: Path)
 
 
 async def test_who_subscribed_gets_what_was_due(directory: Path, mock_clock: MockClock) -> None:
-    async with running_site(directory) as site:
+    async with virtual_site(directory) as site:
         ada = await site.login("ada").subscribe("news", name="second", accepts="ALL", ordered=True)
         got = await ada.delivered(3)
         assert [(body(one), one.received) for one in got] == [
@@ -97,7 +97,7 @@ async def test_who_subscribed_gets_what_was_due(directory: Path, mock_clock: Moc
 async def test_topics_cmuids_and_the_quarantine_are_as_they_were(
     directory: Path, mock_clock: MockClock
 ) -> None:
-    async with running_site(directory) as site:
+    async with virtual_site(directory) as site:
         eva = site.login("eva")
         smuid = await eva.publish("jobs", b"again", cmuid="j-1", delivery="ONE")
         assert smuid == "a.example/01a1ee5661e8-1-3"
@@ -110,7 +110,7 @@ async def test_topics_cmuids_and_the_quarantine_are_as_they_were(
 async def test_peers_get_what_was_on_its_way_and_are_told_what_they_asked(
     directory: Path, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with running_site(directory) as site:
+    async with virtual_site(directory) as site:
         told = await told_to_peers(site)
         seen = site.broker._router.federation.entry_id("b.example/0123456789ab-1-3")
     assert seen == 1_099_511_627_789
@@ -135,7 +135,7 @@ async def test_peers_get_what_was_on_its_way_and_are_told_what_they_asked(
     assert distances(("ALL", "news")) == {"b.example": 0}
 
 
-async def told_to_peers(site: RunningSite) -> list[Any]:
+async def told_to_peers(site: VirtualSite) -> list[Any]:
     """The decisions for peers, once the links are up."""
     told: list[Any] = []
     for kind in (Send, TellReceipt, TellRemoved):

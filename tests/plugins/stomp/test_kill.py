@@ -9,7 +9,7 @@ import trio
 from tests.support.ports import free_port
 from tests.support.process import daemon
 from tests.support.stomp import StompClient
-from tests.support.stomp_site import environment, make
+from tests.support.stomp_site import make_stomp_site, stomp_environment
 
 pytestmark = pytest.mark.kill
 
@@ -86,8 +86,8 @@ async def take_all(client, queue):
 
 async def test_after_a_kill_a_transaction_has_happened_whole_or_not_at_all(tmp_path):
     port = free_port()
-    config = make(tmp_path / "site", port)
-    path = environment(tmp_path)["PYTHONPATH"]
+    config = make_stomp_site(tmp_path / "site", port)
+    path = stomp_environment(tmp_path)["PYTHONPATH"]
     receipts = Receipts()
     for kill in range(KILLS):
         async with daemon(config, PYTHONPATH=path) as running, trio.open_nursery() as nursery:

@@ -16,7 +16,7 @@ from tests.support.process import ROOT
 from tests.support.required import may_skip
 from tests.support.xmpp_pubsub import NODE, pubsub, subscribe
 from tests.support.xmpp_real import ready, site_at
-from tests.support.xmpp_servers import COMPONENT_NAME, PASSWORD, connected
+from tests.support.xmpp_servers import COMPONENT_NAME, PASSWORD, log_in
 
 CLIENTS = ROOT / "tests" / "support" / "clients"
 
@@ -46,7 +46,7 @@ async def test_a_program_with_a_common_library_works(server, tmp_path, library):
     command = command_of(library, server.c2s)
     environment = {**os.environ, "NODE_PATH": str(node_modules() or ""), "PYTHONPATH": str(ROOT)}
     async with site_at(server, tmp_path / "site", create_on_subscribe=False) as (_, _, nursery):
-        await ready(await connected(server.c2s, nursery, "bob", "waiting"))
+        await ready(await log_in(server.c2s, nursery, "bob", "waiting"))
         with trio.fail_after(PATIENCE_S):
             ended = await trio.run_process(
                 command, capture_stdout=True, capture_stderr=True, check=False, env=environment, cwd=ROOT
@@ -57,9 +57,9 @@ async def test_a_program_with_a_common_library_works(server, tmp_path, library):
 async def test_a_worker_whose_library_answers_no_questions_keeps_its_subscription(server, tmp_path):
     """It is quiet for long, and gets its item all the same: an error of its own is no sign of absence."""
     async with site_at(server, tmp_path / "site") as (service, _, nursery):
-        engine = await connected(server.c2s, nursery, "ada", "engine")
+        engine = await log_in(server.c2s, nursery, "ada", "engine")
         await ready(engine)
-        worker = await connected(server.c2s, nursery, "bob", "worker", answers=False)
+        worker = await log_in(server.c2s, nursery, "bob", "worker", answers=False)
         assert (await worker.iq("set", subscribe(worker.jid, "5"))).get("type") == "result"
         service.clients[worker.jid].seen_at -= 60
         await engine.iq("set", pubsub(f"<publish node='{NODE}'><item id='job'/></publish>"))

@@ -12,7 +12,7 @@ from routing.message import Message, Section
 from tests.support.patience import PATIENCE_S
 from tests.support.xmpp_pubsub import ITEMS, SMQP, error_of, notified, subscribe
 from tests.support.xmpp_real import ready, site_at
-from tests.support.xmpp_servers import COMPONENT_NAME, connected
+from tests.support.xmpp_servers import COMPONENT_NAME, log_in
 
 LAUGHS = (
     "<!DOCTYPE lolz [<!ENTITY lol 'lol'>"
@@ -25,8 +25,8 @@ LAUGHS = (
 async def attacked(server, directory, caplog, **changes):
     """Gives (mallory's client, ada's client, site); at the end ada is answered, over the same stream."""
     async with site_at(server, directory, **changes) as (_, site, nursery):
-        mallory = await connected(server.c2s, nursery, "bob", "mallory")
-        ada = await connected(server.c2s, nursery, "ada", "desk")
+        mallory = await log_in(server.c2s, nursery, "bob", "mallory")
+        ada = await log_in(server.c2s, nursery, "ada", "desk")
         await ready(ada)
         yield mallory, ada, site
         await ready(ada)

@@ -15,7 +15,7 @@ from daemon.site.directory import make_site
 from plugins.xmpp.wire.namespaces import PUBSUB, QOS
 from tests.support.patience import PATIENCE_S
 from tests.support.process import ROOT, daemon
-from tests.support.xmpp_real import make, python_path
+from tests.support.xmpp_real import make_xmpp_site, python_path
 from tests.support.xmpp_servers import COMPONENT_NAME, RealClient, RealServer
 from tests.support.xmpp_worker import LOG_IN_AGAIN_S, NODE, Journal, read_journal
 
@@ -102,7 +102,7 @@ async def until(what) -> None:
 
 
 async def test_no_item_is_lost_and_none_worked_on_twice_whoever_is_killed(server: RealServer, tmp_path):
-    config, path = make(tmp_path / "site", server), python_path(tmp_path)
+    config, path = make_xmpp_site(tmp_path / "site", server), python_path(tmp_path)
     workers = [WorkerProcess(server.c2s, number, tmp_path) for number in range(2)]
     publisher = Publisher(server.c2s)
     held_at_kill = []

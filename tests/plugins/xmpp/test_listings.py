@@ -12,7 +12,7 @@ import pytest
 from tests.support.xmpp_listings import here, missing
 from tests.support.xmpp_pubsub import ITEM, NODE, PUBSUB, error_of, notified, subscribe
 from tests.support.xmpp_real import ready, site_at
-from tests.support.xmpp_servers import COMPONENT_NAME, connected
+from tests.support.xmpp_servers import COMPONENT_NAME, log_in
 
 LISTING_1 = f"""
 <iq from='workflows.shakespeare.lit' id='sub1' to='workerbee237@shakespeare.lit/foo' type='error'>
@@ -219,9 +219,9 @@ async def desk(server, tmp_path):
 @asynccontextmanager
 async def opened(server, tmp_path):
     async with site_at(server, tmp_path / "site") as (_, site, nursery):
-        worker = await connected(server.c2s, nursery, "bob", "foo")
-        other = await connected(server.c2s, nursery, "bob", "other")
-        engine = await connected(server.c2s, nursery, "ada", "engine")
+        worker = await log_in(server.c2s, nursery, "bob", "foo")
+        other = await log_in(server.c2s, nursery, "bob", "other")
+        engine = await log_in(server.c2s, nursery, "ada", "engine")
         await ready(worker)
         yield Desk(site, worker, other, engine)
 

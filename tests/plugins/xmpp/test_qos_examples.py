@@ -13,7 +13,7 @@ from routing.message import Message, Section
 from tests.support.xmpp_listings import here, missing, parsed
 from tests.support.xmpp_pubsub import PUBSUB, error_of
 from tests.support.xmpp_real import ready, site_at
-from tests.support.xmpp_servers import COMPONENT_NAME, connected
+from tests.support.xmpp_servers import COMPONENT_NAME, log_in
 
 MOMENTARY_VALUE = """
 <message from='temperaturesensor@example.org/34892374' to='user@example.org/938089023'>
@@ -95,7 +95,7 @@ def differences(messages: list[Message], *contents: str) -> list[str]:
 
 async def test_sensor_sending_a_momentary_value(server, tmp_path):
     async with site_at(server, tmp_path / "site") as (_, site, nursery):
-        sensor = await connected(server.c2s, nursery, "ada", "34892374")
+        sensor = await log_in(server.c2s, nursery, "ada", "34892374")
         await ready(sensor)
         session = listener(site, "readings")
         await sensor.send(here(MOMENTARY_VALUE))
@@ -108,7 +108,7 @@ async def test_sensor_sending_a_momentary_value(server, tmp_path):
 
 async def test_setting_light_level(server, tmp_path):
     async with site_at(server, tmp_path / "site") as (_, site, nursery):
-        controller = await connected(server.c2s, nursery, "ada", "34892374")
+        controller = await log_in(server.c2s, nursery, "ada", "34892374")
         await ready(controller)
         session = listener(site, "lightswitch")
         answer = await controller.exchange(here(SETTING_LIGHT_LEVEL))
@@ -121,8 +121,8 @@ async def test_setting_light_level(server, tmp_path):
 async def test_counting_cars_or_individuals_in_a_closed_space(server, tmp_path):
     async with site_at(server, tmp_path / "site") as (_, site, nursery):
         clients = {
-            "ada@localhost": await connected(server.c2s, nursery, "ada", "34892374"),
-            "bob@localhost": await connected(server.c2s, nursery, "bob", "34892374"),
+            "ada@localhost": await log_in(server.c2s, nursery, "ada", "34892374"),
+            "bob@localhost": await log_in(server.c2s, nursery, "bob", "34892374"),
         }
         await ready(clients["ada@localhost"])
         session = listener(site, "counter")
@@ -139,7 +139,7 @@ async def test_counting_cars_or_individuals_in_a_closed_space(server, tmp_path):
 
 async def test_service_discovery_information_request_and_response(server, tmp_path):
     async with site_at(server, tmp_path / "site") as (_, _, nursery):
-        client = await connected(server.c2s, nursery, "ada", "x")
+        client = await log_in(server.c2s, nursery, "ada", "x")
         await ready(client)
         for device in (COMPONENT_NAME, f"readings@{COMPONENT_NAME}"):
             answer = await client.exchange(
@@ -191,7 +191,7 @@ async def settled(site, client) -> None:
 
 async def test_sensor_sending_a_momentary_value_to_a_client(server, tmp_path):
     async with site_at(server, tmp_path / "site") as (_, site, nursery):
-        user = await connected(server.c2s, nursery, "bob", "938089023")
+        user = await log_in(server.c2s, nursery, "bob", "938089023")
         await ready(user)
         fields = "<fields xmlns='urn:xmpp:iot:sensordata' seqnr='1' done='true'/>"
         await told(site, user, "readings", "none", fields)
@@ -202,7 +202,7 @@ async def test_sensor_sending_a_momentary_value_to_a_client(server, tmp_path):
 
 async def test_setting_light_level_of_a_client(server, tmp_path):
     async with site_at(server, tmp_path / "site") as (_, site, nursery):
-        switch = await connected(server.c2s, nursery, "bob", "938089023")
+        switch = await log_in(server.c2s, nursery, "bob", "938089023")
         await ready(switch)
         await told(site, switch, "light", "acknowledged", LIGHT)
         # unanswered, it comes again under the same id
@@ -224,7 +224,7 @@ async def test_setting_light_level_of_a_client(server, tmp_path):
 async def test_counting_cars_or_individuals_in_a_closed_space_by_a_client(server, tmp_path):
     async with site_at(server, tmp_path / "site") as (_, site, nursery):
         # it answers the service's own disco#info with the feature, and says nothing else about it
-        counter = await connected(server.c2s, nursery, "bob", "938089023", QOS)
+        counter = await log_in(server.c2s, nursery, "bob", "938089023", QOS)
         await ready(counter)
         await told(site, counter, "cars", None, ENTERED)
         first, again = await counter.receive(), await counter.receive()
@@ -256,7 +256,7 @@ async def test_counting_cars_or_individuals_in_a_closed_space_by_a_client(server
 
 async def test_to_and_from_attributes_of_the_embedded_message_count_for_nothing(server, tmp_path):
     async with site_at(server, tmp_path / "site") as (_, site, nursery):
-        entrance = await connected(server.c2s, nursery, "ada", "34892374")
+        entrance = await log_in(server.c2s, nursery, "ada", "34892374")
         await ready(entrance)
         session, other = listener(site, "counter"), listener(site, "other")
         forged = f"<message from='bob@localhost/x' to='other@{COMPONENT_NAME}'>"
@@ -274,8 +274,8 @@ async def test_memory_attacks_of_the_untrusted_are_not_allowed_and_logged(server
     rules = (JidRule(jid="ada@localhost", account="ada"),)
     changes = {"accounts": rules, "event_log": "ada@localhost/log"}
     async with site_at(server, tmp_path / "site", **changes) as (_, site, nursery):
-        admin = await connected(server.c2s, nursery, "ada", "log")
-        stranger = await connected(server.c2s, nursery, "bob", "34892374")
+        admin = await log_in(server.c2s, nursery, "ada", "log")
+        stranger = await log_in(server.c2s, nursery, "bob", "34892374")
         await ready(admin)
         answer = await stranger.exchange(here(COUNTING_CARS[2][0]))
         assert error_of(answer) == ("cancel", "not-allowed")
@@ -287,8 +287,8 @@ async def test_memory_attacks_of_the_untrusted_are_not_allowed_and_logged(server
 async def test_memory_attacks_of_one_source_and_of_all_meet_a_limit(server, tmp_path):
     limits = {"assured_messages_max": 2, "assured_messages_total_max": 3}
     async with site_at(server, tmp_path / "site", **limits) as (_, _, nursery):
-        ada = await connected(server.c2s, nursery, "ada", "34892374")
-        bob = await connected(server.c2s, nursery, "bob", "34892374")
+        ada = await log_in(server.c2s, nursery, "ada", "34892374")
+        bob = await log_in(server.c2s, nursery, "bob", "34892374")
         await ready(ada)
         assured, deliver = COUNTING_CARS[0][0], COUNTING_CARS[1][0]
 

@@ -13,7 +13,7 @@ from tests.support.patience import PATIENCE_S
 from tests.support.site import running_site
 from tests.support.xmpp_pubsub import NODE, NS, notified, subscribe
 from tests.support.xmpp_real import ready, site_at
-from tests.support.xmpp_servers import COMPONENT_NAME, connected
+from tests.support.xmpp_servers import COMPONENT_NAME, log_in
 
 
 def publish(item: str) -> str:
@@ -29,14 +29,14 @@ def act(action: str, item: str) -> str:
 
 async def test_items_of_a_client_whose_connection_breaks_go_to_another(server, tmp_path):
     async with site_at(server, tmp_path / "site") as (_, _, nursery):
-        worker = await connected(server.c2s, nursery, "bob", "foo")
+        worker = await log_in(server.c2s, nursery, "bob", "foo")
         await ready(worker)
         await worker.send(f"<presence to='{COMPONENT_NAME}'/>")
         await worker.iq("set", subscribe("bob@localhost", "5"))
         for item in ("a", "b"):
             await worker.iq("set", publish(item))
         assert {(await notified(worker)).get("id") for _ in range(2)} == {"a", "b"}
-        other = await connected(server.c2s, nursery, "bob", "bar")
+        other = await log_in(server.c2s, nursery, "bob", "bar")
         await other.iq("set", subscribe("bob@localhost", "5"))
         await worker.close()
         assert {(await notified(other)).get("id") for _ in range(2)} == {"a", "b"}
@@ -78,7 +78,7 @@ async def test_exactly_once_through_kills_of_the_xmpp_server_and_of_the_site(ser
         session.close()
 
     async def log_in(nursery):
-        client = await connected(server.c2s, nursery, "bob", "w", QOS)
+        client = await log_in(server.c2s, nursery, "bob", "w", QOS)
         await ready(client)
         return client
 
@@ -112,12 +112,12 @@ async def test_assured_from_a_client_through_a_restart_of_the_site(server, tmp_p
     car = f"<assured xmlns='{QOS}' msgId='984232334'>{message}</assured>"
     counter = f"counter@{COMPONENT_NAME}"
     async with site_at(server, tmp_path / "site") as (_, _, nursery):
-        client = await connected(server.c2s, nursery, "ada", "34892374")
+        client = await log_in(server.c2s, nursery, "ada", "34892374")
         await ready(client)
         answer = await client.iq("set", car, id="123", to=counter)
         assert answer.find(f"{{{QOS}}}received").get("msgId") == "984232334"
     async with site_at(server, tmp_path / "site") as (_, site, nursery):
-        client = await connected(server.c2s, nursery, "ada", "34892374")
+        client = await log_in(server.c2s, nursery, "ada", "34892374")
         await ready(client)
         session = site.open_session(Identity(account="ada"), "c", protocol="test", remote="")
         session.subscribe("counter", SubscribeOptions())
@@ -153,10 +153,10 @@ async def test_a_worker_that_logs_out_without_a_word_makes_no_dead_letters(serve
     """Its server keeps messages for who is away, and gives them all to it when it logs in again."""
     queues = QueueSettings(max_deliveries=3)
     async with site_at(server, tmp_path / "site", queues=queues) as (service, site, nursery):
-        engine = await connected(server.c2s, nursery, "ada", "engine")
+        engine = await log_in(server.c2s, nursery, "ada", "engine")
         await ready(engine)
         for _ in range(6):
-            worker = await connected(server.c2s, nursery, "bob", "worker")
+            worker = await log_in(server.c2s, nursery, "bob", "worker")
             await worker.send("<presence/>")
             soon = "<field var='{urn:smqp:xmpp:0}lock'><value>2</value></field></x>"
             await worker.iq("set", subscribe(worker.jid, "5").replace("</x>", soon))
@@ -168,7 +168,7 @@ async def test_a_worker_that_logs_out_without_a_word_makes_no_dead_letters(serve
                     await trio.sleep(0.05)
             await engine.iq("set", f"<pubsub xmlns='{PUBSUB}#owner'><purge node='{NODE}'/></pubsub>")
         assert f"dead.{NODE}" not in site.broker._router._state.topics
-        worker = await connected(server.c2s, nursery, "bob", "worker")
+        worker = await log_in(server.c2s, nursery, "bob", "worker")
         await worker.send("<presence/>")
         await worker.iq("get", "<query xmlns='jabber:iq:roster'/>", to="bob@localhost")
         kept = []
@@ -180,7 +180,7 @@ async def test_a_worker_that_logs_out_without_a_word_makes_no_dead_letters(serve
 
 async def test_presence_is_answered(server, tmp_path):
     async with site_at(server, tmp_path / "site") as (_, _, nursery):
-        client = await connected(server.c2s, nursery, "ada", "desk")
+        client = await log_in(server.c2s, nursery, "ada", "desk")
         await ready(client)
         await client.iq("get", "<query xmlns='jabber:iq:roster'/>", to="ada@localhost")
         await client.send("<presence/>")

@@ -13,7 +13,7 @@ from plugins.stomp.codec import Decoder, FrameLimits, encode
 from tests.support.patience import PATIENCE_S
 from tests.support.ports import free_port
 from tests.support.process import ROOT
-from tests.support.stomp_site import environment, make
+from tests.support.stomp_site import make_stomp_site, stomp_environment
 
 
 class StompDaemon:
@@ -21,12 +21,12 @@ class StompDaemon:
 
     def __init__(self, directory: Path) -> None:
         self.port, self.websocket_port, self.tls_port = free_port(), free_port(), free_port()
-        config = make(directory, self.port, self.websocket_port, self.tls_port)
+        config = make_stomp_site(directory, self.port, self.websocket_port, self.tls_port)
         self.certificate = directory / "keys" / "tls.crt"
         self._log = (directory / "log").open("wb")
         self._process = subprocess.Popen(
             [sys.executable, "-m", "daemon", str(config)],
-            env=environment(directory),
+            env=stomp_environment(directory),
             cwd=ROOT,
             stdout=self._log,
             stderr=self._log,

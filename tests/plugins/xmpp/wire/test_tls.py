@@ -14,7 +14,7 @@ from plugins.xmpp.serving import connector
 from plugins.xmpp.settings import XmppSettings
 from tests.support.patience import PATIENCE_S
 from tests.support.xmpp_real import ready, site_at
-from tests.support.xmpp_servers import COMPONENT_NAME, RealServer, connected
+from tests.support.xmpp_servers import COMPONENT_NAME, RealServer, log_in
 
 
 @asynccontextmanager
@@ -66,7 +66,7 @@ async def test_items_go_both_ways_over_tls(server, tmp_path):
             nursery,
         ),
     ):
-        client = await connected(server.c2s, nursery, "ada", "x")
+        client = await log_in(server.c2s, nursery, "ada", "x")
         await ready(client)
         large = "x" * 100_000
         await client.send(f"<message to='notes@{COMPONENT_NAME}'><body>{large}</body></message>")
@@ -78,7 +78,7 @@ async def test_items_go_both_ways_over_tls(server, tmp_path):
 async def refused(server, directory, connect, caplog) -> str:
     """The component does not get in; what was logged, of the second try."""
     async with site_at(server, directory, connect=connect) as (_, _, nursery):
-        client = await connected(server.c2s, nursery, "ada", "x")
+        client = await log_in(server.c2s, nursery, "ada", "x")
         with trio.fail_after(PATIENCE_S):
             while len(warnings := [r for r in caplog.records if "no connection" in r.getMessage()]) < 2:
                 await trio.sleep(0.02)
