@@ -85,6 +85,8 @@ class Delivered(msgspec.Struct):
         received: True where this subscription has said RECEIVED before, so the message is its own.
         lock_s: seconds until the lock ends; None where there is none (not acknowledged, or received).
         expires_in_s: seconds of its timeout that are left; None where none was stated.
+        ends_in_s: seconds until the site gives it up, whether or not a timeout was stated; infinite where it
+            waits until somebody has finished it.
         acknowledge: False for an unguaranteed message to a subscription that does not acknowledge all: it is
             finished.
         size: bytes of the bodies.
@@ -100,6 +102,7 @@ class Delivered(msgspec.Struct):
     received: bool
     lock_s: float | None
     expires_in_s: float | None
+    ends_in_s: float
     acknowledge: bool
     size: int
     message_id: int

@@ -352,6 +352,7 @@ def _delivered(d: decisions.Deliver, now: float, stored: Stored) -> frontend.Del
         received=lock is not None and lock.received,
         lock_s=None if lock is None or lock.received else max(lock.ends_at - now, 0.0),
         expires_in_s=_time_left(entry, now),
+        ends_in_s=max(entry.deadline - now, 0.0),
         acknowledge=lock is not None,
         size=entry.size,
         message_id=entry.id,

@@ -33,6 +33,9 @@ _WITHDRAWN: Final = {
     "removed": "the message has been removed meanwhile",
     "dropped": "the message was dropped: it has no guarantee, and memory for such messages is full",
 }
+NEVER_MS: Final = 253_402_300_799_000
+"""`expire-after` of what has no end: the last second of the year 9999, which every date type can hold."""
+
 _FIRST: Final = "redelivered:false\ndelivery-count:1\n"
 
 
@@ -223,8 +226,10 @@ class Consuming:
 
     def _cloud(self, event: Delivered, smuid: str) -> str:
         lines = f"oci-message-id:{smuid}\n"
-        if event.expires_in_s is not None and event.expires_in_s != INFINITE:
-            lines += f"expire-after:{self._wall_ms() + int(event.expires_in_s * 1000)}\n"
+        ends_ms = NEVER_MS
+        if event.ends_in_s != INFINITE:
+            ends_ms = min(self._wall_ms() + int(event.ends_in_s * 1000), NEVER_MS)
+        lines += f"expire-after:{ends_ms}\n"
         if event.lock_s is not None:
             lines += f"visible-after:{self._wall_ms() + int(event.lock_s * 1000)}\n"
         return lines

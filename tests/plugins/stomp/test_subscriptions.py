@@ -1,5 +1,7 @@
 """Durable and temporary subscriptions, requests and replies, limits."""
 
+import time
+
 import pytest
 
 from daemon.frontend import Identity
@@ -405,3 +407,20 @@ class TestCloudHeaders:
         headers = message.headers
         assert headers["oci-message-id"] == headers["smuid"]
         assert 20_000 < int(headers["expire-after"]) - int(headers["visible-after"]) < 40_000
+
+    @pytest.mark.parametrize("destination", ["/queue/a", "/topic/a"])
+    async def test_without_a_timeout_they_say_what_the_site_will_do(self, ada, destination):
+        await ada.subscribe(destination)
+        await ada.send("SEND", {"destination": destination})
+        headers = (await ada.expect("MESSAGE")).headers
+        assert "expires" not in headers
+        if destination == "/queue/a":  # it waits until somebody has finished it
+            assert headers["expire-after"] == "253402300799000"
+        else:
+            day_ms = 86_400_000
+            assert day_ms - 600_000 < int(headers["expire-after"]) - time.time() * 1000 < day_ms + 600_000
+
+    async def test_what_stays_until_it_is_removed_has_no_end(self, ada):
+        await ada.subscribe("/topic/a")
+        await ada.send("SEND", {"destination": "/topic/a", "timeout": "INFINITE", "persistent": "true"})
+        assert (await ada.expect("MESSAGE")).headers["expire-after"] == "253402300799000"
