@@ -3,7 +3,7 @@
     lifetime       brings a broker up and down, with its files and tasks
     broker         the one task that writes: decisions in order, a transaction, its effects
     committing     when the next transaction begins, and whether a thread waits for the disk
-    carrier        decisions to rows and effects, and back when a transaction fails; `link_rows` for links
+    executor       decisions to rows and effects, and back when a transaction fails
     session        one login: checks, outbox, back-pressure; `transaction` is several calls as one
     inventory      topics, subscriptions and messages, as front ends are shown them
     federating     what the router tells peers, and what they say; `arrivals` puts that in the router's words

@@ -25,8 +25,8 @@ from daemon import frontend
 from daemon.accounts.accounts import Accounts
 from daemon.broker.bodies import Bodies
 from daemon.broker.browsing import Browsing
-from daemon.broker.carrier import Carried, Carrier
 from daemon.broker.committing import Commits
+from daemon.broker.executor import Executor, Prepared
 from daemon.broker.federating import BACKLOG_MAX, Federating
 from daemon.broker.reading import Reading
 from daemon.broker.session import BrokerSession
@@ -132,7 +132,7 @@ class Broker:
             self.mishaps,
         )
         self.commits = Commits(store)
-        self._carrier = Carrier(
+        self._executor = Executor(
             self._router,
             self._bodies,
             hops,
@@ -159,7 +159,7 @@ class Broker:
     @property
     def overloaded(self) -> bool:
         """More waits for a store that fails than is to be kept in memory."""
-        return self._carrier.backlog >= BACKLOG_MAX
+        return self._executor.backlog >= BACKLOG_MAX
 
     @property
     def damaged(self) -> int:
@@ -260,18 +260,18 @@ class Broker:
         """One transaction; `commits` also where nothing is to be stored."""
         self._idle = False
         try:
-            carried, record = await self._transact(commits=commits)
+            prepared, record = await self._transact(commits=commits)
         except Exception as error:  # of ours, and not of what is carried
             self.mishaps.note("a transaction", error)
             await self._begin_anew()
             return
-        if carried is None:
+        if prepared is None:
             return
         try:
             self._note_transaction(record)
         except Exception as error:
             self.mishaps.note("what a transaction settles", error)
-        self._carrier.release(carried)
+        self._executor.release(prepared)
         try:
             self.federating.carried_out()
             self._idle = not self.door.view.untaken
@@ -279,22 +279,22 @@ class Broker:
         except Exception as error:
             self.mishaps.note("what follows a transaction", error)
 
-    async def _transact(self, *, commits: bool) -> tuple[Carried | None, int | None]:
+    async def _transact(self, *, commits: bool) -> tuple[Prepared | None, int | None]:
         """What is true now, None where the store failed, and all is to be tried again; and `_store_batch`."""
         while True:
-            carried = self._carrier.prepare()
+            prepared = self._executor.prepare()
             try:
-                record = await self._store_batch(carried, commits=commits)
+                record = await self._store_batch(prepared, commits=commits)
                 break
             except sqlite3.OperationalError as error:
                 await self._failed(error)
                 return None, None
             except Exception as error:  # of ours, or at one place of a store that is damaged
-                if not self._set_aside(carried, error):
+                if not self._set_aside(prepared, error):
                     await self._failed(error)
                     return None, None
-        self._carrier.committed()
-        return carried, record
+        self._executor.committed()
+        return prepared, record
 
     def _note_transaction(self, record: int | None) -> None:
         """All that was carried is true, up to this hop record; None where nothing was to be stored."""
@@ -317,41 +317,41 @@ class Broker:
             self._hops.revert()
         except Exception as error:
             self.mishaps.note("what is undone of a transaction", error)
-        self._carrier.keep_all()
+        self._executor.keep_all()
         await trio.sleep(RETRY_S)
         self._work.set()
 
-    async def _store_batch(self, carried: Carried, *, commits: bool) -> int | None:
+    async def _store_batch(self, prepared: Prepared, *, commits: bool) -> int | None:
         """The last hop record that is true with it; None where there was nothing to store."""
-        if carried.faults:
-            raise carried.faults[0].error
+        if prepared.faults:
+            raise prepared.faults[0].error
         if self._maintenance_due and not self._disk.short:
             publications_until = self.clock.now() - self.settings.queues.dedupe_window_s
-            carried.batch.forget(publications_until, self.door.view.oldest_removal_at)
+            prepared.batch.forget(publications_until, self.door.view.oldest_removal_at)
         if self._disk.short:
-            carried.batch.returned_pages = self._disk.returned_pages(self._store.growth_bytes())
+            prepared.batch.returned_pages = self._disk.returned_pages(self._store.growth_bytes())
         # after a failure, an empty transaction tells whether the store works again
-        if not (commits or carried.batch or self.store_failed is not None or self._record_due):
+        if not (commits or prepared.batch or self.store_failed is not None or self._record_due):
             return None
         record = self._hops.flush()
-        self._store.write(carried.batch, record, self.clock.mark())
-        await self.commits.commit(len(carried.decisions))
+        self._store.write(prepared.batch, record, self.clock.mark())
+        await self.commits.commit(len(prepared.decisions))
         return record
 
-    def _set_aside(self, carried: Carried, error: Exception) -> bool:
+    def _set_aside(self, prepared: Prepared, error: Exception) -> bool:
         """Set aside what a transaction cannot be carried out with; False where that cannot be found."""
         self._store.roll_back()
         self._hops.revert()
         try:
-            faults = carried.faults or self._carrier.find_faults()
+            faults = prepared.faults or self._executor.find_faults()
         except sqlite3.Error:
             faults = []
         if faults:
-            self._carrier.set_aside(faults, self.clock.now())
+            self._executor.set_aside(faults, self.clock.now())
         elif self._maintenance_due:
             self.mishaps.note("what is forgotten each minute", error)
             self._maintenance_due = False
-            self._carrier.set_aside([], self.clock.now())
+            self._executor.set_aside([], self.clock.now())
         else:
             self.mishaps.note("a transaction", error)
             return False
@@ -364,7 +364,7 @@ class Broker:
         self._store.roll_back()
         self._hops.revert()
         refusal = Refusal(Refusal.STORE_FAILED, f"the site cannot store messages: {error}")
-        self._carrier.take_apart(refusal, self.clock.now())
+        self._executor.take_apart(refusal, self.clock.now())
         await self.wal.tend(idle=False)  # what it holds twice is the first to give back
         if not has_room:
             await trio.sleep(RETRY_S)

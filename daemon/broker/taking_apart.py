@@ -59,7 +59,7 @@ class Fault(msgspec.Struct):
 
 
 class TakingApart:
-    """Owned by the carrier.
+    """Owned by the executor.
 
     Args:
         end_link: ends the link with a peer, for a reason.

@@ -27,7 +27,7 @@ RELEASED_PAGES = 1_000
 
 
 class Batch:
-    """Filled by the carrier for each transaction, and emptied for the next.
+    """Filled by the executor for each transaction, and emptied for the next.
 
     Attributes:
         handlers: what takes each kind of decision that is for the store alone.

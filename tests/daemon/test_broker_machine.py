@@ -1,4 +1,4 @@
-"""The promises of one site over its real store, carrier and hop log, with transactions that fail."""
+"""The promises of one site over its real store, executor and hop log, with transactions that fail."""
 
 import os
 import sqlite3
@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis.stateful import rule
 
 from daemon.broker.bodies import Bodies
-from daemon.broker.carrier import Carrier
+from daemon.broker.executor import Executor
 from daemon.broker.reading import Reading
 from daemon.frontend import SessionEvent
 from daemon.hops.reader import HopLogReader
@@ -68,7 +68,7 @@ class Disk(Backing):
         )
         self.router = ObservedRouter(SERVER, site.boot, SETTINGS, lambda: 0)
         self.bodies = Bodies()
-        self.carrier = Carrier(
+        self.executor = Executor(
             self.router,
             self.bodies,
             self.hops,
@@ -84,10 +84,10 @@ class Disk(Backing):
 
     def _write(self, now: float) -> tuple[int, list[d.Decision]]:
         self.clock.site_time = now
-        carried = self.carrier.prepare()
+        prepared = self.executor.prepare()
         record = self.hops.flush()
-        self.store.write(carried.batch, record, self.clock.mark())
-        return record, carried.effects
+        self.store.write(prepared.batch, record, self.clock.mark())
+        return record, prepared.effects
 
     def commit(self, now: float) -> list[d.Decision]:
         effects: list[d.Decision] = []
@@ -104,7 +104,7 @@ class Disk(Backing):
         self._write(now)
         self.store.roll_back()
         self.hops.revert()
-        self.carrier.take_apart(Refusal(Refusal.STORE_FAILED, "the disk is full"), now)
+        self.executor.take_apart(Refusal(Refusal.STORE_FAILED, "the disk is full"), now)
 
     def crash(self) -> None:
         """What the kernel does for a process that is killed."""
@@ -131,7 +131,7 @@ class OneSiteOnDisk(RouterMachine):
     backing: Disk
 
     def put(self, client: ObservedClient, event: SessionEvent) -> None:
-        """What the carrier tells at once: that a message was refused."""
+        """What the executor tells at once: that a message was refused."""
         assert event.error.code == Refusal.STORE_FAILED  # type: ignore[union-attr]
         self.unanswered.pop(event.request)  # type: ignore[union-attr]
 

@@ -75,7 +75,7 @@ class ObservedClient:
         self.void_until: dict[int, int] = {}
 
     def put(self, event: Any) -> None:
-        """What the daemon's carrier tells a session at once."""
+        """What the daemon's executor tells a session at once."""
         self.machine.put(self, event)
 
     def drop(self, subscription: Subscription) -> None:

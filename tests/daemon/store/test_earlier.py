@@ -139,7 +139,7 @@ async def told_to_peers(site: VirtualSite) -> list[Any]:
     """The decisions for peers, once the links are up."""
     told: list[Any] = []
     for kind in (Send, TellReceipt, TellRemoved):
-        site.broker._carrier._releases[kind] = told.append
+        site.broker._executor._releases[kind] = told.append
     site.broker.door.set_peers(PEERS)
     for peer in PEERS:
         site.broker.door.link_up(peer)

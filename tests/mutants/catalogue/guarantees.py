@@ -44,7 +44,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="answers leave before the transaction is on disk",
-        file="daemon/broker/carrier.py",
+        file="daemon/broker/executor.py",
         old="decisions.Bury: self._bury,",
         new="decisions.Bury: self._bury,\n            decisions.AnswerRequest: self._answer,",
         tests=("tests/daemon/test_broker.py::test_an_answer_means_that_the_message_is_on_disk",),
@@ -92,7 +92,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="what came again as received does not say so",
-        file="daemon/broker/carrier.py",
+        file="daemon/broker/executor.py",
         old="received=lock is not None and lock.received",
         new="received=False",
         tests=(

@@ -23,7 +23,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="a copy is acknowledged before it is on disk",
-        file="daemon/broker/carrier.py",
+        file="daemon/broker/executor.py",
         old="decisions.Bury: self._bury,",
         new="decisions.Bury: self._bury, **dict([*link_effects.items()][1:2]),",
         tests=("tests/daemon/test_federation.py::test_a_copy_is_acknowledged_once_it_is_on_disk",),

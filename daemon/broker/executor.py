@@ -34,7 +34,7 @@ from routing.queue import GUARANTEED, ONE, STATED, Entry
 from routing.router import Router
 
 
-class Carried(msgspec.Struct):
+class Prepared(msgspec.Struct):
     """One round of decisions: what is to be stored, and what is to be done after that."""
 
     decisions: list[Decision]
@@ -47,7 +47,7 @@ class Carried(msgspec.Struct):
     """Decisions that could not be prepared: the batch is without them, and is not to be stored."""
 
 
-class Carrier:
+class Executor:
     """Owned by the broker's one task."""
 
     def __init__(
@@ -75,8 +75,8 @@ class Carrier:
         self._end_link = end_link
         self._taking_apart = TakingApart(router, end_link)
         self._batch = Batch(surroundings)
-        self._carried = Carried([], self._batch, [], set(), [])
-        self._effects = self._carried.effects
+        self._prepared = Prepared([], self._batch, [], set(), [])
+        self._effects = self._prepared.effects
         rows: dict[type, Callable[[Any], None]] = {
             decisions.StoreMessage: self._store_message,
             decisions.DiscardMessage: self._discard_message,
@@ -102,15 +102,15 @@ class Carrier:
         for kind in self._releases:
             self._handlers.setdefault(kind, self._hold)
 
-    def prepare(self) -> Carried:
+    def prepare(self) -> Prepared:
         """Take the router's decisions; what they record is appended to the hop log, not yet flushed."""
         taken, self._kept = self._kept + self._router.take(), []
         self._batch.clear()
-        carried = self._carried = Carried([], self._batch, [], set(), [])
-        self._effects = carried.effects
+        prepared = self._prepared = Prepared([], self._batch, [], set(), [])
+        self._effects = prepared.effects
         handlers = self._handlers
         while taken:
-            carried.decisions += taken
+            prepared.decisions += taken
             for decision in taken:
                 try:
                     handlers[type(decision)](decision)
@@ -118,23 +118,23 @@ class Carrier:
                     self._cannot(Fault(decision, error))
             # what burials have brought about
             taken = self._router.take()
-        return carried
+        return prepared
 
     def _cannot(self, fault: Fault) -> None:
         if isinstance(fault.decision, (decisions.Record, decisions.Refused)):
             self._hops.skip()  # what it tells of is true all the same
             self._mishaps.note(fault.what, fault.error)
         else:
-            self._carried.faults.append(fault)
+            self._prepared.faults.append(fault)
 
-    def release(self, carried: Carried) -> None:
+    def release(self, prepared: Prepared) -> None:
         """The batch is on disk (or was empty): carry the effects out.
 
         Where one cannot be, by an error of ours, the session or link that it is for ends: so what was with it
         goes to others, or comes again.
         """
         releases = self._releases
-        for effect in carried.effects:
+        for effect in prepared.effects:
             try:
                 releases[type(effect)](effect)
             except Exception as error:
@@ -148,23 +148,23 @@ class Carrier:
     def committed(self) -> None:
         """The batch is on disk, and is not to be tried again."""
         self._batch.clear()
-        self._carried = Carried([], self._batch, [], set(), [])
+        self._prepared = Prepared([], self._batch, [], set(), [])
 
     def keep_all(self) -> None:
         """The batch could not be stored, for nothing that it carries: it is in the next `prepare`."""
-        carried = self._carried
-        self._kept = [d for d in carried.decisions if id(d) not in carried.buried] + self._kept
+        prepared = self._prepared
+        self._kept = [d for d in prepared.decisions if id(d) not in prepared.buried] + self._kept
         self.committed()
 
     def take_apart(self, refusal: Refusal, now: float) -> None:
         """The batch could not be stored: refuse its new messages, keep the rest for the next time."""
-        self._keep(self._taking_apart.refuse_new(self._every(), self._carried.buried, refusal, now))
+        self._keep(self._taking_apart.refuse_new(self._every(), self._prepared.buried, refusal, now))
 
     def set_aside(self, faults: list[Fault], now: float) -> None:
         """These cannot be prepared or stored: keep all others for the next time."""
         for fault in faults:
             self._mishaps.note(fault.what, fault.error)
-        self._keep(self._taking_apart.set_aside(self._every(), self._carried.buried, faults, now))
+        self._keep(self._taking_apart.set_aside(self._every(), self._prepared.buried, faults, now))
 
     def find_faults(self) -> list[Fault]:
         """The decisions that cannot be stored, each tried by itself in a transaction that is rolled back.
@@ -173,7 +173,7 @@ class Carrier:
         """
         faults = []
         with self._store.trial() as attempt:
-            for decision in self._carried.decisions:
+            for decision in self._prepared.decisions:
                 handler = self._handlers[type(decision)]
                 if handler not in self._row_handlers:
                     continue
@@ -194,7 +194,7 @@ class Carrier:
         return len(self._kept)
 
     def _every(self) -> list[Decision]:
-        return self._carried.decisions + self._router.take()
+        return self._prepared.decisions + self._router.take()
 
     def _keep(self, kept: Kept) -> None:
         self._kept = kept.decisions
@@ -220,7 +220,7 @@ class Carrier:
 
     def _bury(self, d: decisions.Bury) -> None:
         stored = self._bodies.find(d.entry.id) or self._reading.load_now(d.entry)
-        self._carried.buried.add(id(d))
+        self._prepared.buried.add(id(d))
         if stored is not None:
             self._router.buried(d, stored.message, self._clock.now())
 
