@@ -1,16 +1,15 @@
 """Carries out what the router decides: commits it, then hands on what has come true.
 
-    lifetime       brings a broker up and down, with its files and tasks
-    broker         the one task that writes: decisions in order, a transaction, its effects
-    committing     when the next transaction begins, and whether a thread waits for the disk
-    executor       decisions to rows and effects, and back when a transaction fails
-    session        one login: checks, outbox, back-pressure; `transaction` is several calls as one
-    inventory      topics, subscriptions and messages, as front ends are shown them
-    federating     what the router tells peers, and what they say; `arrivals` puts that in the router's words
-    waiting_room   copies from peers that a full site has no room for
-    bodies         messages in memory; `reading` brings the others from the store
-    taking_apart   what is kept of a transaction that cannot be stored
-    mishaps        errors of our own, in the log
+    lifetime         brings a broker up and down, with its files and tasks
+    broker           the one task that writes: decisions in order, a transaction, its effects
+    committing       when the next transaction begins, and whether a thread waits for the disk
+    executor         decisions to rows and effects, and back when a transaction fails
+    session          one login: checks, outbox, back-pressure; `transaction` is several calls as one
+    browsing         what waits, page by page, for front ends
+    federating       what the router tells peers, and what they say; `transfers`: in the router's words
+    deferred_copies  copies from peers that a full site has no room for
+    bodies           messages in memory; `reading` brings the others from the store
+    taking_apart     what is kept of a transaction that cannot be stored
 
 The way of a message through them is drawn in the README of the daemon.
 """

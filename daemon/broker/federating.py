@@ -17,10 +17,10 @@ from typing import Any, Final
 import msgspec
 import trio
 
-from daemon.broker.arrivals import arrival_of, refused
 from daemon.broker.bodies import Bodies, Stored
+from daemon.broker.deferred_copies import DeferredCopies
 from daemon.broker.taking_apart import OWN_ERROR
-from daemon.broker.waiting_room import WaitingRoom
+from daemon.broker.transfers import arrival_of, refused
 from daemon.control.enquiring import Enquiring
 from daemon.link.controls import CHANGES_MAX, InterestTold, NameClaimed, ReceiptTold, Removed, transfer_flags
 from daemon.link.peers_file import Peer
@@ -91,7 +91,7 @@ class Federating:
         self._load = load
         self._store_has_room = store_has_room
         self._mishaps = mishaps
-        self._waiting_room = WaitingRoom(self._has_room_for, self._door.outlook.would_hold)
+        self._deferred = DeferredCopies(self._has_room_for, self._door.outlook.would_hold)
         self._waiting: dict[str, deque[Send]] = {}
         self._opening: Counter[str] = Counter()
         self._due = trio.Event()
@@ -177,7 +177,7 @@ class Federating:
                 waiting.popleft()
                 entry = send.copy.entry
                 stored = found[entry.id] or loaded.get(entry.id)
-                if stored is not None and not entry.flags & (GONE | EXPIRED) and _is_owed(send):
+                if stored is not None and not entry.flags & (GONE | EXPIRED) and _is_still_due(send):
                     self._transfer(send, stored.wire)
 
     def _acknowledge(self, d: AcknowledgeUnit) -> None:
@@ -233,7 +233,7 @@ class Federating:
             if self.links is not None:
                 self.links.answer_probe(peer, probe)
         self.enquiring.carried_out()
-        for arrival in self._waiting_room.leaving(self._clock.now()):
+        for arrival in self._deferred.admit(self._clock.now()):
             try:
                 self._door.arrive(arrival)
             except Exception as error:  # of ours: it ends the link, as for a copy that did not wait
@@ -276,7 +276,7 @@ class Federating:
         """See `RouterPort`."""
         self._waiting.pop(peer, None)
         self._heard.pop(peer, None)
-        self._waiting_room.forget(peer)
+        self._deferred.forget(peer)
         self._door.link_down(peer)
 
     def transfer_arrived(self, arrived: Arrived) -> None:
@@ -288,7 +288,7 @@ class Federating:
             if (number := arrived.transfer.number) and self.links is not None:
                 self.links.acknowledge(arrived.peer, arrived.session, [number], "denied", refusal.text)
             return
-        if self._waiting_room.takes(arrival, self._clock.now()):
+        if self._deferred.defer(arrival, self._clock.now()):
             shown = f"copies to {arrival.topic} from {arrival.peer} for now, which keeps them"
             self._refusals.log(arrival.topic, shown, "there is no room")
         else:
@@ -376,7 +376,7 @@ class Federating:
             await self._room.wait()
 
 
-def _is_owed(send: Send) -> bool:
+def _is_still_due(send: Send) -> bool:
     """Whether the peer is still to have it: its rules may have changed meanwhile."""
     forward = send.copy.forwards.get(send.peer)
     return forward is not None and forward.unacknowledged > 0

@@ -109,7 +109,7 @@ class LinkStatus(msgspec.Struct, frozen=True, kw_only=True):
         since_s: seconds in this state.
         remote: address of the other end; "" where none is known.
         round_trip_s: of the last probe; None where none has come back.
-        waiting: units not written (`daemon.link.owed` adds what waits on disk).
+        waiting: units not written (`daemon.link.unacknowledged` adds what waits on disk).
         in_flight: units written and not acknowledged.
         lag_s: age of the oldest of them (of what waits on disk, since it was published, by the clock of the
             site where it was); None where there is none.

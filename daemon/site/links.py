@@ -22,10 +22,10 @@ from daemon.control.routes import routes
 from daemon.control.socket import Question, Tell
 from daemon.link.keys import LinkKeys
 from daemon.link.manager import LinkManager
-from daemon.link.owed import with_owed
 from daemon.link.peers_file import Peer
 from daemon.link.port import Identity, LinkStatus
 from daemon.link.tls import TlsTransport
+from daemon.link.unacknowledged import with_unacknowledged
 from daemon.settings import Settings
 from daemon.site.state_mark import INSTALLATION
 from daemon.system.private_files import replace
@@ -150,7 +150,7 @@ class SiteLinks:
         if self.manager is None:
             return []
         copies = self._broker.door.outlook.copies
-        return await with_owed(self.manager.status, copies, self._broker.clock.wall_ms())
+        return await with_unacknowledged(self.manager.status, copies, self._broker.clock.wall_ms())
 
     async def drain(self) -> None:
         """Say goodbye to the peers; what has been sent to them by then is theirs."""

@@ -169,7 +169,7 @@ class World:
                 yield f"{name} does not run"
                 continue
             router = site.broker._router
-            if waiting := len(site.broker.federating._waiting_room):
+            if waiting := len(site.broker.federating._deferred):
                 yield f"{name} has no room for {waiting} copies"
             down = [status.peer for status in site.manager.status() if status.state != "up"]
             if down:

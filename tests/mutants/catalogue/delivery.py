@@ -219,10 +219,10 @@ MUTATIONS = [
     ),
     Mutation(
         name="the time in the waiting room is not counted",
-        file="daemon/broker/waiting_room.py",
+        file="daemon/broker/deferred_copies.py",
         old="arrival.timeout_left_s - (now - one.since)",
         new="arrival.timeout_left_s",
-        tests=("tests/daemon/test_waiting_room.py::test_the_time_that_a_copy_waits_is_counted_down",),
+        tests=("tests/daemon/test_deferred_copies.py::test_the_time_that_a_copy_waits_is_counted_down",),
     ),
     Mutation(
         name="what comes back goes behind what came later",

@@ -1,4 +1,4 @@
-"""Copies from peers that there is no room for: they wait in memory, unacknowledged, until there is.
+"""Copies from peers for which there is no room: deferred, in memory and unacknowledged, until there is.
 
 That is the back-pressure across a link. A sender has only so many copies unacknowledged (its window, which
 this site has told it), so no more than that many wait here for each peer; then the peer holds the rest, which
@@ -17,12 +17,12 @@ import msgspec
 from routing.federation.copies import Arrival
 
 
-class _Waiting(msgspec.Struct, frozen=True):
+class _Deferred(msgspec.Struct, frozen=True):
     arrival: Arrival
     since: float
 
 
-class WaitingRoom:
+class DeferredCopies:
     """Owned by the broker's side of the links.
 
     Args:
@@ -33,23 +33,29 @@ class WaitingRoom:
     def __init__(self, has_room: Callable[[Arrival], bool], would_hold: Callable[[Arrival], bool]) -> None:
         self._has_room = has_room
         self._would_hold = would_hold
-        self._queues: dict[tuple[str, str], deque[_Waiting]] = {}  # by peer and topic
+        self._queues: dict[tuple[str, str], deque[_Deferred]] = {}  # by peer and topic
 
     def __len__(self) -> int:
         return sum(len(waiting) for waiting in self._queues.values())
 
-    def takes(self, arrival: Arrival, now: float) -> bool:
-        """Whether the copy has to wait, and does from now on. One without a guarantee never does."""
+    def defer(self, arrival: Arrival, now: float) -> bool:
+        """Keep a copy for which there is no room. False where it does not have to wait, and is not kept.
+
+        One without a guarantee never waits.
+        """
         queue = (arrival.peer, arrival.topic)
         if arrival.unit is None or (queue not in self._queues and self._has_room(arrival)):
             return False
         if not self._would_hold(arrival):
             return False
-        self._queues.setdefault(queue, deque()).append(_Waiting(arrival, now))
+        self._queues.setdefault(queue, deque()).append(_Deferred(arrival, now))
         return True
 
-    def leaving(self, now: float) -> Iterator[Arrival]:
-        """The copies for which there is room, as they would come now; each is to be held before the next."""
+    def admit(self, now: float) -> Iterator[Arrival]:
+        """Yield, and forget, the copies for which there is room now; each is to be held before the next.
+
+        Their `timeout_left_s` is what is left of it now.
+        """
         for queue, waiting in list(self._queues.items()):
             while waiting and self._may_leave(waiting[0].arrival):
                 one = waiting.popleft()

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import trio
 
-from daemon.link.owed import with_owed
 from daemon.link.port import LinkStatus
+from daemon.link.unacknowledged import with_unacknowledged
 from tests.support.federated import FederatedSite, federated_site
 from tests.support.links import Network
 from tests.support.patience import PATIENCE_S
@@ -15,7 +15,7 @@ FLOODED = {"beta": {"flood": True}}
 
 async def shown(site: FederatedSite) -> LinkStatus:
     copies = site.broker.door.outlook.copies
-    [status] = await with_owed(site.links.status, copies, site.broker.clock.wall_ms())
+    [status] = await with_unacknowledged(site.links.status, copies, site.broker.clock.wall_ms())
     return status
 
 
@@ -43,5 +43,5 @@ async def test_what_waits_for_one_peer_is_not_shown_with_another(tmp_path: Path)
         await publisher.publish("weather", "rain", depth=1)
         copies = alpha.broker.door.outlook.copies
         with trio.fail_after(PATIENCE_S):
-            found = await with_owed(alpha.links.status, copies, alpha.broker.clock.wall_ms())
+            found = await with_unacknowledged(alpha.links.status, copies, alpha.broker.clock.wall_ms())
         assert [(one.peer, one.waiting) for one in found] == [("beta", 1), ("gamma", 0)]

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import trio
 
-from daemon.broker.waiting_room import WaitingRoom
+from daemon.broker.deferred_copies import DeferredCopies
 from daemon.settings import QueueSettings, StoreSettings
 from routing.federation.copies import Arrival, UnitId
 from routing.message import Message, Section
@@ -45,9 +45,9 @@ async def answered_by_peer(site: FederatedSite, copies: int) -> None:
 
 
 async def waiting_at(site: FederatedSite, copies: int) -> None:
-    """Wait until so many copies have no room at a site."""
+    """Wait until so many copies are deferred at a site."""
     with trio.fail_after(PATIENCE_S):
-        while len(site.broker.federating._waiting_room) != copies:
+        while len(site.broker.federating._deferred) != copies:
             await trio.sleep(0.001)
 
 
@@ -185,57 +185,57 @@ def takes_room(arrival: Arrival) -> bool:
 class TestOrder:
     def test_what_follows_one_that_waits_waits_behind_it(self) -> None:
         full = {"weather"}
-        room = WaitingRoom(lambda one: one.topic not in full, takes_room)
-        assert room.takes(arrival(1), 0.0)
+        deferred = DeferredCopies(lambda one: one.topic not in full, takes_room)
+        assert deferred.defer(arrival(1), 0.0)
         full.clear()
-        assert room.takes(arrival(2), 0.0)
-        assert not room.takes(arrival(3, "news"), 0.0)
-        assert [one.unit.number for one in room.leaving(0.0)] == [1, 2]
-        assert len(room) == 0
+        assert deferred.defer(arrival(2), 0.0)
+        assert not deferred.defer(arrival(3, "news"), 0.0)
+        assert [one.unit.number for one in deferred.admit(0.0)] == [1, 2]
+        assert len(deferred) == 0
 
     def test_one_leaves_at_a_time_as_there_is_room(self) -> None:
         held: list[int] = []
-        room = WaitingRoom(lambda one: len(held) < 2, takes_room)
+        deferred = DeferredCopies(lambda one: len(held) < 2, takes_room)
         held += (0, 0)
         for number in (1, 2, 3):
-            assert room.takes(arrival(number), 0.0)
+            assert deferred.defer(arrival(number), 0.0)
         held.clear()
-        for one in room.leaving(0.0):
+        for one in deferred.admit(0.0):
             held.append(one.unit.number)
         assert held == [1, 2]
-        assert len(room) == 1
+        assert len(deferred) == 1
 
     def test_a_copy_that_takes_no_room_waits_for_none(self) -> None:
         known: set[int] = set()
-        room = WaitingRoom(lambda one: False, lambda one: one.unit.number not in known)
-        assert room.takes(arrival(1), 0.0)
+        deferred = DeferredCopies(lambda one: False, lambda one: one.unit.number not in known)
+        assert deferred.defer(arrival(1), 0.0)
         known.update((1, 2))
-        assert not room.takes(arrival(2), 0.0)
-        assert [one.unit.number for one in room.leaving(0.0)] == [1]
+        assert not deferred.defer(arrival(2), 0.0)
+        assert [one.unit.number for one in deferred.admit(0.0)] == [1]
 
     def test_what_waits_of_one_peer_does_not_hold_up_another(self) -> None:
-        room = WaitingRoom(lambda one: one.peer != "alpha", takes_room)
-        assert room.takes(arrival(1, peer="alpha"), 0.0)
-        assert not room.takes(arrival(1, peer="gamma"), 0.0)
+        deferred = DeferredCopies(lambda one: one.peer != "alpha", takes_room)
+        assert deferred.defer(arrival(1, peer="alpha"), 0.0)
+        assert not deferred.defer(arrival(1, peer="gamma"), 0.0)
 
     def test_an_unguaranteed_copy_never_waits(self) -> None:
-        assert not WaitingRoom(lambda one: False, takes_room).takes(arrival(0), 0.0)
+        assert not DeferredCopies(lambda one: False, takes_room).defer(arrival(0), 0.0)
 
     def test_time_goes_on_while_a_copy_waits(self) -> None:
         full = [True]
-        room = WaitingRoom(lambda one: not full, takes_room)
+        deferred = DeferredCopies(lambda one: not full, takes_room)
         for left_s in (10.0, 2.0, None):
-            room.takes(arrival(1, timeout_left_s=left_s), 100.0)
+            deferred.defer(arrival(1, timeout_left_s=left_s), 100.0)
         full.clear()
-        assert [one.timeout_left_s for one in room.leaving(103.0)] == [7.0, 0.0, None]
+        assert [one.timeout_left_s for one in deferred.admit(103.0)] == [7.0, 0.0, None]
 
     def test_what_a_peer_sends_again_under_other_numbers_is_forgotten(self) -> None:
         full = [True]
-        room = WaitingRoom(lambda one: not full, takes_room)
-        room.takes(arrival(1, peer="alpha"), 0.0)
-        room.takes(arrival(2, peer="gamma"), 0.0)
-        room.takes(arrival(3, "news", peer="alpha"), 0.0)
-        room.forget("alpha")
-        assert len(room) == 1
+        deferred = DeferredCopies(lambda one: not full, takes_room)
+        deferred.defer(arrival(1, peer="alpha"), 0.0)
+        deferred.defer(arrival(2, peer="gamma"), 0.0)
+        deferred.defer(arrival(3, "news", peer="alpha"), 0.0)
+        deferred.forget("alpha")
+        assert len(deferred) == 1
         full.clear()
-        assert [one.unit.number for one in room.leaving(0.0)] == [2]
+        assert [one.unit.number for one in deferred.admit(0.0)] == [2]

@@ -1,6 +1,6 @@
 """What peers have not got yet, as `smqpd peers` shows it: also what waits on disk for a link that is down.
 
-The links know only what has been given to them, a window at a time. What the router still owes each peer is
+The links know only what has been given to them, a window at a time. What each peer has not acknowledged is
 counted when somebody asks, in steps: a site may hold a million copies.
 """
 
@@ -19,26 +19,26 @@ COUNTED_AT_A_TIME: Final = 5_000
 """A few milliseconds."""
 
 
-class _Owed(msgspec.Struct):
+class _Unacknowledged(msgspec.Struct):
     """What one peer has not answered for; `born_ms`: of the copy that has been here for longest."""
 
     copies: int
     born_ms: int
 
 
-async def with_owed(
+async def with_unacknowledged(
     links: Callable[[], list[LinkStatus]], copies: Mapping[int, Copy], now_ms: int
 ) -> list[LinkStatus]:
     """The links with all that waits for them.
 
     `copies` as `routing.federation.forwarding` holds them; `now_ms` by the wall clock.
     """
-    found = await _owed(copies)
+    found = await _count(copies)
     return [_with(status, found.get(status.peer), now_ms) for status in links()]
 
 
-async def _owed(copies: Mapping[int, Copy]) -> dict[str, _Owed]:
-    found: dict[str, _Owed] = {}
+async def _count(copies: Mapping[int, Copy]) -> dict[str, _Unacknowledged]:
+    found: dict[str, _Unacknowledged] = {}
     for position, copy in enumerate(list(copies.values())):
         if position % COUNTED_AT_A_TIME == 0:
             await trio.lowlevel.checkpoint()
@@ -48,15 +48,15 @@ async def _owed(copies: Mapping[int, Copy]) -> dict[str, _Owed]:
             if (known := found.get(peer)) is not None:
                 known.copies += 1
             else:
-                found[peer] = _Owed(1, birth_ms(copy.smuid))
+                found[peer] = _Unacknowledged(1, birth_ms(copy.smuid))
     return found
 
 
-def _with(status: LinkStatus, owed: _Owed | None, now_ms: int) -> LinkStatus:
-    if owed is None:
+def _with(status: LinkStatus, unacknowledged: _Unacknowledged | None, now_ms: int) -> LinkStatus:
+    if unacknowledged is None:
         return status
     return msgspec.structs.replace(
         status,
-        waiting=max(owed.copies - status.in_flight, status.waiting),
-        lag_s=max((now_ms - owed.born_ms) / 1000, status.lag_s or 0.0),
+        waiting=max(unacknowledged.copies - status.in_flight, status.waiting),
+        lag_s=max((now_ms - unacknowledged.born_ms) / 1000, status.lag_s or 0.0),
     )
