@@ -389,7 +389,7 @@ class Broker:
         wakes_at = trio.current_time() + max(self._alarm_at - self.clock.now(), 0.0)
         self._alarm.deadline = min(wakes_at, self._record_at)
 
-    async def keep_house(self, *chores: Callable[[], None]) -> None:
+    async def maintain(self, *chores: Callable[[], None]) -> None:
         """Each minute, do the `chores`, and reclaim what is no longer needed. Runs until cancelled."""
         while True:
             await trio.sleep(MAINTENANCE_S)

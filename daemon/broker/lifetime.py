@@ -71,7 +71,7 @@ class OpenedBroker:
         read_hops = partial(broker.federating.enquiring.run, self._hops_directory)
         for what, task in (
             ("what time brings about", broker.keep_time),
-            ("what is done each minute", partial(broker.keep_house, *chores)),
+            ("what is done each minute", partial(broker.maintain, *chores)),
             ("the write-ahead log", broker.wal.keep),
             ("what waits for a peer", broker.federating.run),
             ("a question to the hop log", read_hops),

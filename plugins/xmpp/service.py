@@ -161,7 +161,7 @@ class Service:
             await self._fewer.wait()
         await self.component.flushed()
 
-    async def keep_house(self) -> None:
+    async def close_idle(self) -> None:
         """Close sessions that nobody uses. Runs until cancelled."""
         while True:
             await trio.sleep(IDLE_S / 5)

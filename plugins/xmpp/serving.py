@@ -3,7 +3,7 @@
 component.run      the stream to the XMPP server
 keep_transfers     urn:xmpp:qos, again until it is answered
 finishing.run      what the server has read, finished
-keep_house         sessions that nobody uses
+close_idle         sessions that nobody uses
 keep_looking       subscribers that are away
 keep_watch         whether those are there who have items of a queue
 each client        its session's events
@@ -58,7 +58,7 @@ async def serve(
             ("the stream to the XMPP server", service.component.run),
             ("the transfers to XMPP clients", service.keep_transfers),
             ("what XMPP clients have finished", service.finishing.run),
-            ("the idle sessions of XMPP clients", service.keep_house),
+            ("the idle sessions of XMPP clients", service.close_idle),
             ("the looks for XMPP subscribers", service.keep_looking),
             ("the watch on XMPP subscribers", service.keep_watch),
         ):
