@@ -157,7 +157,7 @@ class Publishing:
             receipt = Receipt(entry, message.receipt, publisher, message.cmuid, count, 0, count)
             receipt.children = dict.fromkeys(queries, (0, 0))
             receipt.waiting = set(queries)
-            self._receipts.owe(receipt, now)
+            self._receipts.add(receipt, now)
         if entry.flags & ONE:
             self._deliveries.offer_to_one(entry, now)
             return

@@ -21,7 +21,7 @@ from routing.names import birth_ms, make_smuid
 ONE: Final = 1  # goes to one subscriber; without it, to all
 GUARANTEED: Final = 2  # on disk before the publisher's OK
 STATED: Final = 4  # a timeout was stated: kept for those who join later, until it ends
-RECEIPT: Final = 8  # the publisher asked for a receipt that is still owed
+RECEIPT: Final = 8  # the publisher asked for a receipt that is still pending
 SEQUENCED: Final = 16  # it has a Sequence
 GONE: Final = 32  # finished; still in a queue only because nobody has come past it
 COUNTED: Final = 64  # unguaranteed and counted in the memory that such messages may take

@@ -36,7 +36,7 @@ ANSWERS_MAX: Final = 200_000
 
 
 class Receipt(msgspec.Struct):
-    """A receipt that is owed.
+    """A receipt of which not all has been told yet.
 
     Attributes:
         due: Y of this site.
@@ -78,7 +78,7 @@ class Receipt(msgspec.Struct):
 
 
 class Receipts:
-    """The receipts owed to publishers and peers; `send`, given the time, publishes one that is known.
+    """The pending receipts of publishers and peers; `send`, given the time, publishes one that is known.
 
     Attributes:
         answers: by peer and question, last answers that the peer may not have on disk yet: (Y, X).
@@ -87,16 +87,16 @@ class Receipts:
     def __init__(self, state: SiteState, send: Callable[[Receipt, float], None]) -> None:
         self._state = state
         self._send = send
-        self._owed: dict[int, Receipt] = {}
+        self._pending: dict[int, Receipt] = {}
         self._asked: dict[int, Receipt] = {}
         self._engaged: set[tuple[str, int]] = set()
         self._ends: list[tuple[float, int]] = []
         self.answers: dict[str, dict[int, tuple[int, int]]] = {}
 
-    def owe(self, receipt: Receipt, now: float) -> None:
+    def add(self, receipt: Receipt, now: float) -> None:
         """A message asked for a receipt; if nobody can have it any more, that is told at once."""
         entry = receipt.entry
-        self._owed[entry.id] = receipt
+        self._pending[entry.id] = receipt
         self._asked |= dict.fromkeys(receipt.waiting, receipt)
         self._engaged.add((receipt.parent, receipt.query))
         if entry.deadline == math.inf:
@@ -119,7 +119,7 @@ class Receipts:
 
     def progress(self, entry: Entry, subscription: Subscription, now: float, *, has_it: bool) -> None:
         """One subscription is done with a message: it has it, or it never will."""
-        receipt = self._owed.get(entry.id)
+        receipt = self._pending.get(entry.id)
         if receipt is None:
             return
         if subscription.joined_after(entry) or not receipt.open:
@@ -132,16 +132,16 @@ class Receipts:
 
     def undo(self, entry: Entry, subscription: Subscription) -> None:
         """A subscription had a message, and has it no longer; who was told of it already is told no more."""
-        receipt = self._owed.get(entry.id)
+        receipt = self._pending.get(entry.id)
         if receipt is not None and receipt.have and not subscription.joined_after(entry):
             receipt.open += 1
             receipt.have -= 1
             if receipt.stored:
                 self._keep(receipt)
 
-    def owed(self, entry: Entry) -> Receipt | None:
-        """The receipt that is still owed for a message."""
-        return self._owed.get(entry.id)
+    def pending(self, entry: Entry) -> Receipt | None:
+        """The pending receipt of a message; None where there is none."""
+        return self._pending.get(entry.id)
 
     def engaged(self, peer: str, query: int) -> bool:
         """Whether this very question is being answered: it was repeated, not asked by another way."""
@@ -159,7 +159,7 @@ class Receipts:
 
     def handing(self, entry: Entry, query: int) -> None:
         """A message of mode ONE is being handed to a peer, which from now on speaks for it."""
-        receipt = self._owed.get(entry.id)
+        receipt = self._pending.get(entry.id)
         if receipt is not None:
             receipt.due = receipt.open = 0
             self.ask(receipt, (query,))
@@ -167,7 +167,7 @@ class Receipts:
 
     def kept(self, entry: Entry, query: int) -> None:
         """The peer did not take it."""
-        receipt = self._owed.get(entry.id)
+        receipt = self._pending.get(entry.id)
         if receipt is not None:
             receipt.due = receipt.open = 1
             receipt.children.pop(query, None)
@@ -204,11 +204,11 @@ class Receipts:
 
     def close(self, entry: Entry, now: float) -> None:
         """No more can have it: tell what is known."""
-        receipt = self._owed.pop(entry.id, None)
+        receipt = self._pending.pop(entry.id, None)
         if receipt is None:
             return
-        if len(self._ends) > 2 * len(self._owed) + SWEEP_MIN:
-            self._ends = [end for end in self._ends if end[1] in self._owed]
+        if len(self._ends) > 2 * len(self._pending) + SWEEP_MIN:
+            self._ends = [end for end in self._ends if end[1] in self._pending]
             heapq.heapify(self._ends)
         for query in receipt.waiting:
             self._settle(query)
@@ -254,7 +254,7 @@ class Receipts:
         """A link is up again: the peer may not have heard what it was told."""
         for query, (due, have) in self.answers.get(peer, {}).items():
             self._state.out.append(TellReceipt(peer, query, due, have, closed=True))
-        for receipt in self._owed.values():
+        for receipt in self._pending.values():
             if receipt.parent == peer:
                 self._tell_parent(receipt)
 
@@ -264,8 +264,8 @@ class Receipts:
             self._state.out.append(DiscardAnswer(peer, query))
 
     def withdraw(self, entry: Entry) -> None:
-        """The message did not come true: nothing is owed."""
-        receipt = self._owed.pop(entry.id, None)
+        """The message did not come true: its receipt is forgotten."""
+        receipt = self._pending.pop(entry.id, None)
         if receipt is not None:
             for query in receipt.waiting:
                 self._settle(query)
@@ -273,7 +273,7 @@ class Receipts:
     def tick(self, now: float) -> None:
         """Tell what is known of messages that outlive the wait for their receipt."""
         while self._ends and self._ends[0][0] <= now:
-            receipt = self._owed.get(heapq.heappop(self._ends)[1])
+            receipt = self._pending.get(heapq.heappop(self._ends)[1])
             if receipt is not None:
                 self.close(receipt.entry, now)
 

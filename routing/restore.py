@@ -70,7 +70,7 @@ class Restore:
         self._now = now
         self._damaged: list[tuple[Entry, str]] = []
         self._unneeded: list[Entry] = []
-        self._owed: list[Receipt] = []
+        self._pending: list[Receipt] = []
 
     def topic(self, name: str, mode: DeliveryMode | None, timeout_s: float | None) -> None:
         """A topic with settings of its own."""
@@ -133,7 +133,7 @@ class Restore:
 
         Args:
             sequence: 0 for none.
-            receipt_due: Y, as it was when the message was routed; 0 where no receipt is owed.
+            receipt_due: Y, as it was when the message was routed; 0 where no receipt is pending.
             damage: why it is set aside, once everything is known that hangs on it; "" where it is not.
         """
         state = self._state
@@ -183,7 +183,7 @@ class Restore:
             receipt = Receipt(entry, mode, publisher, cmuid, due, have, open_)
         else:
             receipt.entry, receipt.open = entry, open_
-        self._owed.append(receipt)
+        self._pending.append(receipt)
 
     def _restore_copy(self, entry: Entry) -> bool:
         """False where a peer may have the message already, so that nobody here gets it."""
@@ -250,11 +250,11 @@ class Restore:
         """All rows have been given: tell what receipts are known, end what the restart has made unneeded."""
         for receipt in self._link_receipts.values():
             receipt.entry.flags |= RECEIPT | GONE
-            self._owed.append(receipt)
+            self._pending.append(receipt)
             self._state.forget_topic_if_unused(receipt.entry.topic)
-        for receipt in self._owed:
+        for receipt in self._pending:
             self._note_who_was_asked(receipt)
-            self._receipts.owe(receipt, self._now)
+            self._receipts.add(receipt, self._now)
         for entry, damage in self._damaged:
             self._setting_aside.set_aside(self._now, entry, damage)
         for entry in self._unneeded:

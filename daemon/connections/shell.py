@@ -320,11 +320,11 @@ class _Connection:
         """Until the session has ended."""
         conversation = self._conversation
         while events := await self._events(session):
-            last, owed = events[-1], conversation.unanswered
+            last, before = events[-1], conversation.unanswered
             if type(last) is Ending:
                 events.pop()
             conversation.handle(events)
-            if conversation.unanswered < owed:
+            if conversation.unanswered < before:
                 self._answered.unpark_all()
             await self._flush()
             if type(last) is Ending:

@@ -55,7 +55,7 @@ _FORGET_MARKS: Final = (
     "DELETE FROM mark WHERE subscription <> 0 AND subscription NOT IN (SELECT id FROM subscription)"
     " AND NOT EXISTS (SELECT 1 FROM message WHERE id = mark.message AND flags & ?)"
 )
-"""Those of subscriptions that have ended, unless a receipt that is owed counts them."""
+"""Those of subscriptions that have ended, unless a pending receipt counts them."""
 _PUT_SITE: Final = (
     "UPDATE site SET last_record = ?, site_time = ?, wall_time = ?, machine_boot = ?, machine_time = ?"
 )

@@ -122,11 +122,11 @@ class StompConversation(Conversation):
                 handle = _HANDLERS.get(frame.command)
                 if handle is None:
                     raise _unexpected(frame)
-                owed = self.unanswered
+                before = self.unanswered
                 try:
                     handle(self, frame)
                 except Refusal:
-                    self.unanswered = owed  # what was refused is not answered
+                    self.unanswered = before  # what was refused is not answered
                     raise
             except Refusal as refusal:
                 if frame is None:

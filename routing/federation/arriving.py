@@ -204,7 +204,7 @@ class Arriving:
         receipt.parent, receipt.query = arrival.peer, arrival.query
         receipt.children = {forward.query: (0, 0) for forward in sent}
         receipt.waiting = set(receipt.children)
-        self._receipts.owe(receipt, now)
+        self._receipts.add(receipt, now)
 
     def _widen(self, arrival: Arrival, seen: Seen, now: float) -> None:
         """The same message, by a way that lets it go further: on with it, to nobody here a second time."""
@@ -214,7 +214,7 @@ class Arriving:
             # what was here has ended; what is sent on now is held until the peers have it
             copy = self._hold(arrival, now, 0, "depth")
             copy.entry.flags |= PASSING
-            owed = None
+            pending = None
         else:
             copy.depth = arrival.depth
             copy.hops = arrival.hops
@@ -230,19 +230,19 @@ class Arriving:
                     attempt=arrival.attempt,
                 )
             )
-            owed = self._receipts.owed(copy.entry)
+            pending = self._receipts.pending(copy.entry)
         sent = forwarding.send_to_all(copy, counted=bool(arrival.query))
         if arrival.query:
-            self._count_wider(arrival, copy, owed, sent, now)
+            self._count_wider(arrival, copy, pending, sent, now)
         forwarding.answer(arrival, "depth", entry_id=copy.entry.id)
         self._lifecycle.end_if_due_to_nobody(copy.entry, "due to nobody")
 
     def _count_wider(
-        self, arrival: Arrival, copy: Copy, owed: Receipt | None, sent: list[Forward], now: float
+        self, arrival: Arrival, copy: Copy, pending: Receipt | None, sent: list[Forward], now: float
     ) -> None:
-        """Dijkstra and Scholten: what is owed already takes the new questions on; else they begin anew."""
-        if owed is not None:
-            self._receipts.ask(owed, [forward.query for forward in sent])
+        """Dijkstra and Scholten: a pending receipt takes the new questions on; else they begin anew."""
+        if pending is not None:
+            self._receipts.ask(pending, [forward.query for forward in sent])
             self._receipts.answer(arrival.peer, arrival.query, 0, 0)
         else:
             copy.entry.flags |= RECEIPT

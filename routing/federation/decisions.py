@@ -15,7 +15,7 @@ class Send(msgspec.Struct, gc=False):
 
     Attributes:
         depth: hops that it may still go from the peer on.
-        query: what the peer is asked for the receipt; 0 where none is owed.
+        query: what the peer is asked for the receipt; 0 where it is asked for none.
         attempt: from 1.
         earlier: see `routing.federation.copies.Arrival`.
     """

@@ -189,7 +189,7 @@ class Oracle:
             sent.receipted = True
             return
         if sent.receipt != "NONE":
-            assert sent.receipted, "ended, and its receipt is still owed"
+            assert sent.receipted, "ended, and its receipt is still pending_receipts"
         match record.event:
             case "committed" | "delivered":
                 assert sent.done
@@ -208,7 +208,7 @@ class Oracle:
             case event:
                 raise AssertionError(f"{event} ends nothing")
 
-    def owed(self) -> set[int]:
+    def pending_receipts(self) -> set[int]:
         """The messages whose receipt has still to be told."""
         return {id for id, s in self.messages.items() if s.receipt != "NONE" and not s.receipted}
 

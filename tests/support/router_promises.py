@@ -257,9 +257,9 @@ class ObservedSite(RuleBasedStateMachine):
                 assert len({(m.id, m.options.durable, m.options.accepts) for m in subscription.members}) == 1
 
     @invariant()
-    def receipts_are_owed_until_they_are_told(self) -> None:
-        owed = self.router._receipts._owed
-        assert set(owed) == self.oracle.owed()
+    def receipts_are_pending_until_they_are_told(self) -> None:
+        pending = self.router._receipts._pending
+        assert set(pending) == self.oracle.pending_receipts()
 
     @invariant()
     def counts_are_right(self) -> None:

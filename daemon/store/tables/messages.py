@@ -41,7 +41,7 @@ class IndexRow(Row):
     """What the index needs of a message.
 
     Attributes:
-        receipt_due: Y, as it was when the message was routed; 0 where no receipt is owed.
+        receipt_due: Y, as it was when the message was routed; 0 where no receipt is pending.
         sequence: 0 for none.
         damage: why the message is to be set aside, "" where it is not; no column.
     """

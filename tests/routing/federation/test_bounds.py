@@ -63,7 +63,7 @@ def test_receipts_that_are_told_leave_nothing_behind() -> None:
         federation.commit("b", str(number))
         federation.settle()
     receipts = federation.routers["a"]._receipts
-    assert not receipts._owed
+    assert not receipts._pending
     assert len(receipts._ends) < 2_000
 
 
