@@ -189,7 +189,7 @@ class Oracle:
             sent.receipted = True
             return
         if sent.receipt != "NONE":
-            assert sent.receipted, "ended, and its receipt is still pending_receipts"
+            assert sent.receipted, "ended, and its receipt is still pending"
         match record.event:
             case "committed" | "delivered":
                 assert sent.done
