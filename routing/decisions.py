@@ -11,7 +11,7 @@ import msgspec
 
 from routing.errors import Refusal
 from routing.federation.copies import Answered
-from routing.federation.decisions import FederationDecision
+from routing.federation.decisions import FederationDecision, Send
 from routing.hops import HopEvent
 from routing.message import DeliveryMode, Message
 from routing.queue import Entry
@@ -141,6 +141,12 @@ class Together(msgspec.Struct, gc=False):
     begins: bool
 
 
+class OwnError(msgspec.Struct, gc=False):
+    """An error of ours met what was to come true together: none of it does."""
+
+    error: Exception
+
+
 class Deliver(msgspec.Struct, gc=False):
     """Hand a message to a session.
 
@@ -247,6 +253,7 @@ Decision = (
     | StoreTopic
     | AnswerRequest
     | Together
+    | OwnError
     | Deliver
     | Withdraw
     | Detach
@@ -255,3 +262,14 @@ Decision = (
     | Refused
     | FederationDecision
 )
+
+
+def message_of(decision: Decision) -> int | None:
+    """The id of the message that a decision is about, if it is about one."""
+    entry: Entry | None = getattr(decision, "entry", None)
+    if entry is not None:
+        return entry.id
+    if isinstance(decision, Send):
+        return decision.copy.entry.id
+    entry_id: int | None = getattr(decision, "entry_id", None)
+    return entry_id

@@ -375,7 +375,9 @@ class Lifecycle:
             state.out.append(Record("dropped", entry, final=True, reason=reason))
         if not any(type(decision) is DiscardMessage for decision in told):
             state.out.append(DiscardMessage(entry))
-            state.entries.pop(entry.id, None)
+            if state.entries.pop(entry.id, None) is not None:
+                entry.topic.messages -= 1
+                entry.topic.bytes -= entry.size
             state.held = sum(1 for each in state.entries.values() if each.flags & GUARANTEED)
 
 

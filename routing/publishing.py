@@ -15,6 +15,7 @@ from routing.decisions import (
     Refused,
     StorePublication,
     StoreTopic,
+    message_of,
 )
 from routing.delivery import Deliveries
 from routing.errors import Refusal
@@ -26,6 +27,7 @@ from routing.names import SERVER_ACCOUNT, dead_letter_topic, make_address, make_
 from routing.queue import ONE, RECEIPT, TOGETHER, Entry
 from routing.receipts import Receipt, Receipts
 from routing.room import Room
+from routing.setting_aside import OWN_ERROR
 from routing.state import SiteState
 from routing.subscription import Consumer, Subscription, Topic
 
@@ -68,10 +70,11 @@ class Publishing:
         together: bool = False,
         head: bytes = b"",
     ) -> None:
-        """Accept a client's message. Raises Refusal (queue-full): nothing was accepted.
+        """Accept a client's message. Raises Refusal (queue-full, store-failed): nothing was accepted.
 
         With `together` it is one of several that are stored at once or not at all, so it is not refused
-        alone if the store fails. `head`: see `routing.frames.encode_head`.
+        alone if the store fails, and an error of ours that meets it is raised as it is. `head`: see
+        `routing.frames.encode_head`.
         """
         state = self._state
         cmuid = message.cmuid
@@ -94,17 +97,39 @@ class Publishing:
                 state.forget_topic_if_unused(topic)
                 self._deny_full(topic_name, message, publisher)
                 raise
-        entry, due = self._accept(topic, message, publisher, now)
-        if together:
-            entry.flags |= TOGETHER
-        smuid = entry.smuid(state.server)
+        untaken, last_id = len(state.out), state.last_id
+        try:
+            entry, due = self._accept(topic, message, publisher, now)
+            if together:
+                entry.flags |= TOGETHER
+            if message.guarantee:
+                smuid = entry.smuid(state.server)
+                state.out.append(AnswerRequest(consumer, request, smuid=smuid, entry=entry))
+            self._offer(entry, due, message, publisher, now, head=head)
+        except Exception as error:
+            self._take_back(topic, untaken, last_id, now)
+            if together:
+                raise
+            state.mishap(f"a message to {topic_name}", error)
+            raise Refusal(Refusal.STORE_FAILED, "the site could not take this; its log says why") from error
         if cmuid:
+            smuid = entry.smuid(state.server)
             state.publications.add(publisher, cmuid, smuid, now)
             if message.guarantee:
                 state.out.append(StorePublication(publisher, cmuid, smuid))
-        if message.guarantee:
-            state.out.append(AnswerRequest(consumer, request, smuid=smuid, entry=entry))
-        self._offer(entry, due, message, publisher, now, head=head)
+
+    def _take_back(self, topic: Topic, untaken: int, last_id: int, now: float) -> None:
+        """An error of ours met a message while it was accepted: it never was, nor what the server told of it.
+
+        `untaken`, `last_id`: how many decisions there were before, and the newest message.
+        """
+        state = self._state
+        made = range(last_id + 1, state.last_id + 1)
+        for entry in [state.entries[id] for id in made if id in state.entries]:
+            self._receipts.withdraw(entry)
+            self._deliveries.setting_aside.set_aside(now, entry, OWN_ERROR)
+        state.out[untaken:] = [each for each in state.out[untaken:] if message_of(each) not in made]
+        state.forget_topic_if_unused(topic)
 
     def _deny_full(self, topic: str, message: Message, publisher: str) -> None:
         self._state.out.append(Refused("denied", topic, publisher, Refusal.QUEUE_FULL, message.size_bytes))

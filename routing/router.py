@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from routing.acknowledging import Acknowledgements
-from routing.decisions import AnswerRequest, Bury, Decision, DropSetAside, Together
+from routing.decisions import AnswerRequest, Bury, Decision, DropSetAside, OwnError, Together
 from routing.delivery import Deliveries
 from routing.federation.copies import Seen
 from routing.federation.federation import Federation
@@ -105,8 +105,10 @@ class Router:
         """What follows is stored at once or not at all, until `end_together`."""
         self._state.out.append(Together(begins=True))
 
-    def end_together(self, consumer: Consumer, request: Any) -> None:
-        """Answer a request once all of it is on disk."""
+    def end_together(self, consumer: Consumer, request: Any, error: Exception | None = None) -> None:
+        """Answer a request once all of it is on disk; with an `error` of ours that met it, none of it is."""
+        if error is not None:
+            self._state.out.append(OwnError(error))
         self._state.out += (AnswerRequest(consumer, request), Together(begins=False))
 
     def reconfigure(self, settings: RouterSettings) -> None:

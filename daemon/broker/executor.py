@@ -90,6 +90,7 @@ class Executor:
             decisions.Refused: self._refused,
             decisions.Bury: self._bury,
             decisions.Together: lambda d: None,
+            decisions.OwnError: _fail,
         }
         self._releases: dict[type, Callable[[Any], None]] = {
             decisions.Deliver: self._deliver,
@@ -338,6 +339,10 @@ class Executor:
 
     def _detach(self, d: decisions.Detach) -> None:
         d.consumer.handle.put(frontend.Detached(topic=d.topic.name, name=d.name, reason=d.reason))
+
+
+def _fail(d: decisions.OwnError) -> None:
+    raise d.error
 
 
 def _delivered(d: decisions.Deliver, now: float, stored: Stored) -> frontend.Delivered:

@@ -16,9 +16,9 @@ import msgspec
 
 from daemon import frontend
 from routing import decisions
-from routing.decisions import Decision
+from routing.decisions import Decision, message_of
 from routing.errors import Refusal
-from routing.federation.decisions import AcknowledgeUnit, DiscardReceipt, Send
+from routing.federation.decisions import AcknowledgeUnit, DiscardReceipt
 from routing.queue import TOGETHER, Entry
 from routing.router import Router
 
@@ -131,7 +131,7 @@ class TakingApart:
                 undone.add(id(d))
             of_message = isinstance(d, decisions.AnswerRequest) and d.entry is not None
             of_commit = isinstance(d, (decisions.MarkDone, decisions.DiscardMessage)) and (
-                _id_of(d) in committed
+                message_of(d) in committed
             )
             if of_message or of_commit:
                 undone.add(id(d))
@@ -162,7 +162,7 @@ class TakingApart:
                 decision.consumer.handle.put(frontend.Answer(decision.request, error=refusal))
             elif isinstance(decision, decisions.StorePublication) and decision.smuid in smuids:
                 continue
-            elif _id_of(decision) not in failed:
+            elif message_of(decision) not in failed:
                 kept.append(decision)
         return Kept(kept, failed)
 
@@ -198,23 +198,13 @@ def _told(decision: Decision, lost: set[int]) -> Decision | None:
         return decision
     if isinstance(decision, AcknowledgeUnit) and decision.entry_id in lost:
         return msgspec.structs.replace(decision, outcome="denied", reason=REASON)
-    if _id_of(decision) not in lost or isinstance(decision, AcknowledgeUnit):
+    if message_of(decision) not in lost or isinstance(decision, AcknowledgeUnit):
         return decision
     if not isinstance(decision, _OF_A_LOST_COPY):
         return None
     if isinstance(decision, decisions.Record) and decision.event == "delivered":
         return None
     return decision
-
-
-def _id_of(decision: Decision) -> int | None:
-    """The message that a decision is about, if it is about one."""
-    entry: Entry | None = getattr(decision, "entry", None)
-    if entry is not None:
-        return entry.id
-    if isinstance(decision, Send):
-        return decision.copy.entry.id
-    return getattr(decision, "entry_id", None)
 
 
 def whom(effect: Any) -> tuple[Any, str]:

@@ -63,6 +63,10 @@ class Transaction:
         if self._to_system_topics:
             room.check_system(self._publisher, self._to_system_topics)
         self._door.begin_together()
-        for step in self._steps:
-            step()
-        self._door.end_together(self._consumer, request)
+        failed = None
+        try:
+            for step in self._steps:
+                step()
+        except Exception as error:  # of ours: the broker undoes all of it, and refuses the request
+            failed = error
+        self._door.end_together(self._consumer, request, failed)

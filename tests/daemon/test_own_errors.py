@@ -446,3 +446,54 @@ async def test_what_is_stored_counts_as_stored_where_the_store_cannot_be_measure
     assert caplog.text.count("how large the store is cannot be read") == 1
     async with virtual_site(image) as site:
         assert site.broker.held == 2
+
+
+async def test_a_message_that_an_error_of_ours_meets_is_refused_and_its_session_goes_on(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with virtual_site(tmp_path) as site:
+        eva, bob = site.login("eva"), await site.login("bob").subscribe("good")
+        kept = await eva.publish("bad", delivery="ONE")
+        topic: Any = site.broker._router._state.topics["bad"]
+        topic.shared = None
+        for _ in range(2):
+            with pytest.raises(Refusal) as refused:
+                eva.send("bad", delivery="ONE")
+            assert refused.value.code == Refusal.STORE_FAILED
+        assert await eva.publish("good", delivery="ONE")
+        [got] = await bob.delivered()
+        await bob.commit(got.number)
+        assert site.broker.mishaps.count
+        assert site.broker.held == 1
+        image = site.image(tmp_path / "image")
+    async with virtual_site(image) as site:
+        [left] = await (await site.login("bob").subscribe("bad")).delivered()
+        assert left.stored.message.smuid == kept
+
+
+async def test_a_transaction_that_an_error_of_ours_meets_is_refused_whole(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with virtual_site(tmp_path) as site:
+        ada, bob = await site.login("ada").subscribe("in", credit=1), await site.login("bob").subscribe("out")
+        smuid = await ada.publish("in", delivery="ONE")
+        [taken] = await ada.delivered()
+        assert await ada.publish("bad", delivery="ONE")
+        topic: Any = site.broker._router._state.topics["bad"]
+        waiting, topic.shared = topic.shared, None
+        request = ada.request()
+        with ada.session.transaction(request):
+            ada.session.commit([taken.number])
+            for name in ("out", "bad", "out"):
+                ada.session.publish(name, Message(delivery="ONE"))
+        with pytest.raises(Refusal) as refused:
+            await ada.answer(request)
+        assert refused.value.code == Refusal.STORE_FAILED
+        topic.shared = waiting
+        after = await ada.publish("out", delivery="ONE")
+        [got] = await bob.delivered()
+        assert got.stored.message.smuid == after
+        [again] = await ada.delivered()
+        assert (again.stored.message.smuid, again.redelivered) == (smuid, True)
+        assert site.broker.mishaps.count
+        assert site.broker.held == 3

@@ -214,3 +214,36 @@ def test_whoever_cannot_be_handed_anything_leaves_the_queue_to_others(
     bob.subscribe("jobs", credit=100)
     eva = site.login("eva").subscribe("jobs", credit=100)
     assert len(eva.bodies()) >= 7
+
+
+@pytest.mark.parametrize(
+    ("delivery", "field"), [("ONE", "takers"), ("ONE", "shared"), ("ALL", "subscriptions")]
+)
+def test_a_message_that_cannot_be_offered_is_refused_and_nothing_of_it_is_left(
+    site: Site, ada: Client, mishaps: Mishaps, delivery: str, field: str
+) -> None:
+    bob = site.login("bob").subscribe("bad", credit=1)
+    ada.subscribe(ada.address)
+    waits = [ada.publish("bad", body, delivery=delivery) for body in ("1", "2")]
+    [first] = bob.take()
+    topic = site.router._state.topics["bad"]
+    whole = getattr(topic, field)
+    damage(site, "bad", field)
+    with pytest.raises(Refusal) as refused:
+        ada.publish("bad", "3", delivery=delivery, cmuid="c3", receipt="ALL")
+    assert refused.value.code == Refusal.STORE_FAILED
+    assert mishaps
+    setattr(topic, field, whole)
+    assert site.held == len(waits)
+    assert topic.messages == len(waits)
+    assert len(site.store.messages) == len(waits)
+    again = ada.publish("bad", "3", delivery=delivery, cmuid="c3")
+    bob.commit(first)
+    for body in ("2", "3"):
+        got = bob.one()
+        assert got.body == body
+        bob.commit(got)
+    assert site.fate(again)[-1] == "committed!"
+    assert site.held == 0
+    assert not ada.receipts()
+    assert not any(told.body == "3" and told.smuid != again for told in site.told)

@@ -96,4 +96,34 @@ MUTATIONS = [
         new="            return",
         tests=("tests/daemon/test_tasks_go_on.py::test_a_task_that_fails_begins_anew_a_moment_later",),
     ),
+    Mutation(
+        name="a message that an error of ours meets stays half accepted",
+        file="routing/publishing.py",
+        old="self._take_back(topic, untaken, last_id, now)\n",
+        new="pass\n",
+        tests=(
+            "tests/routing/test_router_own_errors.py::"
+            "test_a_message_that_cannot_be_offered_is_refused_and_nothing_of_it_is_left",
+        ),
+    ),
+    Mutation(
+        name="of a transaction that an error of ours meets the first part stays",
+        file="daemon/broker/transaction.py",
+        old="self._door.end_together(self._consumer, request, failed)",
+        new="self._door.end_together(self._consumer, request)",
+        tests=(
+            "tests/daemon/test_own_errors.py::"
+            "test_a_transaction_that_an_error_of_ours_meets_is_refused_whole",
+        ),
+    ),
+    Mutation(
+        name="what is stored is refused where the store cannot be measured",
+        file="daemon/store/store.py",
+        old="        except sqlite3.Error as error:  # all of it",
+        new="        except ZeroDivisionError as error:  # all of it",
+        tests=(
+            "tests/daemon/test_own_errors.py::"
+            "test_what_is_stored_counts_as_stored_where_the_store_cannot_be_measured_after_it",
+        ),
+    ),
 ]
