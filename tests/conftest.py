@@ -47,7 +47,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """pytest-xdist shares tests out by what this returns; its groups by mark do not work with pytest 9.2."""
     from xdist.scheduler import LoadScopeScheduling
 
-    class Sharing(LoadScopeScheduling):
+    class Sharing(LoadScopeScheduling):  # type: ignore[misc] # it has no types
         def _split_scope(self, nodeid: str) -> str:
             return next((sharing for sharing in SHARING if re.match(sharing, nodeid)), nodeid)
 

@@ -228,13 +228,13 @@ class Disk:
         """What may be left below a directory if the power goes now; which of it, `chance` says."""
         top = self.node(directory)
         pending = sorted(_pending(top, set()))
-        loss = loss or chance.choice(get_args(Loss))
+        kind: Loss = chance.choice(get_args(Loss)) if loss is None else loss
         one = chance.choice(pending) if pending else 0
         share, grows = chance.choice((0.1, 0.5, 0.9)), chance.random() < 0.3
         torn = random.Random(chance.random())
 
         def keeps(change: int, sector: int) -> bool:
-            match loss:
+            match kind:
                 case "nothing kept":
                     return False
                 case "all kept":
@@ -245,11 +245,11 @@ class Disk:
                     return change != one
                 case "one kept":
                     return change == one
-                case "at random":
+                case _:  # at random
                     return torn.random() < share
 
-        grows = grows and loss != "all kept"
-        return Cut(loss, _tree(top, keeps, grows=grows), self.now(directory))
+        grows = grows and kind != "all kept"
+        return Cut(kind, _tree(top, keeps, grows=grows), self.now(directory))
 
 
 def write_tree(tree: Tree, directory: Path) -> None:

@@ -11,8 +11,8 @@ from typing import Any, Final
 import msgspec
 import trio
 
-from daemon.broker import broker as broker_module
 from daemon.hops.examine import examine
+from daemon.store import write_ahead_log
 from routing.frames import decode_message
 from tests.power.disk import Cut
 from tests.power.recording import Recorded, Recording
@@ -130,7 +130,7 @@ def work(recorded: Recorded, seed: int, file: Path) -> None:
 
 
 async def _work(recorded: Recorded, seed: int, file: Path) -> None:
-    broker_module.WAL_CHECKPOINT_BYTES = WAL_BYTES  # type: ignore[misc] # so that it happens here, too
+    write_ahead_log.WAL_CHECKPOINT_BYTES = WAL_BYTES  # type: ignore[attr-defined] # so that it happens here, too
     scenario = scenario_of(seed)
     ports = dict(zip(scenario.sites, free_ports(len(scenario.sites)), strict=True))
     make_sites(recorded.root, scenario.sites)

@@ -203,7 +203,7 @@ async def serve(
     """The whole daemon of a site, on ports of its own."""
     config = directory / "smqpd.toml"
     settings = load(config, INSTALLED)
-    smqp = msgspec.structs.replace(settings.plugins["smqp"], listen=("127.0.0.1:0",))  # type: ignore[call-arg] # it has that
+    smqp = msgspec.structs.replace(settings.plugins["smqp"], listen=("127.0.0.1:0",))
     settings = msgspec.structs.replace(settings, plugins={"smqp": smqp})
     with state_lock(settings.site.state_directory):
         await serve_site(config, settings, INSTALLED, Notifier({}), {}, task_status)

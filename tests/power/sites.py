@@ -36,7 +36,7 @@ from tests.support.keys import write_keys
 from tests.support.patience import PATIENCE_S
 
 PASSWORD: Final = "correct horse"
-INSTALLED: Final = Installed({"smqp": smqp, "stomp": stomp})
+INSTALLED: Final = Installed({"smqp": smqp, "stomp": stomp})  # type: ignore[dict-item] # each has settings of its own
 LINKS: Final = "back_off_first_s = 0.02\nback_off_max_s = 0.1\n"
 STOMP_SOCKET: Final = "stomp"
 STOMP: Final = '\n[plugins.stomp]\nlisten = ["127.0.0.1:0"]\nlisten_websocket = []\n'
@@ -45,12 +45,12 @@ STOMP: Final = '\n[plugins.stomp]\nlisten = ["127.0.0.1:0"]\nlisten_websocket = 
 @contextmanager
 def cheap_passwords() -> Iterator[None]:
     """Each start hashes a password that nobody has; here that would be a third of it."""
-    before, made = accounts.hash_password, hash_password(PASSWORD)
-    accounts.hash_password = lambda password: made
+    before, made = hash_password, hash_password(PASSWORD)
+    accounts.hash_password = lambda password: made  # type: ignore[attr-defined] # where it is called
     try:
         yield
     finally:
-        accounts.hash_password = before
+        accounts.hash_password = before  # type: ignore[attr-defined]
 
 
 def make_sites(directory: Path, names: list[str]) -> None:

@@ -4,7 +4,7 @@ import logging
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -17,7 +17,10 @@ from tests.power.recorder import memory
 from tests.power.recording import BEGIN, Recording
 from tests.power.sites import chance_of, cheap_passwords
 
-JUDGES = {"messages": messages.judge_state, "operating": operating.judge_state}
+JUDGES: dict[str, Callable[..., list[str]]] = {
+    "messages": messages.judge_state,
+    "operating": operating.judge_state,
+}
 
 
 class State(msgspec.Struct, frozen=True):

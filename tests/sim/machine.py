@@ -19,6 +19,7 @@ import trio
 from daemon.hops.files import list_files
 from daemon.hops.writer import HopLog
 from daemon.store.store import Store
+from routing.hops import HopRecord
 from tests.power.disk import Cut
 from tests.sim.power import Power, broken_hop_files, loses_records
 
@@ -97,10 +98,10 @@ class SimHopLog(HopLog):
     disk: Disk
     gone = False
 
-    def _write(self, lines: bytes, first: int) -> None:
+    def _write(self, lines: bytes, records: list[HopRecord]) -> None:
         if self.gone or self.disk.hops_fail:
             raise OSError(28, "No space left on device")
-        super()._write(lines, first)
+        super()._write(lines, records)
 
     def close(self) -> None:
         """Nothing is left to close where the process is gone."""

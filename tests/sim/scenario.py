@@ -168,7 +168,8 @@ def draw(seed: int, *, sites_max: int = SITES_MAX) -> Scenario:
     floods = chance.random() < 0.1
     links = [
         Link(
-            *sorted((renamed[a], renamed[b])),
+            min(renamed[a], renamed[b]),
+            max(renamed[a], renamed[b]),
             chance.choice([0.001, 0.01, 0.05]),
             chance.random() * 0.05,
             loss,

@@ -32,7 +32,7 @@ class LinkWire:
         self.broken = False
         self._halves = [trio.testing.memory_stream_one_way_pair() for _ in range(2)]
         for send, receive in self._halves:
-            send.send_all_hook = self._hook(send, receive)
+            send.send_all_hook = self._hook(send, receive)  # type: ignore[assignment] # trio takes what returns none
             send.close_hook = self._close_hook(send, receive)
         (send_a, receive_a), (send_b, receive_b) = self._halves
         self.ends = trio.StapledStream(send_a, receive_b), trio.StapledStream(send_b, receive_a)

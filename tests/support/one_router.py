@@ -105,7 +105,10 @@ class Client:
         )
         site = self.site
         site.router.publishing.publish(site.now, self.consumer, topic, message, self.address, request)
-        return self._answer(request).smuid if message.guarantee else (site.settle() or "")
+        if message.guarantee:
+            return self._answer(request).smuid
+        site.settle()
+        return ""
 
     def subscribe(self, topic: str, **options: Any) -> "Client":
         """Subscribe, and consume from it here."""

@@ -16,7 +16,8 @@ from daemon.control.socket import NotRunningError, Question, ask
 from daemon.link.peers_file import Peer, add_peer
 from daemon.link.port import LinkStatus
 from daemon.site.directory import make_site
-from plugins.smqp.client import Client, ConnectionLost, session
+from plugins.smqp.client import Client, session
+from plugins.smqp.connection import ConnectionLost
 from tests.support.installed import checkout_plugins
 from tests.support.keys import CERTIFICATE_DAYS, write_keys, write_trust
 from tests.support.networks import CutNetwork, HostNetwork, Pair, cut_network
@@ -89,7 +90,7 @@ class RealSite:
         """Run the daemon, and start it again whenever it has been killed, until `stop`."""
         within = self._network.command(self.name)
         while self._wanted:
-            async with daemon(self.config, within=within, **self.environment) as running:
+            async with daemon(self.config, within=within, **self.environment) as running:  # type: ignore[arg-type] # names of variables
                 self._running = running
                 self.starts += 1
                 self._ready.set()

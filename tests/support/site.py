@@ -1,5 +1,8 @@
 """A real broker, store and hop log in a temporary directory, for tests of front ends and clients."""
 
+import socket
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -8,7 +11,9 @@ import trio
 from daemon.accounts.accounts import Accounts
 from daemon.broker.broker import Broker
 from daemon.broker.lifetime import opened_broker
+from daemon.broker.session import BrokerSession
 from daemon.connections.listen import Listeners
+from daemon.frontend import Identity, SubscriptionInfo
 from daemon.settings import Limits, QueueSettings, Settings, SiteSettings
 from daemon.system.mishaps import Mishaps
 from tests.support.passwords import cheap_hash
@@ -45,40 +50,42 @@ class BrokerSite:
         self.redirect = "other.example:720"
 
     @property
-    def limits(self):
+    def limits(self) -> Limits:
         return self.broker.limits
 
-    def disable_all(self):
+    def disable_all(self) -> None:
         """Take every account away, as a reload would."""
         self.broker.settings.site.accounts_file.write_text("")
         self.broker.accounts.replace(self.broker.accounts.read())
         self.broker.reconfigure(self.broker.settings)
 
-    async def authenticate(self, account, password, remote):
+    async def authenticate(self, account: str, password: str, remote: str) -> Identity:
         return await self.broker.accounts.authenticate(account, password, remote)
 
-    def open_session(self, identity, channel, *, protocol, remote):
+    def open_session(self, identity: Identity, channel: str, *, protocol: str, remote: str) -> BrokerSession:
         self.opened.set()
         return self.broker.open_session(identity, channel, protocol=protocol, remote=remote)
 
     @property
-    def topic_count(self):
+    def topic_count(self) -> int:
         return self.broker.door.view.topic_count
 
-    def mishap(self, what, error):
+    def mishap(self, what: str, error: Exception) -> None:
         self.broker.mishaps.note(what, error)
 
-    async def keep_going(self, what, task):
+    async def keep_going(self, what: str, task: Callable[[], Awaitable[object]]) -> None:
         await self.broker.mishaps.keep_going(what, task)
 
-    def durable_subscriptions(self, name_prefix):
+    def durable_subscriptions(self, name_prefix: str) -> list[SubscriptionInfo]:
         return self.broker.door.view.durable_subscriptions(name_prefix)
 
 
 class ListeningSite(BrokerSite):
     """A site whose front ends accept connections from sockets that it was passed."""
 
-    def __init__(self, broker, passed, tls):
+    def __init__(
+        self, broker: Broker, passed: dict[str, list[socket.socket]], tls: ssl.SSLContext | None
+    ) -> None:
         super().__init__(broker)
         self.serve_streams = Listeners(
             limits=lambda: self.limits,
@@ -91,7 +98,9 @@ class ListeningSite(BrokerSite):
 
 
 @asynccontextmanager
-async def running_site(directory: Path, limits: Limits | None = None, queues: QueueSettings | None = None):
+async def running_site(
+    directory: Path, limits: Limits | None = None, queues: QueueSettings | None = None
+) -> AsyncIterator[BrokerSite]:
     """A site with `ACCOUNTS`, all of which have the password `PASSWORD`."""
     directory.mkdir(exist_ok=True)
     accounts_file = directory / "accounts.toml"
@@ -109,7 +118,7 @@ async def running_site(directory: Path, limits: Limits | None = None, queues: Qu
         yield BrokerSite(opened.broker)
 
 
-def _account(name, patterns):
+def _account(name: str, patterns: Mapping[str, list[str]]) -> str:
     lines = [f"[accounts.{name}]", f'password = "{_HASHED}"', f"[accounts.{name}.rights]"]
     lines += [f"{right} = {covered!r}" for right, covered in patterns.items()]
     return "\n".join(lines) + "\n"

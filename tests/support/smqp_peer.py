@@ -1,11 +1,14 @@
 """A client for tests that says exactly what the test says, and shows exactly what came."""
 
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import trio
 import trio.testing
 
 from daemon.connections.transport import StreamTransport
+from daemon.frontend import Site
 from plugins.smqp.plugin import connections
 from routing.frames import FrameLimits, FrameReader
 from tests.support.site import PASSWORD
@@ -13,12 +16,12 @@ from tests.support.site import PASSWORD
 REMOTE = "192.0.2.1:4711"
 
 
-def frame(*lines, body=b""):
+def frame(*lines: str, body: bytes = b"") -> bytes:
     """Lines and an empty one, then a body."""
     return "\r\n".join((*lines, "", "")).encode() + body
 
 
-def publish(topic, cmuid, *headers, body=b"hello"):
+def publish(topic: str, cmuid: str, *headers: str, body: bytes = b"hello") -> bytes:
     """A PUBLISH with one section."""
     head = frame(
         f"PUBLISH {topic}", "Created: 2026-11-21T10:00:00Z", f"Cmuid: {cmuid}", *headers, "Sections: 1"
@@ -26,7 +29,7 @@ def publish(topic, cmuid, *headers, body=b"hello"):
     return head + frame("Content-Type: text/plain", f"Content-Length: {len(body)}", body=body)
 
 
-async def serve_connection(site, stream, remote):
+async def serve_connection(site: Site, stream: trio.abc.Stream, remote: str) -> None:
     """Speak SMQP on a stream until either side ends it, as a site would; then close it."""
     served = connections(site)
     async with trio.open_nursery() as nursery:
@@ -39,14 +42,14 @@ async def serve_connection(site, stream, remote):
 
 
 class Peer:
-    def __init__(self, stream):
+    def __init__(self, stream: trio.abc.Stream) -> None:
         self.stream = stream
         self.reader = FrameReader(FrameLimits(message_bytes_max=2**30))
 
-    async def send(self, *frames):
+    async def send(self, *frames: bytes) -> None:
         await self.stream.send_all(b"".join(frames))
 
-    async def frame(self):
+    async def frame(self) -> Any:
         """The next frame; None at the end of the stream."""
         while (taken := self.reader.take()) is None:
             data = await self.stream.receive_some(65536)
@@ -55,7 +58,7 @@ class Peer:
             self.reader.feed(bytes(data))
         return taken
 
-    async def line(self):
+    async def line(self) -> Any:
         """The next frame as a start line and its attributes: `OK PASS`, {...}."""
         taken = await self.frame()
         if taken is None:
@@ -63,17 +66,22 @@ class Peer:
         start = f"{taken.command} {taken.arguments}" if taken.arguments else taken.command
         return start, dict(taken.headers)
 
-    async def log_in(self, login="ada/desk"):
+    async def log_in(self, login: str = "ada/desk") -> dict[str, str]:
         start, _ = await self.line()
         assert start == "SMQP 1.0 Ready smqpd/test"
         await self.send(frame(f"PASS {login} {PASSWORD}"))
         start, attributes = await self.line()
         assert start == "OK PASS"
-        return attributes
+        return dict(attributes)
 
 
 @asynccontextmanager
-async def connected(site, login="ada/desk", *, pair=trio.testing.memory_stream_pair):
+async def connected(
+    site: Any,
+    login: str | None = "ada/desk",
+    *,
+    pair: Callable[[], tuple[Any, Any]] = trio.testing.memory_stream_pair,
+) -> AsyncIterator[Peer]:
     """A peer that has logged in, or is greeted where `login` is None, until the block ends."""
     ours, theirs = pair()
     async with trio.open_nursery() as nursery:

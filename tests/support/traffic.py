@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from plugins.smqp.client import Client, ConnectionLost
+from plugins.smqp.client import Client
+from plugins.smqp.connection import ConnectionLost
 from plugins.smqp.incoming import Delivery
 from routing.message import DeliveryMode, Message, Section
 from tests.support.real_sites import RealSite
@@ -100,8 +101,9 @@ class Reader:
             smuids = {delivery.message.smuid for delivery in deliveries}
             self.again += smuids & self.finished
             await client.received(deliveries)
-            for delivery in deliveries if self._take is not None else ():
-                self._take(delivery)
+            if self._take is not None:
+                for delivery in deliveries:
+                    self._take(delivery)
             self.unsure |= smuids
             await client.commit(deliveries)
             self.unsure -= smuids

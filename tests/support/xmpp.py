@@ -6,13 +6,16 @@ The server does what a real one does for a component: it checks the handshake, s
 
 import hashlib
 import math
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 from xml.etree.ElementTree import Element
 
 import trio
 import trio.testing
 
+from daemon.settings import Limits, QueueSettings
 from plugins.xmpp.serving import serve
 from plugins.xmpp.settings import JidRule, XmppSettings
 from plugins.xmpp.wire.namespaces import COMPONENT, DISCO_INFO
@@ -176,8 +179,13 @@ class XmppServer:
 
 @asynccontextmanager
 async def xmpp_site(
-    directory: Path, server: XmppServer | None = None, queues=None, limits=None, rules=RULES, **changes
-):
+    directory: Path,
+    server: XmppServer | None = None,
+    queues: QueueSettings | None = None,
+    limits: Limits | None = None,
+    rules: Any = RULES,
+    **changes: Any,
+) -> AsyncIterator[Any]:
     """A site whose front end is connected to a server; gives (server, service, site)."""
     server = server or XmppServer()
     settings = XmppSettings(

@@ -70,7 +70,8 @@ def _compare(expected: Element, actual: Element, path: str, out: list[str]) -> N
         if [] in found:
             del rest[found.index([])]
         else:
-            out.extend(min(found, key=len, default=[f"{path}/{child.tag}"]))
+            nearest: list[str] = min(found, key=len, default=[f"{path}/{child.tag}"])
+            out.extend(nearest)
 
 
 def _tried(expected: Element, actual: Element, path: str) -> list[str]:

@@ -1,5 +1,6 @@
 """What XEP-0060 and XEP-0254 look like to a client of the tests."""
 
+from typing import Any
 from xml.etree.ElementTree import Element
 
 from tests.support.xmpp import XmppClient, XmppServer
@@ -66,7 +67,7 @@ def form(form_type: str, **values: str) -> str:
     )
 
 
-def fields(form_element) -> dict[str, str]:
+def fields(form_element: Any) -> dict[str, str]:
     return {
         field.get("var"): field.findtext("x:value", "", NS)
         for field in form_element
@@ -80,6 +81,6 @@ async def create(client: XmppClient, node: str, **config: str) -> None:
     assert answer.get("type") == "result"
 
 
-async def put(client: XmppClient, node: str, item: str, content: str = "<a xmlns='urn:a'/>"):
+async def put(client: XmppClient, node: str, item: str, content: str = "<a xmlns='urn:a'/>") -> Any:
     text = f"<publish node='{node}'><item id='{item}'>{content}</item></publish>"
     return await client.iq("set", pubsub(text))

@@ -1,13 +1,16 @@
 """A site as the component of a real XMPP server: in the test's own process, or as a daemon of its own."""
 
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
 import trio
 
 from daemon.accounts.accounts_file import Account, edit
 from daemon.configuration.discovery import Installed
+from daemon.frontend import Site
 from daemon.site.directory import make_site
 from plugins.xmpp.serving import serve
 from plugins.xmpp.settings import JidRule, XmppSettings
@@ -23,18 +26,20 @@ RULES = (JidRule(domain="localhost", account="{local}"),)
 
 
 @asynccontextmanager
-async def site_at(server: RealServer, directory: Path, *, connect=None, queues=None, **changes):
+async def site_at(
+    server: RealServer, directory: Path, *, connect: Any = None, queues: Any = None, **changes: Any
+) -> AsyncIterator[Any]:
     """A site in this process; gives (service, site, nursery for clients)."""
     changes = {"accounts": RULES, "answer_s": 1.0, "create_on_subscribe": True, **changes}
     settings = XmppSettings(component=COMPONENT_NAME, server=f"127.0.0.1:{server.component}", **changes)
     connect = connect or tcp_connector("127.0.0.1", server.component, None)
     async with running_site(directory, queues=queues) as site, trio.open_nursery() as nursery:
-        service = await nursery.start(partial(serve, site, settings, connect, SECRET))
+        service = await nursery.start(partial(serve, cast(Site, site), settings, connect, SECRET))
         yield service, site, nursery
         nursery.cancel_scope.cancel()
 
 
-async def ready(client) -> None:
+async def ready(client: Any) -> None:
     """The component may need a moment to be connected."""
     with trio.fail_after(PATIENCE_S):
         while (await client.iq("get", "<ping xmlns='urn:xmpp:ping'/>", id="ready")).get("type") != "result":

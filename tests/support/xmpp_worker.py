@@ -15,6 +15,7 @@ Where the connection breaks it connects again.
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import trio
 
@@ -93,7 +94,7 @@ class Worker:
                             self._journal.note("retracted", id.removeprefix("r-"))
             nursery.cancel_scope.cancel()
 
-    async def _request(self, iq) -> None:
+    async def _request(self, iq: Any) -> None:
         request, content = iq[0], ""
         msg_id = request.get("msgId", "")
         if request.tag == f"{{{QOS}}}assured":
