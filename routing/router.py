@@ -144,7 +144,8 @@ class Router:
         """The message that the decision `Bury` asked for: on to the dead-letter topic with it."""
         if not bury.entry.flags & (GONE | EXPIRED):
             self.publishing.bury(bury, message, now)
-            self.acknowledging.buried(bury, now)
+            if not bury.entry.flags & GONE:  # without a guarantee, it may have made room for its dead letter
+                self.acknowledging.buried(bury, now)
 
     @property
     def wake_at(self) -> float:

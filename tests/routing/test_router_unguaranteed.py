@@ -125,3 +125,14 @@ def test_a_timeout_ends_it_with_whomever_it_is(site: Site, worker: Client) -> No
     site.wait(11)
     assert worker.withdrawn == [(got.number, "expired")]
     assert site.router._state.unguaranteed_bytes == 0
+
+
+def test_a_dead_letter_that_takes_the_place_of_what_it_tells_of_ends_it_once() -> None:
+    """Memory is for one of them: the dead letter, which came last."""
+    site = Site(unguaranteed_bytes_max=2_000)
+    worker = site.login("ada").subscribe("jobs", acknowledges_all=True)
+    send(site, "a")
+    worker.give_back(worker.one(), outcome="rejected")
+    ends = [(t.topic, t.event) for t in site.told if t.final]
+    assert ends == [("jobs", "dropped")]
+    assert site.login("eva").subscribe("dead.jobs").bodies() == ["a"]
