@@ -148,6 +148,7 @@ class Subscribing:
 
         `lost`: without a word from the client, so that what it was at work on has failed.
         """
+        consumer.pause()  # or what one subscription gives back would come to the next one that is to go
         for held in list(consumer.subscriptions.values()):
             self._leave(held, now, "connection lost" if lost else "session ended", lost=lost)
 

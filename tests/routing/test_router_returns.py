@@ -412,3 +412,14 @@ def test_the_wait_before_a_message_comes_again_is_a_setting() -> None:
         got = ada.one()
         assert got.attempt == attempt
         ada.give_back(got)
+
+
+@pytest.mark.parametrize("lost", [True, False])
+def test_who_leaves_is_given_nothing_of_what_it_leaves(site: Site, *, lost: bool) -> None:
+    """Nor by another subscription of its own, which would fail in it, too."""
+    send(site, "a")
+    ada = site.login("ada")
+    ada.subscribe("jobs", name="one").subscribe("jobs", name="two")
+    assert ada.bodies() == ["a"]
+    ada.close(lost=lost)
+    assert [g.attempt for g in site.login("bob").subscribe("jobs").take()] == [2 if lost else 1]
