@@ -17,7 +17,7 @@ from routing.federation.decisions import StoreCopy
 from routing.federation.forwarding import Forwarding
 from routing.lifecycle import Lifecycle
 from routing.names import is_system_topic, owner_of
-from routing.queue import PASSING, RECEIPT
+from routing.queue import ONE, PASSING, RECEIPT
 from routing.receipts import Receipt, Receipts
 from routing.rights import can_be_read
 from routing.state import SiteState
@@ -62,7 +62,10 @@ class Arriving:
             return
         arrival.depth = accepted_depth(arrival.topic, arrival.depth, peer.rules)
         seen = forwarding.known(arrival.message.smuid)
-        if arrival.mode == "ONE":
+        held = state.crossing.by_id.get(seen.entry_id) if seen is not None else None
+        if held is not None and bool(held.entry.flags & ONE) != (arrival.mode == "ONE"):
+            self._turn_away(arrival, "denied", "this site has it in another mode")
+        elif arrival.mode == "ONE":
             if seen is None and forwarding.is_own_and_never_left(arrival.message.smuid):
                 self._turn_away(arrival, "denied", "it is of this site, which has handed it to nobody")
             elif seen is not None and len(arrival.hops) <= seen.custody:

@@ -5,6 +5,7 @@ import pytest
 from routing.decisions import Refused
 from routing.federation.copies import Arrival, PeerRules, UnitId
 from routing.federation.decisions import AcknowledgeUnit
+from routing.federation.interest import InterestChange
 from routing.message import DeliveryMode, Message, Section
 from routing.router import Router
 from tests.support.sites import SETTINGS
@@ -66,3 +67,20 @@ def test_a_copy_of_what_was_removed_is_a_duplicate(router: Router, mode: Deliver
     router.federation.hear_removed(NOW, "alpha", "alpha/01a1ee569747-1-1", "t")
     router.take()
     assert arrive(router, arrival(mode, ("alpha",))) == (["duplicate"], ["duplicate"])
+
+
+@pytest.mark.parametrize("mode", ["ALL", "ONE"])
+def test_a_copy_in_another_mode_than_the_message_has_here_is_denied(
+    router: Router, mode: DeliveryMode
+) -> None:
+    """A message has one mode at all sites, that of its origin: what has one custodian goes to no other."""
+    router.federation.set_peer("gamma", PeerRules())
+    router.federation.link_up(NOW, "gamma")
+    router.federation.hear_interest(NOW, "gamma", [InterestChange("ALL", "t", 0)], whole=True)
+    router.take()
+    copy = arrival(mode, ("alpha",))
+    copy.depth = 2
+    assert arrive(router, copy) == (["accepted"], [])
+    other = arrival("ALL" if mode == "ONE" else "ONE", ("delta", "alpha"))
+    assert arrive(router, other) == (["denied"], ["denied"])
+    assert len(router._state.entries) == 1
