@@ -235,6 +235,10 @@ class Broker:
     def wake(self) -> None:
         """The router has decisions."""
         self._work.set()
+        self._note_time()
+
+    def _note_time(self) -> None:
+        """Wake the router in time where something is due sooner now."""
         if self._router.wake_at < self._alarm_at:
             self._set_alarm()
 
@@ -252,6 +256,7 @@ class Broker:
             await self.commits.gather()
             self._work = trio.Event()
             await self._carry_out()
+            self._note_time()  # what is carried out brings things about: dead letters, what waits again
             if self.draining and not self.door.view.untaken:
                 for session in list(self._sessions):
                     session.end(frontend.Ending("draining", "the site is stopping"))

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import math
 from collections import Counter
 from pathlib import Path
 
@@ -448,6 +449,22 @@ async def test_time_passes_locks_and_expires_messages(tmp_path: Path, mock_clock
         while not any(isinstance(e, frontend.Withdrawn) and e.reason == "expired" for e in ada.events):
             ada.events += await ada.session.events()
         assert site.broker.held == 0
+
+
+async def test_what_a_transaction_brings_about_is_followed_by_time(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    """A dead letter is made, and handed out, while what it came of is carried out."""
+    async with virtual_site(tmp_path) as site:
+        site.broker.commits.in_place_s = math.inf  # time does not run on while a thread commits
+        ada, bob = await site.login("ada").subscribe("jobs"), site.login("bob")
+        await bob.subscribe("dead.jobs", lock_s=5.0)
+        await site.login("eva").publish("jobs", b"work")
+        [got] = await ada.delivered()
+        ada.session.give_back([got.number], "broken", outcome="rejected")
+        assert [got.attempt for got in await bob.delivered()] == [1]
+        with trio.fail_after(6):
+            assert [got.attempt for got in await bob.delivered()] == [2]
 
 
 async def test_the_clock_of_messages_goes_on_through_a_restart(tmp_path: Path, mock_clock: MockClock) -> None:
