@@ -73,8 +73,8 @@ class Publishing:
         """Accept a client's message. Raises Refusal (queue-full, store-failed): nothing was accepted.
 
         With `together` it is one of several that are stored at once or not at all, so it is not refused
-        alone if the store fails, and an error of ours that meets it is raised as it is. `head`: see
-        `routing.frames.encode_head`.
+        alone, neither here nor if the store fails: `Room.check` has told that there is room for all of them.
+        An error of ours that meets it is raised as it is. `head`: see `routing.frames.encode_head`.
         """
         state = self._state
         cmuid = message.cmuid
@@ -86,7 +86,8 @@ class Publishing:
                 return
         topic = state.topic(topic_name)
         settings = state.settings
-        if topic.messages >= settings.queue_messages_max or topic.bytes >= settings.queue_bytes_max:
+        full = topic.messages >= settings.queue_messages_max or topic.bytes >= settings.queue_bytes_max
+        if full and not together:
             text = f"{topic_name} holds as much as it may; try again once messages have been taken from it"
             self._deny_full(topic_name, message, publisher)
             raise Refusal(Refusal.QUEUE_FULL, text)

@@ -102,6 +102,17 @@ async def test_what_does_not_fit_whole_is_refused_whole(session):
     assert not [event for event in found if isinstance(event, Delivered)]
 
 
+async def test_what_fits_exactly_is_taken_whole(tmp_path):
+    """Also where its last message, of no bytes, finds the topic as full as it may be."""
+    empty = Message(delivery="ONE")
+    async with running_site(tmp_path, queues=QueueSettings(queue_bytes_max=WORK.size_bytes)) as site:
+        session = site.open_session(Identity("ada"), "desk", protocol="test", remote="test")
+        together(session, (session.publish, "out", WORK), (session.publish, "out", empty))
+        assert (await event(session, Answer, [])).request == "together"
+        assert site.broker.held == 2
+        session.close()
+
+
 @contextmanager
 def full_disk():
     """No file grows beyond what any has now."""

@@ -163,8 +163,8 @@ MUTATIONS = [
     Mutation(
         name="a full queue takes more",
         file="routing/publishing.py",
-        old="if topic.messages >= settings.queue_messages_max or",
-        new="if",
+        old="full = topic.messages >= settings.queue_messages_max or",
+        new="full =",
         tests=("tests/routing/test_router_publishing.py::test_a_full_queue_refuses_and_loses_nothing",),
     ),
     Mutation(
