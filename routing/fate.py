@@ -35,7 +35,7 @@ ENDS: Final = (
 """What ends a copy, in the record that is final. Of several the first one here counts: a copy that was handed
 on and came home has ended as it did then."""
 
-State = Literal[
+FateState = Literal[
     "waiting",  # held: for its subscribers, or, if it is a state message, for ever
     "committed",
     "delivered",  # without a guarantee and acknowledgements, so that it ends with the delivery
@@ -49,7 +49,7 @@ State = Literal[
     "unknown",
 ]
 
-CopyState = Literal["finished", "held", "gone", "lost", "log missing", "unknown"]
+BalanceState = Literal["finished", "held", "gone", "lost", "log missing", "unknown"]
 """The same in the words of the balance, to which all copies of a message add up."""
 
 
@@ -80,7 +80,7 @@ class Fate(msgspec.Struct):
         verdict: one or two plain sentences.
     """
 
-    state: State
+    state: FateState
     verdict: str
     began: HopRecord | None
     ended: HopRecord | None
@@ -125,7 +125,7 @@ def _came_home_since(records: list[HopRecord], ends: list[HopRecord], *, unbroke
     return left or begins[-1].record > ends[-1].record
 
 
-def copy_state(fate: Fate) -> CopyState:
+def balance_state(fate: Fate) -> BalanceState:
     """What a fate is in the balance; `log missing` where a doubt stands in its way.
 
     That a copy is lost no log of its own can say.
@@ -188,7 +188,7 @@ def _end(
     ended: HopRecord | None,
     readers: list[Reader],
     newest_boot: int | None,
-) -> tuple[State, str]:
+) -> tuple[FateState, str]:
     if ended is not None:
         return _ended(began, ended, readers)
     if began is None and all(record.event in REFUSES for record in records):
@@ -206,7 +206,7 @@ def _end(
     return "waiting", back + _waiting(records, readers)
 
 
-def _ended(began: HopRecord | None, ended: HopRecord, readers: list[Reader]) -> tuple[State, str]:
+def _ended(began: HopRecord | None, ended: HopRecord, readers: list[Reader]) -> tuple[FateState, str]:
     after = f" {duration(ended.time_us - began.time_us)} later" if began else ""
     committed = [reader.subscription for reader in readers if reader.committed_us is not None]
     also = f" Committed by {_count(committed)} before." if committed else ""

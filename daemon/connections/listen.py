@@ -23,7 +23,7 @@ from daemon.frontend import Limits
 
 logger = logging.getLogger(__name__)
 
-Handler = Callable[[trio.abc.Stream, str], Awaitable[object]]
+StreamHandler = Callable[[trio.abc.Stream, str], Awaitable[object]]
 
 BACKLOG: Final = 1024
 LOGGED_EVERY_S: Final = 10.0
@@ -89,7 +89,7 @@ class Listeners:
     async def serve(
         self,
         listen: tuple[str, ...],
-        handler: Handler,
+        handler: StreamHandler,
         *,
         socket_name: str,
         tls: bool,
@@ -117,7 +117,7 @@ class Listeners:
             connections.cancel_scope.deadline = trio.current_time() + self._drain_s
 
     async def _connection(
-        self, stream: trio.SocketStream, handler: Handler, tls: bool, refusal: bytes
+        self, stream: trio.SocketStream, handler: StreamHandler, tls: bool, refusal: bytes
     ) -> None:
         async with stream:
             try:
@@ -139,7 +139,9 @@ class Listeners:
             finally:
                 self._leave(host)
 
-    async def _handle(self, stream: trio.SocketStream, handler: Handler, tls: bool, remote: str) -> None:
+    async def _handle(
+        self, stream: trio.SocketStream, handler: StreamHandler, tls: bool, remote: str
+    ) -> None:
         stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         if not tls:
             await handler(stream, remote)

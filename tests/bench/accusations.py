@@ -61,7 +61,7 @@ class Truth:
             elif record.event == "forwarded":
                 self.hops.add((record.smuid, record.server, record.peer))
         self.states = {
-            copy: fate.copy_state(fate.judge(sorted(of_it, key=lambda record: record.record), None))
+            copy: fate.balance_state(fate.judge(sorted(of_it, key=lambda record: record.record), None))
             for copy, of_it in records.items()
             if any(record.event in fate.BEGINS for record in of_it)
         }

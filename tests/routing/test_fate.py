@@ -2,7 +2,7 @@
 
 import pytest
 
-from routing.fate import copy_state, duration, judge
+from routing.fate import balance_state, duration, judge
 from routing.hops import HopRecord
 
 ADA = "ada:desk@alpha.example"
@@ -204,14 +204,14 @@ def back_from_beta(**fields: object) -> dict[str, object]:
 )
 def test_what_was_handed_on_and_came_home_is_held(way: list[dict[str, object]]) -> None:
     fate = judge(records(published(mode="ONE"), *way), newest_boot=1)
-    assert (fate.state, fate.ended, copy_state(fate)) == ("waiting", None, "held")
+    assert (fate.state, fate.ended, balance_state(fate)) == ("waiting", None, "held")
     assert "It was handed on, and came home from beta.example. Still held" in fate.verdict
 
 
 def test_what_came_home_ends_as_it_does_then() -> None:
     way = [handed_to_beta(), back_from_beta(), committed(BOB, mode="ONE", final=True)]
     fate = judge(records(published(mode="ONE"), *way), newest_boot=1)
-    assert (fate.state, copy_state(fate)) == ("committed", "finished")
+    assert (fate.state, balance_state(fate)) == ("committed", "finished")
 
 
 def test_what_left_and_may_have_come_home_before_in_a_gap_has_left() -> None:
@@ -222,4 +222,4 @@ def test_what_left_and_may_have_come_home_before_in_a_gap_has_left() -> None:
 
 def test_of_a_copy_without_a_guarantee_in_a_log_that_may_go_on_it_is_not_said_that_it_is_held() -> None:
     fate = judge(records(published(guarantee=False)), newest_boot=None)
-    assert (fate.state, copy_state(fate)) == ("gone", "gone")
+    assert (fate.state, balance_state(fate)) == ("gone", "gone")

@@ -20,12 +20,12 @@ from plugins.xmpp.wire.namespaces import (
     namespace_of,
 )
 
-Handler = Callable[[Request], Awaitable[None]]
+RequestHandler = Callable[[Request], Awaitable[None]]
 
 _PUBSUB: Final = f"{{{PUBSUB}}}"
 _OWNER: Final = f"{{{PUBSUB_OWNER}}}"
 
-HOT: Final[dict[tuple[str, str], Handler]] = {
+HOT: Final[dict[tuple[str, str], RequestHandler]] = {
     ("set", _PUBSUB + "publish"): publishing.publish,
     ("set", _PUBSUB + "retract"): retracting.retract,
     # the XEP's own examples ask by get
@@ -34,7 +34,7 @@ HOT: Final[dict[tuple[str, str], Handler]] = {
     ("get", f"{{{QUEUEING}}}unlock"): retracting.unlock,
 }
 
-COLD: Final[dict[tuple[str, str], Handler]] = {
+COLD: Final[dict[tuple[str, str], RequestHandler]] = {
     ("set", _PUBSUB + "subscribe"): subscribing.subscribe,
     ("set", _PUBSUB + "unsubscribe"): subscribing.unsubscribe,
     ("get", _PUBSUB + "options"): subscribing.get_options,

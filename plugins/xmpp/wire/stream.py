@@ -30,7 +30,7 @@ _AUTHENTICATION_CONDITIONS: Final = frozenset(
     {"not-authorized", "host-unknown", "host-gone", "invalid-from", "invalid-namespace"}
 )
 
-State = Literal["opening", "proving", "established", "closed"]
+StreamState = Literal["opening", "proving", "established", "closed"]
 
 
 class StreamFailed(Exception):
@@ -53,7 +53,7 @@ class ComponentStream:
     """One stream of a component, from connecting to its end."""
 
     def __init__(self, component: str, secret: str, limits: ParserLimits) -> None:
-        self.state: State = "opening"
+        self.state: StreamState = "opening"
         self._component = component
         self._secret = secret
         self._parser = StreamParser(limits)

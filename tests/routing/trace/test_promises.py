@@ -375,7 +375,7 @@ def test_the_jobs_and_the_judge_of_single_logs_say_the_same_of_every_copy(jobs: 
         if record.smuid:
             of_copies.setdefault((record.server, record.smuid), []).append(record)
     judged = {
-        (server, smuid): fate.copy_state(proof.judged(records, jobs.logs[server]))
+        (server, smuid): fate.balance_state(proof.judged(records, jobs.logs[server]))
         for (server, smuid), records in of_copies.items()
     }
     assert set(judged.values()) == {"finished", "held", "gone", "log missing"}
