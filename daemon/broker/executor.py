@@ -17,7 +17,7 @@ import msgspec
 from daemon import frontend
 from daemon.broker.bodies import Bodies, Stored
 from daemon.broker.reading import Reading
-from daemon.broker.session import Unread
+from daemon.broker.session import UnreadDelivery
 from daemon.broker.taking_apart import OWN_ERROR, Fault, Kept, TakingApart, whom
 from daemon.hops.writer import HopFields, HopLog
 from daemon.store.batch import Batch
@@ -311,7 +311,7 @@ class Executor:
         if stored is not None:
             d.consumer.handle.put(_delivered(d, now, stored))
         else:
-            d.consumer.handle.put(Unread(entry.id, entry.size, partial(_delivered, d, now)))
+            d.consumer.handle.put(UnreadDelivery(entry.id, entry.size, partial(_delivered, d, now)))
 
     def _answer(self, d: decisions.AnswerRequest) -> None:
         if d.request is None and d.error is None:

@@ -23,7 +23,7 @@ from daemon.broker.taking_apart import OWN_ERROR
 from daemon.broker.transfers import arrival_of, refused
 from daemon.control.enquiring import Enquiring
 from daemon.link.controls import CHANGES_MAX, InterestTold, NameClaimed, ReceiptTold, Removed, transfer_flags
-from daemon.link.peers_file import Peer
+from daemon.link.peers_file import PeerEntry
 from daemon.link.port import Arrived, ControlArrived, Links
 from daemon.link.refusals import Refusals
 from daemon.system.clock import Clock
@@ -248,7 +248,7 @@ class Federating:
 
     # -- from the links ---------------------------------------------------------------------------
 
-    def peers_changed(self, peers: Mapping[str, Peer]) -> None:
+    def peers_changed(self, peers: Mapping[str, PeerEntry]) -> None:
         """See `daemon.link.port.RouterPort`."""
         for name in [name for name in self._waiting if name not in peers]:
             del self._waiting[name]

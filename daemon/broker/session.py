@@ -42,7 +42,7 @@ EVENT_BYTES: Final = 200
 """What an event costs besides its message, roughly."""
 
 
-class Owner(Protocol):
+class SessionOwner(Protocol):
     """What a session needs of its broker; all but `browse` are synchronous."""
 
     server_name: str
@@ -71,7 +71,7 @@ class Owner(Protocol):
         """The front end is done with a session, whose client was `lost` or not; twice changes nothing."""
 
 
-class Unread(msgspec.Struct, frozen=True):
+class UnreadDelivery(msgspec.Struct, frozen=True):
     """A delivery whose message is on disk only: an event once that has been read."""
 
     message_id: int
@@ -79,13 +79,13 @@ class Unread(msgspec.Struct, frozen=True):
     delivered: Callable[[Stored], Delivered]
 
 
-Outgoing = SessionEvent | Unread
+OutboxItem = SessionEvent | UnreadDelivery
 
 
 class BrokerSession:
     """See `daemon.frontend.Session`."""
 
-    def __init__(self, broker: Owner, account: str, channel: str, protocol: str, remote: str) -> None:
+    def __init__(self, broker: SessionOwner, account: str, channel: str, protocol: str, remote: str) -> None:
         self.account = account
         self.channel = channel
         self.protocol = protocol
@@ -94,7 +94,7 @@ class BrokerSession:
         self._broker = broker
         self._door = broker.door
         self._consumer = Consumer(self, account, channel)
-        self._outbox: list[Outgoing] = []
+        self._outbox: list[OutboxItem] = []
         self._arrived = trio.Event()
         self._ended = False
         self._pending_bytes = 0
@@ -324,7 +324,7 @@ class BrokerSession:
 
     async def _take_events(self) -> list[SessionEvent]:
         handed, size = self._next_events()
-        unread = [each.message_id for each in handed if isinstance(each, Unread)]
+        unread = [each.message_id for each in handed if isinstance(each, UnreadDelivery)]
         found: dict[int, Stored] = {}
         if unread:
             found = await self._broker.reading.load(unread)
@@ -334,13 +334,13 @@ class BrokerSession:
         self._handed_bytes = size
         events: list[SessionEvent] = []
         for each in handed:
-            if not isinstance(each, Unread):
+            if not isinstance(each, UnreadDelivery):
                 events.append(each)
             elif (stored := found.get(each.message_id)) is not None:
                 events.append(each.delivered(stored))
         return events
 
-    def _next_events(self) -> tuple[list[Outgoing], int]:
+    def _next_events(self) -> tuple[list[OutboxItem], int]:
         size = 0
         for count, event in enumerate(self._outbox):
             if size >= EVENTS_BYTES:
@@ -357,7 +357,7 @@ class BrokerSession:
         if not self._consumer.open and self._pending_bytes < PENDING_BYTES_MAX // 2 and not self._ended:
             self._door.resume(self._consumer)
 
-    def put(self, event: Outgoing) -> None:
+    def put(self, event: OutboxItem) -> None:
         """Hand an event on; called by the broker once it has come true."""
         if self._ended:
             return
@@ -387,5 +387,5 @@ class BrokerSession:
         self._broker.close_session(self, lost=lost)
 
 
-def _cost(event: Outgoing) -> int:
-    return event.size + EVENT_BYTES if isinstance(event, (Delivered, Unread)) else EVENT_BYTES
+def _cost(event: OutboxItem) -> int:
+    return event.size + EVENT_BYTES if isinstance(event, (Delivered, UnreadDelivery)) else EVENT_BYTES

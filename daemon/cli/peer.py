@@ -8,7 +8,7 @@ import typer
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
 from daemon.cli.telling import tell
 from daemon.configuration.config import typed
-from daemon.link.peers_file import EVERYTHING, Peer, add_peer, load_peers, remove_peer
+from daemon.link.peers_file import EVERYTHING, PeerEntry, add_peer, load_peers, remove_peer
 from daemon.settings import ConfigError
 from daemon.terminal.failure import USAGE, Failure
 from daemon.terminal.output import JsonOption, show_table
@@ -60,7 +60,7 @@ def add(
     }
     try:
         # as a file would be, so that both are held to the same rules
-        peer = typed(path, "", given, Peer)
+        peer = typed(path, "", given, PeerEntry)
     except ConfigError as error:
         raise Failure(f"not a peer: {error.key}{': ' if error.key else ''}{error.problem}", USAGE) from None
     done = "Changed" if replace and name in load_peers(path) else "Added"

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from daemon.hops.coverage import Damage, Gap
-from daemon.hops.reader import CLOCK_DOUBT_S, HopLogReader, Unread
+from daemon.hops.reader import CLOCK_DOUBT_S, HopLogReader, Skipped
 from routing.fate import BEGINS, Fate, end_of, judge
 from routing.hops import HopRecord
 from routing.names import parse_smuid
@@ -33,7 +33,7 @@ class Findings(msgspec.Struct, kw_only=True):
     covered: bool
     fate: Fate | None
     records: list[HopRecord]
-    unread: Unread
+    unread: Skipped
     left_out: int = 0
     gaps: list[Gap] = []
     damage: list[Damage] = []

@@ -25,7 +25,7 @@ CLOCK_DOUBT_S: Final = 86_400.0
 """How far the birth time in a Smuid may be ahead of this site's clock: it is by the clock of another."""
 
 
-class Unread(msgspec.Struct):
+class Skipped(msgspec.Struct):
     """What was passed over.
 
     Attributes:
@@ -51,7 +51,7 @@ class HopLogReader:
     """
 
     def __init__(self, directory: Path) -> None:
-        self.unread = Unread()
+        self.unread = Skipped()
         self.damage: list[Damage] = []
         self.gaps: list[Gap] = []
         self._directory = directory
@@ -118,7 +118,7 @@ class HopLogReader:
             return [whole]
         if check.damage is not None:
             self.damage.append(check.damage)
-        unread, self.unread = self.unread, Unread()  # counted already, as far as it matters
+        unread, self.unread = self.unread, Skipped()  # counted already, as far as it matters
         held = list(stretches(file, self._blocks(file), self.damage))
         found, self.unread = self.unread, unread
         if found.too_long:

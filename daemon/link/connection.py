@@ -19,7 +19,7 @@ import trio
 from daemon.link.exchange import Exchange
 from daemon.link.lane_input import LaneInput
 from daemon.link.lanes import LaneData, LaneError, Lanes, PeerClosed
-from daemon.link.transport import Secured, Transport
+from daemon.link.transport import LinkTransport, Secured
 from daemon.settings import LinkSettings
 from routing.link.codec import UnitRefusal, encode
 from routing.link.units import (
@@ -50,19 +50,19 @@ SILENCE_S: Final = 60.0
 """A lane that stops in the middle of a unit for so long ends the connection."""
 
 
-class Owner(Protocol):
+class ConnectionOwner(Protocol):
     """What a connection reports to the manager; all but `input_room` are synchronous."""
 
-    def greeted(self, connection: "Connection") -> None:
+    def greeted(self, connection: "PeerConnection") -> None:
         """The peer's HELLO is in `connection.hello`: refuse it, or welcome it, or wait for its WELCOME."""
 
-    def welcomed(self, connection: "Connection") -> None:
+    def welcomed(self, connection: "PeerConnection") -> None:
         """The peer has decided that this connection is the link."""
 
-    def ended(self, connection: "Connection") -> None:
+    def ended(self, connection: "PeerConnection") -> None:
         """The connection has a `reason` now and carries no more units; its stream may take longer."""
 
-    def proved(self, connection: "Connection") -> None:
+    def proved(self, connection: "PeerConnection") -> None:
         """A probe has gone through the peer's broker and back."""
 
     def probe_arrived(self, peer: str, probe: Probe) -> None:
@@ -72,7 +72,7 @@ class Owner(Protocol):
         """Return once more units may be handled."""
 
 
-class Connection:
+class PeerConnection:
     """One connection; `run` it once.
 
     Attributes:
@@ -91,8 +91,8 @@ class Connection:
         *,
         dialled: bool,
         own: Hello,
-        owner: Owner,
-        transport: Transport,
+        owner: ConnectionOwner,
+        transport: LinkTransport,
         settings: LinkSettings,
         message_bytes_max: int,
         wall_us: Callable[[], int],

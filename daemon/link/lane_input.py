@@ -16,7 +16,7 @@ UNITS_AT_A_TIME: Final = 64
 """Handled before others get their turn."""
 
 
-class Consumer(Protocol):
+class UnitHandler(Protocol):
     """Who handles the units."""
 
     @property
@@ -72,7 +72,7 @@ class LaneInput:
             self._handled = trio.Event()
             await self._handled.wait()
 
-    async def consume(self, consumer: Consumer) -> None:
+    async def consume(self, consumer: UnitHandler) -> None:
         """Handle what comes, until cancelled."""
         while True:
             await self._arrived.wait()
@@ -90,7 +90,7 @@ class LaneInput:
             if flow_bytes:
                 consumer.credit(self._lane, flow_bytes)
 
-    async def _handle_all(self, consumer: Consumer) -> None:
+    async def _handle_all(self, consumer: UnitHandler) -> None:
         handled = 0
         while not consumer.is_over:
             try:

@@ -17,15 +17,15 @@ from typing import Final
 import msgspec
 import trio
 
-from daemon.link.connection import Connection
+from daemon.link.connection import PeerConnection
 from daemon.link.controls import NameClaimed
 from daemon.link.dialling import BackOff
 from daemon.link.exchange import Exchange
 from daemon.link.peer import LinkPeer
-from daemon.link.peers_file import Peer
-from daemon.link.port import Identity, LinkStatus, RouterPort
+from daemon.link.peers_file import PeerEntry
+from daemon.link.port import LinkStatus, RouterPort, SiteIdentity
 from daemon.link.refusals import Refusals
-from daemon.link.transport import DialError, Secured, Transport
+from daemon.link.transport import DialError, LinkTransport, Secured
 from daemon.settings import LinkSettings
 from daemon.system.mishaps import Mishaps
 from routing.link.agreement import agree, is_arbiter, judge, refusal
@@ -47,10 +47,10 @@ class LinkManager:
     def __init__(
         self,
         *,
-        identity: Identity,
+        identity: SiteIdentity,
         settings: LinkSettings,
-        peers: Mapping[str, Peer],
-        transport: Transport,
+        peers: Mapping[str, PeerEntry],
+        transport: LinkTransport,
         port: RouterPort,
         source: random.Random,
         wall_us: Callable[[], int],
@@ -79,7 +79,7 @@ class LinkManager:
         self._nursery: trio.Nursery | None = None
         self._draining = False
         self._refusals = Refusals(logger)
-        self._serving: dict[Connection, LinkPeer] = {}
+        self._serving: dict[PeerConnection, LinkPeer] = {}
         self._served = trio.Event()
         self._wanted = dict(peers)
         self._sessions = itertools.count(1)
@@ -94,7 +94,7 @@ class LinkManager:
             self.set_peers(self._wanted)
             task_status.started()
 
-    def set_peers(self, peers: Mapping[str, Peer]) -> None:
+    def set_peers(self, peers: Mapping[str, PeerEntry]) -> None:
         """These are the peers from now on. A link with who is none any more is ended, at once."""
         self._wanted = dict(peers)
         if self._nursery is None:  # `run` begins with them
@@ -179,7 +179,7 @@ class LinkManager:
         """See `Links`."""
         return [self._peers[name].status() for name in sorted(self._peers)]
 
-    def greeted(self, connection: Connection) -> None:
+    def greeted(self, connection: PeerConnection) -> None:
         """A connection's HELLO has come: see `daemon.link.connection.Owner`."""
         peer = self._peers.get(connection.secured.name)
         hello = connection.hello
@@ -209,13 +209,13 @@ class LinkManager:
                 connection.welcome()
                 self._link(peer, connection)
 
-    def welcomed(self, connection: Connection) -> None:
+    def welcomed(self, connection: PeerConnection) -> None:
         """The peer decided: see `daemon.link.connection.Owner`."""
         peer = self._peers.get(connection.secured.name)
         if peer is not None and not is_arbiter(self._own.server, peer.name):
             self._link(peer, connection)
 
-    def ended(self, connection: Connection) -> None:
+    def ended(self, connection: PeerConnection) -> None:
         """See `daemon.link.connection.Owner`."""
         peer = self._serving.get(connection)
         reason = connection.reason
@@ -230,7 +230,7 @@ class LinkManager:
             if peer.link is None and not told:
                 self._failed(peer, f"closed the connection: {reason}" if connection.by_peer else reason)
 
-    def proved(self, connection: Connection) -> None:
+    def proved(self, connection: PeerConnection) -> None:
         """See `daemon.link.connection.Owner`."""
         peer = self._serving.get(connection)
         if peer is not None:
@@ -245,7 +245,7 @@ class LinkManager:
         """See `daemon.link.connection.Owner`."""
         await self._port.input_room()
 
-    def _new_peer(self, settings: Peer) -> LinkPeer:
+    def _new_peer(self, settings: PeerEntry) -> LinkPeer:
         exchange = Exchange(
             settings.name,
             window_units=self._settings.window_units_max,
@@ -303,8 +303,8 @@ class LinkManager:
             self._refuse(connection, f"it has {GREETINGS_MAX} connections that are no link yet")
         await self._serve(connection)
 
-    def _connection(self, secured: Secured, *, dialled: bool) -> Connection:
-        return Connection(
+    def _connection(self, secured: Secured, *, dialled: bool) -> PeerConnection:
+        return PeerConnection(
             secured,
             dialled=dialled,
             own=self._own,
@@ -315,7 +315,7 @@ class LinkManager:
             wall_us=self._wall_us,
         )
 
-    async def _serve(self, connection: Connection) -> None:
+    async def _serve(self, connection: PeerConnection) -> None:
         """Run a connection; whatever ends it, the other links live on."""
         peer = self._peers.get(connection.secured.name)
         if peer is not None and connection.reason is None:
@@ -330,7 +330,7 @@ class LinkManager:
             self._served.set()
             self._served = trio.Event()
 
-    def _link(self, peer: LinkPeer, connection: Connection) -> None:
+    def _link(self, peer: LinkPeer, connection: PeerConnection) -> None:
         hello = connection.hello
         assert hello is not None
         if peer.link is not None:
@@ -364,7 +364,7 @@ class LinkManager:
         self._port.link_down(peer.name, reason)
         peer.change()
 
-    def _refuse(self, connection: Connection, reason: str) -> None:
+    def _refuse(self, connection: PeerConnection, reason: str) -> None:
         """End a connection that must not be a link, and say why in both logs."""
         name = connection.secured.name
         connection.refused = True

@@ -2,10 +2,10 @@
 
 import trio
 
-from daemon.link.connection import Connection
+from daemon.link.connection import PeerConnection
 from daemon.link.dialling import BackOff
 from daemon.link.exchange import Exchange
-from daemon.link.peers_file import Peer
+from daemon.link.peers_file import PeerEntry
 from daemon.link.port import LinkState, LinkStatus
 from routing.link.agreement import Agreement
 
@@ -21,13 +21,13 @@ class LinkPeer:
         logged: the reason of the last failure in the log, so that it is not repeated.
     """
 
-    def __init__(self, settings: Peer, exchange: Exchange, back_off: BackOff) -> None:
+    def __init__(self, settings: PeerEntry, exchange: Exchange, back_off: BackOff) -> None:
         self.settings = settings
         self.exchange = exchange
         self.back_off = back_off
-        self.link: Connection | None = None
+        self.link: PeerConnection | None = None
         self.agreement: Agreement | None = None
-        self.greeting: set[Connection] = set()
+        self.greeting: set[PeerConnection] = set()
         self.changed = trio.Event()
         self.removed = False
         self.dialling = False
@@ -42,7 +42,7 @@ class LinkPeer:
         return self.settings.name
 
     @property
-    def connections(self) -> list[Connection]:
+    def connections(self) -> list[PeerConnection]:
         """All that have not ended."""
         return [*self.greeting, *([self.link] if self.link is not None else [])]
 

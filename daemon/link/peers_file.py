@@ -34,7 +34,7 @@ PEERS_MAX: Final = 1_000
 ADDRESS: Final = r"^([A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]{2,45}\]):[1-9][0-9]{0,4}$"
 
 
-class Peer(msgspec.Struct, frozen=True, kw_only=True):
+class PeerEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One peer.
 
     Attributes:
@@ -78,10 +78,10 @@ def _can_be_dialled(address: str) -> bool:
 
 
 class _File(msgspec.Struct, frozen=True):
-    peers: Annotated[tuple[Peer, ...], msgspec.Meta(max_length=PEERS_MAX)] = ()
+    peers: Annotated[tuple[PeerEntry, ...], msgspec.Meta(max_length=PEERS_MAX)] = ()
 
 
-def load_peers(path: Path) -> dict[str, Peer]:
+def load_peers(path: Path) -> dict[str, PeerEntry]:
     """The peers in the file, by name; none where there is no file. Raises ConfigError."""
     if not path.exists():
         return {}
@@ -94,7 +94,7 @@ def load_peers(path: Path) -> dict[str, Peer]:
     return peers
 
 
-def add_peer(path: Path, peer: Peer, *, replace: bool = False) -> None:
+def add_peer(path: Path, peer: PeerEntry, *, replace: bool = False) -> None:
     """Write the peer into the file, made if it is not there; `replace`: in the place of what it was.
 
     Raises ConfigError if it is already a peer and not to be replaced, or if the file cannot be written.

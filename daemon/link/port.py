@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from daemon.link.peers_file import Peer
+from daemon.link.peers_file import PeerEntry
 from routing.link.agreement import Agreement
 from routing.link.sender import Settled
 from routing.link.units import Control, Lane, Probe, Transfer, TransferOutcome
@@ -21,7 +21,7 @@ from routing.message import Message
 LinkState = Literal["up", "leaving", "dialling", "waiting"]
 
 
-class Identity(msgspec.Struct, frozen=True, kw_only=True):
+class SiteIdentity(msgspec.Struct, frozen=True, kw_only=True):
     """Who this site is to its peers.
 
     Attributes:
@@ -65,7 +65,7 @@ class ControlArrived(msgspec.Struct, frozen=True, kw_only=True):
 class RouterPort(Protocol):
     """What the links want of the broker."""
 
-    def peers_changed(self, peers: Mapping[str, Peer]) -> None:
+    def peers_changed(self, peers: Mapping[str, PeerEntry]) -> None:
         """Who the peers are and what may cross, at the start and after each reload.
 
         What was sent to a peer that is no longer there has been forgotten.

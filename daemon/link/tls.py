@@ -23,9 +23,9 @@ from daemon.connections.addresses import counted_as
 from daemon.connections.listen import open_listeners, shown, split_address
 from daemon.link.handshakes import Handshakes
 from daemon.link.keys import ALPN, LinkKeys
-from daemon.link.peers_file import Peer
+from daemon.link.peers_file import PeerEntry
 from daemon.link.refusals import Refusals
-from daemon.link.transport import DialError, Handler, Secured
+from daemon.link.transport import DialError, Secured, SecuredHandler
 
 logger = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ class TlsTransport:
         """New connections use these keys, and `refusal` judges by them, from now on."""
         self._keys = keys
 
-    async def dial(self, peer: Peer) -> Secured:
+    async def dial(self, peer: PeerEntry) -> Secured:
         """See `Transport`."""
         assert peer.address is not None
         host, port = split_address(peer.address)
@@ -109,7 +109,7 @@ class TlsTransport:
             raise
 
     async def serve(
-        self, handler: Handler, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+        self, handler: SecuredHandler, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
         """See `Transport`. Raises ListenError before it has started."""
 

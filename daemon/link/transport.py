@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import msgspec
 import trio
 
-from daemon.link.peers_file import Peer
+from daemon.link.peers_file import PeerEntry
 
 
 class DialError(Exception):
@@ -19,7 +19,7 @@ class Secured(msgspec.Struct, frozen=True):
     Attributes:
         name: the server name in its certificate.
         remote: its address, for people.
-        proof: of the transport; see `Transport.refusal`.
+        proof: of the transport; see `LinkTransport.refusal`.
     """
 
     stream: trio.abc.Stream
@@ -28,17 +28,17 @@ class Secured(msgspec.Struct, frozen=True):
     proof: Any = None
 
 
-Handler = Callable[[Secured], Awaitable[None]]
+SecuredHandler = Callable[[Secured], Awaitable[None]]
 
 
-class Transport(Protocol):
+class LinkTransport(Protocol):
     """Opens connections. Streams it gives out are closed by whom it gave them to."""
 
-    async def dial(self, peer: Peer) -> Secured:
+    async def dial(self, peer: PeerEntry) -> Secured:
         """A connection to the peer's address, whoever answers there. Raises DialError."""
 
     async def serve(
-        self, handler: Handler, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+        self, handler: SecuredHandler, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
         """Run `handler` for each connection that is accepted; what proves no name is refused and logged."""
 

@@ -23,7 +23,7 @@ from daemon.configuration.discovery import Installed
 from daemon.connections.listen import clash, split_address, try_to_listen
 from daemon.control.socket import SOCKET
 from daemon.link.keys import LinkKeys
-from daemon.link.peers_file import Peer, load_peers
+from daemon.link.peers_file import PeerEntry, load_peers
 from daemon.settings import ConfigError, Settings
 from daemon.site.lock import LOCK
 from daemon.site.state_mark import INSTALLATION, check_state
@@ -70,7 +70,7 @@ class Examination(msgspec.Struct):
     settings: Settings
     accounts: dict[str, Account] | None = None
     tls: ClientTls | None = None
-    peers: dict[str, Peer] | None = None
+    peers: dict[str, PeerEntry] | None = None
     keys: LinkKeys | None = None
     findings: list[Finding] = []
 

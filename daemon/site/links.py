@@ -22,8 +22,8 @@ from daemon.control.routes import routes
 from daemon.control.socket import Question, Tell
 from daemon.link.keys import LinkKeys
 from daemon.link.manager import LinkManager
-from daemon.link.peers_file import Peer
-from daemon.link.port import Identity, LinkStatus
+from daemon.link.peers_file import PeerEntry
+from daemon.link.port import LinkStatus, SiteIdentity
 from daemon.link.tls import TlsTransport
 from daemon.link.unacknowledged import with_unacknowledged
 from daemon.settings import Settings
@@ -48,7 +48,7 @@ class SiteLinks:
         settings: Settings,
         broker: Broker,
         boot: int,
-        peers: Mapping[str, Peer],
+        peers: Mapping[str, PeerEntry],
         keys: LinkKeys | None,
         passed: Iterable[socket.socket] = (),
     ) -> None:
@@ -78,7 +78,7 @@ class SiteLinks:
         """When what is used now ends."""
         return self._keys.expiries if self._keys is not None else []
 
-    def take(self, peers: Mapping[str, Peer] | None, keys: LinkKeys | None) -> None:
+    def take(self, peers: Mapping[str, PeerEntry] | None, keys: LinkKeys | None) -> None:
         """Peers and keys are these from now on; what is None stays. Raises OSError where links begin."""
         if peers is not None:
             self._peers = peers
@@ -97,7 +97,7 @@ class SiteLinks:
 
     def _begin(self, keys: LinkKeys) -> None:
         settings, links, broker = self._settings, self._settings.links, self._broker
-        identity = Identity(
+        identity = SiteIdentity(
             server=settings.site.server_name,
             site=_installation(settings.site.state_directory),
             boot=self._boot,

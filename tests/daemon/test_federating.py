@@ -6,7 +6,7 @@ import trio
 
 from daemon.broker.bodies import Bodies, Stored
 from daemon.broker.federating import URGENT_PRIORITY, Federating
-from daemon.link.peers_file import Peer
+from daemon.link.peers_file import PeerEntry
 from daemon.link.port import ControlArrived
 from daemon.system.mishaps import Mishaps
 from routing.decisions import StoreMessage
@@ -73,7 +73,7 @@ class Alpha:
             Mishaps(),
         )
         self.links = self.federating.links = SentUnits()  # type: ignore[assignment] # no more of them is used
-        self.federating.peers_changed({"beta": Peer(name="beta")})
+        self.federating.peers_changed({"beta": PeerEntry(name="beta")})
         self.publisher = Consumer(None, "ada", "desk")
 
     async def load(self, ids: object) -> dict[int, Stored]:

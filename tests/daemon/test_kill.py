@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from daemon.hops.reader import HopLogReader, Unread
+from daemon.hops.reader import HopLogReader, Skipped
 from daemon.site.directory import make_site
 from plugins.smqp.client import Client, connect
 from plugins.smqp.connection import ConnectionLost
@@ -185,7 +185,7 @@ def judge_hop_log(site: Site, published: set[str]) -> None:
     state = site.config.parent / "state"
     reader = HopLogReader(state / "hops")
     records = list(reader.records())
-    assert reader.unread == Unread()
+    assert reader.unread == Skipped()
     assert not any(file.is_open for file in reader.files())
     assert [record.record for record in records] == list(range(1, len(records) + 1))
     first_of_boot = {record.boot: record for record in reversed(records)}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.link.peers_file import Peer, add_peer, load_peers, remove_peer
+from daemon.link.peers_file import PeerEntry, add_peer, load_peers, remove_peer
 from daemon.settings import ConfigError
 
 
@@ -22,7 +22,7 @@ def test_no_file_means_no_peers(path: Path) -> None:
 def test_a_peer_with_a_name_alone_is_waited_for_and_may_send_everything(path: Path) -> None:
     path.write_text('[[peers]]\nname = "beta"\n')
     peer = load_peers(path)["beta"]
-    assert peer == Peer(
+    assert peer == PeerEntry(
         name="beta", address=None, allow_in=("#",), allow_out=("#",), depth_max=-1, flood=False
     )
 
@@ -62,9 +62,11 @@ def test_what_cannot_be_meant_is_refused_with_the_file_and_the_reason(
 
 def test_adding_and_removing_keep_comments_and_other_peers(path: Path) -> None:
     path.write_text('# ours since 2019\n[[peers]]\nname = "beta"  # the old one\n')
-    gamma = Peer(name="gamma:720", address="[2001:db8::7]:721", allow_in=("a.*",), depth_max=4, flood=True)
+    gamma = PeerEntry(
+        name="gamma:720", address="[2001:db8::7]:721", allow_in=("a.*",), depth_max=4, flood=True
+    )
     add_peer(path, gamma)
-    assert load_peers(path) == {"beta": Peer(name="beta"), "gamma:720": gamma}
+    assert load_peers(path) == {"beta": PeerEntry(name="beta"), "gamma:720": gamma}
     remove_peer(path, "gamma:720")
     text = path.read_text()
     assert "# ours since 2019" in text
@@ -73,17 +75,17 @@ def test_adding_and_removing_keep_comments_and_other_peers(path: Path) -> None:
 
 
 def test_a_peer_can_be_added_where_there_is_no_file_and_the_last_removed(path: Path) -> None:
-    add_peer(path, Peer(name="beta"))
+    add_peer(path, PeerEntry(name="beta"))
     remove_peer(path, "beta")
     assert load_peers(path) == {}
-    add_peer(path, Peer(name="beta", address="beta.example:721"))
+    add_peer(path, PeerEntry(name="beta", address="beta.example:721"))
     assert load_peers(path)["beta"].address == "beta.example:721"
 
 
 def test_a_peer_is_not_added_twice_nor_removed_when_it_is_none(path: Path) -> None:
-    add_peer(path, Peer(name="beta"))
+    add_peer(path, PeerEntry(name="beta"))
     with pytest.raises(ConfigError, match="beta is already a peer"):
-        add_peer(path, Peer(name="beta"))
+        add_peer(path, PeerEntry(name="beta"))
     with pytest.raises(ConfigError, match="gamma is not a peer"):
         remove_peer(path, "gamma")
 
@@ -93,17 +95,17 @@ def test_a_peer_is_not_added_twice_nor_removed_when_it_is_none(path: Path) -> No
 def test_what_root_writes_is_readable_for_whoever_runs_the_daemon(path: Path, is_there: bool) -> None:
     nobody = 65_534
     if is_there:
-        add_peer(path, Peer(name="beta"))
+        add_peer(path, PeerEntry(name="beta"))
         os.chown(path, nobody, nobody)
     else:
         os.chown(path.parent, nobody, nobody)
-    add_peer(path, Peer(name="gamma"))
+    add_peer(path, PeerEntry(name="gamma"))
     assert (path.stat().st_uid, path.stat().st_gid) == (nobody, nobody)
 
 
 def test_of_peers_that_are_added_at_once_none_is_lost(path: Path) -> None:
     names = [f"site{number}" for number in range(20)]
-    adding = [threading.Thread(target=add_peer, args=(path, Peer(name=name))) for name in names]
+    adding = [threading.Thread(target=add_peer, args=(path, PeerEntry(name=name))) for name in names]
     for one in adding:
         one.start()
     for one in adding:

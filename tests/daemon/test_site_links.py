@@ -15,7 +15,7 @@ from daemon.certificates.authority import Authority
 from daemon.configuration.discovery import Installed
 from daemon.connections.listen import ListenError
 from daemon.control.socket import Question
-from daemon.link.peers_file import Peer, add_peer
+from daemon.link.peers_file import PeerEntry, add_peer
 from daemon.settings import LinkSettings, Settings, SiteSettings
 from daemon.site.examination import Examination, examine
 from daemon.site.links import SiteLinks
@@ -93,9 +93,9 @@ async def pair(
     alpha, beta = Directory(directory, "alpha"), Directory(directory, "beta")
     for site in (alpha, beta):
         write_keys(authority, site.name, site.keys, datetime.now(UTC))
-    add_peer(beta.peers, Peer(name="alpha"))
+    add_peer(beta.peers, PeerEntry(name="alpha"))
     async with beta.running("127.0.0.1:0") as listening:
-        add_peer(alpha.peers, Peer(name="beta", address=listening.addresses[0]))
+        add_peer(alpha.peers, PeerEntry(name="beta", address=listening.addresses[0]))
         yield alpha, beta, listening
 
 
@@ -133,12 +133,12 @@ async def test_a_site_that_gets_keys_while_it_runs_links_from_the_next_reload_on
 ) -> None:
     alpha, beta = Directory(tmp_path, "alpha"), Directory(tmp_path, "beta")
     write_keys(authority, "beta", beta.keys, datetime.now(UTC))
-    add_peer(beta.peers, Peer(name="alpha"))
+    add_peer(beta.peers, PeerEntry(name="alpha"))
     async with beta.running("127.0.0.1:0") as listening, alpha.running() as links:
         write_keys(authority, "alpha", alpha.keys, datetime.now(UTC))
-        add_peer(alpha.peers, Peer(name="beta", address=listening.addresses[0]))
+        add_peer(alpha.peers, PeerEntry(name="beta", address=listening.addresses[0]))
         assert alpha.reload(links) == []
-        add_peer(alpha.peers, Peer(name="gamma", address="127.0.0.1:9"))
+        add_peer(alpha.peers, PeerEntry(name="gamma", address="127.0.0.1:9"))
         assert alpha.reload(links) == []  # at once, before the first has begun
         await up(links, "beta")
         assert list(await peers(links)) == ["beta", "gamma"]
@@ -146,7 +146,7 @@ async def test_a_site_that_gets_keys_while_it_runs_links_from_the_next_reload_on
 
 def test_peers_without_keys_are_an_error(tmp_path: Path) -> None:
     alpha = Directory(tmp_path, "alpha")
-    add_peer(alpha.peers, Peer(name="beta"))
+    add_peer(alpha.peers, PeerEntry(name="beta"))
     [problem] = refused(alpha.read())
     assert "site.key: No such file" in problem
 
@@ -180,7 +180,7 @@ async def test_what_a_reload_refuses_stays_and_the_rest_is_taken_on(
         assert len(alpha.reload(links)) == 1
         assert (await peers(links))["beta"]["state"] == "up"
         alpha.peers.write_text(good)
-        add_peer(alpha.peers, Peer(name="gamma"))
+        add_peer(alpha.peers, PeerEntry(name="gamma"))
         (alpha.keys / "site.pem").write_text("rubbish")
         assert len(alpha.reload(links)) == 1
         assert (await peers(links))["beta"]["state"] == "up"

@@ -20,7 +20,7 @@ from daemon.certificates.authority import Authority
 from daemon.configuration.config import load
 from daemon.configuration.discovery import Installed
 from daemon.link.manager import LinkManager
-from daemon.link.peers_file import Peer, add_peer
+from daemon.link.peers_file import PeerEntry, add_peer
 from daemon.site.directory import make_site
 from daemon.site.examination import LINKS_SOCKET
 from daemon.site.lock import state_lock
@@ -138,7 +138,7 @@ def join(directory: Path, ports: dict[str, int]) -> None:
         (directory / name / "peers.toml").unlink(missing_ok=True)
         for other, port in ports.items():
             if other != name:
-                peer = Peer(name=other, address=f"127.0.0.1:{port}")
+                peer = PeerEntry(name=other, address=f"127.0.0.1:{port}")
                 add_peer(directory / name / "peers.toml", peer)
 
 

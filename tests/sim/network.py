@@ -12,8 +12,8 @@ from typing import Final
 
 import trio
 
-from daemon.link.peers_file import Peer
-from daemon.link.transport import DialError, Handler, Secured, Transport
+from daemon.link.peers_file import PeerEntry
+from daemon.link.transport import DialError, LinkTransport, Secured, SecuredHandler
 
 BUFFER_BYTES: Final = 262_144
 """Under way in one direction; a sender waits above it."""
@@ -210,7 +210,7 @@ class Network:
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
         self.paths: dict[tuple[str, str], Path] = {}
-        self._hosts: dict[str, tuple[Handler, trio.Nursery]] = {}
+        self._hosts: dict[str, tuple[SecuredHandler, trio.Nursery]] = {}
         self._powered: set[str] = set()
         self._ends: list[End] = []
 
@@ -219,7 +219,7 @@ class Network:
         for pair in ((a, b), (b, a)):
             self.paths[pair] = Path(delay_s, jitter_s, loss)
 
-    def transport(self, name: str) -> Transport:
+    def transport(self, name: str) -> LinkTransport:
         """For the link manager of a site."""
         return _Transport(self, name)
 
@@ -234,7 +234,7 @@ class Network:
             if end.peer == name:
                 end.powered()
 
-    def listen(self, name: str, handler: Handler, nursery: trio.Nursery) -> None:
+    def listen(self, name: str, handler: SecuredHandler, nursery: trio.Nursery) -> None:
         """Who connects to a site is handed to `handler`."""
         self._hosts[name] = (handler, nursery)
 
@@ -305,11 +305,11 @@ class _Transport:
         self._network = network
         self._name = name
 
-    async def dial(self, peer: Peer) -> Secured:
+    async def dial(self, peer: PeerEntry) -> Secured:
         return await self._network.connect(self._name, peer.name)
 
     async def serve(
-        self, handler: Handler, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+        self, handler: SecuredHandler, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
         async with trio.open_nursery() as nursery:
             self._network.listen(self._name, handler, nursery)

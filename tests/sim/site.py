@@ -13,8 +13,8 @@ import trio
 from daemon.broker.broker import Broker
 from daemon.broker.lifetime import opened_broker
 from daemon.link.manager import LinkManager
-from daemon.link.peers_file import Peer
-from daemon.link.port import Identity
+from daemon.link.peers_file import PeerEntry
+from daemon.link.port import SiteIdentity
 from daemon.settings import HopSettings, LinkSettings, QueueSettings, Settings, SiteSettings
 from daemon.store.store import Store
 from daemon.system.private_files import sync_directory, write_new
@@ -60,7 +60,7 @@ class Site:
         name: str,
         machine: Machine,
         network: Network,
-        peers: Iterable[Peer],
+        peers: Iterable[PeerEntry],
         links: LinkSettings,
         queues: QueueSettings,
         chance: random.Random,
@@ -139,7 +139,7 @@ class Site:
             self._network.switch_on(self.name)
             broker = opened.broker
             links = LinkManager(
-                identity=Identity(server=self.name, site=self.name, boot=opened.boot, features=FEATURES),
+                identity=SiteIdentity(server=self.name, site=self.name, boot=opened.boot, features=FEATURES),
                 settings=settings.links,
                 peers={peer.name: peer for peer in self._peers},
                 transport=self._network.transport(self.name),

@@ -8,7 +8,7 @@ from typing import Final
 
 import trio
 
-from daemon.link.peers_file import Peer
+from daemon.link.peers_file import PeerEntry
 from daemon.settings import LinkSettings, QueueSettings
 from tests.sim import balance, machine, promises
 from tests.sim.clients import Clients
@@ -44,7 +44,7 @@ class World:
         for link in self.scenario.links:
             if name in (link.a, link.b):
                 other = link.b if link.a == name else link.a
-                peers.append(Peer(name=other, address=f"{other}:1", flood=link.flood))
+                peers.append(PeerEntry(name=other, address=f"{other}:1", flood=link.flood))
         return Site(
             name,
             Machine(

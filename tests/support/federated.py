@@ -12,8 +12,8 @@ from daemon.broker.broker import Broker
 from daemon.broker.session import BrokerSession
 from daemon.frontend import Answer, Delivered, SubscribeOptions
 from daemon.link.manager import LinkManager
-from daemon.link.peers_file import Peer
-from daemon.link.port import Identity
+from daemon.link.peers_file import PeerEntry
+from daemon.link.port import SiteIdentity
 from daemon.settings import LinkSettings
 from daemon.store.store import Store
 from routing.federation.enquiry import FEATURES
@@ -156,15 +156,15 @@ async def federated_site(
 ) -> AsyncIterator[FederatedSite]:
     """Run a site in `directory/name`; its links end with the block, without goodbye.
 
-    `rules` are what `daemon.link.peers_file.Peer` has more than name and address, by peer.
+    `rules` are what `daemon.link.peers_file.PeerEntry` has more than name and address, by peer.
     """
     rules = rules or {}
     async with broker_of_ada(directory / name, name) as opened:
         broker = opened.broker
         links = LinkManager(
-            identity=Identity(server=name, site=name, boot=opened.boot, features=features),
+            identity=SiteIdentity(server=name, site=name, boot=opened.boot, features=features),
             settings=LINKS,
-            peers={peer: Peer(name=peer, address=f"{peer}:1", **rules.get(peer, {})) for peer in peers},
+            peers={peer: PeerEntry(name=peer, address=f"{peer}:1", **rules.get(peer, {})) for peer in peers},
             transport=network.transport(name),
             port=broker.federating,
             source=random.Random(name),

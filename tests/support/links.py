@@ -10,9 +10,9 @@ import trio.testing
 
 from daemon.link.lanes import LaneData, LaneError, Lanes, PeerClosed
 from daemon.link.manager import LinkManager
-from daemon.link.peers_file import Peer
-from daemon.link.port import Arrived, ControlArrived, Identity
-from daemon.link.transport import DialError, Handler, Secured, Transport
+from daemon.link.peers_file import PeerEntry
+from daemon.link.port import Arrived, ControlArrived, SiteIdentity
+from daemon.link.transport import DialError, LinkTransport, Secured, SecuredHandler
 from daemon.settings import LinkSettings
 from routing.frames import encode_message
 from routing.link.agreement import Agreement
@@ -70,13 +70,13 @@ class Network:
 
     def __init__(self) -> None:
         self.wires: list[LinkWire] = []
-        self.handlers: dict[str, Handler] = {}
+        self.handlers: dict[str, SecuredHandler] = {}
         self.unreachable: set[str] = set()
         self.distrusted: set[str] = set()
         self.nurseries: dict[str, trio.Nursery] = {}
         self.dials: list[tuple[float, str, str]] = []
 
-    def transport(self, name: str, certified: str | None = None) -> Transport:
+    def transport(self, name: str, certified: str | None = None) -> LinkTransport:
         """For a site that listens as `name` and proves the name `certified` (the same, if None)."""
         return _MemoryTransport(self, name, certified or name)
 
@@ -109,14 +109,14 @@ class _MemoryTransport:
         self._name = name
         self._certified = certified
 
-    async def dial(self, peer: Peer) -> Secured:
+    async def dial(self, peer: PeerEntry) -> Secured:
         assert peer.address is not None
         target = peer.address.removesuffix(":1")
         stream, name = await self._network.connect(self._name, target, self._certified)
         return Secured(stream, name, peer.address)
 
     async def serve(
-        self, handler: Handler, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+        self, handler: SecuredHandler, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
         async with trio.open_nursery() as nursery:
             self._network.nurseries[self._name] = nursery
@@ -158,7 +158,7 @@ class RecordingBroker:
             while not condition():
                 await self._changed.wait()
 
-    def peers_changed(self, peers: Mapping[str, Peer]) -> None:
+    def peers_changed(self, peers: Mapping[str, PeerEntry]) -> None:
         self._note()
 
     def link_up(self, peer: str, agreement: Agreement, restarted: bool) -> None:
@@ -260,11 +260,11 @@ def copy(origin: str, topic: str, body: bytes = b"x", **fields: object) -> Trans
 async def site(
     network: Network,
     name: str,
-    peers: Iterable[Peer],
+    peers: Iterable[PeerEntry],
     *,
     installation: str | None = None,
     listens_as: str | None = None,
-    transport: Transport | None = None,
+    transport: LinkTransport | None = None,
     boot: int = 1,
     features: tuple[str, ...] = (),
     settings: LinkSettings | None = None,
@@ -273,7 +273,7 @@ async def site(
     """Run a site; its links end, without goodbye, with the block."""
     broker = RecordingBroker()
     links = LinkManager(
-        identity=Identity(server=name, site=installation or f"site-{name}", boot=boot, features=features),
+        identity=SiteIdentity(server=name, site=installation or f"site-{name}", boot=boot, features=features),
         settings=settings or LinkSettings(),
         peers={peer.name: peer for peer in peers},
         transport=transport or network.transport(listens_as or name, name),
@@ -289,9 +289,9 @@ async def site(
         nursery.cancel_scope.cancel()
 
 
-def dialled(name: str) -> Peer:
+def dialled(name: str) -> PeerEntry:
     """A peer of the network that is dialled."""
-    return Peer(name=name, address=f"{name}:1")
+    return PeerEntry(name=name, address=f"{name}:1")
 
 
 class Puppet:

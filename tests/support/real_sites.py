@@ -13,7 +13,7 @@ import trio
 
 from daemon.certificates.authority import Authority
 from daemon.control.socket import NotRunningError, Question, ask
-from daemon.link.peers_file import Peer, add_peer
+from daemon.link.peers_file import PeerEntry, add_peer
 from daemon.link.port import LinkStatus
 from daemon.site.directory import make_site
 from plugins.smqp.client import Client, session
@@ -82,7 +82,7 @@ class RealSite:
     def link(self, other: str) -> None:
         """Dial another site."""
         address = self._network.address(self.name, other)
-        add_peer(self.directory / "peers.toml", Peer(name=other, address=address))
+        add_peer(self.directory / "peers.toml", PeerEntry(name=other, address=address))
 
     # -- the daemon -------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from daemon.certificates.authority import Authority
-from daemon.link.peers_file import Peer, add_peer
+from daemon.link.peers_file import PeerEntry, add_peer
 from tests.support.keys import write_keys
 from tests.support.stomp_site import become_daemon, make_stomp_site
 
@@ -40,7 +40,7 @@ def make_pair(directory: Path, ports: tuple[int, int]) -> Path:
         configs.append(config)
     for name, (other, port) in zip(names, reversed(list(zip(names, ports, strict=True))), strict=True):
         address = f"127.0.0.1:{port + LINK_PORTS_ABOVE}"
-        add_peer(directory / name / "peers.toml", Peer(name=other, address=address))
+        add_peer(directory / name / "peers.toml", PeerEntry(name=other, address=address))
     note(ports[1]).write_text(str(configs[1]))
     return configs[0]
 

@@ -15,7 +15,7 @@ from daemon.cli.backup import backup
 from daemon.cli.restore import restore
 from daemon.configuration.config import load
 from daemon.configuration.discovery import Installed, installed_plugins
-from daemon.link.peers_file import Peer, add_peer, load_peers
+from daemon.link.peers_file import PeerEntry, add_peer, load_peers
 from daemon.site.directory import make_site
 from daemon.site.lock import state_lock
 from daemon.store.backup import copy_store
@@ -72,9 +72,9 @@ def test_the_copy_of_a_running_site_is_a_site(site: Path, store: Store, run, tmp
 
 
 def test_the_copy_has_the_same_peers(site: Path, store: Store, run, tmp_path: Path) -> None:
-    add_peer(site / "peers.toml", Peer(name="beta.example"))
+    add_peer(site / "peers.toml", PeerEntry(name="beta.example"))
     run(tmp_path / "copy")
-    assert load_peers(tmp_path / "copy" / "peers.toml") == {"beta.example": Peer(name="beta.example")}
+    assert load_peers(tmp_path / "copy" / "peers.toml") == {"beta.example": PeerEntry(name="beta.example")}
 
 
 def test_nobody_else_can_read_it(store: Store, run, tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_a_secret_in_another_place_is_left_out_too_whatever_it_is_called(
 ) -> None:
     assert run(tmp_path / "copy", "--no-keys").exit_code == 0
     assert files(tmp_path / "copy" / "keys") == []
-    add_peer(scattered / "peers.toml", Peer(name="beta.example"))
+    add_peer(scattered / "peers.toml", PeerEntry(name="beta.example"))
     assert run(tmp_path / "linked", "--no-keys").exit_code == 0
     result = restore_to(tmp_path / "linked", tmp_path / "linked-again", "--json")
     linked = json.loads(result.stdout)
@@ -249,7 +249,7 @@ def test_a_site_is_made_of_a_backup(site: Path, store: Store, run, restore_to, t
 def test_what_a_backup_without_keys_lacks_is_made_anew_or_said(
     site: Path, store: Store, run, restore_to, tmp_path: Path
 ) -> None:
-    add_peer(site / "peers.toml", Peer(name="beta.example"))
+    add_peer(site / "peers.toml", PeerEntry(name="beta.example"))
     run(tmp_path / "copy", "--no-keys")
     done = json.loads(restore_to(tmp_path / "copy", tmp_path / "again", "--json").stdout)
     assert files(tmp_path / "again" / "keys") == ["tls.crt", "tls.key"]

@@ -20,7 +20,7 @@ from daemon.broker.lifetime import StartError
 from daemon.certificates.authority import Authority
 from daemon.configuration.config import load
 from daemon.configuration.discovery import installed_plugins
-from daemon.link.peers_file import Peer, add_peer
+from daemon.link.peers_file import PeerEntry, add_peer
 from daemon.site.directory import make_site
 from daemon.site.lock import state_lock
 from daemon.site.site import serve_site
@@ -52,7 +52,7 @@ class Site:
         write_keys(self.authority, name, self.keys, datetime.now(UTC) - timedelta(days_ago), days)
 
     def peer(self, name: str = "beta.example", address: str | None = "192.0.2.7:721") -> None:
-        add_peer(self.directory / "peers.toml", Peer(name=name, address=address))
+        add_peer(self.directory / "peers.toml", PeerEntry(name=name, address=address))
 
     def xmpp(self, *lines: str) -> None:
         secret = self.keys / "xmpp-secret"

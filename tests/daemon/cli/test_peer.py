@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from daemon.cli.peer import app
-from daemon.link.peers_file import Peer, load_peers
+from daemon.link.peers_file import PeerEntry, load_peers
 from daemon.settings import ConfigError
 from daemon.terminal.failure import USAGE, Failure
 
@@ -43,10 +43,10 @@ def test_a_peer_is_added_with_its_rules_listed_and_removed() -> None:
     )
     done("add", "gamma", "--allow-out", "none")
     assert load_peers(Path("peers.toml")) == {
-        "beta:720": Peer(
+        "beta:720": PeerEntry(
             name="beta:720", address="192.0.2.7:721", allow_in=("a.#", "b"), depth_max=4, flood=True
         ),
-        "gamma": Peer(name="gamma", allow_out=()),
+        "gamma": PeerEntry(name="gamma", allow_out=()),
     }
     listed = json.loads(done("list", "--json"))
     assert [(one["name"], one["address"]) for one in listed] == [
@@ -91,7 +91,7 @@ def test_the_rules_of_a_peer_are_replaced_as_a_whole_and_where_they_stand() -> N
     path.write_text(path.read_text().replace("depth_max = 3", "depth_max = 3  # they asked for it"))
     assert done("add", "beta", "--allow-in", "a.#", "--replace").startswith("Changed beta. ")
     assert "# they asked for it" in path.read_text()
-    assert load_peers(path)["beta"] == Peer(name="beta", allow_in=("a.#",))
+    assert load_peers(path)["beta"] == PeerEntry(name="beta", allow_in=("a.#",))
     assert list(load_peers(path)) == ["beta", "gamma"]
     assert done("add", "delta", "--replace").startswith("Added delta. ")
     assert list(load_peers(path)) == ["beta", "gamma", "delta"]

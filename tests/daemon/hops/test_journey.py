@@ -6,7 +6,7 @@ from daemon.control.journey import Journey, Stop, journey
 from daemon.control.reports import PassedOver, Report, Unanswered
 from daemon.hops.coverage import Gap
 from daemon.hops.examine import Findings, moment
-from daemon.hops.reader import Unread
+from daemon.hops.reader import Skipped
 from routing.fate import judge
 from routing.hops import HopRecord
 
@@ -52,7 +52,7 @@ def report(at: str, *records: HopRecord, source: str = "", **fields: Any) -> Rep
         covered=fields.pop("covered", True),
         fate=judge(list(records), 1) if records else None,
         records=list(records),
-        unread=fields.pop("unread", Unread()),
+        unread=fields.pop("unread", Skipped()),
         left_out=fields.pop("left_out", 0),
         gaps=fields.pop("gaps", []),
     )
@@ -161,7 +161,7 @@ def test_a_log_that_says_less_than_others_know_is_a_gap() -> None:
         report("a", record("a", "published", 0), handed("a", "b", (0, 10, 20, 30))),
         report("b"),
         report("c", covered=False),
-        report("d", record("d", "received", 5, peer="a"), unread=Unread(bad=2)),
+        report("d", record("d", "received", 5, peer="a"), unread=Skipped(bad=2)),
         report("e", record("e", "received", 5, peer="a"), left_out=7),
         report("f", record("f", "committed", 5, subscription="x:y@f"), covered=False),
     )

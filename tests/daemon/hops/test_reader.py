@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from daemon.hops.files import list_files
-from daemon.hops.reader import BLOCK_BYTES, LINE_BYTES_MAX, HopLogReader, Unread
+from daemon.hops.reader import BLOCK_BYTES, LINE_BYTES_MAX, HopLogReader, Skipped
 from daemon.hops.writer import HopLog, close_file
 from daemon.settings import HopSettings
 from routing.errors import HeaderRefusal
@@ -24,7 +24,7 @@ def line(number: int, smuid: str = SMUID, **fields: object) -> bytes:
     return msgspec.json.encode(msgspec.structs.replace(record, **fields)) + b"\n"
 
 
-def read(directory: Path) -> tuple[list[int], Unread]:
+def read(directory: Path) -> tuple[list[int], Skipped]:
     reader = HopLogReader(directory)
     return [record.record for record in reader.records()], reader.unread
 
@@ -33,30 +33,30 @@ def test_files_are_read_in_the_order_of_their_records(tmp_path: Path) -> None:
     (tmp_path / "open-11.jsonl").write_bytes(line(11))
     (tmp_path / "hops-alpha.example-1-9-10.jsonl").write_bytes(line(9) + line(10))
     (tmp_path / "hops-alpha.example-1-1-8.jsonl").write_bytes(line(1) + line(8))
-    assert read(tmp_path) == ([1, 8, 9, 10, 11], Unread())
+    assert read(tmp_path) == ([1, 8, 9, 10, 11], Skipped())
 
 
 def test_a_directory_that_is_not_there_holds_no_records(tmp_path: Path) -> None:
-    assert read(tmp_path / "hops") == ([], Unread())
+    assert read(tmp_path / "hops") == ([], Skipped())
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "open-.jsonl", "open-1.jsonl.zst", "hops-a-1-2.jsonl"])
 def test_files_of_other_names_are_passed_over(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(line(1))
-    assert read(tmp_path) == ([], Unread())
+    assert read(tmp_path) == ([], Skipped())
 
 
 def test_links_and_directories_are_passed_over(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_bytes(line(1))
     (tmp_path / "open-1.jsonl").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "open-2.jsonl").mkdir()
-    assert read(tmp_path) == ([], Unread())
+    assert read(tmp_path) == ([], Skipped())
 
 
 @pytest.mark.parametrize("missing", range(1, len(line(2)) + 1))
 def test_a_torn_last_line_is_counted_at_whatever_byte_it_was_torn(tmp_path: Path, missing: int) -> None:
     (tmp_path / "open-1.jsonl").write_bytes(line(1) + line(2)[:-missing])
-    assert read(tmp_path) == ([1], Unread(torn=1 if missing < len(line(2)) else 0))
+    assert read(tmp_path) == ([1], Skipped(torn=1 if missing < len(line(2)) else 0))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_torn_last_line_is_counted_at_whatever_byte_it_was_torn(tmp_path: Path
 )
 def test_a_line_that_is_no_record_is_counted_and_hurts_no_other(tmp_path: Path, rubbish: bytes) -> None:
     (tmp_path / "open-1.jsonl").write_bytes(line(1) + rubbish + b"\n" + line(2))
-    assert read(tmp_path) == ([1, 2], Unread(bad=1))
+    assert read(tmp_path) == ([1, 2], Skipped(bad=1))
 
 
 @pytest.mark.parametrize(
@@ -82,20 +82,20 @@ def test_a_line_that_is_no_record_is_counted_and_hurts_no_other(tmp_path: Path, 
 )
 def test_a_gigantic_line_is_counted_and_hurts_no_other(tmp_path: Path, length: int) -> None:
     (tmp_path / "open-1.jsonl").write_bytes(line(1) + b"x" * length + b"\n" + line(2))
-    assert read(tmp_path) == ([1, 2], Unread(too_long=1))
+    assert read(tmp_path) == ([1, 2], Skipped(too_long=1))
 
 
 def test_the_longest_line_that_is_allowed_is_read(tmp_path: Path) -> None:
     longest = line(2, reason="x" * (LINE_BYTES_MAX - len(line(2, reason="x")) + 2))
     assert len(longest) == LINE_BYTES_MAX + 1
     (tmp_path / "open-1.jsonl").write_bytes(line(1) + longest + line(3))
-    assert read(tmp_path) == ([1, 2, 3], Unread())
+    assert read(tmp_path) == ([1, 2, 3], Skipped())
 
 
 def test_lines_on_the_border_of_a_block_are_whole(tmp_path: Path) -> None:
     count = 2 * BLOCK_BYTES // len(line(1)) + 10
     (tmp_path / "open-1.jsonl").write_bytes(b"".join(line(number) for number in range(1, count + 1)))
-    assert read(tmp_path) == (list(range(1, count + 1)), Unread())
+    assert read(tmp_path) == (list(range(1, count + 1)), Skipped())
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -154,7 +154,7 @@ def test_a_file_that_is_closed_while_a_reader_is_at_work_is_read_under_its_new_n
     assert next(records).record == 0
     close_file(finished[0])
     assert [record.record for record in records] == list(range(1, log.last_record + 1))
-    assert reader.unread == Unread()
+    assert reader.unread == Skipped()
 
 
 def test_a_file_that_is_deleted_while_a_reader_is_at_work_is_counted(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_a_file_that_is_deleted_while_a_reader_is_at_work_is_counted(tmp_path: P
     assert next(records).record == 1
     list_files(tmp_path)[1].path.unlink()
     assert [record.record for record in records] == [3]
-    assert reader.unread == Unread(vanished=1)
+    assert reader.unread == Skipped(vanished=1)
 
 
 def test_what_is_no_smuid_is_not_looked_for(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from hyperframe.frame import (
 from trio.testing import MockClock
 
 from daemon.link.guard import PREFACE, FloodError, FrameGuard
-from daemon.link.peers_file import Peer
+from daemon.link.peers_file import PeerEntry
 from daemon.settings import LinkSettings
 from routing.frames import decode_message, encode_message
 from routing.link.codec import encode, encode_transfer
@@ -38,8 +38,8 @@ async def alpha(autojump_clock: MockClock) -> AsyncIterator[TestSite]:
     """A site with two peers, of which the tests play `zeta`, and `good` behaves."""
     network = Network()
     async with (
-        site(network, "alpha", [Peer(name="good"), Peer(name="zeta")]) as alpha,
-        site(network, "good", [Peer(name="alpha", address="alpha:1")]) as good,
+        site(network, "alpha", [PeerEntry(name="good"), PeerEntry(name="zeta")]) as alpha,
+        site(network, "good", [PeerEntry(name="alpha", address="alpha:1")]) as good,
     ):
         await good.linked(alpha)
         alpha.network = network  # type: ignore[attr-defined] # for `zeta`
@@ -220,7 +220,7 @@ async def _give_no_window(alpha: TestSite, zeta: Puppet) -> None:
 async def test_more_units_than_the_window_are_refused(autojump_clock: MockClock) -> None:
     network = Network()
     settings = LinkSettings(window_units_max=10)
-    async with site(network, "alpha", [Peer(name="zeta")], settings=settings) as alpha:
+    async with site(network, "alpha", [PeerEntry(name="zeta")], settings=settings) as alpha:
         alpha.broker.answers = False
         async with puppet(network, "zeta", "alpha") as zeta:
             await zeta.greet()
@@ -262,7 +262,7 @@ async def test_numbers_that_a_peer_says_again_on_its_next_connection_are_handed_
 async def test_an_answer_that_is_late_is_none_to_a_peer_that_was_removed_and_added_meanwhile(
     autojump_clock: MockClock, alpha: TestSite
 ) -> None:
-    good, zeta = Peer(name="good"), Peer(name="zeta")
+    good, zeta = PeerEntry(name="good"), PeerEntry(name="zeta")
     alpha.broker.answers = False
     sessions = []
     for count in (1, 2):

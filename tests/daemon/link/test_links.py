@@ -7,7 +7,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from daemon.link.peers_file import Peer
+from daemon.link.peers_file import PeerEntry
 from daemon.settings import LinkSettings
 from routing.link.units import Control, Lane, Transfer
 from tests.support.links import Network, copy, dialled, site
@@ -21,7 +21,7 @@ def network() -> Network:
 async def test_one_site_dials_and_both_are_linked(autojump_clock: MockClock, network: Network) -> None:
     async with (
         site(network, "alpha", [dialled("beta")]) as alpha,
-        site(network, "beta", [Peer(name="alpha")]) as beta,
+        site(network, "beta", [PeerEntry(name="alpha")]) as beta,
     ):
         await alpha.linked(beta)
         assert alpha.log == ["up beta restarted"]
@@ -53,7 +53,7 @@ async def test_a_copy_arrives_as_it_was_sent_and_its_sender_learns_what_became_o
 ) -> None:
     async with (
         site(network, "alpha", [dialled("beta")]) as alpha,
-        site(network, "beta", [Peer(name="alpha")]) as beta,
+        site(network, "beta", [PeerEntry(name="alpha")]) as beta,
     ):
         unit = copy(
             "alpha", "weather.oslo", b"rain", depth=3, timeout_left_s=60.0, mode="ONE", flags=("custody",)
@@ -85,7 +85,7 @@ async def test_what_is_sent_before_there_is_a_link_goes_when_there_is_one(
     async with site(network, "alpha", [dialled("beta")]) as alpha:
         alpha.send("beta", "weather", timeout_left_s=100.0)
         await trio.sleep(40)
-        async with site(network, "beta", [Peer(name="alpha")]) as beta:
+        async with site(network, "beta", [PeerEntry(name="alpha")]) as beta:
             await beta.broker.until(lambda: beta.broker.copies)
             left = beta.broker.copies[0].transfer.timeout_left_s
             assert left is not None
@@ -97,7 +97,7 @@ async def test_after_a_cut_the_links_repeat_nothing_and_late_answers_reach_nobod
 ) -> None:
     async with (
         site(network, "alpha", [dialled("beta")]) as alpha,
-        site(network, "beta", [Peer(name="alpha")]) as beta,
+        site(network, "beta", [PeerEntry(name="alpha")]) as beta,
     ):
         beta.broker.answers = False
         alpha.send("beta", "first")
@@ -126,7 +126,7 @@ async def test_after_a_cut_the_links_repeat_nothing_and_late_answers_reach_nobod
 async def test_a_peer_that_restarts_is_known_to_have(autojump_clock: MockClock, network: Network) -> None:
     async with site(network, "alpha", [dialled("beta")]) as alpha:
         for boot in (1, 2):
-            async with site(network, "beta", [Peer(name="alpha")], boot=boot) as beta:
+            async with site(network, "beta", [PeerEntry(name="alpha")], boot=boot) as beta:
                 await alpha.linked(beta)
         assert [line for line in alpha.log if line.startswith("up")] == ["up beta restarted"] * 2
 
@@ -134,7 +134,7 @@ async def test_a_peer_that_restarts_is_known_to_have(autojump_clock: MockClock, 
 async def test_a_restart_that_the_other_side_has_not_noticed_replaces_the_old_link(
     autojump_clock: MockClock, network: Network
 ) -> None:
-    async with site(network, "alpha", [Peer(name="beta")]) as alpha:
+    async with site(network, "alpha", [PeerEntry(name="beta")]) as alpha:
         async with site(network, "beta", [dialled("alpha")]) as beta:
             await beta.linked(alpha)
             network.silence()
@@ -150,7 +150,7 @@ async def test_a_restart_that_the_other_side_has_not_noticed_replaces_the_old_li
 async def test_controls_come_in_order_and_once(autojump_clock: MockClock, network: Network) -> None:
     async with (
         site(network, "alpha", [dialled("beta")]) as alpha,
-        site(network, "beta", [Peer(name="alpha")]) as beta,
+        site(network, "beta", [PeerEntry(name="alpha")]) as beta,
     ):
         expected = []
         for round_number in range(3):
@@ -171,7 +171,7 @@ async def test_control_and_urgent_do_not_wait_behind_bulk(
 ) -> None:
     async with (
         site(network, "alpha", [dialled("beta")]) as alpha,
-        site(network, "beta", [Peer(name="alpha")]) as beta,
+        site(network, "beta", [PeerEntry(name="alpha")]) as beta,
     ):
         await alpha.linked(beta)
         for _ in range(1_000):
@@ -192,7 +192,7 @@ async def test_a_broker_that_takes_nothing_holds_the_sender_back_and_loses_nothi
     settings = LinkSettings(window_units_max=10_000, window_bytes_max=100_000_000)
     async with (
         site(network, "alpha", [dialled("beta")], settings=settings) as alpha,
-        site(network, "beta", [Peer(name="alpha")], settings=settings) as beta,
+        site(network, "beta", [PeerEntry(name="alpha")], settings=settings) as beta,
     ):
         await alpha.linked(beta)
         beta.broker.open = trio.Event()
@@ -213,7 +213,7 @@ async def test_a_full_queue_has_no_room_until_something_is_settled(
     settings = LinkSettings(window_units_max=3)
     async with (
         site(network, "alpha", [dialled("beta")], settings=settings) as alpha,
-        site(network, "beta", [Peer(name="alpha")]) as beta,
+        site(network, "beta", [PeerEntry(name="alpha")]) as beta,
     ):
         for _ in range(3):
             assert alpha.links.has_room("beta")
@@ -230,7 +230,7 @@ async def test_a_silent_link_is_ended_by_its_probe_and_made_again(
 ) -> None:
     async with (
         site(network, "alpha", [dialled("beta")]) as alpha,
-        site(network, "beta", [Peer(name="alpha")]) as beta,
+        site(network, "beta", [PeerEntry(name="alpha")]) as beta,
     ):
         await alpha.linked(beta)
         network.silence()
@@ -243,7 +243,7 @@ async def test_the_round_trip_is_measured_through_the_broker(
 ) -> None:
     async with (
         site(network, "alpha", [dialled("beta")]) as alpha,
-        site(network, "beta", [Peer(name="alpha")]) as beta,
+        site(network, "beta", [PeerEntry(name="alpha")]) as beta,
     ):
         await alpha.linked(beta)
         await trio.sleep(1)
@@ -258,7 +258,7 @@ async def test_draining_says_goodbye_after_everything_is_acknowledged(
 ) -> None:
     async with (
         site(network, "alpha", [dialled("beta")]) as alpha,
-        site(network, "beta", [Peer(name="alpha")]) as beta,
+        site(network, "beta", [PeerEntry(name="alpha")]) as beta,
     ):
         await alpha.linked(beta)
         for _ in range(100):
@@ -277,7 +277,7 @@ async def test_draining_says_goodbye_after_everything_is_acknowledged(
 
 
 async def test_a_drained_site_takes_no_new_link(autojump_clock: MockClock, network: Network) -> None:
-    async with site(network, "alpha", [Peer(name="beta")]) as alpha:
+    async with site(network, "alpha", [PeerEntry(name="beta")]) as alpha:
         await alpha.links.drain()
         async with site(network, "beta", [dialled("alpha")]) as beta:
             await trio.sleep(100)
@@ -290,12 +290,12 @@ async def test_a_peer_that_is_removed_loses_its_link_and_others_keep_theirs(
     autojump_clock: MockClock, network: Network
 ) -> None:
     async with (
-        site(network, "alpha", [Peer(name="beta"), Peer(name="gamma")]) as alpha,
+        site(network, "alpha", [PeerEntry(name="beta"), PeerEntry(name="gamma")]) as alpha,
         site(network, "beta", [dialled("alpha")]) as beta,
         site(network, "gamma", [dialled("alpha")]) as gamma,
     ):
         await alpha.linked(beta, gamma)
-        alpha.links.set_peers({"gamma": Peer(name="gamma")})
+        alpha.links.set_peers({"gamma": PeerEntry(name="gamma")})
         await beta.broker.until(lambda: len(beta.log) == 2)
         assert beta.log[1] == "down alpha: it is no longer a peer of this site"
         await trio.sleep(100)
@@ -303,15 +303,15 @@ async def test_a_peer_that_is_removed_loses_its_link_and_others_keep_theirs(
         assert status.why_down == "closed the connection: refused: it is not a peer of this site"
         assert gamma.log == ["up alpha restarted"]
         assert not alpha.links.has_room("beta")
-        alpha.links.set_peers({"beta": Peer(name="beta"), "gamma": Peer(name="gamma")})
+        alpha.links.set_peers({"beta": PeerEntry(name="beta"), "gamma": PeerEntry(name="gamma")})
         await alpha.linked(beta)
 
 
 async def test_a_new_address_is_dialled_without_a_restart(
     autojump_clock: MockClock, network: Network
 ) -> None:
-    nowhere = Peer(name="beta", address="nowhere:1")
-    async with site(network, "alpha", [nowhere]) as alpha, site(network, "beta", [Peer(name="alpha")]):
+    nowhere = PeerEntry(name="beta", address="nowhere:1")
+    async with site(network, "alpha", [nowhere]) as alpha, site(network, "beta", [PeerEntry(name="alpha")]):
         await trio.sleep(100)
         assert alpha.log == []
         alpha.links.set_peers({"beta": dialled("beta")})
@@ -322,7 +322,7 @@ async def test_a_link_whose_certificate_is_no_longer_trusted_ends(
     autojump_clock: MockClock, network: Network
 ) -> None:
     async with (
-        site(network, "alpha", [Peer(name="beta")]) as alpha,
+        site(network, "alpha", [PeerEntry(name="beta")]) as alpha,
         site(network, "beta", [dialled("alpha")]) as beta,
     ):
         await alpha.linked(beta)
@@ -350,7 +350,7 @@ async def test_unguaranteed_copies_that_were_not_written_are_given_back_when_the
 ) -> None:
     async with (
         site(network, "alpha", [dialled("beta")]) as alpha,
-        site(network, "beta", [Peer(name="alpha")]) as beta,
+        site(network, "beta", [PeerEntry(name="alpha")]) as beta,
     ):
         await alpha.linked(beta)
         assert alpha.send("beta", "joystick", guarantee=False) == 0
@@ -367,7 +367,7 @@ async def test_unguaranteed_copies_that_were_not_written_are_given_back_when_the
 async def test_features_that_both_have_hold_on_the_link(autojump_clock: MockClock, network: Network) -> None:
     async with (
         site(network, "alpha", [dialled("beta")], features=("custody", "new")) as alpha,
-        site(network, "beta", [Peer(name="alpha")], features=("old", "custody")) as beta,
+        site(network, "beta", [PeerEntry(name="alpha")], features=("old", "custody")) as beta,
     ):
         await alpha.linked(beta)
         assert alpha.broker.agreements[0].features == beta.broker.agreements[0].features == ("custody",)
@@ -378,7 +378,7 @@ async def test_two_sites_with_one_name_are_noticed_and_the_first_keeps_its_link(
 ) -> None:
     caplog.set_level(logging.WARNING)
     async with (
-        site(network, "alpha", [Peer(name="beta")]) as alpha,
+        site(network, "alpha", [PeerEntry(name="beta")]) as alpha,
         site(network, "beta", [dialled("alpha")]) as beta,
     ):
         await beta.linked(alpha)
@@ -412,8 +412,8 @@ async def test_a_site_with_another_name_than_was_dialled_is_refused_and_told(
     autojump_clock: MockClock, network: Network, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with (
-        site(network, "alpha", [Peer(name="beta", address="gamma:1")]) as alpha,
-        site(network, "gamma", [Peer(name="alpha")]) as gamma,
+        site(network, "alpha", [PeerEntry(name="beta", address="gamma:1")]) as alpha,
+        site(network, "gamma", [PeerEntry(name="alpha")]) as gamma,
     ):
         await trio.sleep(10)
         assert alpha.log == gamma.log == []
@@ -435,7 +435,7 @@ async def test_an_unknown_peer_is_refused_and_both_sides_log_why(
 async def test_a_large_message_and_small_ones_all_arrive(autojump_clock: MockClock, network: Network) -> None:
     async with (
         site(network, "alpha", [dialled("beta")]) as alpha,
-        site(network, "beta", [Peer(name="alpha")]) as beta,
+        site(network, "beta", [PeerEntry(name="alpha")]) as beta,
     ):
         alpha.send("beta", "large", body=b"y" * 900_000)
         for _ in range(10):
@@ -447,8 +447,8 @@ async def test_a_large_message_and_small_ones_all_arrive(autojump_clock: MockClo
 async def test_a_site_sends_to_several_peers(autojump_clock: MockClock, network: Network) -> None:
     async with (
         site(network, "alpha", [dialled("beta"), dialled("gamma")]) as alpha,
-        site(network, "beta", [Peer(name="alpha")]),
-        site(network, "gamma", [Peer(name="alpha")]),
+        site(network, "beta", [PeerEntry(name="alpha")]),
+        site(network, "gamma", [PeerEntry(name="alpha")]),
     ):
         units: list[Transfer] = [copy("alpha", "weather"), copy("alpha", "weather")]
         for unit, peer in zip(units, ("beta", "gamma"), strict=True):

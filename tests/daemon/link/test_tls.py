@@ -17,7 +17,7 @@ from daemon.certificates.authority import Authority
 from daemon.certificates.errors import CertificateError
 from daemon.certificates.files import write_private
 from daemon.link.keys import LinkKeys
-from daemon.link.peers_file import Peer
+from daemon.link.peers_file import PeerEntry
 from daemon.link.tls import TlsTransport
 from daemon.settings import LinkSettings
 from tests.support.keys import write_keys, write_trust
@@ -79,7 +79,7 @@ class TlsSite:
 
 @asynccontextmanager
 async def tls_site(
-    name: str, keys: Path, *peers: Peer, clock: Callable[[], int] = wall_us
+    name: str, keys: Path, *peers: PeerEntry, clock: Callable[[], int] = wall_us
 ) -> AsyncIterator[TlsSite]:
     transport = TlsTransport(LinkKeys.load(keys, name), ("127.0.0.1:0",), clock)
     async with site(Network(), name, peers, transport=transport, settings=SOON) as base:
@@ -94,8 +94,8 @@ async def logged(caplog: pytest.LogCaptureFixture, *texts: str) -> None:
 
 
 async def test_two_sites_of_one_federation_link_and_exchange_messages(federation: Federation) -> None:
-    async with tls_site("alpha:720", federation.issue("alpha:720"), Peer(name="beta")) as alpha:
-        peer = Peer(name="alpha:720", address=alpha.address)
+    async with tls_site("alpha:720", federation.issue("alpha:720"), PeerEntry(name="beta")) as alpha:
+        peer = PeerEntry(name="alpha:720", address=alpha.address)
         async with tls_site("beta", federation.issue("beta"), peer) as beta:
             for number in range(200):
                 beta.base.send("alpha:720", "weather", body=b"x" * number * 100)
@@ -113,9 +113,9 @@ async def test_a_socket_that_the_service_manager_opened_takes_the_place_of_addre
     opened = socket.create_server(("127.0.0.1", 0))
     keys = federation.issue("alpha")
     transport = TlsTransport(LinkKeys.load(keys, "alpha"), ("192.0.2.1:1",), wall_us, [opened])
-    peer = Peer(name="alpha", address=f"127.0.0.1:{opened.getsockname()[1]}")
+    peer = PeerEntry(name="alpha", address=f"127.0.0.1:{opened.getsockname()[1]}")
     async with (
-        site(Network(), "alpha", [Peer(name="beta")], transport=transport, settings=SOON) as alpha,
+        site(Network(), "alpha", [PeerEntry(name="beta")], transport=transport, settings=SOON) as alpha,
         tls_site("beta", federation.issue("beta"), peer) as beta,
     ):
         await beta.base.linked(alpha)
@@ -125,8 +125,8 @@ async def test_a_socket_that_the_service_manager_opened_takes_the_place_of_addre
 async def refused(federation: Federation, keys: Path, caplog: pytest.LogCaptureFixture, *texts: str) -> None:
     """With these keys beta gets no link to alpha, and the log has every text."""
     async with (
-        tls_site("alpha", federation.issue("alpha"), Peer(name="beta")) as alpha,
-        tls_site("beta", keys, Peer(name="alpha", address=alpha.address)),
+        tls_site("alpha", federation.issue("alpha"), PeerEntry(name="beta")) as alpha,
+        tls_site("beta", keys, PeerEntry(name="alpha", address=alpha.address)),
     ):
         await logged(caplog, *texts)
     assert alpha.log == []
@@ -179,8 +179,8 @@ async def test_a_dialled_site_that_is_revoked_is_refused_and_told(
     keys = federation.issue("alpha")
     federation.authority.revoke("alpha", NOW)
     async with (
-        tls_site("alpha", keys, Peer(name="beta")) as alpha,
-        tls_site("beta", federation.issue("beta"), Peer(name="alpha", address=alpha.address)),
+        tls_site("alpha", keys, PeerEntry(name="beta")) as alpha,
+        tls_site("beta", federation.issue("beta"), PeerEntry(name="alpha", address=alpha.address)),
     ):
         await logged(
             caplog,
@@ -194,7 +194,7 @@ async def test_a_site_that_is_no_peer_is_refused_and_told(
 ) -> None:
     async with (
         tls_site("alpha", federation.issue("alpha")) as alpha,
-        tls_site("beta", federation.issue("beta"), Peer(name="alpha", address=alpha.address)),
+        tls_site("beta", federation.issue("beta"), PeerEntry(name="alpha", address=alpha.address)),
     ):
         await logged(
             caplog,
@@ -206,8 +206,8 @@ async def test_a_site_that_is_no_peer_is_refused_and_told(
 async def test_a_site_with_the_wrong_name_is_refused_and_told(
     federation: Federation, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with tls_site("gamma", federation.issue("gamma"), Peer(name="alpha")) as gamma:
-        peer = Peer(name="beta", address=gamma.address)
+    async with tls_site("gamma", federation.issue("gamma"), PeerEntry(name="alpha")) as gamma:
+        peer = PeerEntry(name="beta", address=gamma.address)
         async with tls_site("alpha", federation.issue("alpha"), peer):
             await logged(
                 caplog,
@@ -219,9 +219,9 @@ async def test_a_site_with_the_wrong_name_is_refused_and_told(
 async def test_a_reload_of_the_list_ends_the_link_of_who_was_revoked_and_no_other(
     federation: Federation, caplog: pytest.LogCaptureFixture
 ) -> None:
-    peers = (Peer(name="beta"), Peer(name="gamma"))
+    peers = (PeerEntry(name="beta"), PeerEntry(name="gamma"))
     async with tls_site("alpha", federation.issue("alpha"), *peers) as alpha:
-        peer = Peer(name="alpha", address=alpha.address)
+        peer = PeerEntry(name="alpha", address=alpha.address)
         async with (
             tls_site("beta", federation.issue("beta"), peer) as beta,
             tls_site("gamma", federation.issue("gamma"), peer) as gamma,
@@ -250,9 +250,9 @@ async def test_a_certificate_that_expires_while_the_link_is_up_ends_it_and_a_ren
     def clock() -> int:
         return wall_us() + ahead_us
 
-    async with tls_site("alpha", federation.issue("alpha"), Peer(name="beta"), clock=clock) as alpha:
+    async with tls_site("alpha", federation.issue("alpha"), PeerEntry(name="beta"), clock=clock) as alpha:
         keys = federation.issue("beta", days=10)
-        async with tls_site("beta", keys, Peer(name="alpha", address=alpha.address)) as beta:
+        async with tls_site("beta", keys, PeerEntry(name="alpha", address=alpha.address)) as beta:
             await beta.base.linked(alpha.base)
             ahead_us = 11 * 86_400 * 1_000_000
             alpha.base.links.trust_changed()
@@ -269,7 +269,7 @@ async def test_why_an_address_cannot_be_dialled_is_said(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-    async with tls_site("alpha", federation.issue("alpha"), Peer(name="beta", address=address)):
+    async with tls_site("alpha", federation.issue("alpha"), PeerEntry(name="beta", address=address)):
         await logged(caplog, f"beta cannot be dialled at {address}: Connection refused")
 
 
@@ -350,11 +350,11 @@ async def test_a_stranger_without_a_certificate_or_with_old_tls_is_refused(
 
 
 async def test_a_stranger_who_says_nothing_in_the_handshake_holds_up_nobody(federation: Federation) -> None:
-    async with tls_site("alpha", federation.issue("alpha"), Peer(name="beta")) as alpha:
+    async with tls_site("alpha", federation.issue("alpha"), PeerEntry(name="beta")) as alpha:
         host, _, port = alpha.address.rpartition(":")
         silent = [await trio.open_tcp_stream(host, int(port)) for _ in range(20)]
         async with tls_site(
-            "beta", federation.issue("beta"), Peer(name="alpha", address=alpha.address)
+            "beta", federation.issue("beta"), PeerEntry(name="alpha", address=alpha.address)
         ) as beta:
             await beta.base.linked(alpha.base)
         for stream in silent:
