@@ -17,7 +17,7 @@ class Findings(msgspec.Struct, kw_only=True):
     """What a log says of a message.
 
     Attributes:
-        state: see `routing.fate.State`; `unknown` where the log has no record of the message.
+        state: see `routing.fate.FateState`; `unknown` where the log has no record of the message.
         verdict: the same in words.
         covered: whether the log reaches back to the birth of the message, and nothing is missing in it that
             might tell of the message.

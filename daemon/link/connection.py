@@ -299,25 +299,25 @@ class PeerConnection:
 
     @property
     def is_over(self) -> bool:
-        """Whether no more units are to be handled; see `daemon.link.lane_input.Consumer`."""
+        """Whether no more units are to be handled; see `daemon.link.lane_input.UnitHandler`."""
         return self.reason is not None
 
     def begin_batch(self) -> None:
-        """See `daemon.link.lane_input.Consumer`."""
+        """See `daemon.link.lane_input.UnitHandler`."""
         if self._exchange is not None:
             self._exchange.begin_batch()
 
     def credit(self, lane: Lane, flow_bytes: int) -> None:
-        """See `daemon.link.lane_input.Consumer`."""
+        """See `daemon.link.lane_input.UnitHandler`."""
         self._lanes.credit(lane, flow_bytes)
         self.wake()
 
     async def input_room(self) -> None:
-        """See `daemon.link.lane_input.Consumer`."""
+        """See `daemon.link.lane_input.UnitHandler`."""
         await self._owner.input_room()
 
     def framing_lost(self, text: str) -> None:
-        """See `daemon.link.lane_input.Consumer`."""
+        """See `daemon.link.lane_input.UnitHandler`."""
         self.end(f"the framing is lost: {text}", error=True)
 
     def refuse(self, refusal: UnitRefusal) -> None:

@@ -180,7 +180,7 @@ class LinkManager:
         return [self._peers[name].status() for name in sorted(self._peers)]
 
     def greeted(self, connection: PeerConnection) -> None:
-        """A connection's HELLO has come: see `daemon.link.connection.Owner`."""
+        """A connection's HELLO has come: see `daemon.link.connection.ConnectionOwner`."""
         peer = self._peers.get(connection.secured.name)
         hello = connection.hello
         assert hello is not None
@@ -210,13 +210,13 @@ class LinkManager:
                 self._link(peer, connection)
 
     def welcomed(self, connection: PeerConnection) -> None:
-        """The peer decided: see `daemon.link.connection.Owner`."""
+        """The peer decided: see `daemon.link.connection.ConnectionOwner`."""
         peer = self._peers.get(connection.secured.name)
         if peer is not None and not is_arbiter(self._own.server, peer.name):
             self._link(peer, connection)
 
     def ended(self, connection: PeerConnection) -> None:
-        """See `daemon.link.connection.Owner`."""
+        """See `daemon.link.connection.ConnectionOwner`."""
         peer = self._serving.get(connection)
         reason = connection.reason
         assert reason is not None
@@ -231,18 +231,18 @@ class LinkManager:
                 self._failed(peer, f"closed the connection: {reason}" if connection.by_peer else reason)
 
     def proved(self, connection: PeerConnection) -> None:
-        """See `daemon.link.connection.Owner`."""
+        """See `daemon.link.connection.ConnectionOwner`."""
         peer = self._serving.get(connection)
         if peer is not None:
             peer.back_off.succeeded()
             peer.logged = ""
 
     def probe_arrived(self, peer: str, probe: Probe) -> None:
-        """See `daemon.link.connection.Owner`."""
+        """See `daemon.link.connection.ConnectionOwner`."""
         self._port.probe_arrived(peer, probe)
 
     async def input_room(self) -> None:
-        """See `daemon.link.connection.Owner`."""
+        """See `daemon.link.connection.ConnectionOwner`."""
         await self._port.input_room()
 
     def _new_peer(self, settings: PeerEntry) -> LinkPeer:

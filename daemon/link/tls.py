@@ -65,7 +65,7 @@ _ALERT_WORDS: Final = {  # RFC 8446 6.2; what the peer says of this site's certi
 
 
 class TlsTransport:
-    """See `daemon.link.transport.Transport`.
+    """See `daemon.link.transport.LinkTransport`.
 
     Attributes:
         addresses: where this site is listening, once `serve` has started.
@@ -92,7 +92,7 @@ class TlsTransport:
         self._keys = keys
 
     async def dial(self, peer: PeerEntry) -> Secured:
-        """See `Transport`."""
+        """See `LinkTransport`."""
         assert peer.address is not None
         host, port = split_address(peer.address)
         try:
@@ -111,7 +111,7 @@ class TlsTransport:
     async def serve(
         self, handler: SecuredHandler, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """See `Transport`. Raises ListenError before it has started."""
+        """See `LinkTransport`. Raises ListenError before it has started."""
 
         async def connected(tcp: trio.SocketStream) -> None:
             secured = await self._admit(tcp)
@@ -125,12 +125,12 @@ class TlsTransport:
             await trio.serve_listeners(connected, listeners)
 
     def refusal(self, secured: Secured) -> str | None:
-        """See `Transport`."""
+        """See `LinkTransport`."""
         assert isinstance(secured.proof, x509.Certificate)
         return self._keys.trust.refusal(secured.proof, self._now())
 
     def explain(self, error: trio.BrokenResourceError) -> str:
-        """See `Transport`."""
+        """See `LinkTransport`."""
         cause = error.__cause__
         if isinstance(cause, ssl.SSLError):
             return _tls_words(cause)
