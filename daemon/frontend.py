@@ -47,7 +47,7 @@ class StoredMessage(Protocol):
 
     @property
     def message(self) -> Message:
-        """The same, parsed; kept once parsed."""
+        """The message of `wire`, parsed; kept once parsed."""
 
     shared: Any
     """None until a front end keeps something here that it has encoded once for many subscribers."""
@@ -194,7 +194,7 @@ class Session(Protocol):
         """
 
     def hold_now(self, bytes: int) -> None:
-        """The same for a front end that cannot wait: raises Refusal (too-many) where there is no room now."""
+        """As `hold`, without waiting. Raises Refusal (too-many) where there is no room now."""
 
     def subscribe(self, topic: str, options: SubscribeOptions, request: Any = None) -> None:
         """Begin or change a subscription, and receive from it here.
@@ -221,7 +221,7 @@ class Session(Protocol):
         """
 
     def reached_nobody(self, numbers: Iterable[int]) -> None:
-        """These were sent to a client that was not there.
+        """Note that these deliveries were sent to a client that was not there.
 
         They stay where they are; however they return, the return does not raise their count, so that nothing
         becomes a dead letter that nobody has seen. Called once for each, if at all. Those whose lock was lost
@@ -237,7 +237,7 @@ class Session(Protocol):
         *,
         outcome: ReturnOutcome = "failed",
     ) -> None:
-        """These go to the next subscriber (or here again, after `delay_s` seconds).
+        """Give deliveries back, to the next subscriber (or here again, after `delay_s` seconds).
 
         Their count is raised, unless they are "released"; what is "rejected" goes to the dead-letter topic at
         once.
@@ -330,7 +330,7 @@ class Site(Protocol):
         """Topics that something is known of."""
 
     def durable_subscriptions(self, name_prefix: str) -> list[SubscriptionInfo]:
-        """Those whose `name` begins so: for a front end to find its own again after a start."""
+        """Durable ones whose `name` begins so: for a front end to find its own again after a start."""
 
     def mishap(self, what: str, error: Exception) -> None:
         """Count an error of the front end's own that it survives, and log it: `what` was set aside for it."""

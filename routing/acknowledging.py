@@ -51,7 +51,10 @@ class Acknowledgements:
         state.out.append(AnswerRequest(consumer, request, _lost(lost)))
 
     def commit(self, now: float, consumer: Consumer, numbers: Iterable[int], request: Any) -> None:
-        """The last phase: these never come again."""
+        """Finish these deliveries, which are not sent again; as one phase, or after `received`.
+
+        A number that is not held is answered `lock-lost`, after the others are done.
+        """
         lost = []
         freed = {}
         for number in numbers:
@@ -70,7 +73,7 @@ class Acknowledgements:
             self._deliveries.pump(subscription, now)
 
     def reached_nobody(self, consumer: Consumer, numbers: Iterable[int]) -> None:
-        """However these return, they have not failed."""
+        """Note that these deliveries reached nobody: that they come back counts as no failure."""
         for number in numbers:
             if (lock := consumer.locks.get(number)) is not None and not lock.received:
                 lock.is_untouched = True
@@ -85,7 +88,10 @@ class Acknowledgements:
         request: Any,
         outcome: ReturnOutcome = "failed",
     ) -> None:
-        """These go to the next subscriber, or here again after a delay; rejected, to the dead letters."""
+        """Give back to the next subscriber, or after `delay_s` here; rejected: to the dead letters.
+
+        A number that is not held is answered `lock-lost`, after the others are done.
+        """
         lost, back = [], []
         for number in numbers:
             lock = consumer.locks.pop(number, None)
@@ -105,11 +111,11 @@ class Acknowledgements:
             self._deliveries.pump(subscription, now)
 
     def buried(self, bury: Bury, now: float) -> None:
-        """A copy for the dead-letter topic has been published: this subscription is done with it."""
+        """Finish a message for a subscription, now that it is published on the dead-letter topic."""
         self._lifecycle.finished(bury.entry, bury.subscription, "dead", now, bury.attempts, bury.reason)
 
     def uncommit(self, record: Record, now: float) -> None:
-        """A commit did not come true: the message waits again, as one that was given back."""
+        """Undo a commit that could not be stored: the message waits again, as one that was given back."""
         entry, subscription = record.entry, record.subscription
         assert subscription is not None
         self._lifecycle.unfinished(entry, subscription, now)

@@ -42,7 +42,7 @@ class Deliveries:
     # -- to the subscriber ------------------------------------------------------------------------
 
     def offer_to_one(self, entry: Entry, now: float, had: Subscription | None = None) -> None:
-        """A message of mode ONE has come (back): the next subscription that can take it gets it.
+        """Give a message of mode ONE, new or come back, to the next subscription that can take it.
 
         `had` has just had it: that one is next only where nobody else can take it.
         """
@@ -57,7 +57,7 @@ class Deliveries:
         self._count(entry, now)
 
     def offer_to_all(self, entry: Entry, due: list[Subscription], now: float) -> None:
-        """A message of mode ALL has come, and is due to these."""
+        """Offer a new message of mode ALL to the subscriptions to which it is `due`."""
         if entry.flags & STATED:
             entry.topic.kept.add(entry)
             self._count(entry, now)
@@ -67,7 +67,7 @@ class Deliveries:
             self.offer(subscription, entry, now)
 
     def offer(self, subscription: Subscription, entry: Entry, now: float) -> None:
-        """A message of mode ALL is due to this subscription."""
+        """Queue a message of mode ALL for a subscription, in its order where it asks for one."""
         order = subscription.order
         if order is None or (key := self._state.sequenced.get(entry.id)) is None:
             self._enqueue(subscription, entry, now)
@@ -78,7 +78,7 @@ class Deliveries:
         self._watch_order(subscription)
 
     def offer_late(self, subscription: Subscription, entry: Entry, now: float) -> None:
-        """The same to one that is joining: what has come since may wait for it already."""
+        """As `offer`, to one that is joining: what has come since may wait for it already."""
         if subscription.order is not None:
             self.offer(subscription, entry, now)
         elif not entry.flags & (GONE | EXPIRED):
@@ -145,7 +145,7 @@ class Deliveries:
                 has_failed = True
 
     def pump_all(self, subscription: Subscription, now: float) -> None:
-        """The same to each of those who may share it."""
+        """As `pump`, for a subscription and for each of those who may share it."""
         for each in tuple(subscription.holders):
             self.pump(each, now)
 
@@ -181,7 +181,7 @@ class Deliveries:
             self._count(entry, now)
 
     def resume(self, now: float, consumer: Consumer) -> None:
-        """The session can take more again."""
+        """Give a session that can take more again what waits for it."""
         consumer.open = True
         for subscription in consumer.subscriptions.values():
             self.pump(subscription, now)
@@ -212,7 +212,7 @@ class Deliveries:
         return self._state.matching.is_only_taker(lock.entry.topic, had)
 
     def offer_again(self, lock: Lock, now: float) -> None:
-        """A message that was given back goes to the next who can take it."""
+        """Offer a message that was given back to the next who can take it."""
         entry, subscription = lock.entry, lock.subscription
         if entry.flags & GONE:
             return
@@ -225,7 +225,7 @@ class Deliveries:
     def abandon(
         self, whole: Subscription, leaving: Sequence[Subscription], now: float, reason: str, *, lost: bool
     ) -> None:
-        """These have left: what is locked goes on; what was received stays the subscription's.
+        """Detach those who have left: what is locked goes on; what was received stays the subscription's.
 
         `leaving` is `whole` itself, or some of those who share it. `lost`: without a word, see `come_back`.
         """
@@ -262,7 +262,7 @@ class Deliveries:
         self._end(entry, self.locks.of(entry), "removed", now)
 
     def drop(self, entry: Entry, now: float, reason: str) -> None:
-        """The same where the site cannot keep it."""
+        """As `remove`, where the site cannot keep the copy; recorded as dropped."""
         self._end(entry, self.locks.of(entry), "dropped", now, reason)
 
     def _end(

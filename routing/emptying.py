@@ -57,15 +57,15 @@ class Emptying(Task):
 
     @property
     def what(self) -> str:
-        """It, in the log."""
+        """The name of the task in the log."""
         return f"the emptying of {self._topic}"
 
     def failed(self) -> None:
-        """Whoever asked is told."""
+        """Answer the request with `FAILED`."""
         self._state.out.append(AnswerRequest(self._consumer, self._request, FAILED))
 
     def step(self, now: float) -> bool:
-        """End some of the messages; after the last one, the topic."""
+        """End some of the messages; after the last one, the topic. True once all is done."""
         left = ENDED_MAX
         while self._ids:
             left = self._end_waiting(left, now)

@@ -32,11 +32,11 @@ class Joining(Task):
 
     @property
     def what(self) -> str:
-        """It, in the log."""
+        """The name of the task in the log."""
         return f"what {self._subscription.topic.name} keeps for those who join late"
 
     def step(self, now: float) -> bool:
-        """Offer some of it."""
+        """Offer some of what is kept; True once all of it is offered, or the subscription has ended."""
         subscription = self._subscription
         if subscription.id not in self._state.subscriptions:
             return True
@@ -58,10 +58,10 @@ class Joining(Task):
         return True
 
     def failed(self) -> None:
-        """It is given what it has been offered, and what comes."""
+        """Let the subscription have what it was offered so far, and what comes."""
         self._subscription.joining = False
 
     def ended(self, now: float) -> None:
-        """Give it what has gathered for it."""
+        """Give the subscription what has gathered for it."""
         if self._subscription.id in self._state.subscriptions:
             self._deliveries.pump_all(self._subscription, now)

@@ -39,11 +39,11 @@ class Leaving(Task):
 
     @property
     def what(self) -> str:
-        """It, in the log."""
+        """The name of the task in the log."""
         return f"what an ended subscription to {self._subscription.topic.name} had"
 
     def step(self, now: float) -> bool:
-        """Give up some of it."""
+        """Give up some of what was due to the subscription; True once nothing is left."""
         waiting, queue = self._waiting, self._subscription.queue
         for _ in range(ENDED_MAX):
             if waiting:
@@ -58,7 +58,7 @@ class Leaving(Task):
         return not (waiting or queue)
 
     def give_up(self, entry: Entry, now: float) -> None:
-        """Give up what waited for it, or what it had in hand."""
+        """Give up a message that waited for the subscription, or that it had in hand."""
         if entry.flags & GONE:
             return
         try:

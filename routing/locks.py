@@ -41,7 +41,7 @@ class Locks:
         return out
 
     def time_out(self, lock: Lock) -> None:
-        """A lock has ended: its subscriber has the message no longer, and is told so."""
+        """Take a message from a subscriber whose lock has timed out, and who is told so."""
         self.take_from(lock)
         consumer = lock.subscription.consumer
         assert consumer is not None
@@ -49,7 +49,7 @@ class Locks:
         self._tell(lock, consumer, "lock-timeout")
 
     def withdraw(self, lock: Lock, reason: Literal["expired", "removed", "dropped"]) -> None:
-        """Nobody is to have it any more: whoever has it is told so."""
+        """Take a message from its subscriber, who is told the reason."""
         self.take_from(lock)
         consumer = lock.subscription.consumer
         if consumer is not None and consumer.locks.pop(lock.number, None) is not None:
@@ -64,7 +64,7 @@ class Locks:
         self._state.out.append(Withdraw(consumer, lock.subscription, lock.number, lock.entry, reason))
 
     def take_from(self, lock: Lock) -> None:
-        """A subscriber has it no longer; where it goes next is the caller's.
+        """Take a message from its subscriber; where it goes next is the caller's.
 
         The lock goes on to say `received`: a `Deliver` that is not carried out yet speaks of it.
         """
@@ -75,19 +75,19 @@ class Locks:
         self.note_let_go(lock)
 
     def note_let_go(self, lock: Lock) -> None:
-        """Its subscriber has it no longer, which matters to what is dropped first."""
+        """Count an unguaranteed message as with nobody again, so that it is among the first to be dropped."""
         if not lock.entry.flags & GUARANTEED:
             self._state.note_unlocked(lock.entry)
 
     def unlock(self, lock: Lock) -> None:
-        """Its lock ends, by whatever: it cannot time out any more."""
+        """End a lock, so that it cannot time out any more."""
         locks = lock.subscription.locks
         del locks[lock.entry.id]
         if not locks:
             self._state.locking.pop(lock.subscription, None)
 
     def let_go(self, whole: Subscription, leaving: Subscription) -> None:
-        """One who consumes has left: what it had received is kept for the subscription, the `whole`."""
+        """Detach one who consumes: what it had received is kept for the subscription, the `whole`."""
         consumer, leaving.consumer = leaving.consumer, None
         assert consumer is not None
         for lock in leaving.locks.values():
@@ -106,7 +106,7 @@ class Locks:
             self._state.matching.stop_taking(leaving)
 
     def hand_again(self, whole: Subscription) -> None:
-        """Someone is there: what was received before, and not committed, comes again, marked so."""
+        """Hand out again, marked so, what was received before and not committed."""
         for lock in tuple(whole.received.values()):
             subscription = whole
             if whole.members:

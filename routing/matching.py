@@ -35,18 +35,18 @@ class Matching:
         return topic
 
     def forget_if_unused(self, topic: Topic) -> None:
-        """Names that nothing hangs on cost no memory."""
+        """Forget a topic without messages, subscriptions and settings: names alone cost no memory."""
         if topic.messages or topic.subscriptions:
             return
         if topic.mode is None and topic.timeout_s is None:
             self.topics.pop(topic.name, None)
 
     def enter(self, subscription: Subscription) -> None:
-        """A subscription has begun: what comes from now on is due to it."""
+        """Add a subscription: what comes from now on is due to it."""
         subscription.topic.subscriptions[subscription.id] = subscription
 
     def leave(self, subscription: Subscription) -> None:
-        """A subscription has ended."""
+        """Take out a subscription that has ended."""
         del subscription.topic.subscriptions[subscription.id]
 
     def subscribed(self, topic: Topic) -> list[Subscription]:
@@ -82,7 +82,7 @@ class Matching:
         return any(each.accepts_one if mode == "ONE" else each.accepts_all for each in subscriptions)
 
     def were_due(self, entry: Entry) -> list[Subscription]:
-        """Those to whom a message of mode ALL was due before a restart, finished or not."""
+        """The subscriptions to which a message of mode ALL was due before a restart, finished or not."""
         stated = entry.flags & STATED
         return [each for each in self.taking(entry.topic, "ALL") if stated or each.since < entry.id]
 
@@ -91,11 +91,11 @@ class Matching:
         return subscription.topic.kept.after(after, count) if subscription.accepts_all else []
 
     def waits_with(self, topic: Topic) -> Iterator[Subscription]:
-        """Those whose queues messages of mode ALL of a topic may wait in."""
+        """The subscriptions in whose queues messages of mode ALL of a topic may wait."""
         return iter(topic.subscriptions.values())
 
     def holders(self, topic: Topic) -> Iterator[Subscription]:
-        """Those who may have messages of a topic in hand: its subscriptions, or who shares them."""
+        """Who may have messages of a topic in hand: its subscriptions, or those who share them."""
         return (each for subscription in topic.subscriptions.values() for each in subscription.holders)
 
     # -- in turn ----------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ class Matching:
         return subscription.queue.pop()
 
     def stop_taking(self, subscription: Subscription) -> None:
-        """It takes nothing any more."""
+        """Take a subscription out of the turns of its topic; one that is not in them changes nothing."""
         if subscription.offered:
             subscription.offered = False
             subscription.topic.takers.remove(subscription)

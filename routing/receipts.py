@@ -72,7 +72,7 @@ class Receipt(msgspec.Struct):
 
     @property
     def text(self) -> str:
-        """What the publisher is told."""
+        """`X/Y`, as the publisher is told."""
         due, have = self.counts
         return f"{have}/{due}"
 
@@ -148,7 +148,7 @@ class Receipts:
         return (peer, query) in self._engaged
 
     def ask(self, receipt: Receipt, queries: Iterable[int]) -> None:
-        """The message went on to peers, which were asked to answer for what is beyond them."""
+        """Note the questions that went with the message to peers, which answer for what is beyond them."""
         for query in queries:
             receipt.children[query] = (0, 0)
             receipt.waiting.add(query)
@@ -166,7 +166,7 @@ class Receipts:
             receipt.children[query] = (1, 0)
 
     def kept(self, entry: Entry, query: int) -> None:
-        """The peer did not take it."""
+        """Undo `handing`: the peer did not take the message, which is due here again."""
         receipt = self._pending.get(entry.id)
         if receipt is not None:
             receipt.due = receipt.open = 1
@@ -176,7 +176,7 @@ class Receipts:
             self._keep(receipt)
 
     def _settle(self, query: int) -> None:
-        """Nobody is to answer this question any more."""
+        """Forget a question of ours: no answer to it counts any more."""
         self._asked.pop(query, None)
         self._state.asked_of.pop(query, None)
 
@@ -251,7 +251,7 @@ class Receipts:
             self._state.out.append(DiscardAnswer(peer, query))
 
     def repeat(self, peer: str) -> None:
-        """A link is up again: the peer may not have heard what it was told."""
+        """Tell a peer whose link is up again all that it may not have heard."""
         for query, (due, have) in self.answers.get(peer, {}).items():
             self._state.out.append(TellReceipt(peer, query, due, have, closed=True))
         for receipt in self._pending.values():
@@ -259,12 +259,12 @@ class Receipts:
                 self._tell_parent(receipt)
 
     def forget_peer(self, peer: str) -> None:
-        """It is a peer no more: it is told nothing."""
+        """Forget the last answers to a peer that is none any more."""
         for query in self.answers.pop(peer, {}):
             self._state.out.append(DiscardAnswer(peer, query))
 
     def withdraw(self, entry: Entry) -> None:
-        """The message did not come true: its receipt is forgotten."""
+        """Forget the receipt of a message that could not be stored."""
         receipt = self._pending.pop(entry.id, None)
         if receipt is not None:
             for query in receipt.waiting:

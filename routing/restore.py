@@ -73,48 +73,48 @@ class Restore:
         self._pending: list[Receipt] = []
 
     def topic(self, name: str, mode: DeliveryMode | None, timeout_s: float | None) -> None:
-        """A topic with settings of its own."""
+        """Restore the settings of a topic that has its own."""
         topic = self._state.topic(name)
         topic.mode, topic.timeout_s = mode, timeout_s
 
     def subscription(
         self, id: int, topic_name: str, owner: str, options: SubscribeOptions, since: int, used_at: float
     ) -> None:
-        """A durable subscription."""
+        """Restore a durable subscription."""
         topic = self._state.topic(topic_name)
         self._subscribing.enter(Subscription(id, topic, owner, options, since, used_at))
 
     def publication(self, publisher: str, cmuid: str, smuid: str, at: float) -> None:
-        """A Cmuid that is still within the window."""
+        """Remember a Cmuid that is still within the window."""
         self._state.publications.add(publisher, cmuid, smuid, at)
 
     def removal(self, smuid: str, topic: str, at: float) -> None:
-        """A message that was removed; oldest first."""
+        """Remember a message that was removed; oldest first."""
         self._state.removed.note(smuid, topic, at)
         self._state.removed.make_room()
 
     def interest(self, peer: str, change: InterestChange) -> None:
-        """What a peer wants."""
+        """Restore what a peer wants."""
         self._federation.interest.hear(peer, [change])
 
     def answer(self, peer: str, query: int, due: int, have: int) -> None:
-        """The last answer to a peer's question, which the peer may not have."""
+        """Keep the last answer to a peer's question, which the peer may not have."""
         self._receipts.answers.setdefault(peer, {})[query] = (due, have)
 
     def copy(self, id: int, depth: int, hops: tuple[str, ...], forwards: dict[str, Forward] | None) -> None:
-        """How far a message may go; `forwards` is None where it is not known which peers have it."""
+        """Note how far a message may go; `forwards` is None where it is not known which peers have it."""
         self._copies[id] = _Copy(depth, hops, forwards)
 
     def receipt(self, receipt: Receipt) -> None:
-        """A receipt that peers have a part in; its message may have ended."""
+        """Restore a receipt that peers have a part in; its message may have ended."""
         self._link_receipts[receipt.entry.id] = receipt
 
     def receipt_lost(self, id: int) -> None:
-        """The store cannot say how far the receipt of a message is: nobody is told a wrong one."""
+        """Tell nobody the receipt of a message, of which the store cannot say how far it is."""
         self._lost_receipts.add(id)
 
     def topic_of(self, name: str) -> Topic:
-        """For the entries of `message` and `receipt`."""
+        """The topic to give the entries of `message` and `receipt`."""
         return self._state.topic(name)
 
     def message(
@@ -129,7 +129,7 @@ class Restore:
         receipt_mode: Literal["ONE", "ALL"],
         damage: str = "",
     ) -> None:
-        """A guaranteed message.
+        """Restore a guaranteed message.
 
         Args:
             sequence: 0 for none.
@@ -247,7 +247,7 @@ class Restore:
             self._state.asked_of |= dict.fromkeys(asked, peer)
 
     def end(self) -> None:
-        """All rows have been given: tell what receipts are known, end what the restart has made unneeded."""
+        """After all rows: tell the receipts that are known, end what the restart left unneeded."""
         for receipt in self._link_receipts.values():
             receipt.entry.flags |= RECEIPT | GONE
             self._pending.append(receipt)

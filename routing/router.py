@@ -134,14 +134,14 @@ class Router:
     # -- what became of decisions -----------------------------------------------------------------
 
     def unpublish(self, entry: Entry, publisher: str, cmuid: str, now: float) -> None:
-        """A message could not be stored: it never was. Its publisher is refused by the broker."""
+        """Undo the publishing of a message that could not be stored; the broker refuses its publisher."""
         self._state.publications.forget(publisher, cmuid)
         if not entry.flags & GONE:
             self._receipts.withdraw(entry)
             self.deliveries.drop(entry, now, "store failed")
 
     def buried(self, bury: Bury, message: Message, now: float) -> None:
-        """The message that the decision `Bury` asked for: on to the dead-letter topic with it."""
+        """Publish on the dead-letter topic the message that the decision `Bury` asked for."""
         if not bury.entry.flags & (GONE | EXPIRED):
             self.publishing.bury(bury, message, now)
             if not bury.entry.flags & GONE:  # without a guarantee, it may have made room for its dead letter

@@ -227,7 +227,7 @@ class SiteState:
             self.matching.forget_if_unused(topic)
 
     def forget_topic_if_unused(self, topic: Topic) -> None:
-        """Names that nothing hangs on cost no memory."""
+        """See `Matching.forget_if_unused`."""
         self.matching.forget_if_unused(topic)
 
     def park(self, lock: Lock, until: float) -> None:
@@ -250,5 +250,5 @@ class SiteState:
 
 
 def raise_it(what: str, error: Exception) -> None:
-    """What becomes of an error of ours where nobody counts them."""
+    """Raise an error of ours: what is done with one where no other way is given."""
     raise error

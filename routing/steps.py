@@ -33,7 +33,7 @@ class Task:
 
     @property
     def what(self) -> str:
-        """It, in the log."""
+        """The name of the task in the log."""
         raise NotImplementedError
 
     def step(self, now: float) -> bool:
@@ -41,10 +41,10 @@ class Task:
         raise NotImplementedError
 
     def failed(self) -> None:
-        """An error of ours has ended it."""
+        """Called where an error of ours has ended the task."""
 
     def ended(self, now: float) -> None:
-        """Another step than the first was the last one, or has failed."""
+        """Called once the task has ended, done or failed, in another step than its first."""
 
 
 class Steps:
@@ -55,7 +55,7 @@ class Steps:
         self._open: dict[type[Task], deque[Task]] = {}
 
     def begin(self, task: Task, now: float) -> None:
-        """Do it, now or in a moment."""
+        """Take the first step now, unless the task has to wait its turn; the others follow."""
         others = self._open.setdefault(type(task), deque())
         if (task.in_turn and others) or not task.step(now):
             others.append(task)

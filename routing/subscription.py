@@ -91,7 +91,7 @@ class Consumer:
         self.subscriptions: dict[tuple[str, str], Subscription] = {}
 
     def pause(self) -> None:
-        """It has much to send yet; it gets no more until `Deliveries.resume`."""
+        """Give the session nothing more until `Deliveries.resume`: it has much to send yet."""
         self.open = False
 
 

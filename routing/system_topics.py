@@ -48,7 +48,7 @@ class SystemTopics:
             waiting.bytes += entry.size
 
     def discard(self, entry: Entry) -> None:
-        """It is held no longer."""
+        """Count a message no longer that was held."""
         by, recipient = self._charged.pop(entry.id)
         for key in ((by, recipient), (by, "")):
             waiting = self._waiting[key]

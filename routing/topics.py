@@ -52,7 +52,7 @@ class Topics:
         self._steps.begin(emptying, now)
 
     def delete(self, now: float, consumer: Consumer, topic_name: str, request: Any) -> None:
-        """The same, then end all its subscriptions, and forget its settings."""
+        """Purge a topic, then end all its subscriptions, and forget its settings."""
         emptying = Emptying(
             self._state, self._deliveries, self._federation, topic_name, consumer, request, self._delete
         )

@@ -138,7 +138,7 @@ class SiteView:
         return _subscription_infos(self._state.matching.subscribed(topic)) if topic is not None else []
 
     def durable_subscriptions(self, name_prefix: str) -> list[SubscriptionInfo]:
-        """Those to any topic whose name begins so."""
+        """The durable subscriptions to every topic whose name begins with `name_prefix`."""
         return _subscription_infos(
             subscription
             for subscription in self._state.subscriptions.values()

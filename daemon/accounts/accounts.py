@@ -74,7 +74,7 @@ class _Pair(msgspec.Struct, eq=False):
         return may_be_made_at
 
     def note_wrong(self, mark: bytes, phc: str) -> None:
-        """This password is not the one that the hash was made from."""
+        """Note that a password, as `mark` names it, is not the one that the hash was made from."""
         self.wrong.pop(mark, None)
         self.wrong[mark] = phc
         if len(self.wrong) > WRONG_MAX:

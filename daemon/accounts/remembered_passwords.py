@@ -55,7 +55,7 @@ class RememberedPasswords:
         return True
 
     def note(self, account: str, password: str, phc: str) -> None:
-        """The password has just been found right."""
+        """Remember a password that has just been found right."""
         found = self._accounts.get(account)
         if found is not None and found.phc == phc:
             return  # many that log in at the same time find the same

@@ -36,7 +36,7 @@ class Stored:
 
     @property
     def message(self) -> Message:
-        """The same, parsed."""
+        """The message of `wire`, parsed."""
         if self._message is None:
             assert self._wire is not None
             self._message = decode_message(self._wire)
@@ -68,7 +68,7 @@ class Bodies:
         self.newest_id = max(self.newest_id, id)
 
     def committed(self) -> None:
-        """What was added is on disk."""
+        """Note that what was added is on disk, so that it may go from memory."""
         for id, stored in self._uncommitted.items():
             self._recent[id] = stored
             self._recent_bytes += len(stored.wire) + OVERHEAD_BYTES
@@ -77,7 +77,7 @@ class Bodies:
             self._drop(next(iter(self._recent)))
 
     def discard(self, id: int) -> None:
-        """A message has ended."""
+        """Forget a message that has ended."""
         self._unguaranteed.pop(id, None)
         self._uncommitted.pop(id, None)
         if id in self._recent:

@@ -152,17 +152,17 @@ class Executor:
         self._prepared = Prepared([], self._batch, [], set(), [])
 
     def keep_all(self) -> None:
-        """The batch could not be stored, for nothing that it carries: it is in the next `prepare`."""
+        """Keep all of a batch that could not be stored, for nothing in it, for the next `prepare`."""
         prepared = self._prepared
         self._kept = [d for d in prepared.decisions if id(d) not in prepared.buried] + self._kept
         self.committed()
 
     def take_apart(self, refusal: Refusal, now: float) -> None:
-        """The batch could not be stored: refuse its new messages, keep the rest for the next time."""
+        """Refuse the new messages of a batch that could not be stored, and keep the rest for next time."""
         self._keep(self._taking_apart.refuse_new(self._every(), self._prepared.buried, refusal, now))
 
     def set_aside(self, faults: list[Fault], now: float) -> None:
-        """These cannot be prepared or stored: keep all others for the next time."""
+        """Set aside decisions that cannot be prepared or stored, and keep all others for next time."""
         for fault in faults:
             self._mishaps.note(fault.what, fault.error)
         self._keep(self._taking_apart.set_aside(self._every(), self._prepared.buried, faults, now))

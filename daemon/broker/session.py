@@ -55,7 +55,7 @@ class SessionOwner(Protocol):
 
     @property
     def limits(self) -> Limits:
-        """Those of now: they may change with a reload."""
+        """The bounds of now, which a reload may change."""
 
     @property
     def overloaded(self) -> bool:

@@ -29,7 +29,7 @@ class StreamTransport:
         self.receive_some = stream.receive_some
 
     async def open(self) -> bool:
-        """Nothing comes before."""
+        """True: nothing comes before."""
         return True
 
     async def send_pieces(self, pieces: list[bytes]) -> None:

@@ -65,7 +65,7 @@ class Unfinished:
             raise _no_room(holder, bytes)
 
     def hold_now(self, holder: Holder, bytes: int) -> None:
-        """The same for who cannot wait. Raises Refusal (too-many) where there is no room now."""
+        """As `hold`, without waiting. Raises Refusal (too-many) where there is no room now."""
         if not self._hold(holder, bytes):
             raise _no_room(holder, bytes)
 

@@ -119,7 +119,7 @@ class Enquiring:
     # -- from and to the links ----------------------------------------------------------------------
 
     def peers_changed(self, peers: Mapping[str, object]) -> None:
-        """These are the peers."""
+        """Replace the peers by these."""
         for gone in self._features.keys() - peers.keys():
             del self._features[gone]
             self._enquiries.forget_peer(gone)

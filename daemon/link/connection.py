@@ -144,7 +144,7 @@ class PeerConnection:
             await trio.aclose_forcefully(self.secured.stream)
 
     def establish(self, exchange: Exchange) -> None:
-        """This is the link: units pass from now on."""
+        """Make this connection the link: units pass from now on."""
         self._exchange = exchange
         exchange.wake = self.wake
         self.is_up = True
@@ -178,7 +178,7 @@ class PeerConnection:
             self.wake()
 
     def wake(self) -> None:
-        """There may be something to write."""
+        """Have the writer look for what there is to write."""
         self._wake.set()
 
     def _lost(self, reason: str, *, by_peer: bool = False) -> None:

@@ -60,7 +60,7 @@ class Exchange:
         return self.receiver.connected(hello.site, hello.boot, session)
 
     def disconnected(self) -> None:
-        """The link is down."""
+        """Note that the link is down."""
         self.wake = _nothing
         dropped = self.sender.disconnected()
         if dropped:
@@ -79,7 +79,7 @@ class Exchange:
             self.wake()
 
     def answers(self) -> bytes:
-        """The acknowledgements owed, stamped as leaving now."""
+        """Take the acknowledgements that are due, stamped as leaving now."""
         if not self.receiver.has_answers:
             return b""
         return b"".join(encode(ack) for ack in self.receiver.take_answers(self._wall_us()))
@@ -97,7 +97,7 @@ class Exchange:
         self._received_us = self._wall_us()
 
     def take(self, unit: Transfer | Control | Acknowledge) -> None:
-        """A unit has arrived. Raises UnitRefusal for one that breaks the rules of the link."""
+        """Take a unit that has arrived. Raises UnitRefusal for one that breaks the rules of the link."""
         match unit:
             case Transfer():
                 self._take_transfer(unit)
@@ -116,7 +116,7 @@ class Exchange:
                 self.wake()
 
     def refuse(self, refusal: UnitRefusal) -> None:
-        """A unit could not be read: deny it, if its number is known."""
+        """Deny a unit that could not be read, if its number is known."""
         if refusal.number:
             self.receiver.refused(refusal.number, refusal.text, self._received_us)
             self.wake()

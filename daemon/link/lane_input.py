@@ -30,13 +30,13 @@ class UnitHandler(Protocol):
         """Do what a unit asks for. Raises UnitRefusal."""
 
     def refuse(self, refusal: UnitRefusal) -> None:
-        """A unit could not be read or handled."""
+        """Called for a unit that could not be read or handled."""
 
     def framing_lost(self, text: str) -> None:
-        """Nothing more can be read from the lane."""
+        """Called where nothing more can be read from the lane, for the reason in `text`."""
 
     def credit(self, lane: Lane, flow_bytes: int) -> None:
-        """These bytes have been handled."""
+        """Let the peer send as many bytes more as have been handled."""
 
     async def input_room(self) -> None:
         """Return once more units may be handled."""
@@ -56,7 +56,7 @@ class LaneInput:
         self._last_at = 0.0
 
     def add(self, data: bytes, flow_bytes: int, now: float) -> None:
-        """Bytes have come."""
+        """Take bytes that have come."""
         self._chunks.append(data)
         self._flow_bytes += flow_bytes
         self._last_at = now

@@ -120,7 +120,7 @@ class Lanes:
         return events
 
     def credit(self, lane: Lane, flow_bytes: int) -> None:
-        """These bytes of the lane have been consumed: the peer may send as many more."""
+        """Let the peer send as many bytes more in the lane as have been consumed."""
         if not self.closed:
             self._http.acknowledge_received_data(flow_bytes, self._stream_of[lane])
 

@@ -95,7 +95,7 @@ class LinkManager:
             task_status.started()
 
     def set_peers(self, peers: Mapping[str, PeerEntry]) -> None:
-        """These are the peers from now on. A link with who is none any more is ended, at once."""
+        """Replace the peers by these. A link with one that is none any more is ended at once."""
         self._wanted = dict(peers)
         if self._nursery is None:  # `run` begins with them
             return

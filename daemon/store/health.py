@@ -27,7 +27,7 @@ class StoreHealth:
         self._is_told = False
 
     def fails(self, error: Exception) -> None:
-        """A transaction could not be committed."""
+        """Note that a transaction could not be committed."""
         self.failed = str(error)
         self._failed_at = trio.current_time()
         if not self._is_told:
@@ -35,7 +35,7 @@ class StoreHealth:
             _log.error("the store failed, publishers are refused while it does: %s", error)
 
     def works(self) -> None:
-        """A transaction is on disk."""
+        """Note that a transaction is on disk."""
         self.failed = None
         if self._is_told and trio.current_time() - self._failed_at >= CALM_S:
             self._is_told = False

@@ -28,7 +28,7 @@ class Notifier:
         """Silence after which the manager kills the daemon, in seconds; 0 for no watchdog."""
 
     def ready(self, status: str) -> None:
-        """Started, or done with reloading."""
+        """Tell that the site has started, or has done with reloading."""
         self._send(f"READY=1\nSTATUS={status}")
 
     def status(self, status: str) -> None:

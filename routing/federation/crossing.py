@@ -36,7 +36,7 @@ class Crossing:
             held.bytes += entry.size
 
     def forget(self, entry: Entry) -> None:
-        """It is held no longer."""
+        """Forget a copy that is no longer held; one that crosses no links changes nothing."""
         copy = self.by_id.pop(entry.id, None)
         if copy is None:
             return

@@ -159,13 +159,13 @@ class Custody:
             self._denied.pop((peer, topic), None)
 
     def forget_denied(self, peer: str) -> None:
-        """The link with a peer is up anew, and its rules may be others: it is offered everything."""
+        """Offer a peer everything again: its link is up anew, and its rules may be others."""
         for key in [key for key in self._denied if key[0] == peer]:
             for copy in self._denied.pop(key).values():
                 copy.denied_by.discard(peer)
 
     def pull(self, topic: str, now: float) -> None:
-        """Somebody elsewhere takes messages of this topic now: what waits here may go."""
+        """Hand over what waits here for a topic that somebody elsewhere takes now."""
         found = self._state.topics.get(topic)
         if found is None:
             return
@@ -178,7 +178,7 @@ class Custody:
                 found.shared.take(entry)
 
     def reached(self, server: str, now: float) -> None:
-        """A server can be reached now: what waits here for its accounts may go."""
+        """Hand over what waits here for the accounts of a server that can be reached now."""
         for name in [name for name in self._state.crossing.by_topic if name.endswith(server)]:
             topic = self._state.topics.get(name)
             if topic is not None and topic.is_system and parse_address(name).server == server:

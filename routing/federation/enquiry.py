@@ -201,7 +201,7 @@ class Enquiries:
         return reads.take(now)
 
     def asking(self, key: str, peer: str) -> None:
-        """This site asks a peer in turn."""
+        """Note that this site asks a peer in turn, whose answers are then taken."""
         self._asked[key].peers.add(peer)
 
     def left_s(self, key: str, now: float) -> float:
@@ -220,12 +220,12 @@ class Enquiries:
         return None if over else known.asker
 
     def forget(self, key: str) -> None:
-        """Nobody waits for it any more."""
+        """Forget a question, for whose answers nobody waits; one that is not known changes nothing."""
         asked = self._asked.pop(key, None)
         if asked is not None:
             self._asked_by[asked.asker] -= 1
 
     def forget_peer(self, peer: str) -> None:
-        """It is no peer any more."""
+        """Forget how much a peer has asked, which is none any more."""
         self._asks.pop(peer, None)
         self._log_reads.pop(peer, None)

@@ -86,7 +86,7 @@ class Federation:
             self.custody.pull(topic, now)
 
     def set_peers(self, now: float, peers: Mapping[str, PeerRules]) -> None:
-        """These are the peers, and no others."""
+        """Replace the peers by these, by name."""
         for name in [name for name in self.forwarding.peers if name not in peers]:
             self.remove_peer(name, now)
         for name, rules in peers.items():
@@ -169,11 +169,11 @@ class Federation:
     # -- what peers say ---------------------------------------------------------------------------
 
     def arrive(self, now: float, arrival: Arrival) -> None:
-        """A copy of a message."""
+        """Take a copy that a peer has sent; with a unit it is always acknowledged."""
         self._arriving.arrive(arrival, now)
 
     def acknowledged(self, now: float, peer: str, entry_id: int, answered: Answered) -> None:
-        """What became of a copy."""
+        """Note what a peer has answered for a copy that it was sent."""
         copy = self.forwarding.acknowledged(peer, entry_id, answered)
         if copy is None:
             return
@@ -191,11 +191,11 @@ class Federation:
         self._state.out.append(AcknowledgeUnit(peer, unit, "denied" if refusal else "accepted", refusal))
 
     def answer_arrived(self, peer: str, query: int) -> None:
-        """A peer has the last answer to its question on disk."""
+        """Forget the last answer to a peer's question: the peer has it on disk."""
         self._receipts.answered(peer, query)
 
     def hear_interest(self, now: float, name: str, told: Collection[InterestChange], *, whole: bool) -> int:
-        """What a peer wants. Returns how much of it is passed over, see `Interest.admitted`."""
+        """Note what a peer wants. Returns how much of it is passed over, see `Interest.admitted`."""
         if name not in self.forwarding.peers:
             return 0
         changes = self.interest.admitted(name, told, whole=whole)
@@ -212,7 +212,7 @@ class Federation:
         return len(told) - len(changes)
 
     def hear_receipt(self, now: float, peer: str, query: int, due: int, have: int, *, closed: bool) -> None:
-        """How many have a message at a peer and beyond. Raises Refusal for counts that cannot be."""
+        """Note how many have a message at a peer and beyond. Raises Refusal for counts that cannot be."""
         self._receipts.heard(peer, query, due, have, now, closed=closed)
 
     def entry_id(self, smuid: str) -> int | None:

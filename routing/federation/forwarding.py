@@ -119,7 +119,7 @@ class Forwarding:
             self.remember(copy, now, hands)
 
     def note_handed(self, copy: Copy) -> None:
-        """The same in memory alone, for a message without a guarantee."""
+        """As `remember_handed`, in memory alone, for a message without a guarantee."""
         self._note(copy.smuid, Seen(copy.entry.id, copy.depth, len(copy.hops) + 1, 0.0))
 
     def is_own_and_never_left(self, smuid: str) -> bool:

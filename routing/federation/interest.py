@@ -83,7 +83,7 @@ class Interest:
         return distance if distance is not None and distance < self._bound(want) else None
 
     def distances(self, want: Want) -> dict[str, int]:
-        """The same for every peer that knows one. To this site itself there are no ways, only circles."""
+        """`distance` of every peer that knows one; empty for this site itself: ways to it are circles."""
         if want[0] == "SERVER" and want in self._own:
             return {}
         heard, bound = self._heard.get(want), self._bound(want)
@@ -96,7 +96,7 @@ class Interest:
     # -- what changes -----------------------------------------------------------------------------
 
     def set_own(self, want: Want, wanted: bool) -> None:
-        """This site begins or ceases to want something."""
+        """Note whether this site itself wants something."""
         if wanted != (want in self._own):
             self._own.symmetric_difference_update((want,))
             self._mark(want)

@@ -73,7 +73,7 @@ class Outlook:
         return self.ways_to((mode, topic), depth, hops)
 
     def ways_to(self, want: Want, depth: int, hops: tuple[str, ...]) -> list[Way]:
-        """The same for what a message wants at the end of its way."""
+        """As `ways`, for what a message has to find at the end of its way."""
         one = want[0] != "ALL"
         distances = self.distances(want)
         found = []

@@ -73,7 +73,7 @@ class Removals:
             del self._by_source[removal.source]
 
     def after(self, number: int) -> Iterator[Removal]:
-        """Those with greater numbers."""
+        """The removals with greater numbers, in order."""
         newest_first = reversed(self._by_smuid.values())
         found = []
         for removal in newest_first:

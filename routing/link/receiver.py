@@ -85,7 +85,7 @@ class LinkReceiver:
                 self._answers.setdefault((outcome, came_us, reason), []).append(number)
 
     def take_answers(self, now_us: int) -> list[Acknowledge]:
-        """The acknowledgements owed, stamped as leaving now."""
+        """The acknowledgements that are due, stamped as leaving now; each is given once."""
         acks = []
         for (outcome, came_us, reason), numbers in self._answers.items():
             ranges = _ranges(sorted(numbers))

@@ -68,7 +68,7 @@ class CopyChanges(Changes):
             self._by_id[entry.id] = copy
 
     def end(self, entry: Entry) -> None:
-        """A message has ended."""
+        """Forget how far a message that has ended may go."""
         if entry.flags & CROSSES:
             self._by_id[entry.id] = None
 

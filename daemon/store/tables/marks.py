@@ -82,7 +82,7 @@ class MarkChanges(Changes):
         self._done.append((d.entry_id, d.subscription_id, d.has_it))
 
     def discard(self, message: int) -> None:
-        """A message has ended."""
+        """Forget the marks of a message that has ended."""
         self._discarded.append((message,))
 
     def statements(self) -> Iterator[Statement]:

@@ -93,7 +93,7 @@ class MessageChanges(Changes):
         self.handlers = {MarkReceipted: self._mark_receipted}
 
     def begin(self, d: StoreMessage, wire: bytes) -> None:
-        """A new one; a plain tuple, since it is on the path of every message."""
+        """Store a new message; as a plain tuple, since it is on the path of every message."""
         entry, message = d.entry, d.message
         topic: str = entry.topic.name
         self._new[entry.id] = (
@@ -114,7 +114,7 @@ class MessageChanges(Changes):
         )
 
     def end(self, id: int, *, is_copied: bool) -> bool:
-        """One has ended; whether it is stored: before, or now, to be copied into the quarantine."""
+        """End a message; whether it is stored: before, or now, to be copied into the quarantine."""
         is_stored = is_copied or self._new.pop(id, None) is None
         if is_stored:
             self._discarded.append((id,))
