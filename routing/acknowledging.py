@@ -88,7 +88,7 @@ class Acknowledgements:
         request: Any,
         outcome: ReturnOutcome = "failed",
     ) -> None:
-        """Give back to the next subscriber, or after `delay_s` here; rejected: to the dead letters.
+        """Give deliveries back: to the next subscriber, or after `delay_s` here; rejected, as dead letters.
 
         A number that is not held is answered `lock-lost`, after the others are done.
         """

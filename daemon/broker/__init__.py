@@ -7,6 +7,7 @@
     session          one login: checks, outbox, back-pressure; `transaction` is several calls as one
     browsing         what waits, page by page, for front ends
     federating       what the router tells peers, and what they say; `transfers`: in the router's words
+    store_room       whether the store can take messages of publishers, and of peers
     deferred_copies  copies from peers that a full site has no room for
     bodies           messages in memory; `reading` brings the others from the store
     taking_apart     what is kept of a transaction that cannot be stored

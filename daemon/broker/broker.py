@@ -16,7 +16,6 @@ import logging
 import math
 import sqlite3
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 import trio
@@ -29,9 +28,10 @@ from daemon.broker.committing import Commits
 from daemon.broker.executor import Executor, Prepared
 from daemon.broker.federating import BACKLOG_MAX, Federating
 from daemon.broker.reading import Reading
+from daemon.broker.router_settings import router_settings
 from daemon.broker.session import BrokerSession
+from daemon.broker.store_room import StoreRoom
 from daemon.connections.unfinished import Unfinished
-from daemon.hops import service as hop_service
 from daemon.hops.writer import HopLog
 from daemon.settings import Limits, Settings
 from daemon.store.disk_room import DiskRoom
@@ -44,7 +44,6 @@ from daemon.system.mishaps import Mishaps
 from routing.door import Door
 from routing.errors import Refusal
 from routing.router import Router
-from routing.state import RouterSettings
 
 _log = logging.getLogger(__name__)
 
@@ -56,16 +55,6 @@ RECORD_S: Final = 0.5
 
 MAINTENANCE_S: Final = 60.0
 
-STORE_SHARE_FOR_PEERS: Final = 8
-"""One part in so many, beyond what publishers may fill."""
-
-
-def router_settings(settings: Settings) -> RouterSettings:
-    """The part of the configuration that decides over messages."""
-    return RouterSettings(
-        **{name: getattr(settings.queues, name) for name in RouterSettings.__struct_fields__}
-    )
-
 
 class Broker:
     """The messages of one site.
@@ -74,6 +63,9 @@ class Broker:
         store: opened, of this site; closed by whoever opened it, after `run` has ended.
         hops: likewise.
         reserve: what is given up where the disk is full; None for nothing.
+
+    Attributes:
+        idle: no transaction is gathered, written or being committed.
     """
 
     def __init__(
@@ -104,7 +96,7 @@ class Broker:
         self._maintenance_due = False
         self.draining = False
         self._closing = False
-        self._idle = True
+        self.idle = True
         self._router = Router(
             self.server_name,
             store.site.boot,
@@ -115,6 +107,9 @@ class Broker:
             self.mishaps.note,
         )
         self.door = Door(self._router, clock.now, self.wake)
+        self.room = StoreRoom(
+            store, self._disk, self._store_health, self.door.room, lambda: self.settings.store
+        )
         self._bodies = Bodies(self.door.view.last_id)
         self.reading = Reading(self.door, store)
         self.browse = Browsing(self.door, self._bodies, self.reading, clock).page
@@ -127,8 +122,8 @@ class Broker:
             clock,
             self.wake,
             self.reading.load,
-            self.has_room,
-            self.store_has_room_for_peers,
+            self.room.has_room,
+            self.room.has_room_for_peers,
             self.mishaps,
         )
         self.commits = Commits(store)
@@ -191,35 +186,6 @@ class Broker:
             self._sessions.discard(session)
             self.door.close(session.consumer, lost=lost)
 
-    def check_room(self) -> None:
-        """Raises Refusal where no guaranteed message can be taken now."""
-        self._disk.check()
-        if self.store_failed is not None:
-            raise Refusal(Refusal.STORE_FAILED, f"the site cannot store messages: {self.store_failed}")
-        if self._store.size_bytes >= self.settings.store.store_bytes_max:
-            raise Refusal(Refusal.QUEUE_FULL, "the site's store is as large as it may be")
-
-    def has_room(self, topic: str, size: int) -> bool:
-        """Whether a guaranteed message of so many bytes can be taken now."""
-        try:
-            self.check_room()
-            self.door.room.check(topic, 1, size)
-        except Refusal:
-            return False
-        return True
-
-    def store_has_room_for_peers(self) -> bool:
-        """Whether the store can take what peers send: they may fill some more of it than publishers may.
-
-        Two sites that are full of messages for each other have to be able to hand them over.
-        """
-        store_bytes_max = self.settings.store.store_bytes_max
-        return (
-            self.store_failed is None
-            and not self._disk.short
-            and self._store.size_bytes < store_bytes_max + store_bytes_max // STORE_SHARE_FOR_PEERS
-        )
-
     def reconfigure(self, settings: Settings) -> None:
         """Take on new limits, and end what rights and accounts no longer allow. Never raises."""
         self.settings = settings
@@ -263,7 +229,7 @@ class Broker:
 
     async def _carry_out(self, *, commits: bool = False) -> None:
         """One transaction; `commits` also where nothing is to be stored."""
-        self._idle = False
+        self.idle = False
         try:
             prepared, record = await self._transact(commits=commits)
         except Exception as error:  # of ours, and not of what is carried
@@ -279,8 +245,8 @@ class Broker:
         self._executor.release(prepared)
         try:
             self.federating.carried_out()
-            self._idle = not self.door.view.untaken
-            await self.wal.tend(idle=self._idle)
+            self.idle = not self.door.view.untaken
+            await self.wal.tend(idle=self.idle)
         except Exception as error:
             self.mishaps.note("what follows a transaction", error)
 
@@ -414,23 +380,6 @@ class Broker:
                 )
             self._maintenance_due = True
             self.wake()
-
-    async def keep_hops(
-        self, directory: Path, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-    ) -> None:
-        """Write the hop log where no transaction does. Runs until cancelled.
-
-        Started before `run`, it has written that the site has begun.
-        """
-        await hop_service.keep(
-            self._hops,
-            directory,
-            self.settings.hops,
-            held=lambda: self.held,
-            idle=lambda: self._idle,
-            wall_clock=lambda: self.clock.wall_ms() / 1000,
-            task_status=task_status,
-        )
 
     def drain(self) -> None:
         """Refuse whatever is asked from now on, and end each session once what it had asked is answered."""

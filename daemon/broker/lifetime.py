@@ -2,9 +2,9 @@
 
 opened_broker         the store, the hop log that goes on where the store ended, and the broker, which has
                       read what they hold; what needs a broker yet to run, as links do, is made now
-OpenedBroker.start    keep_hops     first: a boot is on record before anything happens in it
+OpenedBroker.start    hop log       first: a boot is on record before anything happens in it
                       run           shielded: it ends when told to, never in the middle of a commit
-                      all others    time, house, write-ahead log, peers; an error ends none of them for good
+                      all others    time, maintenance, log, peers; an error ends none of them for good
 the end of the block  the broker carries out what is left, and ends; all other tasks are cancelled; the
                       hop log is closed, then the store
 """
@@ -22,6 +22,7 @@ import trio
 from daemon.accounts.accounts import Accounts
 from daemon.broker.broker import Broker
 from daemon.broker.committing import GATHER_MAX_S, IN_PLACE_S
+from daemon.hops import service as hop_service
 from daemon.hops.writer import HopLog
 from daemon.settings import Settings
 from daemon.store.reserve import Reserve
@@ -65,7 +66,7 @@ class OpenedBroker:
         Returns once the boot is on record: from then on it takes sessions and links.
         """
         broker, tasks = self.broker, self.tasks
-        await tasks.start(broker.keep_hops, self._hops_directory)
+        await tasks.start(self._keep_hops)
         self._ended = trio.Event()
         await tasks.start(self._run, self._ended)
         read_hops = partial(broker.federating.enquiring.run, self._hops_directory)
@@ -77,6 +78,19 @@ class OpenedBroker:
             ("a question to the hop log", read_hops),
         ):
             tasks.start_soon(broker.mishaps.keep_going, what, task)
+
+    async def _keep_hops(self, task_status: trio.TaskStatus[None]) -> None:
+        """Write the hop log where no transaction does."""
+        broker = self.broker
+        await hop_service.keep(
+            self.hops,
+            self._hops_directory,
+            broker.settings.hops,
+            held=lambda: broker.held,
+            idle=lambda: broker.idle,
+            wall_clock=lambda: broker.clock.wall_ms() / 1000,
+            task_status=task_status,
+        )
 
     async def _run(self, ended: trio.Event, task_status: trio.TaskStatus[None]) -> None:
         try:

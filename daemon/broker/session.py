@@ -14,6 +14,7 @@ import trio
 from daemon.accounts.accounts import Accounts
 from daemon.broker.bodies import Stored
 from daemon.broker.reading import Reading
+from daemon.broker.store_room import StoreRoom
 from daemon.broker.transaction import Transaction
 from daemon.connections.unfinished import Unfinished
 from daemon.frontend import (
@@ -50,6 +51,7 @@ class SessionOwner(Protocol):
     clock: Clock
     door: Door
     reading: Reading
+    room: StoreRoom
     unfinished: Unfinished
     draining: bool
 
@@ -60,9 +62,6 @@ class SessionOwner(Protocol):
     @property
     def overloaded(self) -> bool:
         """More waits for a store that fails than is to be kept in memory."""
-
-    def check_room(self) -> None:
-        """Raises Refusal where no guaranteed message can be taken now."""
 
     async def browse(self, topic: str, after: int, count: int) -> list[HeldMessage]:
         """See `daemon.frontend.Session`."""
@@ -136,7 +135,7 @@ class BrokerSession:
         if self._rate:
             self._take_token()
         if message.guarantee:
-            broker.check_room()
+            broker.room.check()
         if self._transaction is not None:
             self._transaction.publish(topic, message, head)
             return

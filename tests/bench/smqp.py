@@ -15,7 +15,7 @@ import socket
 import statistics
 import time
 
-from daemon.broker.broker import router_settings
+from daemon.broker.router_settings import router_settings
 from daemon.settings import Settings, SiteSettings
 from routing.message import Message, Section
 from routing.router import Router
