@@ -3,7 +3,7 @@
 `Listeners.serve` runs, for each front end and kind of socket, an accept loop and a task for each
 connection. When the site drains the accept loops end and their sockets close, connections get the
 drain time, and what is left then is cancelled. An error of one connection is logged and ends it alone;
-an accept that fails for want of file descriptors is tried again after a while (trio.serve_listeners).
+an accept that fails is tried again after a while (`daemon.connections.accepting`).
 """
 
 import errno
@@ -18,6 +18,7 @@ from typing import Final
 
 import trio
 
+from daemon.connections.accepting import accept_all
 from daemon.connections.addresses import counted_as
 from daemon.frontend import Limits
 
@@ -109,7 +110,7 @@ class Listeners:
             async with trio.open_nursery() as accepting:
                 if listeners:
                     accepting.start_soon(
-                        lambda: trio.serve_listeners(connected, listeners, handler_nursery=connections)
+                        lambda: accept_all(connected, listeners, self._mishap, handler_nursery=connections)
                     )
                 task_status.started([shown(listener.socket.getsockname()) for listener in listeners])
                 await self._draining.wait()

@@ -108,7 +108,10 @@ class Connections:
         """Once the site drains, tell every client, after what it is owed, to go elsewhere."""
         await self._site.draining.wait()
         for connection in list(self._open):
-            connection.end("draining", "the site is stopping")
+            try:
+                connection.end("draining", "the site is stopping")
+            except Exception as error:  # the drain time ends it
+                self._site.mishap("the goodbye to a client", error)
 
 
 class _Silent(Exception):

@@ -24,6 +24,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 import trio
 
+from daemon.connections.accepting import accept_all
 from daemon.connections.listen import ListenError
 from routing.errors import Refusal
 from routing.federation.enquiry import LEFT_S_MAX
@@ -117,9 +118,7 @@ async def serve_control(
         try:
             async with trio.open_nursery() as nursery:
                 task_status.started()
-                await trio.serve_listeners(
-                    connected, [trio.SocketListener(listening)], handler_nursery=nursery
-                )
+                await accept_all(connected, [trio.SocketListener(listening)], mishap, handler_nursery=nursery)
         finally:
             path.unlink(missing_ok=True)
 

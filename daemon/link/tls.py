@@ -19,6 +19,7 @@ from cryptography import x509
 
 from daemon.certificates.errors import CertificateError
 from daemon.certificates.identity import server_name_of
+from daemon.connections.accepting import Mishap, accept_all
 from daemon.connections.addresses import counted_as
 from daemon.connections.listen import open_listeners, shown, split_address
 from daemon.link.handshakes import Handshakes
@@ -76,9 +77,11 @@ class TlsTransport:
         keys: LinkKeys,
         listen: tuple[str, ...],
         wall_us: Callable[[], int],
+        mishap: Mishap,
         passed: Iterable[socket.socket] = (),
     ) -> None:
-        """`passed`: sockets that listen already, in the place of `listen`."""
+        """`mishap` is told of an error of ours; `passed` listen already, in the place of `listen`."""
+        self._mishap = mishap
         self.addresses: list[str] = []
         self._listen = listen
         self._passed = list(passed)
@@ -122,7 +125,7 @@ class TlsTransport:
         self.addresses = [shown(listener.socket.getsockname()) for listener in listeners]
         task_status.started()
         if listeners:
-            await trio.serve_listeners(connected, listeners)
+            await accept_all(connected, listeners, self._mishap)
 
     def refusal(self, secured: Secured) -> str | None:
         """See `LinkTransport`."""

@@ -103,7 +103,9 @@ class SiteLinks:
             boot=self._boot,
             features=FEATURES,
         )
-        self._transport = TlsTransport(keys, links.listen, broker.clock.wall_us, self._passed)
+        self._transport = TlsTransport(
+            keys, links.listen, broker.clock.wall_us, broker.mishaps.note, self._passed
+        )
         self.manager = broker.federating.links = LinkManager(
             identity=identity,
             settings=links,

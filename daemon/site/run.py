@@ -12,6 +12,8 @@ import logging
 import os
 import signal
 import socket
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -91,13 +93,15 @@ async def _run(
                 logger.warning("the socket that was passed as %r belongs to no front end", name)
             logger.info("smqpd %s runs the site %s: %s", VERSION, site.server_name, site.standing.line)
             notifier.ready(site.standing.line)
-            nursery.start_soon(notifier.watchdog, trio.lowlevel.checkpoint)
-            nursery.start_soon(_tell_status, notifier, site)
+            nursery.start_soon(tell_manager, notifier, lambda: site.standing.line, site.keep_going)
             if asked:  # before anybody listened
                 site.stop()
             async for number in signals:
                 if number == signal.SIGHUP:
-                    site.reload()
+                    try:
+                        site.reload()
+                    except Exception as error:
+                        site.mishap("a reload", error)
                 else:
                     logger.info("%s: stopping; %s", signal.Signals(number).name, site.standing.line)
                     notifier.stopping(f"draining; {site.standing.line}")
@@ -114,7 +118,19 @@ def _spare_the_collector() -> None:
     gc.set_threshold(YOUNG_OBJECTS_MAX)
 
 
-async def _tell_status(notifier: Notifier, site: RunningSite) -> None:
-    while True:
-        await trio.sleep(STATUS_S)
-        notifier.status(site.standing.line)
+async def tell_manager(
+    notifier: Notifier,
+    line: Callable[[], str],
+    keep_going: Callable[[str, Callable[[], Awaitable[object]]], Awaitable[None]],
+) -> None:
+    """Tell the service manager that the site lives, and how it stands. Runs until cancelled."""
+
+    async def tell_status() -> None:
+        while True:
+            await trio.sleep(STATUS_S)
+            notifier.status(line())
+
+    async with trio.open_nursery() as nursery:
+        alive = partial(notifier.watchdog, trio.lowlevel.checkpoint)
+        nursery.start_soon(keep_going, "the sign of life", alive)
+        nursery.start_soon(keep_going, "what the service manager is told", tell_status)

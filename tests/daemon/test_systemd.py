@@ -11,6 +11,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from daemon.site.run import STATUS_S, tell_manager
+from daemon.system.mishaps import Mishaps
 from daemon.system.systemd import Notifier, passed_sockets
 
 
@@ -119,3 +121,21 @@ def test_sockets_are_passed_by_name(tmp_path: Path) -> None:
 )
 def test_what_is_not_ours_is_left_alone(environment: dict[str, str]) -> None:
     assert passed_sockets(environment) == {}
+
+
+async def test_the_manager_is_told_on_where_what_it_is_told_fails(
+    manager: socket.socket, mock_clock: MockClock
+) -> None:
+    environment = {"NOTIFY_SOCKET": manager.getsockname(), "WATCHDOG_USEC": "10000000"}
+    lines: list[str] = []
+    mishaps = Mishaps()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(tell_manager, Notifier(environment), lambda: lines[-1], mishaps.keep_going)
+        for told in ([], ["all well"]):
+            lines += told
+            for _ in range(2 * int(STATUS_S)):
+                await trio.testing.wait_all_tasks_blocked(0.001)
+                mock_clock.jump(1)
+        assert mishaps.count == 1
+        assert "STATUS=all well" in heard(manager)
+        nursery.cancel_scope.cancel()

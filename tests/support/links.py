@@ -269,9 +269,10 @@ async def site(
     features: tuple[str, ...] = (),
     settings: LinkSettings | None = None,
     wall_us: Callable[[], int] | None = None,
+    broker: RecordingBroker | None = None,
 ) -> AsyncIterator[TestSite]:
     """Run a site; its links end, without goodbye, with the block."""
-    broker = RecordingBroker()
+    broker = broker or RecordingBroker()
     links = LinkManager(
         identity=SiteIdentity(server=name, site=installation or f"site-{name}", boot=boot, features=features),
         settings=settings or LinkSettings(),

@@ -10,7 +10,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from daemon.link.peers_file import PeerEntry
 from daemon.settings import LinkSettings
 from routing.link.units import Control, Lane, Transfer
-from tests.support.links import Network, copy, dialled, site
+from tests.support.links import Network, RecordingBroker, copy, dialled, site
 
 
 @pytest.fixture
@@ -454,3 +454,60 @@ async def test_a_site_sends_to_several_peers(autojump_clock: MockClock, network:
         for unit, peer in zip(units, ("beta", "gamma"), strict=True):
             alpha.links.send(peer, unit, Lane.BULK)
         await alpha.broker.until(lambda: len(alpha.broker.settled) == 2)
+
+
+class FailingBroker(RecordingBroker):
+    """Fails once where it is told one thing."""
+
+    def __init__(self, told: str) -> None:
+        super().__init__()
+        works = getattr(self, told)
+
+        def fails(*what: object) -> object:
+            setattr(self, told, works)
+            self.log.append("failed")
+            raise TypeError("a broker that is broken")
+
+        setattr(self, told, fails)
+
+
+@pytest.mark.parametrize("dials", ["alpha", "beta", "both"])
+@pytest.mark.parametrize(
+    "told",
+    [
+        "link_up",
+        "link_down",
+        "transfer_arrived",
+        "control_arrived",
+        "acknowledged",
+        "room",
+        "probe_arrived",
+        "input_room",
+    ],
+)
+async def test_what_the_broker_cannot_be_told_ends_the_link_and_it_begins_anew(
+    autojump_clock: MockClock, network: Network, told: str, dials: str
+) -> None:
+    to_beta = dialled("beta") if dials != "beta" else PeerEntry(name="beta")
+    to_alpha = dialled("alpha") if dials != "alpha" else PeerEntry(name="alpha")
+    broker = FailingBroker(told)
+    settings = LinkSettings(window_units_max=2)
+    async with (
+        site(network, "alpha", [to_beta], broker=broker, settings=settings) as alpha,
+        site(network, "beta", [to_alpha], settings=settings) as beta,
+    ):
+        await alpha.linked(beta)
+        control = Control(kind="interest", payload=b"{}")
+        beta.links.send("alpha", control, Lane.CONTROL)
+        for _ in range(4):
+            beta.send("alpha", "there")
+            alpha.send("beta", "back")
+        await trio.sleep(300)
+        if told == "link_down":
+            network.cut()
+            await trio.sleep(300)
+        assert "failed" in broker.log
+        await alpha.linked(beta)
+        settled = len(beta.broker.settled)
+        beta.send("alpha", "again")
+        await beta.broker.until(lambda: len(beta.broker.settled) > settled)

@@ -20,6 +20,7 @@ from daemon.link.keys import LinkKeys
 from daemon.link.peers_file import PeerEntry
 from daemon.link.tls import TlsTransport
 from daemon.settings import LinkSettings
+from daemon.system.mishaps import Mishaps
 from tests.support.keys import write_keys, write_trust
 from tests.support.links import Network, TestSite, site
 from tests.support.patience import PATIENCE_S
@@ -81,7 +82,7 @@ class TlsSite:
 async def tls_site(
     name: str, keys: Path, *peers: PeerEntry, clock: Callable[[], int] = wall_us
 ) -> AsyncIterator[TlsSite]:
-    transport = TlsTransport(LinkKeys.load(keys, name), ("127.0.0.1:0",), clock)
+    transport = TlsTransport(LinkKeys.load(keys, name), ("127.0.0.1:0",), clock, Mishaps().note)
     async with site(Network(), name, peers, transport=transport, settings=SOON) as base:
         yield TlsSite(base, transport, keys)
 
@@ -112,7 +113,9 @@ async def test_a_socket_that_the_service_manager_opened_takes_the_place_of_addre
 ) -> None:
     opened = socket.create_server(("127.0.0.1", 0))
     keys = federation.issue("alpha")
-    transport = TlsTransport(LinkKeys.load(keys, "alpha"), ("192.0.2.1:1",), wall_us, [opened])
+    transport = TlsTransport(
+        LinkKeys.load(keys, "alpha"), ("192.0.2.1:1",), wall_us, Mishaps().note, [opened]
+    )
     peer = PeerEntry(name="alpha", address=f"127.0.0.1:{opened.getsockname()[1]}")
     async with (
         site(Network(), "alpha", [PeerEntry(name="beta")], transport=transport, settings=SOON) as alpha,
