@@ -128,7 +128,7 @@ class Deliveries:
 
     def pump(self, subscription: Subscription, now: float) -> None:
         """Give a subscription what waits for it, as far as it can take more."""
-        has_failed = False
+        failed_before = False
         while subscription.ready:
             entry = self._state.matching.take_next(subscription)
             if entry is None:
@@ -140,9 +140,9 @@ class Deliveries:
                     self._assign(subscription, entry, now)
             except Exception as error:  # it is in no queue any more
                 self.setting_aside.failed(entry, "a delivery", error, now)
-                if has_failed:  # it may be the subscription: what waits is not all to be set aside
+                if failed_before:  # it may be the subscription: what waits is not all to be set aside
                     return
-                has_failed = True
+                failed_before = True
 
     def pump_all(self, subscription: Subscription, now: float) -> None:
         """As `pump`, for a subscription and for each of those who may share it."""

@@ -25,8 +25,8 @@ MUTATIONS = [
     Mutation(
         name="what a broken subscription cannot be handed is all set aside",
         file="routing/delivery.py",
-        old="                has_failed = True\n\n",
-        new="                has_failed = False\n\n",
+        old="                failed_before = True\n\n",
+        new="                failed_before = False\n\n",
         tests=(
             "tests/routing/test_router_own_errors.py::"
             "test_whoever_cannot_be_handed_anything_leaves_the_queue_to_others",
