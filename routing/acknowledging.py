@@ -8,7 +8,7 @@ Numbers that the session does not hold, or no longer, are answered `lock-lost` o
 (SMQP GUARANTEE, two-phase commit). The life of a delivery is in `routing.locks`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from routing.decisions import AnswerRequest, Bury, MarkReceived, Record
@@ -16,7 +16,7 @@ from routing.delivery import Deliveries
 from routing.errors import Refusal
 from routing.lifecycle import Lifecycle
 from routing.locks import note_reach, standing
-from routing.queue import GUARANTEED, ONE
+from routing.queue import GONE, GUARANTEED, ONE
 from routing.state import SiteState
 from routing.subscription import Consumer, Lock, ReturnOutcome
 
@@ -114,8 +114,17 @@ class Acknowledgements:
         """Finish a message for a subscription, now that it is published on the dead-letter topic."""
         self._lifecycle.finished(bury.entry, bury.subscription, "dead", now, bury.attempts, bury.reason)
 
-    def uncommit(self, record: Record, now: float) -> None:
-        """Undo a commit that could not be stored: the message waits again, as one that was given back."""
+    def uncommit(self, commits: Sequence[Record], now: float) -> None:
+        """Undo commits that could not be stored: the messages wait again, as if they were given back.
+
+        One that was left to others by its commit, and has ended since, stays ended.
+        """
+        ended_by_them = {record.entry.id for record in commits if record.final}
+        for record in commits:
+            if not record.entry.flags & GONE or record.entry.id in ended_by_them:
+                self._uncommit(record, now)
+
+    def _uncommit(self, record: Record, now: float) -> None:
         entry, subscription = record.entry, record.subscription
         assert subscription is not None
         self._lifecycle.unfinished(entry, subscription, now)

@@ -135,7 +135,7 @@ class Together(msgspec.Struct, gc=False):
     """Where decisions begin, and where they end, that come true together or not at all.
 
     The last one before the end is the `AnswerRequest`. If one of them cannot be stored, tell
-    `Acknowledgements.uncommit` of each commit among them, and `Router.unpublish` of each message.
+    `Acknowledgements.uncommit` of the commits among them, and `Router.unpublish` of each message.
     """
 
     begins: bool

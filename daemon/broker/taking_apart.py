@@ -135,8 +135,7 @@ class TakingApart:
             )
             if of_message or of_commit:
                 undone.add(id(d))
-        for record in commits:
-            self._router.acknowledging.uncommit(record, now)
+        self._router.acknowledging.uncommit(commits, now)
         answer = every[last - 1]
         assert isinstance(answer, decisions.AnswerRequest)
         every[last - 1] = msgspec.structs.replace(answer, error=answer.error or REFUSAL)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from routing.decisions import Record
 from routing.errors import Refusal
 from routing.steps import ENDED_MAX
 from routing.timing import FAILED_WAIT_S
@@ -247,3 +248,35 @@ def test_a_message_that_cannot_be_offered_is_refused_and_nothing_of_it_is_left(
     assert site.held == 0
     assert not ada.receipts()
     assert not any(told.body == "3" and told.smuid != again for told in site.told)
+
+
+def test_a_commit_that_does_not_come_true_brings_nothing_back_that_has_ended_since(
+    site: Site, ada: Client
+) -> None:
+    bob = site.login("bob").subscribe("t")
+    site.login("eva").subscribe("t")
+    smuid = ada.publish("t", "1", timeout_s=10.0)
+    router = site.router
+    router.acknowledging.commit(site.now, bob.consumer, [bob.one().number], None)
+    commits = [one for one in router.take() if isinstance(one, Record) and one.event == "committed"]
+    site.wait(11)
+    router.acknowledging.uncommit(commits, site.now)
+    site.wait(1)
+    assert [event for event in site.fate(smuid) if event.endswith("!")] == ["expired!"]
+    assert site.held == 0
+    assert bob.bodies() == []
+
+
+def test_commits_that_do_not_come_true_bring_back_what_the_last_of_them_had_ended(site: Site) -> None:
+    bob = site.login("bob").subscribe("t", name="one").subscribe("t", name="two")
+    site.login("ada").publish("t", "1")
+    router = site.router
+    router.acknowledging.commit(site.now, bob.consumer, [got.number for got in bob.take()], None)
+    commits = [one for one in router.take() if isinstance(one, Record) and one.event == "committed"]
+    assert [one.final for one in commits] == [False, True]
+    router.acknowledging.uncommit(commits, site.now)
+    site.settle()
+    again = bob.take()
+    assert [got.body for got in again] == ["1", "1"]
+    bob.commit(*again)
+    assert site.held == 0

@@ -72,7 +72,7 @@ MUTATIONS = [
     Mutation(
         name="a refused transaction has finished what it took",
         file="daemon/broker/taking_apart.py",
-        old="self._router.acknowledging.uncommit(record, now)",
+        old="self._router.acknowledging.uncommit(commits, now)",
         new="pass",
         tests=(
             "tests/daemon/test_own_errors.py::"
