@@ -6,7 +6,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from daemon.cli.asking import told
-from daemon.control.journey import Journey, Stop, journey
+from daemon.control.journey import Journey, JourneyStop, journey
 from daemon.control.reports import End, Report
 from daemon.control.socket import Question
 from daemon.hops.examine import moment
@@ -74,12 +74,12 @@ def _show(way: Journey) -> None:
         console.print("Every site has answered: nothing of it is unknown.")
 
 
-def _grow(tree: Tree, stop: Stop) -> None:
+def _grow(tree: Tree, stop: JourneyStop) -> None:
     for other in stop.beyond:
         _grow(tree.add(_label(other)), other)
 
 
-def _label(stop: Stop) -> Text:
+def _label(stop: JourneyStop) -> Text:
     label = Text(printable(stop.server), style="bold")
     times = []
     if stop.came_us is not None:

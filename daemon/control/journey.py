@@ -19,7 +19,7 @@ from routing.hops import HopRecord
 _AGAIN: Final = (*REFUSES, "depth")
 
 
-class Stop(msgspec.Struct, kw_only=True):
+class JourneyStop(msgspec.Struct, kw_only=True):
     """One site that had the message.
 
     Attributes:
@@ -41,10 +41,10 @@ class Stop(msgspec.Struct, kw_only=True):
     state: str = "unknown"
     verdict: str = ""
     again: list[str] = []
-    beyond: list["Stop"] = []
+    beyond: list["JourneyStop"] = []
 
 
-class Gap(msgspec.Struct, frozen=True):
+class KnowledgeGap(msgspec.Struct, frozen=True):
     """A site of which not all is known, and why."""
 
     server: str
@@ -62,10 +62,10 @@ class Journey(msgspec.Struct, kw_only=True):
 
     smuid: str
     topic: str
-    began: Stop | None
-    apart: list[Stop]
+    began: JourneyStop | None
+    apart: list[JourneyStop]
     never: list[str]
-    gaps: list[Gap]
+    gaps: list[KnowledgeGap]
 
 
 class _Hop(msgspec.Struct):
@@ -94,7 +94,7 @@ def journey(smuid: str, reports: Iterable[Report], unanswered: Iterable[Unanswer
             if record.outcome in TAKEN:
                 hops[at, record.peer] = _hop(record)
                 if record.peer not in stops:
-                    stops[record.peer] = Stop(server=record.peer, source=at)
+                    stops[record.peer] = JourneyStop(server=record.peer, source=at)
             elif record.outcome == "duplicate":
                 hops.setdefault((at, record.peer), msgspec.structs.replace(_hop(record), link_us=None))
     began, apart = _tree(stops, hops)
@@ -109,12 +109,12 @@ def journey(smuid: str, reports: Iterable[Report], unanswered: Iterable[Unanswer
     )
 
 
-def _stop(at: str, findings: Findings) -> Stop:
+def _stop(at: str, findings: Findings) -> JourneyStop:
     first = next((one for one in findings.records if one.event in BEGINS), None)
     arrivals = [one for one in findings.records if one.event == "received" or one.event in _AGAIN]
     if first is None and arrivals and arrivals[0].event in REFUSES:
         first = arrivals[0]
-    return Stop(
+    return JourneyStop(
         server=at,
         source=first.peer if first is not None else "",
         came_us=first.time_us if first is not None else None,
@@ -130,7 +130,9 @@ def _hop(record: HopRecord) -> _Hop:
     return _Hop((there_us + back_us) // 2, (there_us - back_us) // 2)
 
 
-def _tree(stops: dict[str, Stop], hops: dict[tuple[str, str], _Hop]) -> tuple[Stop | None, list[Stop]]:
+def _tree(
+    stops: dict[str, JourneyStop], hops: dict[tuple[str, str], _Hop]
+) -> tuple[JourneyStop | None, list[JourneyStop]]:
     """Hang each stop behind its source; the first root is the beginning."""
     roots = [stop for stop in stops.values() if stop.source not in stops or stop.source == stop.server]
     known = [stop for stop in roots if stop.came_us is not None]
@@ -165,8 +167,8 @@ def _gaps(
     reports: list[Report],
     unanswered: list[Unanswered],
     found: dict[str, Findings],
-    stops: dict[str, Stop],
-) -> list[Gap]:
+    stops: dict[str, JourneyStop],
+) -> list[KnowledgeGap]:
     gaps: dict[str, str] = {}
     for report in reports:
         for one in report.passed_over:
@@ -185,10 +187,10 @@ def _gaps(
     for at, stop in stops.items():
         if at not in found:
             gaps.setdefault(at, f"{stop.source} handed the message to it, and its log was not read")
-    return [Gap(at, why) for at, why in sorted(gaps.items())]
+    return [KnowledgeGap(at, why) for at, why in sorted(gaps.items())]
 
 
-def _doubt(at: str, findings: Findings, stops: dict[str, Stop]) -> str:
+def _doubt(at: str, findings: Findings, stops: dict[str, JourneyStop]) -> str:
     if not findings.records:
         if at in stops:
             return f"its log has no record of it, though {stops[at].source} handed the message to it"

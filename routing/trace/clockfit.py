@@ -70,7 +70,7 @@ class Segment:
 
 
 @dataclass(frozen=True)
-class Clock:
+class FittedClock:
     server: str
     segments: tuple[Segment, ...]
 
@@ -85,7 +85,7 @@ class _Link:
     weight: float
 
 
-def fit(minima: Iterable[Minimum], base: Sequence[Clock] | None = None) -> list[Clock]:
+def fit(minima: Iterable[Minimum], base: Sequence[FittedClock] | None = None) -> list[FittedClock]:
     """The clocks, one line for each stretch; servers that no link reaches in both directions are left out.
 
     Without `base` the minima are of raw times, in one window, and the lines are flat. With it they are what
@@ -98,7 +98,7 @@ def fit(minima: Iterable[Minimum], base: Sequence[Clock] | None = None) -> list[
         answers = [_solve(_links(found, NEGATIVE_ROUGH_US, ())[0]) for found in windows.values()]
         rough = {name: pair for answer in answers for name, pair in answer.items()}
         return [
-            Clock(name, (Segment(-FOREVER_US, FOREVER_US, 0, offset, 0.0, error),))
+            FittedClock(name, (Segment(-FOREVER_US, FOREVER_US, 0, offset, 0.0, error),))
             for name, (offset, error) in sorted(rough.items())
         ]
     points: dict[tuple[str, Segment], list[_Point]] = defaultdict(list)
@@ -129,7 +129,7 @@ def fit(minima: Iterable[Minimum], base: Sequence[Clock] | None = None) -> list[
         bare = [part for part in clock.segments if not _has_good(points, name, part)]
         if len(clock.segments) > 1 and bare:
             segments[name] = sorted([*segments[name], *bare], key=lambda part: part.from_us)
-    return [Clock(name, tuple(found)) for name, found in segments.items() if found]
+    return [FittedClock(name, tuple(found)) for name, found in segments.items() if found]
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
 from routing.trace import epochs
-from routing.trace.clockfit import WINDOW_US, Clock, Minimum, Segment, fit
+from routing.trace.clockfit import WINDOW_US, FittedClock, Minimum, Segment, fit
 from routing.trace.epochs import BUCKET_US, MINUTE_US, Sighting
 from routing.trace.links import kind
 
@@ -36,7 +36,7 @@ SEGMENTS = t.StructType(
 median disagreement of its links. A server, or a stretch, without a row: unknown."""
 
 
-def segments_frame(session: SparkSession, clocks: Sequence[Clock]) -> DataFrame:
+def segments_frame(session: SparkSession, clocks: Sequence[FittedClock]) -> DataFrame:
     """The clocks as a table of `SEGMENTS`."""
     rows = [
         (
@@ -113,7 +113,7 @@ def minima(hops: DataFrame, segments: DataFrame | None) -> DataFrame:
     )
 
 
-def measured(hops: DataFrame) -> list[Clock]:
+def measured(hops: DataFrame) -> list[FittedClock]:
     """The clocks of all servers whose error can be known. `hops` is read three times: let it be cached."""
     session = hops.sparkSession
     rough = _rough(hops)
@@ -128,7 +128,7 @@ def _bucket() -> Column:
     return f.when(round_trip.between(0, BUCKET_US), f.round(twice / (2 * BUCKET_US)).cast("long"))
 
 
-def _rough(hops: DataFrame) -> list[Clock]:
+def _rough(hops: DataFrame) -> list[FittedClock]:
     """Flat lines: one for each clock, and for one that was set one for each of its epochs."""
     found = _collected(minima(hops, None))
     buckets: dict[epochs.Pair, set[int]] = defaultdict(set)
@@ -155,7 +155,7 @@ def _rough(hops: DataFrame) -> list[Clock]:
             Segment(epoch.from_us, epoch.until_us, 0, epoch.ahead_us, 0.0, error_us)
             for epoch in epochs.epochs(sightings[name], ahead_us)
         )
-        clocks[name] = Clock(name, tuple(flat))
+        clocks[name] = FittedClock(name, tuple(flat))
     return [clock for _, clock in sorted(clocks.items()) if clock.segments]
 
 
@@ -195,4 +195,13 @@ def _collected(minima: DataFrame) -> list[Minimum]:
     ]
 
 
-__all__ = ["SEGMENTS", "WINDOW_US", "Clock", "Segment", "corrected", "measured", "minima", "segments_frame"]
+__all__ = [
+    "SEGMENTS",
+    "WINDOW_US",
+    "FittedClock",
+    "Segment",
+    "corrected",
+    "measured",
+    "minima",
+    "segments_frame",
+]

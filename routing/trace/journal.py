@@ -14,7 +14,7 @@ OTLP_KIND_CLIENT: Final = 3
 
 
 @dataclass
-class Stop:
+class RouteStop:
     """A server on the way of a message, with the hops that left it.
 
     Attributes:
@@ -29,7 +29,7 @@ class Stop:
     copy: dict[str, Any]
     arrival: dict[str, Any] | None = None
     sure: bool = True
-    onward: list["Stop"] = field(default_factory=list)
+    onward: list["RouteStop"] = field(default_factory=list)
     rejected: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -37,26 +37,26 @@ class Stop:
         return str(self.copy.get("state") or "")
 
 
-def tree(route: dict[str, Any]) -> tuple[list[Stop], list[dict[str, Any]]]:
+def tree(route: dict[str, Any]) -> tuple[list[RouteStop], list[dict[str, Any]]]:
     """The stops that nothing led to, the origin first, and the hops that could not be hung anywhere.
 
     A server hangs below the one whose copy it accepted first. Where logs are missing there may be more than
     one root: how those servers were reached is not known.
     """
     copies = {copy["server"]: copy for copy in route["copies"]}
-    stops: dict[str, Stop] = {name: Stop(name, copy) for name, copy in copies.items()}
+    stops: dict[str, RouteStop] = {name: RouteStop(name, copy) for name, copy in copies.items()}
     arrivals = _arrivals(route)
     for server, found in _passed(route["hops"]).items():
         if server not in arrivals and len(found) == 1 and server != route["origin"]:
             arrivals[server] = found[0]
     loose = []
     for server, hop in arrivals.items():
-        stop = stops.setdefault(server, Stop(server, {}))
+        stop = stops.setdefault(server, RouteStop(server, {}))
         stop.arrival, stop.sure = hop, hop["kind"] == "accepted"
     for stop in sorted(stops.values(), key=_order):
         if stop.arrival is None:
             continue
-        parent = stops.setdefault(stop.arrival["from"], Stop(stop.arrival["from"], {}))
+        parent = stops.setdefault(stop.arrival["from"], RouteStop(stop.arrival["from"], {}))
         parent.onward.append(stop)
     for hop in route["hops"]:
         if hop["kind"] != "passed" and arrivals.get(hop["to"]) is not hop:
@@ -69,11 +69,11 @@ def tree(route: dict[str, Any]) -> tuple[list[Stop], list[dict[str, Any]]]:
     reached = {stop.server for root in roots for stop in _below(root)}
     for server, stop in sorted(stops.items()):
         if server not in reached:
-            roots.append(Stop(server, stop.copy, stop.arrival, sure=False))
+            roots.append(RouteStop(server, stop.copy, stop.arrival, sure=False))
     return sorted(roots, key=lambda stop: (stop.server != route["origin"], stop.server)), loose
 
 
-def _below(root: Stop) -> list[Stop]:
+def _below(root: RouteStop) -> list[RouteStop]:
     found, queue = [], [root]
     while queue:
         stop = queue.pop()
@@ -99,7 +99,7 @@ def _passed(hops: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def _order(stop: Stop) -> tuple[bool, int, str]:
+def _order(stop: RouteStop) -> tuple[bool, int, str]:
     hop = stop.arrival or {}
     when = hop.get("received_at_us") or hop.get("received_us")
     return (when is None, when or 0, stop.server)

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from routing.trace.journal import Stop, tree
+from routing.trace.journal import RouteStop, tree
 
 UNKNOWN = "unknown"
 
@@ -67,7 +67,7 @@ def route_tree(route: dict[str, Any]) -> Tree:
     return shown
 
 
-def _add(branch: Tree, root: Stop) -> None:
+def _add(branch: Tree, root: RouteStop) -> None:
     waiting = [(branch, root)]
     while waiting:
         above, stop = waiting.pop()
@@ -77,7 +77,7 @@ def _add(branch: Tree, root: Stop) -> None:
         waiting += [(node, following) for following in reversed(stop.onward)]
 
 
-def _stop(stop: Stop) -> str:
+def _stop(stop: RouteStop) -> str:
     words = [stop.server]
     if stop.arrival is not None:
         words.append(f"after {milliseconds(stop.arrival['delay_us'])}")

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import trio
 
-from daemon.control.journey import Journey, Stop, journey
+from daemon.control.journey import Journey, JourneyStop, journey
 from daemon.control.reports import End, Heard, Report, ReportTold, Told
 from daemon.settings import QueueSettings
 from routing.federation import enquiry
@@ -352,7 +352,7 @@ async def why(site: FederatedSite, smuid: str) -> Journey:
     return journey(smuid, reports, end.unanswered)
 
 
-def shape(stop: Stop | None) -> Any:
+def shape(stop: JourneyStop | None) -> Any:
     """A tree by names alone."""
     assert stop is not None
     return stop.server, [shape(one) for one in stop.beyond]

@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 from typing import Any, Final, Literal
 
 from routing.hops import FORMAT_VERSION, HopEvent, HopRecord
-from routing.trace.synthetic.plan import Federation, Topic
+from routing.trace.synthetic.plan import PlannedFederation, PlannedTopic
 
 RETRY_US: Final = 2_000_000
 ATTEMPTS_MAX: Final = 6
@@ -40,10 +40,12 @@ class Truth:
     """(from, to, what): sent, lost, accepted, depth, duplicate, loop, unanswered; one entry each time."""
 
 
-class Journey:
+class MessageRun:
     """Runs one message to its end; `records` yields (true time, site, record without number and time)."""
 
-    def __init__(self, federation: Federation, topic: Topic, birth_us: int, fault: str = "") -> None:
+    def __init__(
+        self, federation: PlannedFederation, topic: PlannedTopic, birth_us: int, fault: str = ""
+    ) -> None:
         rng, plan = federation.rng, federation.plan
         self.federation, self.topic, self.rng, self.plan = federation, topic, rng, plan
         origin = rng.choice(topic.area)

@@ -57,7 +57,7 @@ class Plan:
 
 
 @dataclass
-class Clock:
+class PlannedClock:
     """What a site's clock shows: true time + offset + drift since the start + the jump once it has come."""
 
     offset_us: int = 0
@@ -72,9 +72,9 @@ class Clock:
 
 
 @dataclass
-class Site:
+class PlannedSite:
     name: str
-    clock: Clock
+    clock: PlannedClock
     boots_at_us: list[int]
     absent: bool = False
     counter: int = 0
@@ -84,7 +84,7 @@ class Site:
 
 
 @dataclass
-class Topic:
+class PlannedTopic:
     """A topic, the part of the federation that its messages go to, and who subscribes where."""
 
     name: str
@@ -95,17 +95,17 @@ class Topic:
 
 
 @dataclass
-class Federation:
+class PlannedFederation:
     plan: Plan
-    sites: list[Site]
+    sites: list[PlannedSite]
     peers: list[list[int]]
     delay_us: dict[tuple[int, int], int]
     bad_from_us: dict[tuple[int, int], int]
-    topics: list[Topic]
+    topics: list[PlannedTopic]
     rng: random.Random
 
     @classmethod
-    def grown(cls, plan: Plan) -> "Federation":
+    def grown(cls, plan: Plan) -> "PlannedFederation":
         """The federation of this plan; the same plan gives the same one."""
         rng = random.Random(plan.seed)
         end_us = plan.start_us + plan.duration_s * 1_000_000
@@ -135,14 +135,14 @@ class Federation:
         return cls(plan, sites, peers, delay, bad, topics, rng)
 
 
-def _site(number: int, plan: Plan, rng: random.Random, end_us: int) -> Site:
-    clock = Clock(
+def _site(number: int, plan: Plan, rng: random.Random, end_us: int) -> PlannedSite:
+    clock = PlannedClock(
         offset_us=int(rng.uniform(-plan.offset_ms, plan.offset_ms) * 1000),
         drift=rng.uniform(-plan.drift_ppm, plan.drift_ppm) / 1e6,
         start_us=plan.start_us,
     )
     boots = sorted(rng.randrange(plan.start_us, end_us) for _ in range(plan.boots))
-    return Site(f"site{number}.example", clock, boots)
+    return PlannedSite(f"site{number}.example", clock, boots)
 
 
 def _graph(plan: Plan, rng: random.Random) -> list[list[int]]:
@@ -163,7 +163,7 @@ def _graph(plan: Plan, rng: random.Random) -> list[list[int]]:
     return [sorted(near) for near in peers]
 
 
-def _topic(number: int, plan: Plan, peers: list[list[int]], rng: random.Random) -> Topic:
+def _topic(number: int, plan: Plan, peers: list[list[int]], rng: random.Random) -> PlannedTopic:
     area = [rng.randrange(plan.sites)]
     edge = list(peers[area[0]])
     while edge and len(area) < min(plan.area, plan.sites):
@@ -172,7 +172,9 @@ def _topic(number: int, plan: Plan, peers: list[list[int]], rng: random.Random) 
             area.append(site)
             edge += peers[site]
     listening = rng.sample(area, max(1, len(area) // 2))
-    topic = Topic(f"plant{number % 7}.line{number}.state", area, {s: rng.randrange(1, 4) for s in listening})
+    topic = PlannedTopic(
+        f"plant{number % 7}.line{number}.state", area, {s: rng.randrange(1, 4) for s in listening}
+    )
     reached, ring = set(listening), listening
     while ring:
         following = []

@@ -15,8 +15,8 @@ from typing import IO, Final, cast
 import msgspec
 
 from routing.hops import FORMAT_VERSION, HopRecord
-from routing.trace.synthetic.journey import Journey, Truth
-from routing.trace.synthetic.plan import Federation, Plan
+from routing.trace.synthetic.journey import MessageRun, Truth
+from routing.trace.synthetic.plan import Plan, PlannedFederation
 
 RECORDS_PER_FILE: Final = 250_000
 HEARTBEAT_US: Final = 60_000_000
@@ -26,7 +26,7 @@ FAULTS: Final = ("lost", "custody", "receipt", "deep")
 class SiteLog:
     """The log of one site: numbers, stamps and writes its records, and counts what it holds."""
 
-    def __init__(self, federation: Federation, number: int, directory: Path, compress: bool) -> None:
+    def __init__(self, federation: PlannedFederation, number: int, directory: Path, compress: bool) -> None:
         self.federation = federation
         self.site = federation.sites[number]
         self.directory, self.compress = directory / self.site.name, compress
@@ -103,7 +103,7 @@ def generate(
     `truth` False leaves out messages.jsonl, which is as large as the logs; `progress` is called with the
     messages done.
     """
-    federation = Federation.grown(plan)
+    federation = PlannedFederation.grown(plan)
     logs = [SiteLog(federation, number, out, compress) for number in range(plan.sites)]
     known = out / "truth"
     known.mkdir(parents=True, exist_ok=True)
@@ -133,7 +133,7 @@ def generate(
         for number in range(plan.messages):
             birth_us = plan.start_us + number * step_us + federation.rng.randrange(max(step_us, 1))
             flush(plan.start_us + number * step_us)
-            journey = Journey(
+            journey = MessageRun(
                 federation, federation.rng.choice(federation.topics), birth_us, faults.get(number, "")
             )
             for when, site, record in journey.records():
@@ -164,7 +164,7 @@ def _fault_plan(plan: Plan) -> dict[int, str]:
     return planned
 
 
-def _named(truth: Truth, federation: Federation) -> dict[str, object]:
+def _named(truth: Truth, federation: PlannedFederation) -> dict[str, object]:
     names = [site.name for site in federation.sites]
     return {
         "smuid": truth.smuid,
@@ -183,7 +183,7 @@ def _named(truth: Truth, federation: Federation) -> dict[str, object]:
     }
 
 
-def _write_links(known: Path, federation: Federation, links: Counter[tuple[int, int, str]]) -> None:
+def _write_links(known: Path, federation: PlannedFederation, links: Counter[tuple[int, int, str]]) -> None:
     names = [site.name for site in federation.sites]
     counted: dict[tuple[str, str], dict[str, int]] = {}
     for (a, b, what), count in links.items():

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from daemon.control.journey import Journey, Stop, journey
+from daemon.control.journey import Journey, JourneyStop, journey
 from daemon.control.reports import PassedOver, Report, Unanswered
 from daemon.hops.coverage import Gap
 from daemon.hops.examine import Findings, moment
@@ -63,7 +63,7 @@ def told(*reports: Report, unanswered: tuple[Unanswered, ...] = ()) -> Journey:
     return journey(SMUID, reports, unanswered)
 
 
-def shape(stop: Stop | None) -> Any:
+def shape(stop: JourneyStop | None) -> Any:
     assert stop is not None
     return stop.server, [shape(one) for one in stop.beyond]
 

@@ -1,6 +1,6 @@
 """Clocks from the fastest hops, without Spark."""
 
-from routing.trace.clockfit import WINDOW_US, Clock, Minimum, Segment, fit
+from routing.trace.clockfit import WINDOW_US, FittedClock, Minimum, Segment, fit
 from routing.trace.epochs import FOREVER_US
 
 
@@ -9,12 +9,12 @@ def both_ways(a: str, b: str, ahead_us: int, way_us: int = 5_000, window: int = 
     return Minimum(a, b, window, 100, way_us + ahead_us, way_us - ahead_us)
 
 
-def offsets(clocks: list[Clock]) -> dict[str, float]:
+def offsets(clocks: list[FittedClock]) -> dict[str, float]:
     return {clock.server: clock.segments[0].offset_us for clock in clocks}
 
 
-def flat(server: str) -> Clock:
-    return Clock(server, (Segment(-FOREVER_US, FOREVER_US, 0, 0.0, 0.0, 0.0),))
+def flat(server: str) -> FittedClock:
+    return FittedClock(server, (Segment(-FOREVER_US, FOREVER_US, 0, 0.0, 0.0, 0.0),))
 
 
 def test_the_median_clock_is_taken_as_right() -> None:
