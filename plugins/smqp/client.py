@@ -24,7 +24,7 @@ import msgspec
 import trio
 
 from daemon.frontend import ReturnOutcome, SubscribeOptions
-from plugins.smqp.connection import Connection, ConnectionLost, Pending
+from plugins.smqp.connection import ConnectionLost, FrameConnection, Pending
 from plugins.smqp.incoming import (
     Delivery,
     attributes,
@@ -84,7 +84,7 @@ class Client:
         self.server_ident = ""
         self.suid = ""
         self.dropped = 0
-        self.connection = Connection(stream, self._notice)
+        self.connection = FrameConnection(stream, self._notice)
         self._cmuid_prefix = secrets.token_hex(8)
         self._published = 0
         self._deliveries: deque[Delivery] = deque()

@@ -65,7 +65,7 @@ class Pending:
         self._done.set()
 
 
-class Connection:
+class FrameConnection:
     """Frames over `stream`, which its owner closes.
 
     Attributes:

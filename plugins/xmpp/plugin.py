@@ -14,7 +14,7 @@ from daemon.frontend import ConfigError, Site
 from plugins.xmpp.settings import TABLE, XmppSettings
 
 if TYPE_CHECKING:
-    from plugins.xmpp.wire.component import Connect
+    from plugins.xmpp.wire.component import Dial
 
 SECRET_BYTES_MAX: Final = 1_024
 
@@ -63,7 +63,7 @@ class XmppPlugin:
         await serving.serve(site, settings, connect, secret)
 
     @staticmethod
-    def _ready(settings: XmppSettings) -> "tuple[Connect, str]":
+    def _ready(settings: XmppSettings) -> "tuple[Dial, str]":
         """How the XMPP server is reached, and the secret. Raises ConfigError."""
         if not settings.component:
             raise ConfigError(TABLE, "component", "is required")

@@ -16,11 +16,11 @@ import trio
 from daemon.frontend import ConfigError, Site
 from plugins.xmpp.service import Service
 from plugins.xmpp.settings import TABLE, XmppSettings
-from plugins.xmpp.wire.component import Component, Connect, tcp_connector
+from plugins.xmpp.wire.component import Component, Dial, tcp_connector
 from plugins.xmpp.wire.parser import ParserLimits
 
 
-def connector(settings: XmppSettings) -> Connect:
+def connector(settings: XmppSettings) -> Dial:
     """How the server is reached. Raises ConfigError."""
     host, _, port = settings.server.rpartition(":")
     context = None
@@ -36,7 +36,7 @@ def connector(settings: XmppSettings) -> Connect:
 async def serve(
     site: Site,
     settings: XmppSettings,
-    connect: Connect,
+    connect: Dial,
     secret: str,
     task_status: trio.TaskStatus[Service] = trio.TASK_STATUS_IGNORED,
 ) -> None:

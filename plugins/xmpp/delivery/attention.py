@@ -49,7 +49,7 @@ class Watched(Protocol):
     def away(self) -> None: ...
 
 
-class Asks(Protocol):
+class AttentionPort(Protocol):
     """Who asks, in a task of its own; see `service.Service`."""
 
     async def is_there(self, jid: str) -> Availability: ...
@@ -60,7 +60,7 @@ class Asks(Protocol):
 class Attention:
     """That of one client, and the items that wait for it to show that it is there."""
 
-    def __init__(self, client: Watched, service: Asks) -> None:
+    def __init__(self, client: Watched, service: AttentionPort) -> None:
         self._client = client
         self._service = service
         self._asking = False

@@ -25,7 +25,7 @@ from plugins.xmpp.delivery.finishing import Finishing
 from plugins.xmpp.forms import notifications
 from plugins.xmpp.forms.payload import item_id
 from plugins.xmpp.known.assured import Assured
-from plugins.xmpp.known.queueing import Assignments, Holding
+from plugins.xmpp.known.queueing import Assignment, Assignments
 from plugins.xmpp.known.registry import NodeSubscription, Registry
 from plugins.xmpp.known.transfers import Transfer, Transfers, carrier, deliver
 from plugins.xmpp.wire.component import Component, StanzaTooLargeError
@@ -36,7 +36,7 @@ FINISHED_MAX: Final = 32
 """What the server has read is finished so many at a time, or after a moment."""
 
 
-class Hub(Protocol):
+class ClientPort(Protocol):
     """What all clients share; see `service.Service`."""
 
     name: str
@@ -73,7 +73,7 @@ class Client(Calls):
         mute: it answers questions (XEP-0030) as if it was not there; what it is asked means nothing.
     """
 
-    def __init__(self, service: Hub, jid: str, session: Session) -> None:
+    def __init__(self, service: ClientPort, jid: str, session: Session) -> None:
         super().__init__(session, service.site.limits.unanswered_per_session_max)
         self.jid = jid
         self.held: dict[int, Held] = {}
@@ -144,7 +144,7 @@ class Client(Calls):
         if delivered.acknowledge:
             self.held[number] = held
             if subscription.is_queue:
-                service.assignments.assigned(delivered.topic, held.item, Holding(self.jid, number))
+                service.assignments.assigned(delivered.topic, held.item, Assignment(self.jid, number))
         if subscription.is_queue and subscription.level == "plain" and delivered.acknowledge:
             await self.attention.send(held, delivered)
         else:
@@ -242,7 +242,7 @@ class Client(Calls):
         service.transfers.forget(self.jid, held.number)
         if held.subscription.is_queue:
             change = service.assignments.finished if finished else service.assignments.unlocked
-            change(held.subscription.node, held.item, Holding(self.jid, held.number))
+            change(held.subscription.node, held.item, Assignment(self.jid, held.number))
 
     def settle(self, numbers: list[int], done: Done, *, finished: bool) -> None:
         """The client is done with items of a queue, or cannot work on them. Raises Refusal."""

@@ -30,7 +30,7 @@ from plugins.xmpp.wire.serializer import serialize
 from routing.errors import Refusal
 
 
-class Asks(Protocol):
+class QuestionPort(Protocol):
     """Whoever can ask a JID by IQ; None where no answer comes in time."""
 
     async def ask(self, jid: str, question: Element) -> Element | None: ...
@@ -38,7 +38,7 @@ class Asks(Protocol):
     def next_id(self, kind: str) -> str: ...
 
 
-class Hub(Asks, Protocol):
+class PresencePort(QuestionPort, Protocol):
     """Who is asked, and how what is found out is used; see `service.Service`."""
 
     name: str
@@ -77,7 +77,7 @@ def says_gone(stanza: Element) -> bool:
     return condition_of(stanza)[0] in GONE_CONDITIONS
 
 
-def bounced(hub: Hub, stanza: Element) -> None:
+def bounced(hub: PresencePort, stanza: Element) -> None:
     """A notification has come back."""
     client = hub.clients.get(stanza.get("from", ""))
     if client is None:
@@ -92,7 +92,7 @@ def bounced(hub: Hub, stanza: Element) -> None:
         client.give_back(number, "the notification was refused: " + (condition_of(stanza)[0] or "no reason"))
 
 
-def seen(hub: Hub, jid: str) -> None:
+def seen(hub: PresencePort, jid: str) -> None:
     """Something has come from a full JID: what waits for it, or for its bare JID, can be sent."""
     client = hub.clients.get(jid)
     if client is not None:
@@ -105,7 +105,7 @@ def seen(hub: Hub, jid: str) -> None:
                 came_back(hub, each)
 
 
-async def changed(hub: Hub, stanza: Element) -> None:
+async def changed(hub: PresencePort, stanza: Element) -> None:
     """A presence stanza. Source: RFC 6121 3, 4.3 and 4.5."""
     jid, kind = stanza.get("from", ""), stanza.get("type", "")
     if kind in ("unavailable", "error"):
@@ -120,7 +120,7 @@ async def changed(hub: Hub, stanza: Element) -> None:
         await hub.component.send(presence, again=True)
 
 
-def came_back(hub: Hub, jid: str) -> None:
+def came_back(hub: PresencePort, jid: str) -> None:
     """A subscriber is there (again). What keeps it out keeps it out: nobody waits for an answer."""
     try:
         hub.client(jid).back()
@@ -128,13 +128,13 @@ def came_back(hub: Hub, jid: str) -> None:
         return
 
 
-async def is_there(hub: Asks, jid: str) -> Availability:
+async def is_there(hub: QuestionPort, jid: str) -> Availability:
     """Ask a full JID; see the module for what an error means."""
     answer = await hub.ask(jid, Element(f"{{{DISCO_INFO}}}query"))
     return "silent" if answer is None else await _judge(hub, jid, answer)
 
 
-async def _judge(hub: Asks, jid: str, answer: Element) -> Availability:
+async def _judge(hub: QuestionPort, jid: str, answer: Element) -> Availability:
     if answer.get("type") != "error" or not says_gone(answer):
         return "there"
     bare = bare_of(jid)
@@ -155,7 +155,7 @@ class Looked(Protocol):
     mute: bool
 
 
-async def look_at(hub: Asks, client: Looked, *, is_there: bool) -> bool:
+async def look_at(hub: QuestionPort, client: Looked, *, is_there: bool) -> bool:
     """Whether a client speaks urn:xmpp:qos; and whether it is mute, where it is known to be there."""
     answer = await hub.ask(client.jid, Element(f"{{{DISCO_INFO}}}query"))
     if answer is None:
@@ -165,7 +165,7 @@ async def look_at(hub: Asks, client: Looked, *, is_there: bool) -> bool:
     return any(feature.get("var") == QOS for feature in answer.findall(_FEATURE))
 
 
-async def look_for(hub: Hub, jids: list[str]) -> None:
+async def look_for(hub: PresencePort, jids: list[str]) -> None:
     """Find out whether subscribers are there: those who are go on, those who are not are gone."""
     limiter = trio.CapacityLimiter(ASKED_AT_A_TIME)
     async with trio.open_nursery() as nursery:
@@ -173,7 +173,7 @@ async def look_for(hub: Hub, jids: list[str]) -> None:
             nursery.start_soon(partial(_look_for, hub, jid, limiter))
 
 
-async def _look_for(hub: Hub, jid: str, limiter: trio.CapacityLimiter) -> None:
+async def _look_for(hub: PresencePort, jid: str, limiter: trio.CapacityLimiter) -> None:
     if "/" not in jid and "@" in jid:
         # its server would answer for it; a notification that comes back tells
         came_back(hub, jid)
@@ -188,7 +188,7 @@ async def _look_for(hub: Hub, jid: str, limiter: trio.CapacityLimiter) -> None:
         hub.ask_later(jid)
 
 
-async def _is_gone(hub: Hub, jid: str) -> None:
+async def _is_gone(hub: PresencePort, jid: str) -> None:
     if not any(each.attached or not each.outlives_absence for each in hub.registry.of(jid)):
         hub.ask_later(jid)
         return

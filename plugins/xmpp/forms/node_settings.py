@@ -51,7 +51,7 @@ _BINDING: Final = frozenset({"pubsub#access_model", "pubsub#publish_model", "pub
 _REGISTERED: Final = "pubsub#"
 _EXACT_ERRORS: Final = {"pubsub#access_model": "unsupported-access-model"}
 
-Delivery = Literal["ONE", "ALL", "MESSAGE"]
+NodeDelivery = Literal["ONE", "ALL", "MESSAGE"]
 
 
 class NodeSettings(msgspec.Struct, frozen=True):
@@ -62,7 +62,7 @@ class NodeSettings(msgspec.Struct, frozen=True):
         timeout_s: None for none; `INFINITE` for items that stay.
     """
 
-    delivery: Delivery = "ONE"
+    delivery: NodeDelivery = "ONE"
     timeout_s: float | None = None
 
     @classmethod
@@ -124,7 +124,7 @@ class NodeSettings(msgspec.Struct, frozen=True):
         text, exact = f"{field} can only be {_FIXED[field]}", _EXACT_ERRORS.get(field, "")
         raise StanzaError("not-acceptable", "modify", text, pubsub=exact)
 
-    def _delivery(self, values: dict[str, str]) -> Delivery:
+    def _delivery(self, values: dict[str, str]) -> NodeDelivery:
         delivery = self.delivery
         if queueing := values.get(QUEUEING_FIELD, ""):
             wanted = _boolean(QUEUEING_FIELD, queueing)
@@ -139,7 +139,7 @@ class NodeSettings(msgspec.Struct, frozen=True):
             raise StanzaError("not-acceptable", "modify", f"{DELIVERY_FIELD} is ONE, ALL or MESSAGE")
         return delivery
 
-    def _timeout_s(self, values: dict[str, str], delivery: Delivery) -> float | None:
+    def _timeout_s(self, values: dict[str, str], delivery: NodeDelivery) -> float | None:
         timeout_s = self.timeout_s
         if (expire := values.get(EXPIRE_FIELD)) is not None:
             timeout_s = _seconds(expire)

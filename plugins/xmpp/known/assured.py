@@ -34,7 +34,7 @@ class AssuredLimits(msgspec.Struct, frozen=True, kw_only=True):
     bytes_total_max: int
 
 
-class Holding(msgspec.Struct):
+class AssuredMessage(msgspec.Struct):
     """One message between its two requests.
 
     Attributes:
@@ -76,15 +76,15 @@ class Assured:
 
     def __init__(self, limits: AssuredLimits) -> None:
         self._limits = limits
-        self._senders: dict[str, dict[str, Holding]] = {}
+        self._senders: dict[str, dict[str, AssuredMessage]] = {}
         self._sources: dict[str, _Amount] = {}
         self._all = _Amount()
 
-    def find(self, jid: str, msg_id: str) -> Holding | None:
+    def find(self, jid: str, msg_id: str) -> AssuredMessage | None:
         """What is held under the id, if anything is."""
         return self._senders.get(jid, {}).get(msg_id)
 
-    def hold(self, jid: str, msg_id: str, holding: Holding) -> None:
+    def hold(self, jid: str, msg_id: str, holding: AssuredMessage) -> None:
         """Begin to hold. Raises StanzaError(resource-constraint); nothing is held then."""
         limits, source = self._limits, self._sources.get(bare_of(jid)) or _Amount()
         if not source.has_room(holding.size, limits.messages_max, limits.bytes_max):
@@ -93,7 +93,7 @@ class Assured:
             raise StanzaError("resource-constraint", "wait", "too much waits for <deliver/>")
         self.remember(jid, msg_id, holding)
 
-    def remember(self, jid: str, msg_id: str, holding: Holding) -> None:
+    def remember(self, jid: str, msg_id: str, holding: AssuredMessage) -> None:
         """Hold what is on disk already, whatever the limits are by now."""
         self._senders.setdefault(jid, {})[msg_id] = holding
         for amount in (self._sources.setdefault(bare_of(jid), _Amount()), self._all):

@@ -23,7 +23,7 @@ FORMER_HOLDERS_MAX: Final = 100
 RetractOutcome = Literal["held", "item-not-found", "conflict", "unexpected-request", "forbidden"]
 
 
-class Holding(msgspec.Struct, frozen=True):
+class Assignment(msgspec.Struct, frozen=True):
     """An item that is with a subscriber.
 
     Attributes:
@@ -38,14 +38,14 @@ class Assignments:
     """Which full JID has which item of which node."""
 
     def __init__(self) -> None:
-        self._holders: dict[tuple[str, str], list[Holding]] = {}
+        self._holders: dict[tuple[str, str], list[Assignment]] = {}
         self._former: OrderedDict[tuple[str, str], set[str]] = OrderedDict()
 
-    def assigned(self, node: str, item: str, holding: Holding) -> None:
+    def assigned(self, node: str, item: str, holding: Assignment) -> None:
         """An item has been given to a subscriber."""
         self._holders.setdefault((node, item), []).append(holding)
 
-    def unlocked(self, node: str, item: str, holding: Holding) -> None:
+    def unlocked(self, node: str, item: str, holding: Assignment) -> None:
         """It is the subscriber's no longer, and lives on."""
         self._drop(node, item, holding)
         former = self._former.setdefault((node, item), set())
@@ -55,19 +55,19 @@ class Assignments:
         if len(self._former) > FORMER_ITEMS_MAX:
             self._former.popitem(last=False)
 
-    def finished(self, node: str, item: str, holding: Holding) -> None:
+    def finished(self, node: str, item: str, holding: Assignment) -> None:
         """It is gone for good."""
         self._drop(node, item, holding)
         self._former.pop((node, item), None)
 
-    def _drop(self, node: str, item: str, holding: Holding) -> None:
+    def _drop(self, node: str, item: str, holding: Assignment) -> None:
         holders = self._holders.get((node, item), [])
         if holding in holders:
             holders.remove(holding)
         if not holders:
             self._holders.pop((node, item), None)
 
-    def held_by(self, node: str, item: str, jid: str) -> Holding | None:
+    def held_by(self, node: str, item: str, jid: str) -> Assignment | None:
         """The asker's own, the oldest where two items have one id."""
         for holding in self._holders.get((node, item), ()):
             if holding.jid == jid:

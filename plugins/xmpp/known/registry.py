@@ -18,7 +18,7 @@ import msgspec
 
 from daemon.frontend import Accepts, SubscribeOptions, SubscriptionInfo
 from plugins.xmpp.known.identities import bare_of
-from plugins.xmpp.known.transfers import LEVELS, Level
+from plugins.xmpp.known.transfers import LEVELS, QosLevel
 
 NAME_PREFIX: Final = "xmpp/"
 _OF_BARE: Final = "-bare"
@@ -43,7 +43,7 @@ class NodeSubscription(msgspec.Struct):
     jid: str
     accepts: Accepts
     credit: int
-    level: Level
+    level: QosLevel
     lock_s: float | None = None
     of_bare: bool = False
     history_to: int = 0

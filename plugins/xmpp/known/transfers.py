@@ -20,8 +20,8 @@ from plugins.xmpp.wire.serializer import escape_attribute
 TRIES: Final = 6
 BACKOFF_MAX: Final = 16
 
-Level = Literal["plain", "acknowledged", "assured"]
-LEVELS: Final[tuple[Level, ...]] = ("plain", "acknowledged", "assured")
+QosLevel = Literal["plain", "acknowledged", "assured"]
+LEVELS: Final[tuple[QosLevel, ...]] = ("plain", "acknowledged", "assured")
 
 
 class Transfer(msgspec.Struct):

@@ -14,7 +14,7 @@ from plugins.xmpp.forms.payload import item_id
 from plugins.xmpp.forms.stanzas import StanzaError, result
 from plugins.xmpp.known.identities import bare_of, channel_of, local_of
 from plugins.xmpp.requests.items import number_of
-from plugins.xmpp.requests.request import Request, Service
+from plugins.xmpp.requests.request import Request, ServicePort
 from plugins.xmpp.wire.namespaces import (
     DELAY,
     DISCO_INFO,
@@ -75,7 +75,7 @@ FEATURES: Final = (
 )
 
 
-async def info(service: Service, iq: Element, query: Element) -> None:
+async def info(service: ServicePort, iq: Element, query: Element) -> None:
     """disco#info of the service, or of a node."""
     node = query.get("node") or local_of(iq.get("to", ""))
     answer = DiscoInfo()

@@ -14,7 +14,7 @@ from plugins.xmpp.forms.paging import Page
 from plugins.xmpp.forms.stanzas import StanzaError
 from plugins.xmpp.known.identities import bare_of
 from plugins.xmpp.known.registry import NodeSubscription, read_subscription
-from plugins.xmpp.requests.request import Asker, Request, Service
+from plugins.xmpp.requests.request import Asker, Request, ServicePort
 from plugins.xmpp.requests.subscribing import affiliation_of, page_of
 from plugins.xmpp.wire.namespaces import PUBSUB, PUBSUB_OWNER
 
@@ -137,7 +137,7 @@ async def purge(request: Request) -> None:
     )
 
 
-async def _tell(service: Service, subscriptions: list[NodeSubscription], event: Element) -> None:
+async def _tell(service: ServicePort, subscriptions: list[NodeSubscription], event: Element) -> None:
     """Also those that are not there at the moment: their server may keep it for them."""
     for subscription in subscriptions:
         await service.notify(subscription.jid, event)

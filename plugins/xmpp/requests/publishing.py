@@ -14,7 +14,7 @@ from plugins.xmpp.forms.node_settings import NodeSettings, same_value
 from plugins.xmpp.forms.payload import ITEM_ID, TEXT_TYPE, Item, check_sections, read_item, xml_section
 from plugins.xmpp.forms.stanzas import StanzaError, from_refusal, result_text
 from plugins.xmpp.known.identities import local_of
-from plugins.xmpp.requests.request import Asker, Done, Request, Service, node_of
+from plugins.xmpp.requests.request import Asker, Done, Request, ServicePort, node_of
 from plugins.xmpp.wire.namespaces import COMPONENT, PUBSUB, QUEUEING
 from plugins.xmpp.wire.serializer import escape_attribute
 from routing.errors import Refusal
@@ -37,7 +37,7 @@ class Publication(msgspec.Struct):
     item: Item
 
 
-def _read_publish(service: Service, publish: Element, items_max: int) -> tuple[str, list[Item]]:
+def _read_publish(service: ServicePort, publish: Element, items_max: int) -> tuple[str, list[Item]]:
     node = node_of(publish)
     items = publish.findall(_ITEM)
     if not items:
@@ -62,7 +62,7 @@ def settle_mode(message: Message, topic: TopicInfo | None) -> Message:
 
 
 async def give(
-    service: Service,
+    service: ServicePort,
     client: Asker,
     publication: Publication,
     done: Done,
@@ -102,7 +102,7 @@ def _exchange(session: Session, node: str, message: Message, topic: str, smuid: 
 
 
 async def _published(
-    service: Service,
+    service: ServicePort,
     client: Asker,
     publication: Publication,
     topic: TopicInfo | None,
@@ -182,7 +182,7 @@ def _publish_result(iq: Element, node: str, ids: list[str]) -> str:
     return result_text(iq, f"<pubsub xmlns='{PUBSUB}'>{publish}</pubsub>")
 
 
-async def _replace(service: Service, node: str, id: str) -> None:
+async def _replace(service: ServicePort, node: str, id: str) -> None:
     """The newest item of an id is the item, whoever published it; the others are removed by who may do so.
 
     Where nobody is there who may, they stay, and are shown to nobody, until it is published once more.
@@ -209,7 +209,7 @@ def _check_options(values: dict[str, str], settings: NodeSettings) -> None:
             raise _precondition_not_met(f"{field} is different")
 
 
-def _create_as(service: Service, client: Asker, node: str, values: dict[str, str]) -> None:
+def _create_as(service: ServicePort, client: Asker, node: str, values: dict[str, str]) -> None:
     """A node that is made by its first item is what the publisher takes it to be. Source: XEP-0060 7.1.5."""
     session = client.session
     try:
@@ -230,7 +230,7 @@ def _create_as(service: Service, client: Asker, node: str, values: dict[str, str
 # -- messages -------------------------------------------------------------------------------------
 
 
-def read_message(service: Service, to: str, message: Element) -> Publication | None:
+def read_message(service: ServicePort, to: str, message: Element) -> Publication | None:
     """What a message publishes: the `<publish/>` in it, or itself to the topic that it is addressed to.
 
     None where it publishes nothing. Raises StanzaError, Refusal.
@@ -261,7 +261,7 @@ def read_message(service: Service, to: str, message: Element) -> Publication | N
 
 
 async def publish_unanswered(
-    service: Service, client: Asker, stanza: Element, publication: Publication
+    service: ServicePort, client: Asker, stanza: Element, publication: Publication
 ) -> None:
     """Publish what came without a question; only a refusal is answered."""
 

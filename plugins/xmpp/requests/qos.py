@@ -17,10 +17,10 @@ import trio
 
 from daemon.frontend import Answer
 from plugins.xmpp.forms.stanzas import StanzaError, from_refusal, result
-from plugins.xmpp.known.assured import MSG_ID_CHARACTERS_MAX, Holding
+from plugins.xmpp.known.assured import MSG_ID_CHARACTERS_MAX, AssuredMessage
 from plugins.xmpp.known.identities import NoAccount, channel_of
 from plugins.xmpp.requests.publishing import Publication, give, read_message
-from plugins.xmpp.requests.request import Asker, Request, Service
+from plugins.xmpp.requests.request import Asker, Request, ServicePort
 from plugins.xmpp.wire.namespaces import CLIENT, COMPONENT, QOS
 from plugins.xmpp.wire.parser import ParserLimits, StreamBroken, parse_fragment
 from plugins.xmpp.wire.serializer import serialize
@@ -36,7 +36,7 @@ HELD_S: Final = 7 * 86_400.0
 """A sender that has not asked for `<deliver/>` until then will not: what it reserved is free again."""
 
 
-async def request(service: Service, iq: Element, child: Element) -> None:
+async def request(service: ServicePort, iq: Element, child: Element) -> None:
     """An IQ of the namespace."""
     jid = iq.get("from", "")
     if iq.get("type") != "set":
@@ -69,7 +69,7 @@ def _embedded(child: Element) -> Element:
     return message
 
 
-def _publication(service: Service, client: Asker, to: str, message: Element) -> Publication:
+def _publication(service: ServicePort, client: Asker, to: str, message: Element) -> Publication:
     publication = read_message(service, to, message)
     if publication is None:
         raise StanzaError("service-unavailable", "cancel", "the message is to no topic")
@@ -79,7 +79,7 @@ def _publication(service: Service, client: Asker, to: str, message: Element) -> 
     return publication
 
 
-def _assured_publication(service: Service, client: Asker, to: str, message: Element) -> Publication:
+def _assured_publication(service: ServicePort, client: Asker, to: str, message: Element) -> Publication:
     publication = _publication(service, client, to, message)
     if not publication.item.message.guarantee:
         raise StanzaError("bad-request", "modify", "an assured message is guaranteed")
@@ -103,7 +103,7 @@ async def _acknowledged(request: Request) -> None:
 # -- assured --------------------------------------------------------------------------------------
 
 
-def _topic(service: Service, client: Asker) -> str:
+def _topic(service: ServicePort, client: Asker) -> str:
     """Where the sender's messages wait. Nobody but the account may read it or take from it."""
     return make_address(
         client.session.account, "held." + channel_of(client.jid)[-24:], service.site.server_name
@@ -117,7 +117,7 @@ def _msg_id(child: Element) -> str:
     return msg_id
 
 
-async def _remember(service: Service, client: Asker) -> None:
+async def _remember(service: ServicePort, client: Asker) -> None:
     """Once for each session: what was held before it."""
     if client.assured_known:
         return
@@ -135,7 +135,7 @@ async def _remember(service: Service, client: Asker) -> None:
                 # not one of ours
                 continue
             ends_in_s = HELD_S if held.expires_in_s is None else held.expires_in_s
-            holding = Holding(
+            holding = AssuredMessage(
                 element,
                 headers.get(_TO, ""),
                 len(body),
@@ -168,7 +168,7 @@ async def _assured(request: Request) -> None:
     embedded, to = _embedded(request.action), request.iq.get("to", "")
     _assured_publication(request.service, request.client, to, embedded)
     body = serialize(embedded, "").encode()
-    holding = Holding(embedded, to, len(body), trio.current_time() + HELD_S, waiting=[request.iq])
+    holding = AssuredMessage(embedded, to, len(body), trio.current_time() + HELD_S, waiting=[request.iq])
     try:
         request.service.assured.hold(jid, msg_id, holding)
     except StanzaError as error:
@@ -189,7 +189,7 @@ async def _assured(request: Request) -> None:
         raise
 
 
-def _count(service: Service, client: Asker) -> None:
+def _count(service: ServicePort, client: Asker) -> None:
     """What is held of a sender counts in the memory for what is no message yet.
 
     Raises StanzaError(resource-constraint) where there is no room; to hold less never raises.
@@ -200,12 +200,14 @@ def _count(service: Service, client: Asker) -> None:
         raise StanzaError("resource-constraint", "wait", refusal.text) from None
 
 
-def _forget(service: Service, client: Asker, msg_id: str) -> None:
+def _forget(service: ServicePort, client: Asker, msg_id: str) -> None:
     service.assured.forget(client.jid, msg_id)
     _count(service, client)
 
 
-async def _stored(service: Service, client: Asker, msg_id: str, holding: Holding, answer: Answer) -> None:
+async def _stored(
+    service: ServicePort, client: Asker, msg_id: str, holding: AssuredMessage, answer: Answer
+) -> None:
     waiting, holding.waiting = holding.waiting, []
     if answer.error is not None:
         _forget(service, client, msg_id)
@@ -241,7 +243,9 @@ async def _deliver(request: Request) -> None:
         holding.waiting.append(request.iq)
 
 
-async def _delivered(service: Service, client: Asker, msg_id: str, holding: Holding, answer: Answer) -> None:
+async def _delivered(
+    service: ServicePort, client: Asker, msg_id: str, holding: AssuredMessage, answer: Answer
+) -> None:
     waiting, holding.waiting = holding.waiting, []
     if answer.error is not None:
         # the session has ended, and with it what was in memory; what is on disk says whether it was published

@@ -61,7 +61,7 @@ class Asker(Protocol):
     async def end(self, subscription: NodeSubscription) -> None: ...
 
 
-class Service(Protocol):
+class ServicePort(Protocol):
     """The service, as handlers see it; see `service.Service`."""
 
     name: str
@@ -107,7 +107,7 @@ class Request(msgspec.Struct, frozen=True):
         action: what is asked for: the first child of that; the parent itself where it has none.
     """
 
-    service: Service
+    service: ServicePort
     client: Asker
     iq: Element
     parent: Element

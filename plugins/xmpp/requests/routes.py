@@ -7,7 +7,7 @@ from xml.etree.ElementTree import Element
 from plugins.xmpp.forms.stanzas import StanzaError, result, unsupported
 from plugins.xmpp.known.identities import bare_of, local_of
 from plugins.xmpp.requests import disco, items, nodes, publishing, qos, retracting, subscribing
-from plugins.xmpp.requests.request import Request, Service
+from plugins.xmpp.requests.request import Request, ServicePort
 from plugins.xmpp.wire.namespaces import (
     DISCO_INFO,
     DISCO_ITEMS,
@@ -59,7 +59,7 @@ _UNSUPPORTED: Final = {
 }
 
 
-async def question(service: Service, iq: Element) -> None:
+async def question(service: ServicePort, iq: Element) -> None:
     """An IQ of type get or set."""
     child = next(iter(iq), None)
     if child is None:
@@ -84,7 +84,7 @@ async def question(service: Service, iq: Element) -> None:
         raise StanzaError("service-unavailable", "cancel")
 
 
-async def _pubsub(service: Service, iq: Element, pubsub: Element) -> None:
+async def _pubsub(service: ServicePort, iq: Element, pubsub: Element) -> None:
     if local_of(iq.get("to", "")):
         raise StanzaError("service-unavailable", "cancel", "ask the service itself")
     action = next(iter(pubsub), None)
@@ -106,7 +106,7 @@ async def _pubsub(service: Service, iq: Element, pubsub: Element) -> None:
     raise StanzaError("feature-not-implemented", "cancel")
 
 
-async def message(service: Service, stanza: Element) -> None:
+async def message(service: ServicePort, stanza: Element) -> None:
     """A message: `<pubsub><publish/></pubsub>` in it is published, and so is a message to `topic@component`.
 
     Nothing is answered to what succeeds; urn:xmpp:qos is for those who want an answer.

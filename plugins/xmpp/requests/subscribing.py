@@ -13,7 +13,7 @@ from plugins.xmpp.forms.paging import Page, page_end
 from plugins.xmpp.forms.stanzas import StanzaError
 from plugins.xmpp.known.identities import bare_of
 from plugins.xmpp.known.registry import NodeSubscription
-from plugins.xmpp.requests.request import Request, Service
+from plugins.xmpp.requests.request import Request, ServicePort
 from plugins.xmpp.requests.subscription_options import (
     QOS_FIELD,
     REQUESTS_FIELD,
@@ -280,7 +280,7 @@ async def subscriptions(request: Request) -> None:
 
 
 def page_of(
-    service: Service, subscriptions: list[NodeSubscription], page: Page
+    service: ServicePort, subscriptions: list[NodeSubscription], page: Page
 ) -> tuple[list[NodeSubscription], list[Element]]:
     """What of a list fits into an answer, and what is told of the page where that is not all."""
     ordered = sorted({each.subid: each for each in subscriptions}.values(), key=lambda each: each.subid)

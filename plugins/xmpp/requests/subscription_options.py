@@ -9,7 +9,7 @@ from daemon.frontend import Accepts
 from plugins.xmpp.forms.data_forms import SUBSCRIBE_OPTIONS, Field, boolean, form
 from plugins.xmpp.forms.stanzas import StanzaError
 from plugins.xmpp.known.registry import NodeSubscription
-from plugins.xmpp.known.transfers import Level
+from plugins.xmpp.known.transfers import QosLevel
 from plugins.xmpp.wire.namespaces import SMQP
 from routing.errors import Refusal
 from routing.headers import read_seconds, write_seconds
@@ -19,7 +19,7 @@ QOS_FIELD: Final = f"{{{SMQP}}}qos"
 ACCEPTS_FIELD: Final = f"{{{SMQP}}}accepts"
 LOCK_FIELD: Final = f"{{{SMQP}}}lock"
 
-_LEVELS: Final[dict[str, Level]] = {
+_LEVELS: Final[dict[str, QosLevel]] = {
     "none": "plain",
     "plain": "plain",
     "acknowledged": "acknowledged",
@@ -38,7 +38,7 @@ class Options(msgspec.Struct):
     """What a subscriber filled in; None where it said nothing."""
 
     queue_requests: int | None = None
-    level: Level | None = None
+    level: QosLevel | None = None
     accepts: Accepts | None = None
     lock_s: float | None = None
 

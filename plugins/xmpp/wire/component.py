@@ -53,10 +53,10 @@ MARK_S: Final = 30.0
 
 CLOSE_S: Final = 1.0
 
-Connect = Callable[[], Awaitable[trio.abc.Stream]]
+Dial = Callable[[], Awaitable[trio.abc.Stream]]
 
 
-def tcp_connector(host: str, port: int, context: ssl.SSLContext | None) -> Connect:
+def tcp_connector(host: str, port: int, context: ssl.SSLContext | None) -> Dial:
     """Connects to the server's component port; with TLS from the first byte where a context is given."""
 
     async def connect() -> trio.abc.Stream:
@@ -92,7 +92,7 @@ class Component:
         self,
         name: str,
         secret: str,
-        connect: Connect,
+        connect: Dial,
         *,
         handle: Callable[[Element], Awaitable[None]],
         too_much: Callable[[StanzaTooMuch], Awaitable[None]],
