@@ -31,7 +31,7 @@ from daemon.certificates.files import AUTHORITY_FILE, CERTIFICATE_FILE, REVOCATI
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, config_file, read_settings
 from daemon.settings import Settings
 from daemon.site.state_mark import mark_path
-from daemon.store.backup import DamagedError, StoreCopy, copy_store
+from daemon.store.backup import BackupResult, DamagedError, copy_store
 from daemon.store.backup_manifest import FORMAT, MANIFEST, Manifest, list_files, write_manifest
 from daemon.store.schema import TooNewError
 from daemon.system.private_files import make_directory, sync_directory, write_new
@@ -48,7 +48,7 @@ class Backup(msgspec.Struct, kw_only=True):
 
     target: str
     files: list[str]
-    store: StoreCopy
+    store: BackupResult
     keys: bool
 
 
@@ -176,13 +176,13 @@ def _named_files(settings: Settings) -> dict[tuple[str, ...], Path]:
     }
 
 
-def _checked(store: StoreCopy) -> str:
+def _checked(store: BackupResult) -> str:
     if not store.unreadable:
         return "checked"
     return f"but {store.unreadable} of them cannot be read: they are damaged, as in the site itself"
 
 
-def _copy_store(source: Path, target: Path) -> StoreCopy:
+def _copy_store(source: Path, target: Path) -> BackupResult:
     columns = (TextColumn("copying the store"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:

@@ -24,7 +24,7 @@ from daemon.terminal.output import JsonOption
 app = typer.Typer(help="Check and show a site's configuration.", no_args_is_help=True)
 
 
-class Checked(msgspec.Struct, kw_only=True):
+class ConfigReport(msgspec.Struct, kw_only=True):
     """What `--json` prints; `user` is whose rights it was checked with."""
 
     file: str
@@ -49,7 +49,7 @@ def check(
     errors = [finding for finding in findings if finding.level != "warning"]
     if json:
         typer.echo(
-            msgspec.json.encode(Checked(file=str(file), user=user, good=not errors, findings=findings))
+            msgspec.json.encode(ConfigReport(file=str(file), user=user, good=not errors, findings=findings))
         )
     else:
         for finding in findings:

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from daemon.broker.lifetime import HOPS
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
-from daemon.hops.coverage import Damage, Gap
+from daemon.hops.coverage import FileDamage, Gap
 from daemon.hops.examine import written
 from daemon.hops.reader import HopLogReader
 from daemon.terminal.failure import FAILED, Failure
@@ -21,7 +21,7 @@ GAPS_SHOWN_MAX: Final = 100
 app = typer.Typer(no_args_is_help=True, help="Look after this site's hop log.")
 
 
-class Checked(msgspec.Struct, kw_only=True):
+class HopsReport(msgspec.Struct, kw_only=True):
     """What was found: `first` and `last` are record numbers, 0 in an empty log."""
 
     files: int
@@ -29,7 +29,7 @@ class Checked(msgspec.Struct, kw_only=True):
     last: int
     missing: int
     gaps: list[Gap]
-    damage: list[Damage]
+    damage: list[FileDamage]
 
 
 @app.callback()
@@ -50,7 +50,7 @@ def check(config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) ->
     except OSError as error:
         raise Failure(f"cannot read the hop log: {error}; run this as the user of the daemon") from None
     first, last = found or (0, 0)
-    checked = Checked(
+    checked = HopsReport(
         files=len(reader.files()),
         first=first,
         last=last,
@@ -66,7 +66,7 @@ def check(config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) ->
         raise typer.Exit(FAILED)
 
 
-def _show(checked: Checked) -> None:
+def _show(checked: HopsReport) -> None:
     console = Console(highlight=False)
     for gap in checked.gaps[:GAPS_SHOWN_MAX]:
         numbers = f"{gap.first}" if gap.count == 1 else f"{gap.first} to {gap.last}"

@@ -18,7 +18,7 @@ from routing.errors import Refusal
 from routing.names import server_name
 
 
-class Probe(msgspec.Struct, kw_only=True):
+class PingResult(msgspec.Struct, kw_only=True):
     """One probe.
 
     Attributes:
@@ -42,7 +42,7 @@ class Summary(msgspec.Struct, kw_only=True):
     least_s: float | None
     mean_s: float | None
     most_s: float | None
-    probes: list[Probe]
+    probes: list[PingResult]
 
 
 def ping(
@@ -64,7 +64,7 @@ def ping(
     except Refusal as refusal:
         raise Failure(refusal.text, USAGE) from None
     settings = read_settings(config)
-    probes: list[Probe] = []
+    probes: list[PingResult] = []
     try:
         for number in range(1, count + 1):
             begun = time.monotonic()
@@ -85,22 +85,22 @@ def ping(
         raise Failure(f"{server} is not reached: {probes[-1].why}; see `smqpd peers`", FAILED)
 
 
-def _probe(settings: Settings, server: str, number: int, timeout_s: float) -> Probe:
+def _probe(settings: Settings, server: str, number: int, timeout_s: float) -> PingResult:
     for one in told(settings, Question(ask="ping", name=server, timeout_s=timeout_s)):
         if isinstance(one, Heard):
             report = one.report
             hops = (*report.hops, report.at)
             if report.outcome == "reached" and report.at == server:
-                return Probe(number=number, round_trip_s=one.after_s, hops=hops)
-            return Probe(number=number, round_trip_s=None, hops=hops, why=_why(report))
-    return Probe(number=number, round_trip_s=None, hops=(), why=f"no answer within {timeout_s:g} s")
+                return PingResult(number=number, round_trip_s=one.after_s, hops=hops)
+            return PingResult(number=number, round_trip_s=None, hops=hops, why=_why(report))
+    return PingResult(number=number, round_trip_s=None, hops=(), why=f"no answer within {timeout_s:g} s")
 
 
 def _why(report: Report) -> str:
     return f"at {report.at}: {report.reason or report.outcome}"
 
 
-def _summary(server: str, probes: list[Probe]) -> Summary:
+def _summary(server: str, probes: list[PingResult]) -> Summary:
     times = [probe.round_trip_s for probe in probes if probe.round_trip_s is not None]
     return Summary(
         server=server,
@@ -113,7 +113,7 @@ def _summary(server: str, probes: list[Probe]) -> Summary:
     )
 
 
-def _line(probe: Probe) -> str:
+def _line(probe: PingResult) -> str:
     if probe.round_trip_s is None:
         return printable(f"{probe.number:>4}  lost: {probe.why}")
     links = len(probe.hops) - 1

@@ -105,7 +105,7 @@ def _check(smuid: str) -> None:
         raise Failure(refusal.text, USAGE) from None
 
 
-def _read(settings: Settings, reading: quarantine.Reading) -> Any:
+def _read(settings: Settings, reading: quarantine.Query) -> Any:
     path = settings.site.state_directory / STORE
     try:
         return quarantine.read(path, reading)

@@ -28,7 +28,7 @@ from daemon.settings import ConfigError, Settings
 from daemon.site.directory import ADMIN
 from daemon.site.examination import examine
 from daemon.site.lock import StateInUseError, running_pid, state_lock
-from daemon.store.backup import DamagedError, StoreCopy, check_store
+from daemon.store.backup import BackupResult, DamagedError, check_store
 from daemon.store.backup_manifest import MANIFEST, Manifest, UnfitError, read_manifest
 from daemon.store.schema import TooNewError
 from daemon.system.private_files import exchange, give_to, make_directory, sync_directory, write_new
@@ -51,7 +51,7 @@ class Restored(msgspec.Struct, kw_only=True):
     site: str
     server_name: str
     made_at: str
-    store: StoreCopy
+    store: BackupResult
     replaced: str
     starts: bool
     to_do: list[str]

@@ -60,7 +60,7 @@ class Gap(msgspec.Struct, frozen=True, kw_only=True):
         return self.last - self.first + 1
 
 
-class Damage(msgspec.Struct, frozen=True):
+class FileDamage(msgspec.Struct, frozen=True):
     """A file that is not what it was when it was closed, or that holds what is no record.
 
     Attributes:
@@ -97,12 +97,12 @@ class FileCheck:
         self._last = claimed[claimed.rfind(b"\n", 0, -1) + 1 :]
 
     @property
-    def damage(self) -> Damage | None:
+    def damage(self) -> FileDamage | None:
         """What the checksum says; None where it is right, or where there is none."""
         if self._closing is None or (not self._left and self._crc32 == self._closing.crc32):
             return None
         what = "its checksum is wrong: it has been changed since it was closed"
-        return Damage(self._file.path.name, what, self._file.first, self._file.last or 0)
+        return FileDamage(self._file.path.name, what, self._file.first, self._file.last or 0)
 
     def whole(self) -> Stretch | None:
         """All of the file, where nothing is missing in it nor damaged, and its last line says so."""
@@ -125,7 +125,7 @@ def mark(line: bytes) -> Mark | None:
         return None
 
 
-def stretches(file: LogFile, blocks: Iterable[bytes], damage: list[Damage]) -> Iterator[Stretch]:
+def stretches(file: LogFile, blocks: Iterable[bytes], damage: list[FileDamage]) -> Iterator[Stretch]:
     """What a file holds, line by line; adds to `damage` where a line is no record."""
     begun: Mark | None = None
     newest: Mark | None = None
@@ -148,9 +148,9 @@ def stretches(file: LogFile, blocks: Iterable[bytes], damage: list[Damage]) -> I
         yield Stretch(begun.record, newest.record, begun, newest)
 
 
-def _note(damage: list[Damage], file: LogFile, position: int) -> None:
+def _note(damage: list[FileDamage], file: LogFile, position: int) -> None:
     if len(damage) < PLACES_MAX:
-        damage.append(Damage(file.path.name, f"the line at byte {position} is no record"))
+        damage.append(FileDamage(file.path.name, f"the line at byte {position} is no record"))
 
 
 def gaps(files: list[LogFile], held: Iterable[Stretch]) -> list[Gap]:

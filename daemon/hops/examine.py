@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from daemon.hops.coverage import Damage, Gap
+from daemon.hops.coverage import FileDamage, Gap
 from daemon.hops.reader import CLOCK_DOUBT_S, HopLogReader, Skipped
 from routing.fate import BEGINS, Fate, end_of, judge
 from routing.hops import HopRecord
@@ -36,7 +36,7 @@ class Findings(msgspec.Struct, kw_only=True):
     unread: Skipped
     left_out: int = 0
     gaps: list[Gap] = []
-    damage: list[Damage] = []
+    damage: list[FileDamage] = []
 
 
 def examine(directory: Path, smuid: str) -> Findings:
@@ -89,7 +89,7 @@ def _is_later(gap: Gap, smuid: str, newest: HopRecord | None) -> bool:
     return gap.before_us is None or gap.before_us >= (parts.birth_ms - CLOCK_DOUBT_S * 1000) * 1000
 
 
-def _doubt(gaps: list[Gap], damage: list[Damage]) -> str:
+def _doubt(gaps: list[Gap], damage: list[FileDamage]) -> str:
     """What is missing, in words; "" for nothing."""
     parts = []
     if gaps:

@@ -11,7 +11,7 @@ from typing import BinaryIO, Final
 import msgspec
 
 from daemon.hops import closing
-from daemon.hops.coverage import Damage, FileCheck, Gap, Stretch, gaps, stretches
+from daemon.hops.coverage import FileCheck, FileDamage, Gap, Stretch, gaps, stretches
 from daemon.hops.files import LogFile, list_files
 from routing.hops import FORMAT_VERSION, Closing, HopRecord
 from routing.names import parse_smuid
@@ -52,7 +52,7 @@ class HopLogReader:
 
     def __init__(self, directory: Path) -> None:
         self.unread = Skipped()
-        self.damage: list[Damage] = []
+        self.damage: list[FileDamage] = []
         self.gaps: list[Gap] = []
         self._directory = directory
         self._decoder = msgspec.json.Decoder(HopRecord)
@@ -122,9 +122,9 @@ class HopLogReader:
         held = list(stretches(file, self._blocks(file), self.damage))
         found, self.unread = self.unread, unread
         if found.too_long:
-            self.damage.append(Damage(file.path.name, "a line in it is too long to be a record"))
+            self.damage.append(FileDamage(file.path.name, "a line in it is too long to be a record"))
         if found.torn and not file.is_open:
-            self.damage.append(Damage(file.path.name, "it ends in the middle of a line"))
+            self.damage.append(FileDamage(file.path.name, "it ends in the middle of a line"))
         return held
 
     def _closing(self, file: LogFile) -> tuple[Closing, int] | None:

@@ -42,7 +42,7 @@ _STATE_FILES: Final = (
 
 Part = Literal["configuration", "accounts", "tls", "peers", "keys", "front ends", "state", "certificates"]
 
-Level = Literal["refused", "broken", "warning"]
+Severity = Literal["refused", "broken", "warning"]
 """`refused`: a site does not start with it, and a running one does not take it on. `broken`: it is taken on,
 and does not work. `warning`: it works, and is hardly meant so, or not for long."""
 
@@ -51,7 +51,7 @@ class Finding(msgspec.Struct, frozen=True):
     """What is to be said of one part of a site's files."""
 
     part: Part
-    level: Level
+    level: Severity
     problem: str
 
     def __str__(self) -> str:

@@ -28,7 +28,7 @@ class DamagedError(Exception):
     """The copy does not pass SQLite's own check."""
 
 
-class StoreCopy(msgspec.Struct, frozen=True):
+class BackupResult(msgspec.Struct, frozen=True):
     """What was copied.
 
     Attributes:
@@ -43,7 +43,7 @@ class StoreCopy(msgspec.Struct, frozen=True):
     size_bytes: int
 
 
-def copy_store(source: Path, target: Path, progress: Callable[[int, int], None]) -> StoreCopy:
+def copy_store(source: Path, target: Path, progress: Callable[[int, int], None]) -> BackupResult:
     """Copy the store at `source` to the new file `target`, mode 0600, and check the copy.
 
     `progress` is called with the pages that were copied and those there are. Raises FileNotFoundError,
@@ -72,7 +72,7 @@ def copy_store(source: Path, target: Path, progress: Callable[[int, int], None])
         reader.close()
 
 
-def check_store(path: Path) -> StoreCopy:
+def check_store(path: Path) -> BackupResult:
     """Whether a daemon of this version can go on with the store in this file; changes nothing.
 
     Messages that cannot be read are counted, as the daemon sets them aside and goes on. Raises DamagedError,
@@ -83,7 +83,7 @@ def check_store(path: Path) -> StoreCopy:
         return _checked(connection, path)
 
 
-def _checked(copy: sqlite3.Connection, path: Path) -> StoreCopy:
+def _checked(copy: sqlite3.Connection, path: Path) -> BackupResult:
     copy.text_factory = tolerant_text
     refuse_newer(copy)
     (verdict,) = copy.execute("PRAGMA integrity_check(1)").fetchone()
@@ -99,7 +99,7 @@ def _checked(copy: sqlite3.Connection, path: Path) -> StoreCopy:
         messages += 1
         unreadable += not _is_readable(id, topic, wire, stored)
     size = path.stat().st_size
-    return StoreCopy(boot=boot, messages=messages, unreadable=unreadable, size_bytes=size)
+    return BackupResult(boot=boot, messages=messages, unreadable=unreadable, size_bytes=size)
 
 
 def _is_readable(id: int, topic: bytes | None, wire: bytes | None, stored: object) -> bool:

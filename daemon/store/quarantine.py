@@ -65,7 +65,7 @@ class QuarantineChanges(Changes):
 
 
 Execute = Callable[..., sqlite3.Cursor]
-Reading = Callable[[Execute], Any]
+Query = Callable[[Execute], Any]
 
 
 class Quarantined(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,7 +127,7 @@ def wire_of(execute: Execute, smuid: str) -> bytes | None:
     return None if row is None else row[0] or b""
 
 
-def read(path: Path, reading: Reading) -> Any:
+def read(path: Path, reading: Query) -> Any:
     """Look into the quarantine of a store, whether its daemon runs or not.
 
     A store that an earlier version wrote last has none, and is like one that is empty. Raises

@@ -133,7 +133,7 @@ class Table(Generic[_RowT]):
         return tuple(decoded)
 
 
-class Damage(msgspec.Struct):
+class RowDamage(msgspec.Struct):
     """A row that was damaged; `mended` is None where it is left out."""
 
     table: Table[Any]
@@ -159,7 +159,7 @@ class Tables:
     def __init__(self, connection: sqlite3.Connection) -> None:
         connection.text_factory = tolerant_text
         self._connection = connection
-        self.damage: list[Damage] = []
+        self.damage: list[RowDamage] = []
         self.count = 0
 
     def rows(
@@ -192,7 +192,7 @@ class Tables:
                 yield from table.checked([values])
                 continue
             row = mend(dict(zip(table.columns, values, strict=True)), columns)
-            damage = Damage(table, values, columns, row)
+            damage = RowDamage(table, values, columns, row)
             done = (
                 "left out" if row is None else "mended" if table.in_place else "taken as far as it is whole"
             )
@@ -222,7 +222,7 @@ class Tables:
                 self._connection.execute("ROLLBACK")
 
 
-def _instead(damage: Damage) -> tuple[str, tuple[Any, ...]]:
+def _instead(damage: RowDamage) -> tuple[str, tuple[Any, ...]]:
     """The statement that puts the mended row in the place of the damaged one, or deletes that."""
     table = damage.table
     if damage.mended is not None:
