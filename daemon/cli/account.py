@@ -28,7 +28,7 @@ from routing.rights import RIGHTS, Rights
 
 app = typer.Typer(help="Accounts and their rights.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(metavar="NAME")]
+AccountName = Annotated[str, typer.Argument(metavar="NAME")]
 PasswordFile = Annotated[
     Path | None,
     typer.Option(
@@ -51,7 +51,7 @@ Administer = Annotated[
 
 @app.command()
 def add(
-    name: Name,
+    name: AccountName,
     publish: Publish = None,
     subscribe: Subscribe = None,
     remove: Remove = None,
@@ -95,20 +95,20 @@ def list_(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> No
 
 
 @app.command()
-def disable(name: Name, config: ConfigOption = DEFAULT_CONFIG) -> None:
+def disable(name: AccountName, config: ConfigOption = DEFAULT_CONFIG) -> None:
     """Refuse its logins and end its sessions; its subscriptions and messages stay."""
     typer.echo(_change(config, f"Disabled {name}.", lambda editor: editor.set_disabled(name, True)))
 
 
 @app.command()
-def enable(name: Name, config: ConfigOption = DEFAULT_CONFIG) -> None:
+def enable(name: AccountName, config: ConfigOption = DEFAULT_CONFIG) -> None:
     """Let it log in again."""
     typer.echo(_change(config, f"Enabled {name}.", lambda editor: editor.set_disabled(name, False)))
 
 
 @app.command()
 def passwd(
-    name: Name,
+    name: AccountName,
     password_file: PasswordFile = None,
     generate: Generate = False,
     config: ConfigOption = DEFAULT_CONFIG,
@@ -123,7 +123,7 @@ def passwd(
 
 @app.command()
 def rights(
-    name: Name,
+    name: AccountName,
     publish: Publish = None,
     subscribe: Subscribe = None,
     remove: Remove = None,

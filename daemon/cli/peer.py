@@ -15,13 +15,13 @@ from daemon.terminal.output import JsonOption, show_table
 
 app = typer.Typer(help="The sites that this one links with.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The server name in its certificate.")]
+PeerName = Annotated[str, typer.Argument(metavar="NAME", help="The server name in its certificate.")]
 NOTHING = "none"
 
 
 @app.command()
 def add(
-    name: Name,
+    name: PeerName,
     address: Annotated[
         str | None,
         typer.Argument(metavar="HOST:PORT", help="Where to dial it; absent: it dials this site."),
@@ -69,7 +69,7 @@ def add(
 
 
 @app.command()
-def remove(name: Name, config: ConfigOption = DEFAULT_CONFIG) -> None:
+def remove(name: PeerName, config: ConfigOption = DEFAULT_CONFIG) -> None:
     """Link with a site no longer; a link that is up ends, and what waits for it is not sent."""
     settings = read_settings(config)
     remove_peer(settings.links.peers_file, name)

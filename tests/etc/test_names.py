@@ -1,4 +1,4 @@
-"""Where documents and docstrings name a file or a module, it is there; what tests share has one name each."""
+"""Files and modules that are named are there; types, and what tests share, have a name each."""
 
 import ast
 import re
@@ -6,6 +6,8 @@ from collections import defaultdict
 from functools import cache
 from pathlib import Path
 from typing import Final
+
+import pytest
 
 from tests.support.installed import ROOT
 
@@ -77,6 +79,30 @@ def test_files_that_documents_name_are_there() -> None:
         if not is_there(document, file)
     }
     assert lost == set()
+
+
+def types_in(module: str) -> list[str]:
+    """The public classes of a module, and its aliases of types."""
+    found = []
+    for node in ast.parse((ROOT / module).read_text()).body:
+        if isinstance(node, ast.ClassDef):
+            found.append(node.name)
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            found.append(node.targets[0].id)
+    return [name for name in found if not name.startswith("_") and not name.isupper() and name[0].isupper()]
+
+
+@pytest.mark.parametrize(
+    "parts", [("routing", "daemon"), *((f"plugins/{p}",) for p in ("smqp", "stomp", "xmpp"))]
+)
+def test_no_two_types_that_can_meet_share_a_name(parts: tuple[str, ...]) -> None:
+    """A front end may call a thing by its protocol's word, in its own folder."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for module in ours():
+        if module.endswith(".py") and module.startswith(tuple(f"{part}/" for part in parts)):
+            for name in types_in(module):
+                found[name].append(module)
+    assert {name: modules for name, modules in found.items() if len(modules) > 1} == {}
 
 
 def test_no_two_helpers_of_the_tests_share_a_name() -> None:

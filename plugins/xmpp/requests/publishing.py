@@ -9,12 +9,13 @@ from xml.etree.ElementTree import Element
 import msgspec
 
 from daemon.frontend import Answer, Session, TopicInfo
+from plugins.xmpp.delivery.calls import Done
 from plugins.xmpp.forms.data_forms import PUBLISH_OPTIONS, submitted
 from plugins.xmpp.forms.node_settings import NodeSettings, same_value
 from plugins.xmpp.forms.payload import ITEM_ID, TEXT_TYPE, Item, check_sections, read_item, xml_section
 from plugins.xmpp.forms.stanzas import StanzaError, from_refusal, result_text
 from plugins.xmpp.known.identities import local_of
-from plugins.xmpp.requests.request import Asker, Done, Request, ServicePort, node_of
+from plugins.xmpp.requests.request import Asker, Request, ServicePort, node_of
 from plugins.xmpp.wire.namespaces import COMPONENT, PUBSUB, QUEUEING
 from plugins.xmpp.wire.serializer import escape_attribute
 from routing.errors import Refusal

@@ -1,8 +1,8 @@
 """One request as its handler gets it: what was asked, by whom, and what a handler may ask of the rest.
 
-Request   the stanza, cut up as XEP-0060 has it, and how it is answered
-Asker     the client that asks, as far as a handler has to do with it
-Service   what belongs to nobody alone: what is known of all, and the way out
+Request      the stanza, cut up as XEP-0060 has it, and how it is answered
+Asker        the client that asks, as far as a handler has to do with it
+ServicePort  what belongs to nobody alone: what is known of all, and the way out
 """
 
 from collections.abc import Awaitable, Callable
@@ -12,6 +12,7 @@ from xml.etree.ElementTree import Element
 import msgspec
 
 from daemon.frontend import Answer, Right, Session, Site
+from plugins.xmpp.delivery.calls import Done
 from plugins.xmpp.delivery.finishing import Finishing
 from plugins.xmpp.forms.stanzas import StanzaError, from_refusal, result
 from plugins.xmpp.known.assured import Assured
@@ -22,8 +23,6 @@ from plugins.xmpp.known.registry import NodeSubscription, Registry
 from plugins.xmpp.settings import XmppSettings
 from routing.errors import Refusal
 from routing.names import check_topic
-
-Done = Callable[[Answer], Awaitable[None]]
 
 
 def node_of(action: Element) -> str:
