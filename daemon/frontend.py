@@ -185,7 +185,7 @@ class Session(Protocol):
         """
 
     async def hold(self, bytes: int) -> None:
-        """The connection holds so many bytes that are no messages yet, from now on and in all.
+        """Have the connection hold so many bytes that are no messages yet, from now on and in all.
 
         Bodies count whole once their length is known. To be called before more is read, with any change to
         or from more than `UNCOUNTED_BYTES`, and with 0 once nothing is held; `close` does that. Waits for
@@ -212,10 +212,10 @@ class Session(Protocol):
         """Stop receiving here; a durable subscription stays, and one that others share."""
 
     def received(self, numbers: Iterable[int], request: Any = None) -> None:
-        """First phase: the client has stored these. After the answer they go to nobody else."""
+        """Note that the client has stored these: the first phase. After the answer they go to nobody else."""
 
     def commit(self, numbers: Iterable[int], request: Any = None) -> None:
-        """Second phase, or the only one: these are finished and never come again.
+        """Finish these, which are not sent again: the second phase, or the only one.
 
         A number whose lock was lost is answered `lock-lost`, after all others have been carried out.
         """

@@ -236,7 +236,7 @@ class Lifecycle:
         attempt: int = 0,
         reason: str = "",
     ) -> None:
-        """A subscription is done with a copy; `delivered`: it acknowledges nothing, and was handed it."""
+        """Finish a copy for a subscription; `delivered`: it acknowledges nothing, and was handed it."""
         state = self._state
         if entry.flags & RECEIPT:
             self._receipts.progress(entry, subscription, now, has_it=event != "dead")
@@ -251,9 +251,9 @@ class Lifecycle:
             state.out.append(MarkDone(entry.id, subscription.id, has_it))
 
     def unfinished(self, entry: Entry, subscription: Subscription, now: float) -> None:
-        """A subscription is not done with a copy after all: that could not be stored, nor can it have ended.
+        """Undo `finished`, which could not be stored.
 
-        It is held again on the account of its recipient, if it has one.
+        A copy that ended with it is held again, on the account of its recipient if it has one.
         """
         state = self._state
         if entry.flags & GONE:
@@ -268,7 +268,7 @@ class Lifecycle:
             self._receipts.undo(entry, subscription)
 
     def given_up(self, entry: Entry, subscription: Subscription, why: str, now: float) -> None:
-        """A subscription that has ended will never have a copy of mode ALL that was due to it."""
+        """Note that a subscription has ended that a copy of mode ALL was due to."""
         if entry.flags & RECEIPT:
             self._receipts.progress(entry, subscription, now, has_it=False)
         ended = advance(entry, "done")
@@ -278,7 +278,7 @@ class Lifecycle:
             self._state.let_go(entry)
 
     def answered(self, entry: Entry, peer: str, depth: int, answered: Answered) -> None:
-        """A peer has answered for a copy of mode ALL, and nothing of it at that peer is outstanding."""
+        """Note that a peer has answered for all transfers of a copy of mode ALL."""
         ended = advance(entry, "answered")
         self._state.out.append(
             Record("forwarded", entry, peer=peer, depth=depth, final=ended, answered=answered)
@@ -287,7 +287,7 @@ class Lifecycle:
             self._state.let_go(entry)
 
     def handed_over(self, record: Record) -> None:
-        """A message of mode ONE is another site's now, which `record` tells."""
+        """End a copy of mode ONE that is another site's now, which `record` tells."""
         advance(record.entry, "done")
         self._state.out.append(record)
         self._state.let_go(record.entry)
@@ -295,7 +295,7 @@ class Lifecycle:
     # -- it comes back ----------------------------------------------------------------------------
 
     def returned(self, lock: Lock, outcome: ReturnOutcome, reason: str) -> bool:
-        """A subscriber gives a copy back: True where it waits again, and is to be offered.
+        """Note that a subscriber gives a copy back: True where it waits again, and is to be offered.
 
         It does not where its timeout has ended, and where it is to be buried, having been rejected, or having
         failed too often. In a dead-letter topic nothing is buried.
@@ -331,7 +331,7 @@ class Lifecycle:
     # -- it ends, whoever has it ------------------------------------------------------------------
 
     def timed_out(self, entry: Entry, received: int, now: float) -> None:
-        """Its timeout has ended: it is left to those who have `received` it, and ends where they are none."""
+        """End a copy whose timeout has ended, or leave it to those who have `received` it."""
         if entry.flags & RECEIPT:
             self._receipts.close(entry, now)
         if advance(entry, "timed out", received):

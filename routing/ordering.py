@@ -47,7 +47,7 @@ class SequenceOrder:
         return [entry, *self._follow(state, now)]
 
     def release(self, now: float) -> list[Entry]:
-        """What has waited long enough for a number that did not come."""
+        """Take out what has waited long enough for a number that did not come."""
         out: list[Entry] = []
         for state in self._publishers.values():
             if state.early and now >= state.since + WAIT_S:
@@ -56,7 +56,7 @@ class SequenceOrder:
         return out
 
     def release_all(self) -> list[Entry]:
-        """Everything held back, by publisher and Sequence."""
+        """Take out everything held back, by publisher and Sequence."""
         out: list[Entry] = []
         for state in self._publishers.values():
             out += [state.early[n] for n in sorted(state.early) if not state.early[n].flags & GONE]
@@ -64,7 +64,7 @@ class SequenceOrder:
         return out
 
     def next_release(self) -> float | None:
-        """When `release` has next to be called, or None."""
+        """Site time at which `release` is to be called next; None where nothing is held back."""
         return min((s.since + WAIT_S for s in self._publishers.values() if s.early), default=None)
 
     @staticmethod

@@ -227,7 +227,7 @@ class Federating:
         return next((link.why_down for link in links if link.peer == peer), "")
 
     def carried_out(self) -> None:
-        """The broker has carried out what there was: it is alive, and the disk works."""
+        """Called once the broker has carried out what there was: it is alive, and the disk works."""
         probes, self._probes = self._probes, []
         for peer, probe in probes:
             if self.links is not None:

@@ -70,7 +70,7 @@ class TakingApart:
         self._end_link = end_link
 
     def refuse_new(self, every: list[Decision], buried: set[int], refusal: Refusal, now: float) -> Kept:
-        """The store fails: refuse the new messages of clients, keep the rest for the next time.
+        """Refuse the new messages of clients, since the store fails; keep the rest for next time.
 
         What the server itself publishes is kept too, unless it tells of a message that is refused; and what
         came from a peer, which goes on waiting for its acknowledgement.
@@ -85,7 +85,7 @@ class TakingApart:
         return self._without(every, buried, failed, refusal)
 
     def set_aside(self, every: list[Decision], buried: set[int], faults: list[Fault], now: float) -> Kept:
-        """Single decisions cannot be stored."""
+        """Set aside single decisions that cannot be stored; keep the rest for next time."""
         culprits = {id(fault.decision) for fault in faults}
         failed: dict[int, str] = {}
         undone: set[int] = set()

@@ -28,7 +28,7 @@ class Transaction:
         self._to_system_topics: list[tuple[str, int]] = []
 
     def publish(self, topic: str, message: Message, head: bytes) -> None:
-        """A message that was checked like any other, but for the room in its topic; see `encode_head`."""
+        """Add a message that was checked like any other, but for the room in its topic; see `encode_head`."""
         self._published.setdefault(topic, []).append(message.size_bytes)
         if "@" in topic or message.receipt != "NONE":
             self._to_system_topics.append((topic, message.size_bytes))
@@ -56,7 +56,7 @@ class Transaction:
         return taken
 
     def carry_out(self, request: Any) -> None:
-        """All of it. Raises Refusal (queue-full), and then nothing of it."""
+        """Do all that was called. Raises Refusal (queue-full), and then has done nothing of it."""
         room = self._door.room
         for topic, sizes in self._published.items():
             room.check(topic, len(sizes), sum(sizes))

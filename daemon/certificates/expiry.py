@@ -76,7 +76,7 @@ class ExpiryWatch:
         return datetime.fromtimestamp(self._wall_us() / 1e6, UTC)
 
     def watch(self, expiries: Iterable[Expiry]) -> None:
-        """From now on watch these and no others, and say at once what is to be said."""
+        """Watch these and no others, and say at once what is to be said."""
         self.expiries = tuple(expiries)
         self._said.clear()
         self.look()

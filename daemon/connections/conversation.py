@@ -86,15 +86,15 @@ class Conversation(ABC):
 
     @abstractmethod
     def accept(self, session: Session) -> None:
-        """The login was right; the session stays the shell's to close."""
+        """Called once a login was right; the session stays the shell's to close."""
 
     @abstractmethod
     def refuse(self, refusal: Refusal) -> None:
-        """The login was refused; whether another may be tried is the protocol's affair."""
+        """Called where a login was refused; whether another may be tried is the protocol's affair."""
 
     @abstractmethod
     def refuse_unfinished(self, refusal: Refusal) -> None:
-        """There is no room for what `unfinished_bytes` tells of: let go of it, or set `goodbye`."""
+        """Let go of what `unfinished_bytes` tells of, for which there is no room, or set `goodbye`."""
 
     @abstractmethod
     def handle(self, events: Iterable[SessionEvent]) -> None:
@@ -102,7 +102,7 @@ class Conversation(ABC):
 
     @abstractmethod
     def end(self, reason: EndReason, text: str, redirect: str | None) -> None:
-        """The connection has to end: set `goodbye`. `redirect` is where to go where the site drains.
+        """Set `goodbye`: the connection has to end. `redirect` is where to go where the site drains.
 
         Called only while there is no goodbye; also before `greet` and before the login.
         """

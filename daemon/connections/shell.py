@@ -142,7 +142,7 @@ class _Connection:
         self._held = 0  # bytes that the session knows of
 
     async def run(self) -> None:
-        """Until both sides have said what they have to say."""
+        """Run the connection until both sides have said what they have to say."""
         conversation = self._conversation
         self._send_by = trio.current_time() + self._site.limits.login_timeout_s
         if not await self._open():

@@ -33,10 +33,10 @@ class StreamTransport:
         return True
 
     async def send_pieces(self, pieces: list[bytes]) -> None:
-        """Frames follow one another."""
+        """Send all of it as it is: frames follow one another."""
         await self._stream.send_all(b"".join(pieces))
 
     async def send_eof(self) -> None:
-        """TLS has no half of its own to close; there the client is left to close first."""
+        """See `Transport`. TLS has no half of its own to close; there the client is left to close first."""
         if isinstance(self._stream, trio.abc.HalfCloseableStream):
             await self._stream.send_eof()

@@ -47,7 +47,7 @@ class Unfinished:
         return Holder(account, counted_as(remote))
 
     async def hold(self, holder: Holder, bytes: int) -> None:
-        """The connection holds so many bytes from now on, in all. To hold less never waits.
+        """Have the connection hold so many bytes, in all; waits for room. To hold less never waits.
 
         Raises Refusal (too-many) where there is no room within a while; it holds then what it held before.
         """
@@ -80,7 +80,7 @@ class Unfinished:
         return True
 
     def close(self, holder: Holder) -> None:
-        """The connection has ended, and holds nothing any more; what it waits for does not matter."""
+        """Give back all that a connection holds that has ended; what it waits for is forgotten."""
         self._set(holder, 0)
         holder.closed = True
         _, admitted = self._waiting.pop(holder, (0, None))

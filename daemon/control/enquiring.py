@@ -125,24 +125,24 @@ class Enquiring:
             self._enquiries.forget_peer(gone)
 
     def link_up(self, peer: str, features: tuple[str, ...]) -> None:
-        """A link is up; the features are those that both sites have."""
+        """Note that a link is up; the features are those that both sites have."""
         self._features[peer] = features
 
     def ask_arrived(self, peer: str, payload: bytes) -> None:
-        """A peer asks. Raises MsgspecError and Refusal where it cannot be understood."""
+        """Take a peer's question. Raises MsgspecError and Refusal where it cannot be understood."""
         ask = msgspec.json.decode(payload, type=Ask)
         check_ask(ask, peer)
         self._hear(ask, peer)
 
     def answer_arrived(self, peer: str, payload: bytes) -> None:
-        """A report from a peer, or from beyond it. Raises MsgspecError."""
+        """Take a report from a peer, or from beyond it. Raises MsgspecError."""
         answer = msgspec.json.decode(payload, type=ReportTold)
         asker = self._enquiries.answered(answer.key, peer, len(payload), self._clock.now())
         if asker is not None:
             self._say(answer.key, asker, answer.report)
 
     def carried_out(self) -> None:
-        """The broker has carried out what there was: questions and answers may leave."""
+        """Let questions and answers leave: the broker has carried out what came before them."""
         self._outgoing = [
             (peer, word, value)
             for peer, word, value in self._outgoing

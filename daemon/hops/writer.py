@@ -209,7 +209,7 @@ class HopLog:
         return record
 
     def skip(self) -> None:
-        """A record that is due cannot be made: its number is missing, so that no log seems whole."""
+        """Leave out the number of a record that is due and cannot be made, so that no log seems whole."""
         self.last_record += 1
         self.lost_records += 1
 
@@ -227,7 +227,7 @@ class HopLog:
         return self.last_record
 
     def confirm(self) -> None:
-        """What was appended until now is true, though no transaction carries it; `revert` leaves it."""
+        """Have `revert` leave what was appended until now: it is true, though no transaction carries it."""
         self._confirmed = self.last_record
 
     def _take_confirmed(self) -> list[HopRecord]:
@@ -280,7 +280,7 @@ class HopLog:
         return True
 
     def settle(self, record: int) -> None:
-        """The store has committed everything up to `record`, as returned by the `flush` before it.
+        """Note that the store has committed all up to `record`, as returned by the `flush` before it.
 
         Where that is all that is written, and the file is due, the next record begins a new one.
         """
@@ -291,7 +291,7 @@ class HopLog:
             self._finish_file()
 
     def revert(self) -> None:
-        """The store could not commit: what is not settled or confirmed never came true, and is cut away."""
+        """Cut away what is not settled or confirmed: the store could not commit, so it never came true."""
         self._gathered = self._take_confirmed()
         self._flushed.clear()
         self.last_record = max(self._settled, self._confirmed)

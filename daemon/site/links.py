@@ -79,7 +79,7 @@ class SiteLinks:
         return self._keys.expiries if self._keys is not None else []
 
     def take(self, peers: Mapping[str, PeerEntry] | None, keys: LinkKeys | None) -> None:
-        """Peers and keys are these from now on; what is None stays. Raises OSError where links begin."""
+        """Take on these peers and keys; what is None stays. Raises OSError where links begin."""
         if peers is not None:
             self._peers = peers
         if keys is None:

@@ -99,7 +99,7 @@ def own_state(config: Path, site: SiteSettings, store: Store) -> None:
 
 
 def accept_state(config: Path, site: SiteSettings) -> bool:
-    """From now on the state that is there is the site's, an empty one where there is none: whether it is new.
+    """Make the state that is there the site's, an empty one where there is none: whether it is new.
 
     Raises ConfigError for the store of another site, StateInUseError, TooNewError, sqlite3.Error and OSError.
     """

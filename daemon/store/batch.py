@@ -91,12 +91,12 @@ class Batch:
                 changes.clear()
 
     def begin_message(self, d: StoreMessage, wire: bytes) -> None:
-        """A new message, encoded."""
+        """Store a new message, encoded as `wire`."""
         self._messages.begin(d, wire)
         self._copies.begin(d.entry)
 
     def end_message(self, entry: Entry) -> None:
-        """A message has ended."""
+        """Delete a message that has ended, with all that hangs on it."""
         is_stored = self._messages.end(entry.id, is_copied=self._quarantine.takes(entry.id))
         if is_stored or self._marks.some_are_new:
             self._marks.discard(entry.id)

@@ -61,7 +61,7 @@ class DiskRoom:
             raise Refusal(Refusal.STORE_FAILED, text)
 
     def make(self) -> bool:
-        """Something could not be written: give the reserve up; whether that may help."""
+        """Give up the reserve, since something could not be written; whether that may help."""
         reserve = self._reserve
         if reserve is None or not reserve.held or reserve.free_bytes >= reserve.size_bytes:
             return False

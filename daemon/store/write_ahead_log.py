@@ -44,7 +44,7 @@ class WriteAheadLog:
         self._rests_until = -float("inf")
 
     def make_room(self) -> bool:
-        """Something could not be written: whether it may be tried again at once."""
+        """Make room where something could not be written; whether it may be tried again at once."""
         if not self._disk.make():
             return False
         self._full.set()  # to look from now on whether there is room

@@ -13,6 +13,6 @@ _trim: Final[Callable[[int], int] | None] = getattr(ctypes.CDLL(None), "malloc_t
 
 
 def give_back() -> None:
-    """Whatever is free, in whole pages; takes milliseconds. Does nothing where the C library is another."""
+    """Give back what is free, in whole pages; takes milliseconds. Does nothing with another C library."""
     if _trim is not None:
         _trim(0)

@@ -102,7 +102,7 @@ class Custody:
         return nearest if nearest.up else None
 
     def acknowledged(self, copy: Copy, peer: str, answered: Answered, now: float) -> None:
-        """The peer has answered a handover: it is the peer's now, or it is still ours."""
+        """Take a peer's answer to a handover: end the copy, which is the peer's now, or offer it again."""
         entry = copy.entry
         if copy.custody_to != peer or entry.flags & GONE:
             return

@@ -102,13 +102,13 @@ class Interest:
             self._mark(want)
 
     def link_up(self, peer: str) -> None:
-        """A link has come up: the peer has to be told everything."""
+        """Note that a link is up: the peer has to be told everything."""
         self._told[peer] = {}
         self._stale[peer] = self._own | self._heard.keys()
         self._mark_ways_for_one(peer)
 
     def link_down(self, peer: str) -> None:
-        """A link has gone for now: what its peer wants is kept, and is no way for mode ONE."""
+        """Note that a link is gone for now: what its peer wants is kept, and is no way for mode ONE."""
         self._told.pop(peer, None)
         self._stale.pop(peer, None)
         self._mark_ways_for_one(peer)
@@ -119,7 +119,7 @@ class Interest:
                 self._mark(want)
 
     def peer_removed(self, peer: str) -> None:
-        """A peer is none any more, and with it goes all that lay beyond it."""
+        """Forget a peer that is none any more, and all that lay beyond it."""
         self.link_down(peer)
         for want in [want for want, heard in self._heard.items() if peer in heard]:
             self._forget(want, peer)
@@ -143,7 +143,7 @@ class Interest:
     def hear(
         self, peer: str, changes: Iterable[InterestChange], *, whole: bool = False
     ) -> list[tuple[str, Want]]:
-        """A peer has told changes; returns the peers, and the wants to which they are a new or a nearer way.
+        """Take what a peer tells; returns peers, and the wants to which they are a new or a nearer way.
 
         `whole`: what it told before and does not tell now, it does not want any more.
         """

@@ -50,7 +50,7 @@ class Removals:
         return next(iter(self._by_smuid.values())).at if self._by_smuid else math.inf
 
     def note(self, smuid: str, topic: str, at: float, source: str = "") -> Removal:
-        """A message has been removed, later than all before it; `make_room` is to follow."""
+        """Remember a removal, later than all before it; `make_room` is to follow."""
         self._last_number += 1
         removal = self._by_smuid[smuid] = Removal(smuid, topic, self._last_number, at, source)
         self._by_source.setdefault(source, {})[smuid] = None
