@@ -8,6 +8,7 @@ address, without Spark's web server.
 
 import contextlib
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -73,6 +74,7 @@ def open_session(
         builder = builder.master(master or "local[*]")
     if local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # not the python3 in PATH
         heap = heap_bytes or min(max(memory_bytes() // 2, HEAP_BYTES_MIN), HEAP_BYTES_MAX)
         heap = min(heap, SMALL_HEAP_BYTES) if small else heap
         java_options = java_options or (QUICK_JAVA if small else THROUGHPUT_JAVA)

@@ -1,0 +1,13 @@
+"""What a session of the jobs runs with."""
+
+import sys
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+
+def test_the_workers_run_the_python_that_the_command_runs(spark: Any) -> None:
+    # another version, as PATH may have it, ends a job; another environment lacks these modules
+    assert spark.sparkContext.parallelize([0], 1).map(lambda _: sys.executable).first() == sys.executable
