@@ -68,6 +68,7 @@ class Restore:
         self._link_receipts: dict[int, Receipt] = {}
         self._lost_receipts: set[int] = set()
         self._now = now
+        self._last_id = state.last_id
         self._damaged: list[tuple[Entry, str]] = []
         self._unneeded: list[Entry] = []
         self._pending: list[Receipt] = []
@@ -139,7 +140,7 @@ class Restore:
         state = self._state
         topic: Topic = entry.topic
         entry.compact(state.server)
-        if entry.id > state.last_id:
+        if entry.id > self._last_id:
             damage = "its number is one of a later start"
         if entry.flags & SEQUENCED:
             state.sequenced[entry.id] = (publisher, sequence)

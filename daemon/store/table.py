@@ -7,7 +7,9 @@ kind is mended; where one has none, the row is left out. Both are logged, and wr
 
 import logging
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -23,10 +25,6 @@ _STORAGE: Final = {type(None): "null", int: "integer", float: "real", str: "text
 
 class Row(msgspec.Struct, array_like=True, gc=False):
     """The columns of a table, in its order; a default is what stands for a column that is damaged."""
-
-    def wrong(self) -> list[str]:
-        """The columns whose types are right and that still hold what they cannot."""
-        return []
 
 
 class NotText(bytes):
@@ -45,6 +43,7 @@ class Table(Generic[_RowT]):
         kind: its fields are columns; those of `besides` are not.
         key: the columns that tell rows apart.
         json: columns that hold JSON.
+        checks: of a column whose type does not say it all, whether a value may stand there.
         in_place: what is mended is written back, and what cannot be is deleted; False where the router sees
             to that.
 
@@ -60,6 +59,7 @@ class Table(Generic[_RowT]):
         *,
         key: tuple[str, ...] = ("id",),
         json: tuple[str, ...] = (),
+        checks: Mapping[str, Callable[[Any], object]] | None = None,
         besides: tuple[str, ...] = (),
         in_place: bool = True,
     ) -> None:
@@ -73,15 +73,18 @@ class Table(Generic[_RowT]):
         self.put = f"INSERT OR REPLACE INTO {name} ({listed}) VALUES ({marks})"
         self.select = f"SELECT {listed} FROM {name}"
         self.delete = f"DELETE FROM {name} WHERE {' AND '.join(f'{column} = ?' for column in key)}"
-        self._json = tuple(self.columns.index(column) for column in json)
         self._fields = {field.name: field for field in msgspec.structs.fields(kind)}
+        self._json = tuple(
+            (self.columns.index(column), msgspec.json.Decoder(self._fields[column].type).decode)
+            for column in json
+        )
         self._rows = list[kind]  # type: ignore[valid-type] # a type that is only known now
-        self._looks_further = kind.wrong is not Row.wrong
+        self._checks = {column: (attrgetter(column), check) for column, check in (checks or {}).items()}
 
     def stored(self, row: _RowT) -> tuple[Any, ...]:
         """A row's values for `insert` and `put`."""
         values = list(msgspec.structs.astuple(row)[: len(self.columns)])
-        for at in self._json:
+        for at, _ in self._json:
             values[at] = msgspec.json.encode(values[at]).decode()
         return tuple(values)
 
@@ -90,23 +93,22 @@ class Table(Generic[_RowT]):
         if self._json:
             chunk = [self._decoded(values) for values in chunk]
         rows: list[_RowT] = msgspec.convert(chunk, self._rows, str_keys=True)
-        if self._looks_further:
-            for row in rows:
-                if row.wrong():
-                    raise msgspec.ValidationError(f"{self.name}: {row.wrong()}")
+        for column, (value_of, may_stand) in self._checks.items():
+            if not all(map(may_stand, set(map(value_of, rows)))):
+                raise msgspec.ValidationError(f"{self.name}: {column}")
         return rows
 
     def damaged_columns(self, values: tuple[Any, ...]) -> list[str]:
         """The names of those that hold what they cannot."""
-        found = []
-        for column, value in zip(self.columns, self._decoded(values), strict=True):
-            try:
-                msgspec.convert(value, self._fields[column].type, str_keys=True)
-            except msgspec.ValidationError:
-                found.append(column)
-        if not found and self._looks_further:
-            found = msgspec.convert(self._decoded(values), self.kind, str_keys=True).wrong()
-        return found
+        decoded = zip(self.columns, self._decoded(values), strict=True)
+        return [column for column, value in decoded if not self._may_stand(column, value)]
+
+    def _may_stand(self, column: str, value: Any) -> bool:
+        try:
+            converted = msgspec.convert(value, self._fields[column].type, str_keys=True)
+        except msgspec.ValidationError:
+            return False
+        return column not in self._checks or bool(self._checks[column][1](converted))
 
     def mend(self, columns: dict[str, Any], damaged: list[str]) -> _RowT | None:
         """A row in which each damaged column has its default; None where one has none."""
@@ -124,12 +126,10 @@ class Table(Generic[_RowT]):
         if not self._json:
             return values
         decoded = list(values)
-        for at in self._json:
+        for at, decode in self._json:
             if isinstance(decoded[at], str):
-                try:
-                    decoded[at] = msgspec.json.decode(decoded[at])
-                except msgspec.DecodeError:
-                    decoded[at] = None
+                with suppress(msgspec.DecodeError):  # text is no value of such a column
+                    decoded[at] = decode(decoded[at])
         return tuple(decoded)
 
 
@@ -149,7 +149,7 @@ class RowDamage(msgspec.Struct):
 
 
 class Tables:
-    """Reads tables over a connection, which has text that is not UTF-8 as `NotText` from then on.
+    """Reads tables over a connection; from the first text on that is not UTF-8, that has those as `NotText`.
 
     Attributes:
         damage: what was found, and is to be mended.
@@ -157,7 +157,6 @@ class Tables:
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        connection.text_factory = tolerant_text
         self._connection = connection
         self.damage: list[RowDamage] = []
         self.count = 0
@@ -170,13 +169,32 @@ class Tables:
         mend: Mend[_RowT] | None = None,
     ) -> Iterator[_RowT]:
         """The rows of a table, mended where they have to be (`Table.mend` where nothing else is said)."""
-        cursor = self._connection.execute(f"{table.select} {narrowed}", values)
-        while chunk := cursor.fetchmany(ROWS_AT_A_TIME):
+        for chunk in self._chunks(f"{table.select} {narrowed}", values):
             try:
                 rows: Iterable[_RowT] = table.checked(chunk)
             except msgspec.ValidationError:
                 rows = self._mended(table, chunk, mend or table.mend)
             yield from rows
+
+    def _chunks(self, sql: str, values: tuple[Any, ...]) -> Iterator[list[tuple[Any, ...]]]:
+        cursor = self._connection.execute(sql, values)
+        count = 0
+        while True:
+            try:
+                chunk = cursor.fetchmany(ROWS_AT_A_TIME)
+            except sqlite3.OperationalError:
+                if self._connection.text_factory is tolerant_text:
+                    raise
+                # asking a function of ours about each text costs more than all else; so only now
+                self._connection.text_factory = tolerant_text
+                cursor = self._connection.execute(sql, values)
+                for _ in range(0, count, ROWS_AT_A_TIME):
+                    cursor.fetchmany(ROWS_AT_A_TIME)
+                continue
+            if not chunk:
+                return
+            count += len(chunk)
+            yield chunk
 
     def first(self, sql: str, *values: Any) -> Any:
         """The first column of the first row that a query finds; None where it finds none."""

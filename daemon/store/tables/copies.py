@@ -1,9 +1,11 @@
 """How far held messages may go, by which servers they came, which peers have to have them."""
 
+import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Final
+from typing import Final
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from daemon.store.changes import Changes, Statement
 from daemon.store.table import Row, Table, Tables
@@ -19,7 +21,7 @@ CREATE: Final = (
 )
 
 
-Hops = Annotated[str, msgspec.Meta(pattern=r"^[!-~]*\Z")]
+_are_hops: Final = re.compile(r"[!-~]*").fullmatch
 """Servers, with commas between them."""
 
 
@@ -37,20 +39,16 @@ class CopyRow(Row):
     """See `routing.federation.copies.Copy`. One whose depth cannot be read goes no further.
 
     Attributes:
-        forwards: None where they cannot be read.
+        forwards: UNSET where they cannot be read.
     """
 
     id: Number
     depth: Depth = 0
-    hops: Hops = ""
-    forwards: dict[str, ForwardColumn] | None = None
-
-    def wrong(self) -> list[str]:
-        """The columns that hold what they cannot."""
-        return ["forwards"] if self.forwards is None else []
+    hops: str = ""
+    forwards: dict[str, ForwardColumn] | UnsetType = UNSET
 
 
-TABLE: Final = Table("copy", CopyRow, json=("forwards",), in_place=False)
+TABLE: Final = Table("copy", CopyRow, json=("forwards",), checks={"hops": _are_hops}, in_place=False)
 
 
 class CopyChanges(Changes):
@@ -95,7 +93,7 @@ def restore_into(restore: Restore, tables: Tables) -> None:
     """Give the index all of them."""
     for row in tables.rows(TABLE):
         forwards = None
-        if row.forwards is not None:
+        if row.forwards is not UNSET:
             forwards = {
                 name: Forward(*msgspec.structs.astuple(forward)) for name, forward in row.forwards.items()
             }

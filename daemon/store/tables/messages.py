@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from functools import lru_cache
+from math import inf
 from typing import Annotated, Any, Final
 
 import msgspec
 
 from daemon.store.changes import Changes, Statement, Values
 from daemon.store.checksum import checksum
-from daemon.store.columns import BirthMs, SiteTime, SmuidText, deadline_column, deadline_of
+from daemon.store.columns import BirthMs, SiteTime, SmuidText
 from daemon.store.table import Row, Table, Tables
 from daemon.store.tables import marks
 from routing.decisions import MarkReceipted, StoreMessage
@@ -34,8 +35,6 @@ ADD_CHECKSUM: Final = "ALTER TABLE message ADD COLUMN checksum INTEGER"
 UNKNOWN_TOPIC: Final = "unknown"
 """Where a message stands that is set aside and whose topic cannot be read."""
 
-_NOT_STORED: Final = ~COMMITTED_STATES
-
 
 class IndexRow(Row):
     """What the index needs of a message.
@@ -60,14 +59,6 @@ class IndexRow(Row):
     cmuid: str
     damage: str = ""
 
-    def wrong(self) -> list[str]:
-        """The columns that hold what they cannot."""
-        if self.flags & _NOT_STORED or not self.flags & GUARANTEED:
-            return ["flags"]
-        if not _is_name(self.topic):
-            return ["topic"]
-        return [] if _is_publisher(self.publisher) else ["publisher"]
-
 
 class MessageRow(IndexRow):
     """All columns: see `MessageChanges.begin`."""
@@ -76,7 +67,31 @@ class MessageRow(IndexRow):
     checksum: int | None = None
 
 
-INDEX: Final = Table("message", IndexRow, besides=("damage",), in_place=False)
+def _are_flags(flags: int) -> bool:
+    return flags & COMMITTED_STATES == flags and bool(flags & GUARANTEED)
+
+
+@lru_cache(maxsize=4096)
+def _is_name(topic: str) -> bool:
+    return is_topic(readable(topic))
+
+
+@lru_cache(maxsize=4096)
+def _is_publisher(text: str) -> bool:
+    try:
+        parse_address(text)
+    except Refusal:
+        return not text
+    return True
+
+
+INDEX: Final = Table(
+    "message",
+    IndexRow,
+    checks={"flags": _are_flags, "topic": _is_name, "publisher": _is_publisher},
+    besides=("damage",),
+    in_place=False,
+)
 TABLE: Final = Table("message", MessageRow, besides=("damage",), in_place=False)
 
 _RECEIPTED: Final = f"UPDATE message SET flags = flags & ~{RECEIPT} WHERE id = ?"
@@ -103,7 +118,7 @@ class MessageChanges(Changes):
             entry.priority,
             entry.size,
             entry.flags & COMMITTED_STATES,
-            deadline_column(entry.deadline),
+            None if entry.deadline == inf else entry.deadline,
             d.receipt_due if entry.flags & RECEIPT else 0,
             message.receipt,
             message.sequence or 0,
@@ -174,7 +189,7 @@ def restore_into(restore: Restore, tables: Tables) -> None:
             row.size,
             row.flags,
             0,
-            deadline_of(row.deadline),
+            inf if row.deadline is None else row.deadline,
         )
         restore.message(
             entry,
@@ -212,17 +227,3 @@ def _smuid_in(wire: bytes | None) -> str:
         return decode_message(wire or b"").smuid
     except Refusal:
         return ""
-
-
-@lru_cache(maxsize=4096)
-def _is_name(topic: str) -> bool:
-    return is_topic(readable(topic))
-
-
-@lru_cache(maxsize=4096)
-def _is_publisher(text: str) -> bool:
-    try:
-        parse_address(text)
-    except Refusal:
-        return not text
-    return True

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from daemon.store.changes import Changes, Statement, Values
-from daemon.store.columns import SiteTime, SmuidText
+from daemon.store.columns import SiteTime, is_smuid
 from daemon.store.table import Row, Table, Tables
 from routing.decisions import StorePublication
 from routing.dedupe import CMUIDS_MAX
@@ -23,11 +23,11 @@ class PublicationRow(Row):
     id: Number
     publisher: str
     cmuid: str
-    smuid: SmuidText
+    smuid: str
     at: SiteTime
 
 
-TABLE: Final = Table("publication", PublicationRow)
+TABLE: Final = Table("publication", PublicationRow, checks={"smuid": is_smuid})
 
 _INSERT: Final = "INSERT INTO publication (publisher, cmuid, smuid, at) VALUES (?,?,?,?)"
 _EXPIRE: Final = (

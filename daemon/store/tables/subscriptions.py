@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
+from msgspec import UNSET, UnsetType
+
 from daemon.store.changes import Changes, Statement, Values
 from daemon.store.columns import AddressText, Flag, Seconds, SiteTime, TopicText
 from daemon.store.table import Row, Table, Tables
@@ -23,7 +25,7 @@ class SubscriptionRow(Row):
 
     Attributes:
         since: see `routing.subscription.Subscription`; by default all that is held is due to it.
-        used_at: None where it cannot be read.
+        used_at: UNSET where it cannot be read.
     """
 
     id: Number
@@ -35,11 +37,7 @@ class SubscriptionRow(Row):
     ordered: Flag = 0
     lock_s: Seconds | None = None
     since: Number = 0
-    used_at: SiteTime | None = None
-
-    def wrong(self) -> list[str]:
-        """The columns that hold what they cannot."""
-        return ["used_at"] if self.used_at is None else []
+    used_at: SiteTime | UnsetType = UNSET
 
 
 TABLE: Final = Table("subscription", SubscriptionRow)
@@ -90,6 +88,6 @@ def restore_into(restore: Restore, tables: Tables, now: float) -> None:
             lock_s=row.lock_s,
             durable=True,
         )
-        if row.used_at is None:
+        if row.used_at is UNSET:
             row.used_at = now
         restore.subscription(row.id, row.topic, row.owner, options, row.since, row.used_at)
