@@ -6,9 +6,9 @@ coverage, the fastest hops for each link and hour, and the sums of the summary.
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
-from typing import Any
+from typing import Any, Final
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -37,6 +37,8 @@ NAMED_MAX = 50
 REREAD_MAX = 1_000
 """Of more files with lines that are no records all logs are read again."""
 
+SUMMARIZED: Final = ("coverage", "routes", "balance", "holdings", "anomalies", "clocks")
+
 Progress = Callable[[str], None]
 
 
@@ -62,10 +64,9 @@ def run(
     records = tables.read(session, out, "records").drop("day")
     progress("which logs are whole")
     words = coverage.words(records).persist(StorageLevel.DISK_ONLY)
-    tables.write(coverage.gaps(words, tables.read(session, out, "claims")), out, "gaps")
-    tables.write(coverage.coverage(records, words, tables.read(session, out, "gaps")), out, "coverage")
+    gaps = tables.write(coverage.gaps(words, tables.read(session, out, "claims")), out, "gaps")
+    covered = tables.write(coverage.coverage(records, words, gaps), out, "coverage").persist()
     words.unpersist()
-    covered = tables.read(session, out, "coverage").persist()
     incomplete = [row.server for row in covered.where(f.col("log").isin("gaps", "absent")).collect()]
     if day is not None:
         midnight = f.unix_micros(f.lit(day.isoformat()).cast("timestamp"))
@@ -76,22 +77,24 @@ def run(
     paired = facts.facts(records, incomplete).persist(StorageLevel.DISK_ONLY)
     raw_hops = facts.hops(paired)
     progress("comparing clocks")
-    tables.write(clocks.segments_frame(session, clocks.measured(raw_hops)), out, "clocks")
-    segments = tables.read(session, out, "clocks")
+    made = {"coverage": covered}
+    segments = tables.write(clocks.segments_frame(session, clocks.measured(raw_hops)), out, "clocks")
+    made["clocks"] = segments
     progress("routes, hops, copies")
     copies = facts.copies(paired)
-    lost = brackets.proven_lost(copies, records, tables.read(session, out, "gaps"))
-    tables.write(routes.routes(paired, segments, covered, crowded, proven=lost), out, "routes")
+    lost = brackets.proven_lost(copies, records, gaps)
+    nested = routes.routes(paired, segments, covered, crowded, proven=lost)
+    made["routes"] = tables.write(nested, out, "routes")
     hops = clocks.corrected(raw_hops, segments).withColumn("kind", links.kind_name())
-    _write_rows(hops.drop("arrival", "outcome"), out, "hops")
-    _write_rows(ends.states(copies, covered, lost), out, "copies")
+    made["hops"] = _write_rows(hops.drop("arrival", "outcome"), out, "hops")
+    made["copies"] = _write_rows(ends.states(copies, covered, lost), out, "copies")
     _write_rows(facts.deliveries(paired), out, "deliveries")
     paired.unpersist()
     progress("links")
-    _write_links(session, covered, out, any_truncated=crowded is not None)
+    made |= _write_links(made, out, any_truncated=crowded is not None)
     progress("custody, receipts, balance, anomalies")
-    _derive(session, covered, out)
-    summary = summarize(session, out) | taken
+    made |= _derive(made, out)
+    summary = summarize(made) | taken
     covered.unpersist()
     return summary
 
@@ -120,9 +123,8 @@ def _ingest(
     if len(bad_files) <= REREAD_MAX:
         lines = lines.where(f.col("file").isin(bad_files))
     aside = ingest.aside(lines) if found else session.createDataFrame([], schema.ASIDE)
-    tables.write(aside, out, "aside")
     servers_aside = (
-        tables.read(session, out, "aside")
+        tables.write(aside, out, "aside")
         .where("server != ''")
         .groupBy("server")
         .count()
@@ -158,61 +160,65 @@ def _claim(session: SparkSession, logs: Sequence[str], out: str) -> None:
     tables.write(session.createDataFrame(claims.collect(), claims.schema), out, "claims")
 
 
-def _write_rows(rows: DataFrame, out: str, name: str) -> None:
-    tables.write(rows.withColumn("birth_us", routes.born_us()).withColumn("day", routes.day()), out, name)
+def _write_rows(rows: DataFrame, out: str, name: str) -> DataFrame:
+    dated = rows.withColumn("birth_us", routes.born_us()).withColumn("day", routes.day())
+    return tables.write(dated, out, name)
 
 
-def _write_links(session: SparkSession, covered: DataFrame, out: str, *, any_truncated: bool) -> None:
+def _write_links(made: Mapping[str, DataFrame], out: str, *, any_truncated: bool) -> dict[str, DataFrame]:
     """From the hops that the routes hold, and of those that do not hold all from the table of hops."""
-    made = tables.read(session, out, "routes")
-    hops = routes.hop_rows(made.where("not truncated"))
+    hops = routes.hop_rows(made["routes"].where("not truncated"))
     if any_truncated:
-        crowded = made.where("truncated").select("smuid")
-        others = tables.read(session, out, "hops").withColumn("repeated", f.lit(True))
+        crowded = made["routes"].where("truncated").select("smuid")
+        others = made["hops"].withColumn("repeated", f.lit(True))
         others = others.join(f.broadcast(crowded), "smuid", "left_semi")
         hops = hops.unionByName(others.select(*hops.columns))
-    tables.write(links.links(hops, covered), out, "links")
-    hourly = links.links(hops, covered, per_hour=True)
-    tables.write(hourly.withColumn("day", f.col("hour").cast("date")), out, "link_hours")
+    hourly = links.links(hops, made["coverage"], per_hour=True)
+    return {
+        "links": tables.write(links.links(hops, made["coverage"]), out, "links"),
+        "link_hours": tables.write(hourly.withColumn("day", f.col("hour").cast("date")), out, "link_hours"),
+    }
 
 
-def _derive(session: SparkSession, covered: DataFrame, out: str) -> None:
+def _derive(made: Mapping[str, DataFrame], out: str) -> dict[str, DataFrame]:
     """The tables that are made of others."""
-
-    def table(name: str) -> DataFrame:
-        return tables.read(session, out, name)
-
-    tables.write(custody.custody(table("routes")), out, "custody")
-    tables.write(custody.receipts(table("routes")), out, "receipts")
-    tables.write(balance.balance(table("copies").drop("day")), out, "balance")
-    tables.write(balance.holdings(table("copies"), covered), out, "holdings")
-    found = anomalies.anomalies(
-        table("routes"),
-        table("copies").drop("day"),
-        table("custody"),
-        table("receipts"),
-        table("holdings"),
+    found, covered = made["routes"], made["coverage"]
+    copies = made["copies"].drop("day")
+    derived = {
+        "custody": custody.custody(found),
+        "receipts": custody.receipts(found),
+        "balance": balance.balance(copies),
+        "holdings": balance.holdings(copies, covered),
+    }
+    written = {name: tables.write(rows, out, name) for name, rows in derived.items()}
+    wrong = anomalies.anomalies(
+        found,
+        copies,
+        written["custody"],
+        written["receipts"],
+        written["holdings"],
         covered,
-        table("link_hours"),
-        table("clocks"),
+        made["link_hours"],
+        made["clocks"],
     )
-    tables.write(found.coalesce(1), out, "anomalies")
+    return written | {"anomalies": tables.write(wrong.coalesce(1), out, "anomalies")}
 
 
-def summarize(session: SparkSession, out: str) -> dict[str, Any]:
-    """The sums of the tables below `out`; names at most `NAMED_MAX` of a kind."""
-
-    def table(name: str) -> DataFrame:
-        return tables.read(session, out, name)
+def summarize(made: Mapping[str, DataFrame]) -> dict[str, Any]:
+    """The sums of the tables `SUMMARIZED`; names at most `NAMED_MAX` of a kind."""
 
     def one_row(frame: DataFrame) -> dict[str, Any]:
         row = frame.first()
         return row.asDict() if row else {}
 
-    def names(frame: DataFrame) -> list[str]:
-        return [row[0] for row in frame.orderBy("server").limit(NAMED_MAX).collect()]
+    def counts(name: str, by: str) -> dict[str, int]:
+        return dict(sorted((row[0], row[1]) for row in made[name].groupBy(by).count().collect()))
 
-    covered = table("coverage")
+    covered = made["coverage"].select("server", "log", "records", "missing").collect()
+
+    def names(log: str) -> list[str]:
+        return sorted(row.server for row in covered if row.log == log)[:NAMED_MAX]
+
     sums = (
         "published",
         "received",
@@ -226,35 +232,33 @@ def summarize(session: SparkSession, out: str) -> dict[str, Any]:
         "twice",
     )
     return {
-        "days": [str(row.day) for row in table("routes").select("day").distinct().orderBy("day").collect()],
+        "days": sorted(str(row.day) for row in made["routes"].select("day").distinct().collect()),
         "messages": one_row(
-            table("routes").agg(
+            made["routes"].agg(
                 f.count("*").alias("total"),
                 f.count_if(f.col("state") == "complete").alias("complete"),
                 f.count_if(f.col("state") == "partial").alias("partial"),
                 f.count_if("truncated").alias("truncated"),
             )
         ),
-        "logs": one_row(
-            covered.agg(
-                f.count("*").alias("servers"),
-                f.sum("records").alias("records"),
-                f.sum("missing").alias("missing"),
+        "logs": {
+            "servers": len(covered),
+            "records": sum(row.records for row in covered),
+            "missing": sum(row.missing for row in covered),
+            "absent": names("absent"),
+            "gaps": names("gaps"),
+            "no_heartbeat": names("no heartbeat"),
+        },
+        "balance": one_row(
+            made["balance"].agg(
+                *(f.sum(name).alias(name) for name in sums),
+                f.coalesce(f.bool_and("closes"), f.lit(True)).alias("closes"),
             )
-        )
-        | {
-            "absent": names(covered.where("log = 'absent'").select("server")),
-            "gaps": names(covered.where("log = 'gaps'").select("server")),
-            "no_heartbeat": names(covered.where("log = 'no heartbeat'").select("server")),
-        },
-        "balance": one_row(table("balance").agg(*(f.sum(name).alias(name) for name in sums)))
-        | {"closes": table("balance").where("not closes").isEmpty()},
-        "holdings": {row[0]: row[1] for row in table("holdings").groupBy("verdict").count().collect()},
-        "anomalies": {
-            row[0]: row[1] for row in table("anomalies").groupBy("kind").count().orderBy("kind").collect()
-        },
+        ),
+        "holdings": counts("holdings", "verdict"),
+        "anomalies": counts("anomalies", "kind"),
         "clocks": one_row(
-            table("clocks").agg(
+            made["clocks"].agg(
                 f.count_distinct("server").alias("known"),
                 f.max(f.abs("offset_us")).alias("worst_offset_us"),
                 f.percentile_approx("error_us", 0.5).alias("median_error_us"),

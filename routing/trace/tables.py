@@ -49,18 +49,22 @@ def path(out: str, name: str) -> str:
     return f"{out.rstrip('/')}/{name}"
 
 
-def write(frame: DataFrame, out: str, name: str, *, add: bool = False) -> None:
-    """Write a table of `BY_DAY` (with a column `day`) or of `WHOLE`; `add`: to the rows that are there."""
+def write(frame: DataFrame, out: str, name: str, *, add: bool = False) -> DataFrame:
+    """Write a table of `BY_DAY` (with a column `day`) or of `WHOLE`; `add`: to the rows that are there.
+
+    Returns the table as `read` does, without asking its files for the columns, which would be a job.
+    """
     writer = frame.write.mode("append" if add else "overwrite")
     if name in BY_DAY:
         writer = writer.partitionBy("day")
     writer.parquet(path(out, name))
-    if name in BY_DAY:
-        try:
-            frame.sparkSession.read.parquet(path(out, name))
-        except AnalysisException:
-            columns = frame.limit(0).drop("day")
-            columns.write.mode("overwrite").parquet(f"{path(out, name)}/day={NO_DAY}")
+    columns = _columns(name, frame.schema)
+    written = frame.sparkSession.read.schema(columns).parquet(path(out, name))
+    if name in WHOLE or written.inputFiles():
+        return written
+    none = frame.limit(0).drop("day")
+    none.write.mode("overwrite").parquet(f"{path(out, name)}/day={NO_DAY}")
+    return frame.sparkSession.read.schema(columns).parquet(path(out, name))
 
 
 def read(session: SparkSession, out: str, name: str) -> DataFrame:
@@ -70,3 +74,10 @@ def read(session: SparkSession, out: str, name: str) -> DataFrame:
         return reader.parquet(path(out, name))
     except AnalysisException as error:
         raise NoTable(f"{out} has no table {name}: run smqpd trace run first") from error
+
+
+def _columns(name: str, written: t.StructType) -> t.StructType:
+    """What files hold of a table that was written with these; its day is in the names of directories."""
+    if name == "records":
+        return RECORDS
+    return t.StructType([field for field in written.fields if name in WHOLE or field.name != "day"])
