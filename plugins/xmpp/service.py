@@ -168,9 +168,13 @@ class Service:
             self.assured.forget_old(trio.current_time())
             for client in list(self.clients.values()):
                 with suppress(Refusal):  # it is less now, or as much
-                    client.session.hold_now(self.assured.memory_of(client.jid))
+                    client.session.hold_now(self.memory_of(client.jid))
                 if client.idle and trio.current_time() - client.used_at > IDLE_S:
                     client.session.close()
+
+    def memory_of(self, jid: str) -> int:
+        """Bytes that are held of a JID and for it, and are no message, or not only one."""
+        return self.assured.memory_of(jid) + self.transfers.memory_of(jid)
 
     # -- tasks ------------------------------------------------------------------------------------
 

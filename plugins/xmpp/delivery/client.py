@@ -32,6 +32,9 @@ from plugins.xmpp.wire.component import Component, StanzaTooLargeError
 from plugins.xmpp.wire.serializer import UnsendableError
 from routing.errors import Refusal
 
+NO_ROOM_S: Final = 2.0
+"""Until an item is offered again that there was no room to hold until it is answered."""
+
 FINISHED_MAX: Final = 32
 """What the server has read is finished so many at a time, or after a moment."""
 
@@ -59,6 +62,8 @@ class ClientPort(Protocol):
     async def notify(self, jid: str, event: Element) -> None: ...
 
     async def begin_transfer(self, transfer: Transfer) -> None: ...
+
+    def memory_of(self, jid: str) -> int: ...
 
     def forget_client(self, client: "Client") -> None: ...
 
@@ -183,8 +188,13 @@ class Client(Calls):
         assert level != "plain"
         id = service.next_id("q")
         stanza = carrier(service.name, self.jid, id, level, content, held.msg_id)
-        transfer = Transfer(id, self.jid, held.number, level, stanza, 0.0)
-        await service.begin_transfer(transfer)
+        try:
+            self.session.hold_now(service.memory_of(self.jid) + len(stanza))
+        except Refusal as refusal:
+            self._let_go(held)
+            self.quietly(self.session.give_back, [held.number], refusal.text, NO_ROOM_S, outcome="released")
+            return
+        await service.begin_transfer(Transfer(id, self.jid, held.number, level, stanza, 0.0))
 
     async def _deliver(self, held: Held) -> None:
         service = self._service
@@ -240,6 +250,7 @@ class Client(Calls):
         if self.held.pop(held.number, None) is None:
             return
         service.transfers.forget(self.jid, held.number)
+        self.quietly(self.session.hold_now, service.memory_of(self.jid))
         if held.subscription.is_queue:
             change = service.assignments.finished if finished else service.assignments.unlocked
             change(held.subscription.node, held.item, Assignment(self.jid, held.number))

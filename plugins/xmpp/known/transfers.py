@@ -9,6 +9,7 @@ new one. After `TRIES` the receiver counts as gone. Source: urn:xmpp:qos, Use Ca
 """
 
 import heapq
+from collections import Counter
 from typing import Final, Literal
 
 import msgspec
@@ -51,12 +52,14 @@ class Transfers:
         self._open: dict[str, Transfer] = {}
         self._by_delivery: dict[tuple[str, int], str] = {}
         self._due: list[tuple[float, str]] = []
+        self._bytes: Counter[str] = Counter()
 
     def begin(self, transfer: Transfer, now: float) -> None:
         """A request is being sent; it replaces an earlier one of the same delivery."""
         self.forget(transfer.jid, transfer.number)
         self._open[transfer.id] = transfer
         self._by_delivery[transfer.jid, transfer.number] = transfer.id
+        self._bytes[transfer.jid] += len(transfer.stanza)
         self._schedule(transfer, now)
 
     def _schedule(self, transfer: Transfer, now: float) -> None:
@@ -80,7 +83,13 @@ class Transfers:
         """The delivery is no longer the receiver's."""
         id = self._by_delivery.pop((jid, number), None)
         if id is not None:
-            del self._open[id]
+            self._bytes[jid] -= len(self._open.pop(id).stanza)
+            if not self._bytes[jid]:
+                del self._bytes[jid]
+
+    def memory_of(self, jid: str) -> int:
+        """Bytes that all that is on its way to a receiver takes, about."""
+        return self._bytes[jid]
 
     def due(self, now: float) -> tuple[list[Transfer], list[Transfer]]:
         """Those to be sent again now, and those that have been sent often enough and are forgotten."""

@@ -195,7 +195,7 @@ def _count(service: ServicePort, client: Asker) -> None:
     Raises StanzaError(resource-constraint) where there is no room; to hold less never raises.
     """
     try:
-        client.session.hold_now(service.assured.memory_of(client.jid))
+        client.session.hold_now(service.memory_of(client.jid))
     except Refusal as refusal:
         raise StanzaError("resource-constraint", "wait", refusal.text) from None
 

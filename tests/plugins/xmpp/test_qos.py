@@ -416,3 +416,22 @@ async def test_an_item_received_by_who_is_gone_waits_for_it(tmp_path, leaves):
         iq, again = await next_request(client)
         assert again.tag == f"{{{QOS}}}deliver"
         assert again.get("msgId") == request.get("msgId")
+
+
+async def test_what_a_client_does_not_answer_counts_in_the_memory_that_all_front_ends_share(tmp_path):
+    limits = Limits(message_bytes_max=10_000, unfinished_bytes_max=20_000)
+    async with xmpp_site(tmp_path, limits=limits) as (server, _, site):
+        client, budget = await counter(server), site.broker.unfinished
+        large = f"<a xmlns='urn:a'>{'x' * 4_000}</a>"
+        for number in range(4):
+            text = f"<publish node='{NODE}'><item id='{number}'>{large}</item></publish>"
+            pubsub = f"<pubsub xmlns='{PUBSUB}'>{text}</pubsub>"
+            assert (await server.client("ada@shakespeare.lit/p").iq("set", pubsub)).get("type") == "result"
+        requests = [await next_request(client) for _ in range(2)]
+        assert client.quiet()
+        assert 2 * len(large) < budget.bytes <= limits.unfinished_bytes_max // 2
+        for iq, request in requests:
+            await answer(client, iq, f"<received xmlns='{QOS}' msgId='{request.get('msgId')}'/>")
+        later = [await next_request(client) for _ in range(4)]
+        assert [request.tag for _, request in later] == [f"{{{QOS}}}deliver"] * 2 + [f"{{{QOS}}}assured"] * 2
+        assert budget.bytes <= limits.unfinished_bytes_max // 2
