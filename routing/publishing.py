@@ -81,6 +81,7 @@ class Publishing:
         if cmuid:
             smuid = state.publications.known(publisher, cmuid)
             if smuid is not None:
+                # without a guarantee publishers are told nothing, of a repetition neither
                 if message.guarantee:
                     state.out.append(AnswerRequest(consumer, request, smuid=smuid, repeated=True))
                 return
@@ -98,6 +99,7 @@ class Publishing:
                 state.forget_topic_if_unused(topic)
                 self._deny_full(topic_name, message, publisher)
                 raise
+        # where an error of ours takes back to
         untaken, last_id = len(state.out), state.last_id
         try:
             entry, due = self._accept(topic, message, publisher, now)

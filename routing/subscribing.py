@@ -217,6 +217,7 @@ class Subscribing:
         """
         state, topic = self._state, subscription.topic
         holders = (subscription, *subscription.members)
+        # first it takes nothing more, so that nothing that comes back from it is offered to it
         for each in holders:
             consumer = each.consumer
             if consumer is not None:
@@ -246,6 +247,7 @@ class Subscribing:
         for lock, outcome in back:
             if lock.entry.flags & ONE:
                 self._deliveries.take_back(lock, outcome, why, now)
+        # of mode ALL they wait for this subscription alone; those of mode ONE go to others when it is time
         parked = [
             lock.entry
             for _, _, lock in state.delayed
