@@ -382,7 +382,7 @@ class PeerConnection:
             self._end_if_silent()
 
     def _end_if_silent(self) -> None:
-        for lane, arrivals in self._inputs.items():
-            silent_s = arrivals.silent_s(trio.current_time())
+        for lane, lane_input in self._inputs.items():
+            silent_s = lane_input.silent_s(trio.current_time())
             if silent_s > SILENCE_S:
                 self.end(f"silent for {silent_s:.0f} s in the middle of a unit ({lane.name.lower()} lane)")
