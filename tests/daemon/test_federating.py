@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 import trio
+import trio.testing
 
 from daemon.broker.bodies import Bodies, Stored
 from daemon.broker.federating import URGENT_PRIORITY, Federating
@@ -212,3 +213,32 @@ async def test_a_peer_that_says_nonsense_is_told_what_this_site_logs(
     assert told.isprintable()
     assert len(told) < 500
     assert f"refused what beta told ({told}): it makes no sense" in caplog.text
+
+
+class FailingReads(Alpha):
+    """Cannot read what waits on disk."""
+
+    async def load(self, ids: object) -> dict[int, Stored]:
+        raise TypeError("a read that is broken")
+
+
+async def test_what_waits_and_meets_an_error_ends_the_link_and_goes_over_the_next(
+    nursery: trio.Nursery,
+) -> None:
+    alpha = FailingReads()
+    ended: list[str] = []
+    alpha.links.end = lambda peer, reason: ended.append(peer)  # type: ignore[attr-defined] # no other test needs it
+    nursery.start_soon(alpha.federating.run)
+    alpha.link_up()
+    alpha.router.federation.hear_interest(0.0, "beta", BETA_WANTS, whole=True)
+    alpha.carry_out(alpha.router.take())
+    alpha.publish("first")
+    decided = alpha.router.take()
+    alpha.carry_out([each for each in decided if not isinstance(each, StoreMessage)])
+    await trio.testing.wait_all_tasks_blocked()
+    assert ended == ["beta"]
+    alpha.carry_out([each for each in decided if isinstance(each, StoreMessage)])
+    alpha.link_down()
+    alpha.link_up()
+    alpha.carry_out(alpha.router.take())
+    assert alpha.links.texts == ["first"]
