@@ -8,12 +8,16 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
+from daemon.connections.conversation import Conversation
+from daemon.connections.transport import StreamTransport
 from daemon.hops import service
 from daemon.hops.writer import HopLog
 from daemon.settings import HopSettings
 from daemon.system.mishaps import AGAIN_S, Mishaps
+from plugins.smqp import plugin as smqp
 from routing.link.units import Probe
 from tests.support.broker import virtual_site
+from tests.support.site import running_site
 
 TRIES = 3
 
@@ -127,3 +131,33 @@ async def test_the_hop_log_goes_on_whatever_its_keeping_meets(tmp_path: Path, mo
         assert mishaps.count == 1
         nursery.cancel_scope.cancel()
     assert log.last_record == 2
+
+
+async def test_a_client_that_cannot_be_told_goodbye_keeps_it_from_no_other(
+    tmp_path: Path, nursery: trio.Nursery
+) -> None:
+    async with running_site(tmp_path) as site:
+        connections = smqp.connections(site)  # type: ignore[arg-type] # what it needs of a site is there
+        begin = connections._begin
+
+        def begin_anyhow(remote: str) -> Conversation:
+            conversation: Any = begin(remote)
+            if remote.startswith("broken"):
+                conversation.end = None
+            return conversation  # type: ignore[no-any-return]
+
+        connections._begin = begin_anyhow
+        clients = []
+        for number in range(8):
+            client, server = trio.testing.memory_stream_pair()
+            remote = f"{'broken' if number % 2 else 'client'}:{number}"
+            nursery.start_soon(connections.serve, StreamTransport(server), remote)
+            clients.append(client)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        nursery.start_soon(site.keep_going, "the goodbye to clients", connections.drain)
+        site.draining.set()
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        for client in clients[::2]:
+            assert b"BYE draining" in await client.receive_some()
+        assert site.broker.mishaps.count == len(clients) // 2
+        nursery.cancel_scope.cancel()
