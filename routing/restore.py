@@ -9,8 +9,8 @@ from typing import Literal
 
 import msgspec
 
-from routing.decisions import MarkReceipted
 from routing.federation.copies import Forward
+from routing.federation.decisions import StoreCopy
 from routing.federation.federation import Federation
 from routing.federation.interest import InterestChange
 from routing.lifecycle import Lifecycle
@@ -43,6 +43,7 @@ class _Copy(msgspec.Struct, gc=False):
     depth: int
     hops: tuple[str, ...]
     forwards: dict[str, Forward] | None
+    is_whole: bool
 
 
 class Restore:
@@ -102,16 +103,32 @@ class Restore:
         """Keep the last answer to a peer's question, which the peer may not have."""
         self._receipts.answers.setdefault(peer, {})[query] = (due, have)
 
-    def copy(self, id: int, depth: int, hops: tuple[str, ...], forwards: dict[str, Forward] | None) -> None:
-        """Note how far a message may go; `forwards` is None where it is not known which peers have it."""
-        self._copies[id] = _Copy(depth, hops, forwards)
+    def copy(
+        self,
+        id: int,
+        depth: int,
+        hops: tuple[str, ...],
+        forwards: dict[str, Forward] | None,
+        *,
+        is_whole: bool = True,
+    ) -> None:
+        """Note how far a message may go.
+
+        Args:
+            forwards: None where it is not known which peers have it.
+            is_whole: what the store has of it is what is given; else it is stored again.
+        """
+        self._copies[id] = _Copy(depth, hops, forwards, is_whole)
 
     def receipt(self, receipt: Receipt) -> None:
         """Restore a receipt that peers have a part in; its message may have ended."""
         self._link_receipts[receipt.entry.id] = receipt
 
     def receipt_lost(self, id: int) -> None:
-        """Tell nobody the receipt of a message, of which the store cannot say how far it is."""
+        """Tell nobody the receipt of a message, of which the store cannot say how far it is.
+
+        The store forgets by itself that it is owed, with the row: a start in between would tell it.
+        """
         self._lost_receipts.add(id)
 
     def topic_of(self, name: str) -> Topic:
@@ -176,7 +193,6 @@ class Restore:
     ) -> None:
         if entry.id in self._lost_receipts:
             entry.flags &= ~RECEIPT
-            self._state.out.append(MarkReceipted(entry.id))
             return
         receipt = self._link_receipts.pop(entry.id, None)
         if receipt is None:
@@ -196,6 +212,8 @@ class Restore:
             forwards = {}  # of mode ALL, peers that have it will say so
             if entry.flags & ONE:
                 self._damaged.append((entry, "damaged in the store: which site has it"))
+        if not stored.is_whole:
+            self._state.out.append(StoreCopy(entry.id))
         return self._federation.restore_copy(entry, stored.depth, stored.hops, forwards)
 
     def _wait_for_one(self, entry: Entry, marks: list[StoredMark]) -> None:

@@ -41,17 +41,18 @@ class QuarantineChanges(Changes):
     def __init__(self, server: str, wall_us: Callable[[], int]) -> None:
         self._server = server
         self._wall_us = wall_us
-        self._aside: list[Values] = []
+        self._aside: dict[int, Values] = {}
         self._dropped: list[Values] = []
         super().__init__(self._aside, self._dropped)
         self.handlers = {SetAside: self._set_aside, DropSetAside: self._drop}
 
     def takes(self, id: int) -> bool:
         """Whether this message is copied in this transaction."""
-        return bool(self._aside) and any(id == aside for *_, aside in self._aside)
+        return id in self._aside
 
     def _set_aside(self, d: SetAside) -> None:
-        self._aside.append((d.entry.smuid(self._server), d.reason, self._wall_us(), d.entry.id))
+        id = d.entry.id
+        self._aside[id] = (d.entry.smuid(self._server), d.reason, self._wall_us(), id)
 
     def _drop(self, d: DropSetAside) -> None:
         self._dropped.append((d.smuid,))
@@ -59,7 +60,7 @@ class QuarantineChanges(Changes):
     def statements(self) -> Iterator[Statement]:
         """What to execute, in order."""
         if self._aside:
-            yield SET_ASIDE, self._aside
+            yield SET_ASIDE, self._aside.values()
             yield FORGET_OLDEST, (QUARANTINE_MAX,)
         yield DROP, self._dropped
 

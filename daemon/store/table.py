@@ -44,8 +44,9 @@ class Table(Generic[_RowT]):
         key: the columns that tell rows apart.
         json: columns that hold JSON.
         checks: of a column whose type does not say it all, whether a value may stand there.
-        in_place: what is mended is written back, and what cannot be is deleted; False where the router sees
-            to that.
+        in_place: what is mended is written back; False where the router sees to that. What cannot be mended
+            is deleted either way.
+        left_out: a statement that is executed with the key of each row that is deleted so.
 
     Attributes:
         insert, put, select, delete: statements; `put` replaces what has the same key, and `select` is of all
@@ -62,11 +63,13 @@ class Table(Generic[_RowT]):
         checks: Mapping[str, Callable[[Any], object]] | None = None,
         besides: tuple[str, ...] = (),
         in_place: bool = True,
+        left_out: str = "",
     ) -> None:
         self.name = name
         self.kind = kind
         self.key = key
         self.in_place = in_place
+        self.left_out = left_out
         self.columns = tuple(column for column in kind.__struct_fields__ if column not in besides)
         listed, marks = ", ".join(self.columns), ", ".join("?" * len(self.columns))
         self.insert = f"INSERT INTO {name} ({listed}) VALUES ({marks})"
@@ -216,7 +219,7 @@ class Tables:
             )
             _log.error("a row of the store is damaged and was %s: %s", done, damage)
             self.count += 1
-            if table.in_place:
+            if table.in_place or row is None:
                 self.damage.append(damage)
             if row is not None:
                 yield row
@@ -232,7 +235,8 @@ class Tables:
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             for damage in damaged:
-                self._connection.execute(*_instead(damage))
+                for sql, bound in _instead(damage):
+                    self._connection.execute(sql, bound)
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
             _log.error("what is damaged in the store stays there until the next start: %s", error)
@@ -240,18 +244,20 @@ class Tables:
                 self._connection.execute("ROLLBACK")
 
 
-def _instead(damage: RowDamage) -> tuple[str, tuple[Any, ...]]:
-    """The statement that puts the mended row in the place of the damaged one, or deletes that."""
+def _instead(damage: RowDamage) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """The statements that put the mended row in the place of the damaged one, or delete that."""
     table = damage.table
     if damage.mended is not None:
-        return table.put, table.stored(damage.mended)
+        yield table.put, table.stored(damage.mended)
+        return
     key = [value for column, value in zip(table.columns, damage.values, strict=True) if column in table.key]
     where = " AND ".join(
         f"typeof({column}) = ? AND CAST({column} AS BLOB) IS CAST(? AS BLOB)" for column in table.key
     )
-    return f"DELETE FROM {table.name} WHERE {where}", tuple(
-        bound for value in key for bound in (_storage(value), value)
-    )
+    bound = tuple(each for value in key for each in (_storage(value), value))
+    yield f"DELETE FROM {table.name} WHERE {where}", bound
+    if table.left_out:
+        yield table.left_out, tuple(key)
 
 
 def _storage(value: Any) -> str:

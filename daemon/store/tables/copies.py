@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -48,6 +48,8 @@ class CopyRow(Row):
     forwards: dict[str, ForwardColumn] | UnsetType = UNSET
 
 
+_HAS_MESSAGE: Final = "SELECT 1 FROM message WHERE id = ?"
+
 TABLE: Final = Table("copy", CopyRow, json=("forwards",), checks={"hops": _are_hops}, in_place=False)
 
 
@@ -90,11 +92,26 @@ def _row(copy: Copy) -> CopyRow:
 
 
 def restore_into(restore: Restore, tables: Tables) -> None:
-    """Give the index all of them."""
-    for row in tables.rows(TABLE):
+    """Give the index all of them; the router stores one again that is mended, once it has judged it."""
+    mended: set[int] = set()
+
+    def mend(columns: dict[str, Any], damaged: list[str]) -> CopyRow | None:
+        row = TABLE.mend(columns, damaged)
+        if row is None or tables.first(_HAS_MESSAGE, row.id) is None:
+            return None
+        mended.add(row.id)
+        return row
+
+    for row in tables.rows(TABLE, mend=mend):
         forwards = None
         if row.forwards is not UNSET:
             forwards = {
                 name: Forward(*msgspec.structs.astuple(forward)) for name, forward in row.forwards.items()
             }
-        restore.copy(row.id, row.depth, tuple(row.hops.split(",")) if row.hops else (), forwards)
+        restore.copy(
+            row.id,
+            row.depth,
+            tuple(row.hops.split(",")) if row.hops else (),
+            forwards,
+            is_whole=row.id not in mended,
+        )

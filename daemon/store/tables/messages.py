@@ -94,7 +94,7 @@ INDEX: Final = Table(
 )
 TABLE: Final = Table("message", MessageRow, besides=("damage",), in_place=False)
 
-_RECEIPTED: Final = f"UPDATE message SET flags = flags & ~{RECEIPT} WHERE id = ?"
+RECEIPTED: Final = f"UPDATE message SET flags = flags & ~{RECEIPT} WHERE id = ?"
 
 
 class MessageChanges(Changes):
@@ -141,7 +141,7 @@ class MessageChanges(Changes):
     def statements(self) -> Iterator[Statement]:
         """What to execute, in order."""
         yield TABLE.insert, self._new.values()
-        yield _RECEIPTED, self._receipted
+        yield RECEIPTED, self._receipted
 
     def endings(self) -> Iterator[Statement]:
         """What to execute once what is set aside has been copied."""

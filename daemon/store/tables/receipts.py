@@ -6,6 +6,7 @@ from typing import Any, Final, Literal
 from daemon.store.changes import Changes, Statement
 from daemon.store.columns import BirthMs, SiteTime, SmuidText, TopicText, deadline_column, deadline_of
 from daemon.store.table import Row, Table, Tables
+from daemon.store.tables.messages import RECEIPTED
 from routing.federation.decisions import DiscardReceipt, StoreReceipt
 from routing.numbers import Count, Number
 from routing.queue import COMMITTED_STATES, Entry
@@ -44,7 +45,7 @@ class ReceiptRow(Row):
     children: dict[int, tuple[Count, Count, bool]]
 
 
-TABLE: Final = Table("receipt", ReceiptRow, json=("children",))
+TABLE: Final = Table("receipt", ReceiptRow, json=("children",), left_out=RECEIPTED)
 
 
 class ReceiptChanges(Changes):
