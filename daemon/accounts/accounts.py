@@ -27,6 +27,7 @@ from daemon.accounts.remembered_passwords import RememberedPasswords
 from daemon.accounts.verifying import Verifier
 from daemon.connections.addresses import counted_as
 from daemon.frontend import Identity
+from daemon.system.outlasting import OutlastingMemory
 from routing.errors import Refusal
 from routing.rights import RightsTable
 
@@ -95,12 +96,12 @@ class _Pair(msgspec.Struct, eq=False):
 class Accounts:
     """The accounts of a site, as the file says or, where that went bad, as it last said."""
 
-    def __init__(self, path: Path, server_name: str) -> None:
-        """Reads the file. Raises ConfigError."""
+    def __init__(self, path: Path, server_name: str, memory: OutlastingMemory | None = None) -> None:
+        """Reads the file. Raises ConfigError. `memory` is where passwords are remembered over a restart."""
         self._path = path
         self._server_name = server_name
         self._verifier = Verifier()
-        self._remembered = RememberedPasswords()
+        self._remembered = RememberedPasswords(memory)
         self._addresses: OrderedDict[str, dict[str, _Pair]] = OrderedDict()  # pairs by account
         self._pairs = 0
         self._nobody = hash_password(generate_password())

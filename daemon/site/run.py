@@ -11,7 +11,6 @@ import gc
 import logging
 import os
 import signal
-import socket
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -26,13 +25,16 @@ from daemon.settings import ConfigError, Settings
 from daemon.site.lock import StateInUseError, state_lock
 from daemon.site.site import RunningSite, serve_site
 from daemon.system import log
-from daemon.system.systemd import Notifier, passed_sockets
+from daemon.system.systemd import Notifier, Passed, passed
 from daemon.system.version import VERSION
 from daemon.terminal.failure import Failure
 
 logger = logging.getLogger(__name__)
 
 STATUS_S: Final = 10.0
+
+PASSWORDS_MEMORY: Final = "passwords"
+"""What the service manager keeps for `daemon.accounts.remembered_passwords`."""
 
 YOUNG_OBJECTS_MAX: Final = 10_000
 """Between looks for cycles; the interpreter's 700 are a few messages."""
@@ -45,7 +47,7 @@ def main(config: Path, settings: Settings) -> None:
     """
     log.set_up(settings.log)
     notifier = Notifier(os.environ)
-    passed = passed_sockets(os.environ)
+    given = passed(os.environ)
     # From the lock on others may send it; before it is listened for there is nothing to reload.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     asked: list[int] = []
@@ -53,7 +55,7 @@ def main(config: Path, settings: Settings) -> None:
         signal.signal(number, lambda number, _: asked.append(number))
     try:
         with state_lock(settings.site.state_directory):
-            trio.run(_run, config, settings, notifier, passed, asked)
+            trio.run(_run, config, settings, notifier, given, asked)
     except OSError as error:
         raise Failure(f"{settings.site.state_directory} cannot be used: {error}") from None
     except StateInUseError as error:
@@ -74,7 +76,7 @@ async def _run(
     config: Path,
     settings: Settings,
     notifier: Notifier,
-    passed: dict[str, list[socket.socket]],
+    given: Passed,
     asked: list[int],
 ) -> None:
     """`asked`: signals to stop that came too early, and may come too late, to be heard here."""
@@ -83,13 +85,16 @@ async def _run(
         async with trio.open_nursery() as nursery:
 
             async def serve(task_status: trio.TaskStatus[RunningSite]) -> None:
-                await serve_site(config, settings, installed, notifier, passed, task_status)
+                memory = notifier.outlasting(PASSWORDS_MEMORY, given.kept)
+                await serve_site(
+                    config, settings, installed, notifier, given.sockets, task_status, memory=memory
+                )
                 nursery.cancel_scope.cancel()
 
             notifier.status("reading the store")
             site = await nursery.start(serve)
             _spare_the_collector()
-            for name in passed:
+            for name in given.sockets:
                 logger.warning("the socket that was passed as %r belongs to no front end", name)
             logger.info("smqpd %s runs the site %s: %s", VERSION, site.server_name, site.standing.line)
             notifier.ready(site.standing.line)

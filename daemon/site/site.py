@@ -41,6 +41,7 @@ from daemon.site.state_mark import own_state
 from daemon.store.store import Store
 from daemon.system import log
 from daemon.system.allocator import give_back
+from daemon.system.outlasting import OutlastingMemory
 from daemon.system.systemd import Notifier
 from daemon.system.version import VERSION
 
@@ -278,12 +279,14 @@ async def serve_site(
     notifier: Notifier,
     passed: dict[str, list[socket.socket]],
     task_status: trio.TaskStatus[RunningSite] = trio.TASK_STATUS_IGNORED,
+    *,
+    memory: OutlastingMemory | None = None,
 ) -> None:
     """Run the site of `settings`, which stand in `config`, until it is stopped and has drained.
 
     Started once all front ends accept. The state directory must be locked by the caller; `passed` holds the
-    listening sockets that the service manager opened, by name. Raises ConfigError and StartError, and
-    ListenError in an ExceptionGroup.
+    listening sockets that the service manager opened, by name, and `memory` is what it keeps over a restart.
+    Raises ConfigError and StartError, and ListenError in an ExceptionGroup.
     """
     found = examine(config, settings, installed, datetime.now(UTC), passed=passed)
     if found.refused:
@@ -291,7 +294,7 @@ async def serve_site(
         others = f" ({more} more; `smqpd config check {config}` says all)" if more else ""
         raise StartError(f"{found.refused[0]}{others}")
     assert found.peers is not None
-    accounts = Accounts(settings.site.accounts_file, settings.site.server_name)
+    accounts = Accounts(settings.site.accounts_file, settings.site.server_name, memory)
 
     def own(store: Store) -> None:
         own_state(config, settings.site, store)

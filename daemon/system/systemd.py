@@ -6,11 +6,14 @@ from 3 on. Outside systemd everything here does nothing.
 
 import os
 import socket
+import stat
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Final
 
 import trio
+
+from daemon.system.outlasting import OutlastingMemory
 
 FIRST_FD: Final = 3
 
@@ -51,7 +54,24 @@ class Notifier:
             self._send("WATCHDOG=1")
             await trio.sleep(self.watchdog_s / 2)
 
-    def _send(self, state: str) -> None:
+    def outlasting(self, name: str, kept: MutableMapping[str, list[int]]) -> OutlastingMemory | None:
+        """The memory of this name that an earlier process of the service had, out of `kept`; else new memory.
+
+        The manager keeps it as long as the service starts again by itself or by `systemctl restart`, where
+        the unit says FileDescriptorStoreMax. None where there is no manager, or no memory to be had.
+        """
+        if not self._address:
+            return None
+        try:
+            if found := kept.pop(name, None):
+                return OutlastingMemory(found[0])
+            memory = OutlastingMemory.create()
+        except OSError:
+            return None
+        self._send(f"FDSTORE=1\nFDNAME={name}", [memory.descriptor])
+        return memory
+
+    def _send(self, state: str, descriptors: Sequence[int] = ()) -> None:
         if not self._address:
             return
         address = "\0" + self._address[1:] if self._address.startswith("@") else self._address
@@ -59,24 +79,40 @@ class Notifier:
             sender.setblocking(False)
             try:
                 sender.connect(address)
-                sender.send(state.encode())
+                socket.send_fds(sender, [state.encode()], descriptors)
             except OSError:
                 # A manager that does not listen, or does not read what is there, must not stop the
                 # daemon; without a sign of life it acts on its own.
                 return
 
 
-def passed_sockets(environment: MutableMapping[str, str]) -> dict[str, list[socket.socket]]:
-    """The listening sockets of socket units, by FileDescriptorName; takes them out of `environment`."""
+class Passed:
+    """What the service manager passed on.
+
+    Attributes:
+        sockets: the listening sockets of socket units, by FileDescriptorName.
+        kept: what an earlier process of the service gave it to keep, by name.
+    """
+
+    def __init__(self) -> None:
+        self.sockets: dict[str, list[socket.socket]] = {}
+        self.kept: dict[str, list[int]] = {}
+
+
+def passed(environment: MutableMapping[str, str]) -> Passed:
+    """What was passed on to this process; takes it out of `environment`."""
     pid = environment.pop("LISTEN_PID", "")
     count = environment.pop("LISTEN_FDS", "")
     names = environment.pop("LISTEN_FDNAMES", "").split(":")
-    sockets: dict[str, list[socket.socket]] = {}
+    found = Passed()
     if pid != str(os.getpid()) or not count.isdigit():
-        return sockets
+        return found
     for number in range(int(count)):
         descriptor = FIRST_FD + number
         os.set_inheritable(descriptor, False)
         name = names[number] if number < len(names) else ""
-        sockets.setdefault(name, []).append(socket.socket(fileno=descriptor))
-    return sockets
+        if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+            found.sockets.setdefault(name, []).append(socket.socket(fileno=descriptor))
+        else:
+            found.kept.setdefault(name, []).append(descriptor)
+    return found

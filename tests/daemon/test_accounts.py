@@ -1,11 +1,14 @@
 """Logging in: what is told, how long it takes to guess, and what a bad file changes."""
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import trio
 import trio.testing
+from hypothesis import given
+from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from daemon.accounts.accounts import (
@@ -21,6 +24,7 @@ from daemon.accounts.accounts_file import Account, NoSuchAccountError, edit, rea
 from daemon.accounts.passwords import generate_password, hash_password, verify_password
 from daemon.accounts.remembered_passwords import REMEMBER_S, RememberedPasswords
 from daemon.settings import ConfigError
+from daemon.system.outlasting import OutlastingMemory
 from routing.errors import Refusal
 from routing.rights import Rights
 from tests.support.passwords import cheap_hash
@@ -325,6 +329,87 @@ async def test_what_is_remembered_ends_with_time_and_is_bounded(
     assert not remembered.knows("b", "right", "another hash")
     await trio.sleep(REMEMBER_S + 1)
     assert not remembered.knows("b", "right", "hash")
+
+
+@pytest.fixture
+def memory() -> Iterator[OutlastingMemory]:
+    memory = OutlastingMemory.create()
+    yield memory
+    os.close(memory.descriptor)
+
+
+def after_a_restart(memory: OutlastingMemory) -> OutlastingMemory:
+    """What the next process is given."""
+    return OutlastingMemory(memory.descriptor)
+
+
+async def test_what_is_remembered_outlasts_a_restart_where_its_memory_is_kept(
+    file: Path, memory: OutlastingMemory, autojump_clock: MockClock, verified: list[str]
+) -> None:
+    await Accounts(file, "a.example", memory).authenticate("ann", "right", REMOTE)
+    restarted = Accounts(file, "a.example", after_a_restart(memory))
+    await restarted.authenticate("ann", "right", REMOTE)
+    assert verified == ["right"]
+    await refused(restarted, "ann", "wrong")
+    assert verified == ["right", "wrong"]
+
+
+async def test_a_password_that_changed_during_the_restart_is_not_remembered(
+    file: Path, memory: OutlastingMemory, autojump_clock: MockClock, verified: list[str]
+) -> None:
+    await Accounts(file, "a.example", memory).authenticate("ann", "right", REMOTE)
+    with edit(file) as editor:
+        editor.set_password("ann", hash_password("new"))
+    restarted = Accounts(file, "a.example", after_a_restart(memory))
+    await refused(restarted, "ann", "right")
+    assert len(after_a_restart(memory).read()) == 1  # the key
+
+
+async def test_a_use_is_written_again_when_it_is_much_later(
+    memory: OutlastingMemory, autojump_clock: MockClock
+) -> None:
+    remembered = RememberedPasswords(memory)
+    remembered.note("ann", "right", "hash")
+    for pause_s, records in ((10, 2), (REMEMBER_S / 2, 3)):
+        await trio.sleep(pause_s)
+        assert remembered.knows("ann", "right", "hash")
+        assert len(after_a_restart(memory).read()) == records
+
+
+@given(
+    records=st.lists(st.binary(max_size=80), max_size=4),
+    cut=st.integers(0, 300),
+    bare=st.binary(max_size=100),
+)
+def test_memory_that_holds_anything_at_all_is_begun_anew(records: list[bytes], cut: int, bare: bytes) -> None:
+    async def remember() -> None:
+        memory = OutlastingMemory.create()
+        try:
+            memory.replace(records)
+            os.ftruncate(memory.descriptor, min(cut, os.fstat(memory.descriptor).st_size))
+            os.pwrite(memory.descriptor, bare, os.fstat(memory.descriptor).st_size)
+            remembered = RememberedPasswords(after_a_restart(memory))
+            remembered.note("ann", "right", "hash")
+            assert RememberedPasswords(after_a_restart(memory)).knows("ann", "right", "hash")
+        finally:
+            os.close(memory.descriptor)
+
+    trio.run(remember)
+
+
+async def test_full_memory_is_written_anew(
+    memory: OutlastingMemory, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("daemon.system.outlasting.BYTES_MAX", 600)
+    remembered = RememberedPasswords(memory)
+    for _ in range(20):
+        remembered.note("ann", "right", "hash")
+        remembered.keep({})
+        remembered.note("ann", "right", "hash")
+        await trio.sleep(REMEMBER_S / 2)
+        assert remembered.knows("ann", "right", "hash")
+    assert RememberedPasswords(after_a_restart(memory)).knows("ann", "right", "hash")
+    assert os.fstat(memory.descriptor).st_size <= 600
 
 
 async def test_what_is_remembered_of_failures_is_bounded(accounts: Accounts) -> None:

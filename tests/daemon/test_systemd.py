@@ -13,7 +13,7 @@ from trio.testing import MockClock
 
 from daemon.site.run import STATUS_S, tell_manager
 from daemon.system.mishaps import Mishaps
-from daemon.system.systemd import Notifier, passed_sockets
+from daemon.system.systemd import Notifier, passed
 
 
 @pytest.fixture
@@ -70,6 +70,22 @@ def test_without_a_manager_or_with_a_deaf_one_nothing_happens(tmp_path: Path) ->
     Notifier({"NOTIFY_SOCKET": str(tmp_path / "gone")}).ready("nobody hears")
 
 
+def test_memory_is_given_to_the_manager_once_and_taken_back(manager: socket.socket) -> None:
+    notifier = Notifier({"NOTIFY_SOCKET": manager.getsockname()})
+    memory = notifier.outlasting("passwords", {})
+    assert memory is not None
+    memory.append(b"first")
+    told, descriptors, _, _ = socket.recv_fds(manager, 4096, 1)
+    assert told == b"FDSTORE=1\nFDNAME=passwords"
+    os.close(memory.descriptor)
+    kept = {"passwords": descriptors}
+    again = notifier.outlasting("passwords", kept)
+    assert again is not None
+    assert (again.read(), kept, heard(manager)) == ([b"first"], {}, [])
+    os.close(again.descriptor)
+    assert Notifier({}).outlasting("passwords", {}) is None
+
+
 async def test_the_watchdog_hears_from_a_loop_that_lives(
     manager: socket.socket, autojump_clock: MockClock
 ) -> None:
@@ -98,18 +114,22 @@ def test_sockets_are_passed_by_name(tmp_path: Path) -> None:
     """In a process of its own, since the protocol begins at file descriptor 3."""
     program = """if True:
         import os, socket
-        from daemon.system.systemd import passed_sockets
+        from daemon.system.systemd import passed
         sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
         addresses = [sock.getsockname() for sock in sockets]
         for number, sock in enumerate(sockets):
             os.dup2(sock.detach(), 13 + number)
         for number in range(2):
             os.dup2(13 + number, 3 + number)
-        environment = {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "2", "LISTEN_FDNAMES": "smqp:smqps"}
-        passed = passed_sockets(environment)
+        os.dup2(os.memfd_create("memory"), 5)
+        names = "smqp:smqps:passwords"
+        environment = {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "3", "LISTEN_FDNAMES": names}
+        given = passed(environment)
         assert environment == {}
-        assert [sock.getsockname() for name in ("smqp", "smqps") for sock in passed[name]] == addresses
-        assert not any(sock.get_inheritable() for name in passed for sock in passed[name])
+        assert [sock.getsockname() for name in ("smqp", "smqps") for sock in given.sockets[name]] == addresses
+        assert given.kept == {"passwords": [5]}
+        assert not os.get_inheritable(5)
+        assert not any(sock.get_inheritable() for name in given.sockets for sock in given.sockets[name])
         """
     root = Path(__file__).parent.parent.parent
     subprocess.run([sys.executable, "-c", program], check=True, cwd=root)
@@ -120,7 +140,9 @@ def test_sockets_are_passed_by_name(tmp_path: Path) -> None:
     [{}, {"LISTEN_PID": "1", "LISTEN_FDS": "1"}, {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "x"}],
 )
 def test_what_is_not_ours_is_left_alone(environment: dict[str, str]) -> None:
-    assert passed_sockets(environment) == {}
+    given = passed(environment)
+    assert given.sockets == {}
+    assert given.kept == {}
 
 
 async def test_the_manager_is_told_on_where_what_it_is_told_fails(
