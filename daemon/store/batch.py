@@ -20,7 +20,7 @@ from daemon.store.tables.seen import SeenChanges
 from daemon.store.tables.subscriptions import SubscriptionChanges
 from daemon.store.tables.topics import TopicChanges
 from routing.decisions import StoreMessage
-from routing.queue import Entry
+from routing.queue import CROSSES, Entry
 
 RELEASED_PAGES = 1_000
 """Given back to the file system at a time: 4 MB, a few milliseconds."""
@@ -93,14 +93,16 @@ class Batch:
     def begin_message(self, d: StoreMessage, wire: bytes) -> None:
         """Store a new message, encoded as `wire`."""
         self._messages.begin(d, wire)
-        self._copies.begin(d.entry)
+        if d.entry.flags & CROSSES:
+            self._copies.begin(d.entry)
 
     def end_message(self, entry: Entry) -> None:
         """Delete a message that has ended, with all that hangs on it."""
         is_stored = self._messages.end(entry.id, is_copied=self._quarantine.takes(entry.id))
         if is_stored or self._marks.some_are_new:
             self._marks.discard(entry.id)
-        self._copies.end(entry)
+        if entry.flags & CROSSES:
+            self._copies.end(entry)
 
     def forget(self, publications_until: float, removals_from: float) -> None:
         """Each minute: delete the Cmuids and removals that are older, in site time, and what has expired."""

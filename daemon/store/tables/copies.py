@@ -12,7 +12,7 @@ from daemon.store.table import Row, Table, Tables
 from routing.federation.copies import Copy, Forward
 from routing.federation.decisions import StoreCopy
 from routing.numbers import Count, Depth, Number
-from routing.queue import CROSSES, Entry
+from routing.queue import Entry
 from routing.restore import Restore
 
 CREATE: Final = (
@@ -63,14 +63,13 @@ class CopyChanges(Changes):
         self.handlers = {StoreCopy: self._store}
 
     def begin(self, entry: Entry) -> None:
-        """A new message is stored: with it how far it may go, where it may go anywhere."""
-        if entry.flags & CROSSES and (copy := self._held.get(entry.id)) is not None:
+        """Store with a new message that may cross links how far it may go."""
+        if (copy := self._held.get(entry.id)) is not None:
             self._by_id[entry.id] = copy
 
     def end(self, entry: Entry) -> None:
         """Forget how far a message that has ended may go."""
-        if entry.flags & CROSSES:
-            self._by_id[entry.id] = None
+        self._by_id[entry.id] = None
 
     def _store(self, d: StoreCopy) -> None:
         # one that has ended since is deleted by what follows
