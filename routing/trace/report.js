@@ -7,6 +7,14 @@ function make(name, text, className) {
   if (className) element.className = className;
   return element;
 }
+// Names may break after their signs and not in mid-word; what is very long scrolls in a box of its own.
+const LONG = 72;
+function named(element, text) {
+  const home = text.length > LONG ? element.appendChild(make("span", null, "long")) : element;
+  for (const part of text.split(/(?<=[./@:_-])/)) home.append(part, make("wbr"));
+  return element;
+}
+const routeId = (smuid) => "route " + smuid;
 const count = (n) => n === null || n === undefined ? "unknown" : Number(n).toLocaleString("en");
 const ms = (us) => us === null || us === undefined ? "unknown" : (us / 1000).toLocaleString("en", { maximumFractionDigits: 1 }) + " ms";
 const moment = (us) => us === null || us === undefined ? "" : new Date(us / 1000).toISOString().replace("T", " ").slice(0, 23);
@@ -19,17 +27,17 @@ function figures() {
     ["messages", s.messages.total], ["routes complete", s.messages.complete],
     ["routes in part", s.messages.partial, s.messages.partial ? "bad" : ""],
     ["copies", b.published + b.received + b.begin_missing], ["finished", b.finished], ["held", b.held],
-    ["lost", b.lost, b.lost ? "bad" : "good"], ["log missing", b.log_missing, b.log_missing ? "bad" : "good"],
+    ["copies lost", b.lost, b.lost ? "bad" : "good"], ["log missing", b.log_missing, b.log_missing ? "bad" : "good"],
   ];
   for (const [name, value, mood] of shown) {
     const box = make("div", null, "figure " + (mood || ""));
     box.append(make("b", count(value)), name);
     $("figures").append(box);
   }
-  $("head").textContent = (data.day ? data.day : s.days.join(", ")) + " · " + count(s.logs.records) + " records of "
+  named($("head"), (data.day ? data.day : s.days.join(", ")) + " · " + count(s.logs.records) + " records of "
     + count(s.logs.servers) + " servers · the balance " + (b.closes ? "closes" : "does not close")
     + (s.logs.absent.length ? " · no log of " + s.logs.absent.join(", ") : "")
-    + (s.logs.gaps.length ? " · gaps in the log of " + s.logs.gaps.join(", ") : "");
+    + (s.logs.gaps.length ? " · gaps in the log of " + s.logs.gaps.join(", ") : ""));
 }
 
 // A table of `rows`: columns are [title, value for sorting, text]. Click a head to sort; type to filter.
@@ -56,8 +64,8 @@ function table(home, columns, rows, options = {}) {
       if (options.only && !options.only(rows[i])) continue;
       shown += 1;
       const line = make("tr", null, options.bad && options.bad(rows[i]) ? "bad" : "");
-      texts[i].forEach((text, c) => line.append(make("td", text, numeric[c] ? "number" : "")));
-      if (options.choose) line.addEventListener("click", () => options.choose(rows[i]));
+      texts[i].forEach((text, c) => line.append(named(make("td", null, numeric[c] ? "number" : ""), text)));
+      if (options.choose) options.choose(rows[i], line);
       body.append(line);
     }
     shownCount.textContent = count(shown) + " of " + count(rows.length);
@@ -92,6 +100,11 @@ function table(home, columns, rows, options = {}) {
 let chosen = null, redrawLinks = () => {};
 function map() {
   const space = "http://www.w3.org/2000/svg", graph = $("graph");
+  // what is drawn in units of the map looks as large on a telephone as on a wide screen
+  const px = 1120 / Math.min(1120, graph.clientWidth || 1120);
+  const first = (server) => server.split(".")[0];
+  const short = new Map();
+  for (const site of data.sites) if (site.linked) short.set(first(site.server), (short.get(first(site.server)) || 0) + 1);
   const at = Object.fromEntries(data.sites.map((site) => [site.server, [1000 * site.x, 700 * site.y]]));
   const most = Math.max(1, ...data.links.map((link) => link.messages));
   const slowest = Math.max(1, ...data.links.map((link) => link.delay_p50_us || 0));
@@ -99,7 +112,7 @@ function map() {
   for (const link of data.links) {
     if (!at[link.from] || !at[link.to]) continue;
     const [x1, y1] = at[link.from], [x2, y2] = at[link.to];
-    const far = Math.hypot(x2 - x1, y2 - y1) || 1, aside = 5;
+    const far = Math.hypot(x2 - x1, y2 - y1) || 1, aside = 4 * px;
     const line = document.createElementNS(space, "line");
     const dx = -(y2 - y1) / far * aside, dy = (x2 - x1) / far * aside;
     for (const [name, value] of [["x1", x1 + dx], ["y1", y1 + dy], ["x2", x2 + dx], ["y2", y2 + dy]]) line.setAttribute(name, value);
@@ -107,37 +120,42 @@ function map() {
       ? (link.delay_p50_us === null ? null : link.delay_p50_us / slowest)
       : (loss(link) === null ? null : Math.min(1, loss(link) * 10));
     line.setAttribute("stroke", part === null ? "#98a2b3" : `hsl(${Math.round(140 * (1 - part))} 65% 45%)`);
-    line.setAttribute("stroke-width", 1 + 6 * Math.sqrt(link.messages / most));
+    line.setAttribute("stroke-width", px * (1 + 5 * Math.sqrt(link.messages / most)));
     if (part === null) line.setAttribute("stroke-dasharray", "6 5");
     if (chosen && link.from !== chosen && link.to !== chosen) line.setAttribute("class", "faded");
     const title = document.createElementNS(space, "title");
-    title.textContent = `${link.from} to ${link.to}: ${count(link.messages)} messages, loss ${percent(loss(link))}, median ${ms(link.delay_p50_us)}`;
+    title.textContent = `${link.from} to ${link.to}: ${count(link.messages)} messages, ${percent(loss(link))} of attempts lost, median ${ms(link.delay_p50_us)}`;
     line.append(title);
     graph.append(line);
   }
+  const names = [];
   for (const site of data.sites) {
     if (!site.linked) continue;
     const [x, y] = at[site.server];
     const dot = document.createElementNS(space, "circle"), name = document.createElementNS(space, "text");
-    dot.setAttribute("cx", x); dot.setAttribute("cy", y); dot.setAttribute("r", site.server === chosen ? 15 : 11);
+    dot.setAttribute("cx", x); dot.setAttribute("cy", y); dot.setAttribute("r", px * (site.server === chosen ? 12 : 9));
     dot.setAttribute("fill", site.log === "whole" ? "#1f5fa8" : site.log === "absent" ? "#98a2b3" : "#b7791f");
     dot.setAttribute("data-server", site.server);
     const title = document.createElementNS(space, "title");
     title.textContent = `${site.server}: log ${site.log}`;
     dot.append(title);
     dot.addEventListener("click", () => { chosen = chosen === site.server ? null : site.server; map(); redrawLinks(); });
-    name.setAttribute("x", x); name.setAttribute("y", y - 17);
-    name.textContent = site.server.split(".")[0];
-    graph.append(dot, name);
+    name.setAttribute("x", x); name.setAttribute("y", y < 40 ? y + 24 * px : y - 14 * px);
+    name.setAttribute("font-size", 13 * px);
+    name.setAttribute("text-anchor", x < 150 ? "start" : x > 850 ? "end" : "middle");
+    name.textContent = short.get(first(site.server)) === 1 ? first(site.server) : site.server;
+    names.push(name);
+    graph.append(dot);
   }
+  graph.append(...names);
   $("chosen").textContent = chosen ? "Links of " + chosen + " only; choose it again for all." : "";
 }
 
 function routes() {
   for (const route of data.routes) {
     const box = make("details");
-    box.id = "route " + route.smuid;
-    box.append(make("summary", `${route.smuid} · ${route.topic} · ${count(route.reached)} servers · ${ms(route.last_delay_us)} · ${route.state}`));
+    box.id = routeId(route.smuid);
+    box.append(named(make("summary"), `${route.smuid} · ${route.topic} · ${count(route.reached)} servers · ${ms(route.last_delay_us)} · ${route.state}`));
     const arrivals = new Map(), below = new Map();
     // A message of mode ONE may be handed back: a server hangs where it had the message first.
     const accepted = route.hops.filter((hop) => hop.kind === "accepted" && hop.to !== route.origin);
@@ -147,7 +165,7 @@ function routes() {
     const states = new Map(route.copies.map((copy) => [copy.server, copy.state]));
     const seen = new Set();
     const branch = (server, hop) => {
-      const item = make("li", server + (hop ? ` after ${ms(hop.delay_us)} (raw ${ms(hop.delay_raw_us)})` : "") + " · " + (states.get(server) || "its log is missing"));
+      const item = named(make("li"), server + (hop ? ` after ${ms(hop.delay_us)} (raw ${ms(hop.delay_raw_us)})` : "") + " · " + (states.get(server) || "its log is missing"));
       if (seen.has(server)) return item;
       seen.add(server);
       const list = make("ul");
@@ -159,25 +177,33 @@ function routes() {
     list.append(branch(route.origin));
     for (const server of [...below.keys(), ...states.keys()]) if (!seen.has(server) && !arrivals.has(server)) list.append(branch(server));
     box.append(list);
-    if (route.missing.length) box.append(make("p", "Not known: what became of the copies at " + route.missing.join(", "), "hint"));
+    if (route.missing.length) box.append(named(make("p", null, "hint"), "Not known: what became of the copies at " + route.missing.join(", ")));
     $("routes").append(box);
   }
   if (!data.routes.length) $("routes").append(make("p", "None.", "hint"));
 }
 
-function showRoute(anomaly) {
-  const box = document.getElementById("route " + anomaly.smuid);
-  if (!box) return;
-  box.open = true;
-  box.scrollIntoView();
+// A click on an anomaly leads to the route of its message; not all of very many are on the page.
+function leadToRoute(anomaly, line) {
+  if (!anomaly.smuid) return;
+  line.classList.add("leads");
+  line.addEventListener("click", () => {
+    const box = document.getElementById(routeId(anomaly.smuid));
+    $("elsewhere").textContent = box ? "" : `This page has the gravest routes; see: smqpd trace route ${anomaly.smuid} --out DIR`;
+    if (!box) return;
+    box.open = true;
+    box.scrollIntoView();
+    box.querySelector("summary").focus({ preventScroll: true });
+  });
 }
 
 figures();
 map();
 $("shade").addEventListener("change", map);
+window.addEventListener("resize", map);
 redrawLinks = table("links", [
   ["from", (r) => r.from], ["to", (r) => r.to], ["messages", (r) => r.messages, (r) => count(r.messages)],
-  ["bytes", (r) => r.bytes, (r) => count(r.bytes)], ["loss", loss, (r) => percent(loss(r))],
+  ["bytes", (r) => r.bytes, (r) => count(r.bytes)], ["attempts lost", loss, (r) => percent(loss(r))],
   ["retries", (r) => r.retries, (r) => count(r.retries)], ["duplicates", (r) => r.duplicates, (r) => count(r.duplicates)],
   ["p50", (r) => r.delay_p50_us, (r) => ms(r.delay_p50_us)], ["p99", (r) => r.delay_p99_us, (r) => ms(r.delay_p99_us)],
   ["p50 as logged", (r) => r.raw_p50_us, (r) => ms(r.raw_p50_us)],
@@ -185,7 +211,7 @@ redrawLinks = table("links", [
 table("anomalies", [
   ["kind", (r) => r.kind], ["server", (r) => r.server], ["peer", (r) => r.peer], ["message", (r) => r.smuid],
   ["topic", (r) => r.topic], ["since", (r) => r.time_us, (r) => moment(r.time_us)], ["detail", (r) => r.detail],
-], data.anomalies, { bad: (r) => r.kind === "lost", choose: showRoute });
+], data.anomalies, { bad: (r) => r.kind === "lost", choose: leadToRoute });
 routes();
 table("balance", [
   ["server", (r) => r.server], ["topic", (r) => r.topic], ["day", (r) => r.day],

@@ -17,7 +17,8 @@ from routing.trace import batch, tables
 from routing.trace.anomalies import by_gravity
 from routing.trace.journal import jsonable
 
-ROUTES_MAX: Final = 30
+SLOW_ROUTES_MAX: Final = 20
+GRAVE_ROUTES_MAX: Final = 100
 ANOMALIES_MAX: Final = 500
 LINKS_MAX: Final = 5_000
 BALANCE_MAX: Final = 2_000
@@ -34,7 +35,7 @@ def page(session: SparkSession, out: str, day: str | None = None) -> str:
         "day": day,
         "sites": _sites(session, out, names, links),
         "links": links,
-        "anomalies": _rows(tables.read(session, out, "anomalies").orderBy(*by_gravity()), ANOMALIES_MAX),
+        "anomalies": _rows(_anomalies(session, out, day).orderBy(*by_gravity()), ANOMALIES_MAX),
         "balance": _rows(
             _of_day(tables.read(session, out, "balance"), day).orderBy("closes", "server", "topic", "day"),
             BALANCE_MAX,
@@ -58,6 +59,12 @@ def render(data: dict[str, Any]) -> str:
 
 def _of_day(frame: DataFrame, day: str | None) -> DataFrame:
     return frame if day is None else frame.where(f.col("day") == day)
+
+
+def _anomalies(session: SparkSession, out: str, day: str | None) -> DataFrame:
+    """Those of the day, and those of logs and clocks, which are of none."""
+    found = tables.read(session, out, "anomalies")
+    return found if day is None else found.where(f.col("day").isNull() | (f.col("day") == day))
 
 
 def _rows(frame: DataFrame, most: int) -> list[dict[str, Any]]:
@@ -106,19 +113,19 @@ def _sites(
 def _worst_routes(session: SparkSession, out: str, day: str | None) -> list[dict[str, Any]]:
     """The messages with anomalies, the gravest first, then the slowest."""
     routes = _of_day(tables.read(session, out, "routes"), day)
-    wrong = tables.read(session, out, "anomalies").where("smuid is not null")
+    wrong = _anomalies(session, out, day).where("smuid is not null")
     grave = [row.smuid for row in wrong.orderBy(*by_gravity()).limit(ANOMALIES_MAX).collect()]
-    ranks = {smuid: rank for rank, smuid in enumerate(list(dict.fromkeys(grave))[: ROUTES_MAX // 2])}
+    ranks = {smuid: rank for rank, smuid in enumerate(list(dict.fromkeys(grave))[:GRAVE_ROUTES_MAX])}
     named = set(ranks)
     slow = (
         routes.where("last_delay_us is not null")
         .orderBy(f.desc("last_delay_us"), "smuid")
         .select("smuid")
-        .limit(ROUTES_MAX - len(named))
+        .limit(SLOW_ROUTES_MAX)
     )
     named |= {row.smuid for row in slow.collect()}
     chosen = routes.where(f.col("smuid").isin(*named)).withColumn("hops", f.slice("hops", 1, HOPS_SHOWN_MAX))
-    found = _rows(chosen.orderBy(f.desc_nulls_last("last_delay_us"), "smuid"), ROUTES_MAX) if named else []
+    found = _rows(chosen.orderBy(f.desc_nulls_last("last_delay_us"), "smuid"), len(named)) if named else []
     return sorted(found, key=lambda route: ranks.get(route["smuid"], len(ranks)))
 
 

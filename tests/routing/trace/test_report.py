@@ -51,6 +51,134 @@ def opened(browser: Any, path: Path, **options: Any) -> tuple[Any, list[str]]:
     return page, said
 
 
+SITES = ["very-long-name-of-one-site.example.org", "mail.alpha.example.org", "mail.beta.example.org"]
+TOPIC = "a-topic-as-long-as-topics-may-be" * 30
+
+
+def route(smuid: str, topic: str) -> dict[str, Any]:
+    a, b, _ = SITES
+    hop = {"from": a, "to": b, "attempt": 1, "kind": "accepted", "level": 1, "delay_us": 5, "delay_raw_us": 5}
+    copies = [{"server": a, "state": "finished"}, {"server": b, "state": "lost"}]
+    return {
+        "smuid": smuid,
+        "topic": topic,
+        "reached": 1,
+        "last_delay_us": 5,
+        "state": "partial",
+        "origin": a,
+        "hops": [hop],
+        "copies": copies,
+        "missing": [b],
+    }
+
+
+def small_page(path: Path, anomalies: int = 1) -> Path:
+    """A page about three sites, of which one has lost so many copies."""
+    a, b, c = SITES
+    smuids = [f"{a}/019aa5d72900-1-{number + 1:x}" for number in range(anomalies)]
+    sums = ("published", "received", "begin_missing", "finished", "held", "gone", "lost", "log_missing")
+    log: dict[str, Any] = {
+        "log": "whole",
+        "records": 9,
+        "missing": 0,
+        "offset_us": 12.5,
+        "drift_ppm": 0.5,
+        "linked": True,
+    }
+    times: dict[str, Any] = {"delay_p50_us": 1000, "delay_p99_us": 2000, "raw_p50_us": 1000}
+    counts: dict[str, Any] = {
+        "messages": 9,
+        "bytes": 90,
+        "attempts": 18,
+        "lost": 9,
+        "retries": 9,
+        "duplicates": 0,
+    }
+    data = {
+        "summary": {
+            "messages": {"total": 2, "complete": 1, "partial": 1},
+            "balance": dict.fromkeys(sums, 1) | {"closes": False},
+            "days": ["2025-11-21"],
+            "logs": {"records": 27, "servers": 3, "absent": [], "gaps": []},
+        },
+        "day": None,
+        "sites": [
+            log | {"server": name, "x": x, "y": y} for name, x, y in ((a, 0, 0), (b, 1, 0.5), (c, 0.4, 1))
+        ],
+        "links": [counts | times | {"from": a, "to": b}, counts | times | {"from": b, "to": c}],
+        "anomalies": [
+            {
+                "kind": "lost",
+                "server": b,
+                "peer": a,
+                "smuid": smuid,
+                "topic": TOPIC,
+                "time_us": 1,
+                "detail": "x",
+            }
+            for smuid in smuids
+        ],
+        "balance": [
+            {"server": a, "topic": TOPIC, "day": "2025-11-21", "unknown": 0, "closes": False}
+            | dict.fromkeys(sums, 1)
+        ],
+        "routes": [route(smuids[0], TOPIC), *(route(f"{b}/019aa5d72900-1-{n:x}", "t") for n in range(1, 40))],
+    }
+    from routing.trace import report
+
+    path.write_text(report.render(data), encoding="utf-8")
+    return path
+
+
+def test_a_click_on_an_anomaly_leads_to_its_route(browser: Any, tmp_path: Path) -> None:
+    page, said = opened(browser, small_page(tmp_path / "page.html", anomalies=2))
+    opened_route = page.locator("#routes details[open]")
+    assert opened_route.count() == 0
+    page.click("#anomalies tbody tr:nth-child(1)")
+    assert opened_route.count() == 1
+    assert f"{SITES[0]}/019aa5d72900-1-1" in opened_route.inner_text()
+    assert f"{SITES[1]} after" in opened_route.inner_text()
+    assert page.evaluate("document.querySelector('#routes details[open]').getBoundingClientRect().top") < 10
+    page.click("#anomalies tbody tr:nth-child(2)")
+    assert f"smqpd trace route {SITES[0]}/019aa5d72900-1-2" in page.inner_text("#elsewhere")
+    assert said == []
+    page.close()
+
+
+def test_on_a_telephone_names_are_whole_and_labels_large_and_a_long_topic_small(
+    browser: Any, tmp_path: Path
+) -> None:
+    page, _ = opened(browser, small_page(tmp_path / "page.html"), viewport={"width": 400, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    # a name stands in no more lines than it has parts, each of which is in one line
+    torn = """() => [...document.querySelectorAll("td, li, summary")].flatMap((element) => {
+      const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT), torn = [];
+      while (walker.nextNode()) for (const word of walker.currentNode.data.matchAll(/[a-z0-9]{2,20}/g)) {
+        if (walker.currentNode.parentElement.closest(".long")) continue;
+        const range = document.createRange();
+        range.setStart(walker.currentNode, word.index);
+        range.setEnd(walker.currentNode, word.index + word[0].length);
+        if (range.getClientRects().length > 1) torn.push(word[0]);
+      }
+      return torn;
+    })"""
+    page.evaluate("document.querySelectorAll('details').forEach((box) => { box.open = true; })")
+    assert page.evaluate(torn) == []
+    graph = page.evaluate("document.querySelector('#graph').getBoundingClientRect()")
+    label = "[...document.querySelectorAll('#graph text')].map((text) => text.getBoundingClientRect())"
+    for box in page.evaluate(label):
+        assert box["height"] >= 12
+        assert box["left"] >= 0
+        assert box["top"] >= graph["top"]
+        assert box["right"] <= 400
+    assert sorted(page.locator("#graph text").all_text_contents()) == sorted(
+        [SITES[0].split(".")[0], *SITES[1:]]
+    )
+    rows = page.evaluate("[...document.querySelectorAll('tbody tr')].map((row) => row.offsetHeight)")
+    assert max(rows) < 200
+    page.close()
+
+
 def test_the_page_renders_and_its_console_is_clean(browser: Any, page_file: Path, faulty: Traced) -> None:
     page, said = opened(browser, page_file)
     assert page.locator("#graph circle").count() == len(faulty.sites)
