@@ -3,17 +3,12 @@
 from functools import reduce
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from routing.trace.balance import begun_twice, ended_twice
-from routing.trace.epochs import FOREVER_US
+from routing.trace.clockfit import JUMP_US
 from routing.trace.routes import born_us, day
-
-STUCK_US: Final = 86_400_000_000
-"""Where no timeout was stated, a message of mode ALL waits a day at most."""
-
-EXPIRED_MARGIN_US: Final = 60_000_000
 
 DEGRADED_FACTOR: Final = 3.0
 DEGRADED_US: Final = 20_000
@@ -53,16 +48,17 @@ def anomalies(
     coverage: DataFrame,
     link_hours: DataFrame,
     segments: DataFrame,
+    overdue: DataFrame | None,
 ) -> DataFrame:
     """All of `KINDS`: kind, day date, server, peer, smuid, topic, time_us (by the server's clock), detail.
 
-    What does not apply is null.
+    What does not apply is null. `overdue` as from `overdue.proven_overdue`.
     """
     dated = copies.withColumn("birth_us", born_us()).withColumn("day", day())
     return reduce(
         DataFrame.unionByName,
         (
-            *_of_copies(dated),
+            *_of_copies(dated, overdue),
             *_of_routes(routes),
             _lost(routes),
             _rows(
@@ -107,7 +103,7 @@ def anomalies(
                     f.col("log") == "gaps", f.format_string("%d records missing", "missing")
                 ).otherwise(f.col("log")),
             ),
-            _clock_jumps(segments),
+            clock_jumps(segments),
             _degraded(link_hours),
         ),
     )
@@ -123,20 +119,18 @@ def _rows(found: DataFrame, kind: str, **columns: str | Column) -> DataFrame:
     return found.select(*chosen)
 
 
-def _of_copies(copies: DataFrame) -> list[DataFrame]:
+def _of_copies(copies: DataFrame, overdue: DataFrame | None) -> list[DataFrame]:
     where = {"day": "day", "server": "server", "smuid": "smuid", "topic": "topic"}
-    held = f.col("state") == "held"
-    timeout = f.col("expires_us")
-    late = (timeout > 0) & (f.col("held_until_us") > timeout + EXPIRED_MARGIN_US)
-    old = timeout.isNull() & (f.col("held_until_us") > f.col("begun_us") + STUCK_US)
-    stuck = copies.where(held & f.coalesce(late, old, f.lit(False)))
+    stuck = copies.limit(0) if overdue is None else copies.join(overdue, ["smuid", "server"], "left_semi")
     return [
         _rows(
             stuck,
             "stuck",
             **where,
             time_us="begun_us",
-            detail=f.when(timeout > 0, "held beyond its timeout").otherwise("held for more than a day"),
+            detail=f.when(f.col("expires_us") > 0, "held beyond its timeout").otherwise(
+                "held for more than a day"
+            ),
         ),
         _rows(
             copies.where(begun_twice() | ended_twice()),
@@ -208,17 +202,35 @@ def _lost(routes: DataFrame) -> DataFrame:
     )
 
 
-def _clock_jumps(segments: DataFrame) -> DataFrame:
-    later = segments.where(f.col("from_us") > -FOREVER_US)
+def clock_jumps(segments: DataFrame) -> DataFrame:
+    """Where the line of a clock goes on higher or lower than the one before it has come.
+
+    `segments` is the table clocks. A stretch after hours in which the clock was not known is none.
+    """
+    before = Window.partitionBy("server").orderBy("from_us")
+
+    def at_its_beginning(earlier: bool) -> Column:
+        def of(name: str) -> Column:
+            return f.lag(name).over(before) if earlier else f.col(name)
+
+        return of("offset_us") + of("drift_ppm") * (f.col("from_us") - of("middle_us")) / 1e6
+
+    doubt_us = f.col("error_us") + f.lag("error_us").over(before)
+    jumps = (
+        segments.withColumn("by_us", at_its_beginning(earlier=False) - at_its_beginning(earlier=True))
+        .withColumn("doubt_us", doubt_us)
+        .where(f.abs("by_us") > f.lit(JUMP_US) + f.col("doubt_us"))
+    )
     return _rows(
-        later,
+        jumps,
         "clock jump",
         server="server",
         time_us="from_us",
+        # after it was set back it shows earlier times, so that what is later is not known here
         detail=f.format_string(
-            "from here on it is %.3f s ahead of the others, give or take %.1f ms",
-            f.col("offset_us") / 1e6,
-            f.col("error_us") / 1e3,
+            "it was set: times from here on are ahead of those before by %.3f s, give or take %.1f ms",
+            f.col("by_us") / 1e6,
+            f.col("doubt_us") / 1e3,
         ),
     )
 

@@ -26,6 +26,7 @@ from routing.trace import (
     files,
     ingest,
     links,
+    overdue,
     routes,
     schema,
     tables,
@@ -68,6 +69,7 @@ def run(
     covered = tables.write(coverage.coverage(records, words, gaps), out, "coverage").persist()
     words.unpersist()
     incomplete = [row.server for row in covered.where(f.col("log").isin("gaps", "absent")).collect()]
+    everything = records
     if day is not None:
         midnight = f.unix_micros(f.lit(day.isoformat()).cast("timestamp"))
         born = f.col("birth_us")
@@ -77,7 +79,7 @@ def run(
     paired = facts.facts(records, incomplete).persist(StorageLevel.DISK_ONLY)
     raw_hops = facts.hops(paired)
     progress("comparing clocks")
-    made = {"coverage": covered}
+    made = {"coverage": covered, "records": everything}
     segments = tables.write(clocks.segments_frame(session, clocks.measured(raw_hops)), out, "clocks")
     made["clocks"] = segments
     progress("routes, hops, copies")
@@ -200,6 +202,7 @@ def _derive(made: Mapping[str, DataFrame], out: str) -> dict[str, DataFrame]:
         covered,
         made["link_hours"],
         made["clocks"],
+        overdue.proven_overdue(copies, made["records"]),
     )
     return written | {"anomalies": tables.write(wrong.coalesce(1), out, "anomalies")}
 

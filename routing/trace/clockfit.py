@@ -17,7 +17,7 @@ from operator import mul
 from statistics import median
 from typing import Final
 
-from routing.trace.epochs import FOREVER_US
+from routing.trace.epochs import BUCKET_US, FOREVER_US
 
 WINDOW_US: Final = 3_600_000_000
 
@@ -33,6 +33,12 @@ JUMP_ROUGH_US: Final = 200_000.0
 """Before drift is removed, an hour's change of less than this may be drift (55 ppm)."""
 
 JUMP_US: Final = 20_000.0
+
+CONTRADICTION_US: Final = 2.0 * BUCKET_US
+"""No link that is part of one federation without a clock that was set differs by more from the rest."""
+
+DRIFT_MAX: Final = 1e-3
+"""A tenth of this is a broken clock; what seems to drift more was set."""
 
 HUBER_ROUNDS: Final = 4
 HUBER: Final = 1.5
@@ -95,7 +101,7 @@ def fit(minima: Iterable[Minimum], base: Sequence[FittedClock] | None = None) ->
     for minimum in minima:
         windows[minimum.window or 0].append(minimum)
     if base is None:
-        answers = [_solve(_links(found, NEGATIVE_ROUGH_US, ())[0]) for found in windows.values()]
+        answers = [_agreeing(_links(found, NEGATIVE_ROUGH_US, ())[0]) for found in windows.values()]
         rough = {name: pair for answer in answers for name, pair in answer.items()}
         return [
             FittedClock(name, (Segment(-FOREVER_US, FOREVER_US, 0, offset, 0.0, error),))
@@ -194,6 +200,19 @@ def _doubtful(links: Sequence[_Link], bad: Sequence[_Link]) -> set[str]:
         a, b = wrong[link.a] / total[link.a], wrong[link.b] / total[link.b]
         found |= {name for name, share in ((link.a, a), (link.b, b)) if share >= max(a, b)}
     return found
+
+
+def _agreeing(links: Sequence[_Link]) -> dict[str, tuple[float, float]]:
+    """`_solve`, without the federations some of whose clocks were set, and it is not known which."""
+    solved = _solve(links)
+    contradicted = {
+        name
+        for link in links
+        if abs(solved[link.b][0] - solved[link.a][0] - link.ahead_us) > CONTRADICTION_US
+        for name in (link.a, link.b)
+    }
+    torn = {name for names, _ in _components(links) if contradicted.intersection(names) for name in names}
+    return {name: pair for name, pair in solved.items() if name not in torn}
 
 
 def _solve(links: Sequence[_Link]) -> dict[str, tuple[float, float]]:
@@ -300,6 +319,8 @@ def _segments(points: Sequence[_Point], limit_us: float, bounds: Segment) -> lis
             continue
         middle = round(median(p.clock_us for p in part))
         drift = _drift(part)
+        if abs(drift) > DRIFT_MAX:
+            continue
         offset = median(p.offset_us - drift * (p.clock_us - middle) for p in part)
         line = Segment(0, 0, middle, offset, drift * 1e6, median(p.error_us for p in part))
         first, last = bounds.from_us, bounds.until_us

@@ -2,9 +2,9 @@
 
 Each acknowledged hop tells by itself, to half of its round trip, how far its receiver's clock is ahead of its
 sender's. Where these numbers fall into clusters that lie apart, one of the two clocks was set. It is taken to
-be the one that most of whose links say so; where neither can be told from the other, as between two sites
-alone, the clocks of both are unknown. Of a clock that was set back the same times came twice: what is between
-is unknown, since nothing tells which of the two a record means.
+be the one most of whose links say so, if those of the other do not; where neither can be told from the other,
+as between two sites alone, both are held to have been set. Of a clock that was set back the same times came
+twice: what is between is unknown, since nothing tells which of the two a record means.
 """
 
 from collections import Counter, defaultdict
@@ -18,6 +18,9 @@ BUCKET_US: Final = 20_000_000
 """Clocks that differ by less than two of these are one; round trips that take longer tell nothing here."""
 
 MINUTE_US: Final = 60_000_000
+
+MOST: Final = 0.5
+"""Of the links of a clock that was set so many tell it."""
 
 FOREVER_US: Final = 1 << 62
 
@@ -84,18 +87,29 @@ def lie_apart(buckets: Iterable[int]) -> bool:
 
 
 def jumpers(links: Collection[Pair], torn: Collection[Pair]) -> set[str]:
-    """Whose clocks explain the links that are `torn`: of which the greatest share of all `links` is."""
+    """Whose clocks explain the links that are `torn`: of which the greatest share of all `links` is.
+
+    Of a link the other end is cleared where its share is half of that, or where one alone explains them all;
+    else both are named, since a link that is not torn may have been silent before or after.
+    """
     total = Counter(name for link in links for name in link)
     left, found = set(torn), set[str]()
     while left:
         count = Counter(name for link in left for name in link)
         weights = {name: (count[name] / total[name], count[name]) for name in count}
-        best = max(weights.values())
-        tops = {name for name, weight in weights.items() if weight == best}
-        first = min(tops)
-        found |= {first} | {name for link in left if first in link for name in link if name in tops}
+        first = min(weights, key=lambda name: (-weights[name][0], -weights[name][1], name))
+        of_first = {name for link in left if first in link for name in link}
+        found |= {first} | {name for name in of_first if not _clears(weights[first], weights[name])}
         left = {link for link in left if not found.intersection(link)}
     return found
+
+
+def _clears(one: tuple[float, int], other: tuple[float, int]) -> bool:
+    """Whether a clock with the weight `one` was set rather than its neighbour's, with `other`."""
+    share, count = one
+    other_share, other_count = other
+    alone = share == other_share == 1 and count > other_count
+    return alone or (share >= MOST and share >= 2 * other_share)
 
 
 def runs(sightings: Sequence[Sighting]) -> list[Run]:

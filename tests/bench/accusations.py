@@ -1,6 +1,7 @@
 """Whether the trace jobs accuse falsely, where simulated sites kept every promise and logs are missing.
 
-    python -m tests.bench.accusations [--seeds 50] [--first 0] [--cases 0:0 0:1 0.01:0 0.1:1 0.3:2]
+    python -m tests.bench.accusations [--seeds 50] [--first 0] [--keep DIR]
+                                      [--cases 0:0 0:1 0.01:0 0.1:1 0.3:2]
 
 Each seed is simulated (`tests.sim`: kills, power cuts, clocks that are set), and its logs are read once for
 each case, a share of missing records and a number of sites without a log, under names of their own, all in
@@ -10,6 +11,7 @@ any.
 """
 
 import argparse
+import contextlib
 import json
 import random
 import re
@@ -17,9 +19,9 @@ import sys
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import combinations_with_replacement, pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -34,10 +36,27 @@ SITE: Final = re.compile(rb'(?<=[",@])s(\d\d)(?=[",/@])')
 FILES_MISSING: Final = 0.2
 """Of logs that lose records, the share that loses a file as well."""
 
+MINUTE_S: Final = 60.0
+
+UNKNOWN_S_MAX: Final = 7200.0
+"""For so long after it was set nothing may be known of a clock."""
+
+JUMP_S: Final = 0.02
+"""By less than this no clock is said to have been set, and more than the doubt that is stated."""
+
+JUMP: Final = re.compile(r"by (?P<by>-?[\d.]+) s, give or take (?P<doubt>[\d.]+) ms")
+
 ACCUSE: Final = (
     *("lost", "stuck", "looped", "over depth", "wrong receipt", "two custodians"),
     *("begun or ended twice", "held copies differ", "clock jump"),
 )
+
+
+class ClockSet(NamedTuple):
+    """A clock that showed `at_s` was set by `by_s`."""
+
+    at_s: float
+    by_s: float
 
 
 class Truth:
@@ -45,7 +64,12 @@ class Truth:
 
     def __init__(self, outcome: Outcome, logs: Path) -> None:
         self.outcome = outcome
-        self.clocks_set = {fault.a for fault in outcome.scenario.faults if fault.kind == "wall clock"}
+        self.clocks: dict[str, list[ClockSet]] = defaultdict(list)
+        for fault in outcome.scenario.faults:
+            if fault.kind == "wall clock":
+                earlier = self.clocks[fault.a]
+                ahead_s = sum(one.by_s for one in earlier)
+                earlier.append(ClockSet(WALL_BEGINS_S + fault.at + ahead_s, fault.amount))
         self.hops: set[tuple[str, str, str]] = set()
         records: dict[tuple[str, str], list[HopRecord]] = defaultdict(list)
         decoder = msgspec.json.Decoder(HopRecord)
@@ -65,6 +89,20 @@ class Truth:
             for copy, of_it in records.items()
             if any(record.event in fate.BEGINS for record in of_it)
         }
+
+    def has_jumped(self, server: str, jump: ClockSet, doubt_s: float) -> bool:
+        """Whether it was set by as much, at once or step by step, at the time or in the hours before."""
+        sets = self.clocks[server]
+        for first, last in combinations_with_replacement(range(len(sets)), 2):
+            run = sets[first : last + 1]
+            by_s = sum(one.by_s for one in run)
+            # where it was set back, what is shown later is the earlier time
+            by_as_much = min(abs(by_s - jump.by_s), abs(by_s + jump.by_s)) <= doubt_s
+            began_s = min(min(one.at_s, one.at_s + one.by_s) for one in run)
+            ended_s = max(max(one.at_s, one.at_s + one.by_s) for one in run)
+            if by_as_much and began_s - MINUTE_S <= jump.at_s <= ended_s + UNKNOWN_S_MAX:
+                return True
+        return False
 
 
 def spoiled(logs: Path, out: Path, prefix: str, missing: float, absent: int, chance: random.Random) -> None:
@@ -97,7 +135,7 @@ def accusations(session: Any, out: str, truths: dict[str, Truth]) -> Iterator[st
 
     for row in tables.read(session, out, "anomalies").where(f"kind in {ACCUSE}").collect():
         truth, server = own(row.server)
-        if row.kind != "clock jump" or server not in truth.clocks_set:
+        if row.kind != "clock jump" or not _has_jumped(truth, server, row):
             yield f"{row.kind}: {row.server} {row.smuid or ''} {row.detail}"
     for row in tables.read(session, out, "copies").where("state in ('finished', 'held')").collect():
         truth, server = own(row.server)
@@ -110,6 +148,15 @@ def accusations(session: Any, out: str, truths: dict[str, Truth]) -> Iterator[st
             yield f"hop that was none: {row.smuid} from {row['from']} to {row.to} ({row.kind})"
 
 
+def _has_jumped(truth: Truth, server: str, row: Any) -> bool:
+    told = JUMP.search(row.detail)
+    assert told is not None, row.detail
+    jump = ClockSet(row.time_us / 1e6, float(told["by"]))
+    # told against the median of all clocks, which moves with those of others
+    others_s = sum(abs(one.by_s) for name, sets in truth.clocks.items() if name != server for one in sets)
+    return truth.has_jumped(server, jump, float(told["doubt"]) / 1e3 + JUMP_S + others_s)
+
+
 def main() -> int:
     """Exit code 1 for a false accusation."""
     parser = argparse.ArgumentParser(
@@ -118,15 +165,17 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=50)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--cases", nargs="+", default=["0:0", "0:1", "0.01:0", "0.1:1", "0.3:2"])
+    parser.add_argument("--keep", metavar="DIR", help="leave the logs and the tables there")
     chosen = parser.parse_args()
     cases = [(float(share), int(sites)) for share, _, sites in (case.partition(":") for case in chosen.cases)]
 
     from routing.trace import batch
     from routing.trace.session import open_session
 
-    with tempfile.TemporaryDirectory() as directory:
+    with contextlib.ExitStack() as stack:
+        directory = chosen.keep or stack.enter_context(tempfile.TemporaryDirectory())
         logs, out = Path(directory) / "logs", str(Path(directory) / "tables")
-        logs.mkdir()
+        logs.mkdir(parents=True)
         truths: dict[str, Truth] = {}
         for seed in range(chosen.first, chosen.first + chosen.seeds):
             kept = Path(directory) / f"seed-{seed}"

@@ -43,6 +43,28 @@ def test_a_link_that_disagrees_counts_little() -> None:
     assert max(map(abs, offsets(fit(minima)).values())) < 500
 
 
+def test_clocks_that_contradict_each_other_are_unknown_and_those_of_others_are_not() -> None:
+    """One of three was set by an hour, and each link was heard on one side of that alone."""
+    hour_us = 3_600_000_000
+    torn = [both_ways("a", "b", 0), both_ways("b", "c", 0), both_ways("a", "c", hour_us)]
+    found = offsets(fit([*torn, both_ways("x", "y", 10)]))
+    assert found.keys() == {"x", "y"}
+
+
+def test_what_drifts_by_more_than_clocks_do_is_unknown() -> None:
+    minima = [
+        minimum
+        for window in (1000, 1001)
+        for minimum in (
+            both_ways("a", "b", (window - 1000) * 36_000_000, window=window),
+            both_ways("a", "c", 0, window=window),
+            both_ways("a", "d", 0, window=window),
+        )
+    ]
+    found = fit(minima, [flat(name) for name in "abcd"])
+    assert "b" not in {clock.server for clock in found}
+
+
 def test_two_federations_do_not_meet() -> None:
     found = offsets(fit([both_ways("a", "b", 100), both_ways("x", "y", 900_000)]))
     assert round(found["b"] - found["a"]) == 100

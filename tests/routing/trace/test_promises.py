@@ -568,6 +568,63 @@ def test_a_copy_is_not_lost_where_nothing_was_answered_before_or_after_it(spark:
     assert suspects.lost(spark) == set()
 
 
+MINUTE_US = 60_000_000
+
+
+class Overdue:
+    """A copy with a timeout of ten minutes that is held, at a server with a heartbeat each minute."""
+
+    def __init__(self) -> None:
+        self.logs = Logs()
+        self.now_us = 1_763_719_200_000_000
+        self.boot = 1
+        self.lives(3)
+        self.write("published", "a/019aa5d72900-1-1", expires_us=self.now_us + 10 * MINUTE_US, due=1)
+
+    def write(self, event: str, smuid: str = "", **fields: Any) -> None:
+        self.logs.write("a", event, smuid, **fields)
+        self.logs.records[-1].time_us = self.now_us
+        self.logs.records[-1].boot = self.boot
+
+    def lives(self, minutes: int) -> None:
+        for _ in range(minutes):
+            self.now_us += MINUTE_US
+            self.write("heartbeat")
+
+    def is_stuck(self, spark: Any) -> bool:
+        from routing.trace import coverage, ends, facts, overdue
+
+        read = frame(spark, self.logs.records)
+        words = coverage.words(read)
+        covered = coverage.coverage(read, words, coverage.gaps(words)).localCheckpoint()
+        copies = ends.states(facts.copies(facts.facts(read)), covered)
+        found = overdue.proven_overdue(copies, read)
+        return found is not None and not found.isEmpty()
+
+
+def test_a_copy_is_stuck_where_its_server_ran_on_beyond_its_timeout(spark: Any) -> None:
+    held = Overdue()
+    held.lives(20)
+    assert held.is_stuck(spark)
+
+
+def test_a_clock_that_was_set_forward_makes_no_copy_stuck(spark: Any) -> None:
+    held = Overdue()
+    held.lives(2)
+    held.now_us += 60 * MINUTE_US
+    held.lives(6)
+    assert not held.is_stuck(spark)
+
+
+def test_nor_does_the_time_in_which_its_server_was_down(spark: Any) -> None:
+    held = Overdue()
+    held.lives(2)
+    held.now_us += 60 * MINUTE_US
+    held.boot = 2
+    held.lives(2)
+    assert not held.is_stuck(spark)
+
+
 def test_copies_that_were_answered_together_prove_nothing_of_each_other(spark: Any) -> None:
     suspects = Suspects()
     suspects.taken(stamp_us=1_763_719_210_000_000)
