@@ -97,6 +97,8 @@ def judge(records: list[HopRecord], newest_boot: int | None, doubt: str = "") ->
     """
     began = next((record for record in records if record.event in BEGINS), None)
     ended = end_of(records, unbroken=not doubt)
+    if ended is None and _left_once_or_twice(records):
+        doubt = doubt or "it was here before, and the record of that is missing"
     readers = _readers(records)
     state, end = _end(records, began, ended, readers, newest_boot)
     if doubt and ended is None:
@@ -107,7 +109,7 @@ def judge(records: list[HopRecord], newest_boot: int | None, doubt: str = "") ->
 def end_of(records: list[HopRecord], *, unbroken: bool = True) -> HopRecord | None:
     """The record that ended a copy; None while it is held. `unbroken`: none of its records can be missing."""
     ends = [record for record in records if record.final]
-    if not ends or _came_home_since(records, ends, unbroken=unbroken):
+    if not ends or _came_home_since(records, ends, unbroken=unbroken) or _left_once_or_twice(records):
         return None
     return min(ends, key=lambda record: ENDS.index(record.event) if record.event in ENDS else len(ENDS))
 
@@ -119,10 +121,24 @@ def _came_home_since(records: list[HopRecord], ends: list[HopRecord], *, unbroke
     """
     begins = [record for record in records if record.event in BEGINS]
     handed = any(record.mode == "ONE" and record.event == "forwarded" for record in ends)
-    if not handed or len(begins) < 2:
+    if not handed or not (len(begins) > 1 or _came_back(begins)):
         return False
-    left = len(ends) == 1 and unbroken
+    left = len(ends) == 1 and unbroken and len(begins) > 1
     return left or begins[-1].record > ends[-1].record
+
+
+def _came_back(begins: list[HopRecord]) -> bool:
+    """Whether the Hops of the last of these say that the message was at this server before."""
+    return bool(begins) and begins[-1].server in begins[-1].hops
+
+
+def _left_once_or_twice(records: list[HopRecord]) -> bool:
+    """Whether its first coming is in no record, and its one leaving may be the first or the second."""
+    begins = [record for record in records if record.event in BEGINS]
+    ends = [record for record in records if record.final]
+    if len(begins) != 1 or len(ends) != 1 or not _came_back(begins):
+        return False
+    return ends[0].mode == "ONE" and ends[0].event == "forwarded" and ends[0].record > begins[0].record
 
 
 def balance_state(fate: Fate) -> BalanceState:

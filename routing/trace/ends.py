@@ -16,17 +16,30 @@ MARGIN_US = 2_000_000
 def came_home() -> Column:
     """A copy of mode ONE that was handed on, and handed back: it has begun a second time, rightly.
 
-    It may be back before the acknowledgement of its leaving, which is what the record of that waits for.
+    It may be back before the acknowledgement of its leaving, which is what the record of that waits for. That
+    it is back its Hops say as well, where the record of its first beginning is missing.
     """
-    return f.coalesce(f.col("handed") & (f.col("begun_record") != f.col("begun_last_record")), f.lit(False))
+    return f.coalesce(f.col("handed") & (_begun_twice() | f.col("came_back")), f.lit(False))
 
 
 def open_again() -> Column:
     """It came home after its last end, or before its only one, which was that of its leaving."""
     after = f.col("begun_last_record") > f.col("ended_last_record")
+    return came_home() & (after | (_only_left() & _begun_twice() & _unbroken()))
+
+
+def left_once_or_twice() -> Column:
+    """Its first beginning is missing, and of its leavings one: the first, and it is held, or the second."""
+    return came_home() & _only_left() & ~_begun_twice() & ~open_again()
+
+
+def _begun_twice() -> Column:
+    return f.col("begun_record") != f.col("begun_last_record")
+
+
+def _only_left() -> Column:
     only = f.col("ended_record") == f.col("ended_last_record")
-    left = only & (f.col("ended") == ENDS["forwarded"]) & _unbroken()
-    return came_home() & (after | left)
+    return only & (f.col("ended") == ENDS["forwarded"])
 
 
 def _unbroken() -> Column:
@@ -71,7 +84,8 @@ def states(copies: DataFrame, coverage: DataFrame, proven: DataFrame | None = No
     )
     seen = f.coalesce(f.col("log"), f.lit("absent")) != "absent"
     state = (
-        f.when(f.col("ended").isNotNull() & ~open_again(), "finished")
+        f.when(left_once_or_twice(), "log missing")
+        .when(f.col("ended").isNotNull() & ~open_again(), "finished")
         .when(
             f.col("begun").isNotNull() & (f.col("begun_last_record") < f.col("complete_from")), "log missing"
         )
@@ -85,7 +99,8 @@ def states(copies: DataFrame, coverage: DataFrame, proven: DataFrame | None = No
         .when(~inside | ~off_gaps, "log missing")
         .otherwise("unknown")
     )
-    whole = f.coalesce(f.col("begun_record") >= f.col("complete_from"), f.lit(False))
+    first_is_there = ~f.col("came_back") | _begun_twice()
+    whole = f.coalesce((f.col("begun_record") >= f.col("complete_from")) & first_is_there, f.lit(False))
     found = copies.join(logs, "server", "left")
     if proven is None:
         found = found.withColumn("proven", f.lit(False))
@@ -98,7 +113,7 @@ def states(copies: DataFrame, coverage: DataFrame, proven: DataFrame | None = No
         *copies.columns,
         state.alias("state"),
         whole.alias("whole"),
-        f.coalesce(f.col("begun_record") != f.col("begun_last_record"), f.lit(False)).alias("begun_again"),
+        f.coalesce(_begun_twice(), f.lit(False)).alias("begun_again"),
         _unbroken().alias("unbroken"),
         f.col("last_us").alias("held_until_us"),
     )

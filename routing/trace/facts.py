@@ -27,6 +27,10 @@ BEGINS: Final = {word: code for code, word in enumerate(fate.BEGINS, start=1)}
 CROSSING_BITS: Final = 32
 """In the keys of hops the number of a crossing, from 0, stands above these bits of the attempt."""
 
+HANDED: Final = -1
+CAME_BACK: Final = -2
+"""What is known of a copy of mode ONE: it was handed on; its Hops say that it was at this server before."""
+
 RECEIPT_BITS: Final = 31
 """A receipt X/Y travels as one number, Y in this many bits and X above them."""
 
@@ -121,6 +125,7 @@ def named(facts: DataFrame, by: Sequence[str] = ()) -> DataFrame:
         "widened": at[COPY]["widened"].isNotNull() & (traits % 4 < 2),
         "widened_record": f.when(traits % 4 < 2, -at[COPY]["widened"]),
         "handed": at[COPY]["widened"].isNotNull() & (traits % 4 >= 2),
+        "came_back": f.coalesce(at[COPY]["widened"] == CAME_BACK, f.lit(False)) & (traits % 4 >= 2),
         "depth": at[COPY]["depth"].cast("int"),
         "priority": (-at[COPY]["priority"]).cast("int"),
     }
@@ -171,14 +176,14 @@ def copies(facts: DataFrame) -> DataFrame:
     message); claimed_us, when it came by its own clock, as a peer's acknowledgement says (0: the peer gave no
     time; null: no acknowledgement); asked: ONE or ALL, the receipt that was asked for, null for none or
     unknown; receipt_x, receipt_y, receipt_us; widened bool, widened_record, the last of them; handed bool: it
-    is of mode ONE and was handed on; depth int as published; priority; level (0 at the origin); bytes; one,
-    unguaranteed bool.
+    is of mode ONE and was handed on; came_back bool: and its Hops say that it was there before; depth int as
+    published; priority; level (0 at the origin); bytes; one, unguaranteed bool.
     """
     return _of_kind(facts, COPY).select(
         *("smuid", "server", "topic", "begun", "begun_us", "begun_record", "begun_last_record"),
         *("ended", "ended_us", "ended_record", "ended_last_record", "due", "expires_us", "claimed_us"),
-        *("asked", "receipt_x", "receipt_y", "receipt_us", "widened", "widened_record", "handed", "depth"),
-        *("priority", "level", "bytes", "one", "unguaranteed"),
+        *("asked", "receipt_x", "receipt_y", "receipt_us", "widened", "widened_record", "handed"),
+        *("came_back", "depth", "priority", "level", "bytes", "one", "unguaranteed"),
     )
 
 
@@ -210,7 +215,7 @@ def _keys() -> Column:
     # earlier versions gave unguaranteed copies no number; they are sent once
     unguaranteed = f.col("traits") % 2 != 0
     attempt = f.when(unguaranteed, f.greatest("attempt", f.lit(1))).otherwise(f.col("attempt"))
-    before = f.greatest(f.col("crossing") - 1, f.lit(0)).cast("long")
+    before = f.greatest(f.abs("crossing") - 1, f.lit(0)).cast("long")
     crossing = f.shiftleft(before, CROSSING_BITS)
     sent = key(HOP, server, peer, crossing + attempt)
     arrived = key(HOP, peer, server, crossing + f.col("attempt"))
@@ -269,11 +274,16 @@ def _passed(records: DataFrame, incomplete: Collection[str]) -> DataFrame:
 
 
 def _crossing(level: Column) -> Column:
-    """Which crossing of the link the record tells of: its sender says so, and at its end the Hops do."""
+    """Which crossing of the link the record tells of: its sender says so, and at its end the Hops do.
+
+    Negative where they also say that the message, of mode ONE, was at this server before.
+    """
     again = f.filter(
         "hops", lambda name, at: (name == f.col("peer")) & (f.get("hops", at + 1) == f.col("server"))
     )
     arrived = f.when(level < 3, f.lit(1)).otherwise(f.size(again) + 1)
+    came_back = (f.col("mode") == "ONE") & f.array_contains("hops", f.col("server"))
+    arrived = f.when(came_back, -arrived).otherwise(arrived)
     return f.when(f.col("event") == "forwarded", f.coalesce("crossing", f.lit(0))).otherwise(arrived)
 
 
@@ -384,9 +394,11 @@ _COPY: Final[_Layout] = _SHARED | {
     "expires_us": _expires,
     "receipt": lambda: f.col("receipt"),
     "receipt_us": lambda: _when(_is("receipt"), f.col("time_us")),
-    # only copies of mode ALL are widened, and those of mode ONE may share the slot: were they handed on?
-    "widened": lambda: _when(
-        _is("depth") | (_is("forwarded") & f.col("final") & _own() & _one()), -f.col("record")
+    # only copies of mode ALL are widened, and those of mode ONE may share the slot, see `HANDED`
+    "widened": lambda: (
+        f.when(_is("depth"), -f.col("record"))
+        .when(_is("forwarded") & f.col("final") & _own() & _one(), f.lit(HANDED))
+        .when(_is("received") & (f.col("crossing") < 0), f.lit(CAME_BACK))
     ),
     "priority": lambda: -f.col("priority"),
     "depth": lambda: _when(_is("published"), f.col("depth")),

@@ -108,6 +108,21 @@ def home_in_a_gap(logs: Logs, name: str) -> None:
     logs.write("torn", "committed", name, mode="ONE", subscription=f"{READER}@torn", final=True)
 
 
+def first_visit_in_a_gap(logs: Logs, name: str) -> None:
+    """It comes home before its leaving is answered; that it was there before its Hops alone tell."""
+    answer = {"outcome": "accepted", "sent_us": 1, "peer_received_us": 2, "peer_sent_us": 3}
+    logs.lose("torn")
+    logs.write("b", "received", name, peer="torn", mode="ONE", attempt=1, due=1, hops=("c", "torn"))
+    logs.write("torn", "received", name, peer="b", mode="ONE", attempt=1, due=1, hops=("c", "torn", "b"))
+    logs.write("torn", "forwarded", name, peer="b", mode="ONE", attempt=1, final=True, **answer)
+    logs.write("b", "forwarded", name, peer="torn", mode="ONE", attempt=1, final=True, **answer)
+
+
+def first_visit_in_a_gap_and_read(logs: Logs, name: str) -> None:
+    first_visit_in_a_gap(logs, name)
+    logs.write("torn", "committed", name, mode="ONE", subscription=f"{READER}@torn", final=True)
+
+
 def ended_twice(logs: Logs, name: str) -> None:
     logs.read_by_all(name, 1)
     logs.write("a", "expired", name, final=True)
@@ -270,6 +285,8 @@ SCENARIOS: dict[str, Callable[[Logs, str], None]] = {
     "home early and read": home_early_and_read,
     "widened in a gap": widened_in_a_gap,
     "home in a gap": home_in_a_gap,
+    "first visit in a gap": first_visit_in_a_gap,
+    "first visit in a gap, and read": first_visit_in_a_gap_and_read,
     "ended twice": ended_twice,
     "without guarantee": without_guarantee,
     "without guarantee, of before": without_guarantee_of_before,
