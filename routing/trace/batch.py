@@ -187,7 +187,7 @@ def _derive(made: Mapping[str, DataFrame], out: str) -> dict[str, DataFrame]:
     found, covered = made["routes"], made["coverage"]
     copies = made["copies"].drop("day")
     derived = {
-        "custody": custody.custody(found),
+        "custody": custody.custody(found, custody.vanished(made["hops"], covered)),
         "receipts": custody.receipts(found),
         "balance": balance.balance(copies),
         "holdings": balance.holdings(copies, covered),

@@ -6,11 +6,12 @@ from pyspark.sql import functions as f
 from routing.trace.schema import ENDS
 
 
-def custody(routes: DataFrame) -> DataFrame:
-    """One row for each message of mode ONE.
+def custody(routes: DataFrame, vanished: DataFrame | None = None) -> DataFrame:
+    """One row for each message of mode ONE; `vanished` as from the function of that name.
 
     smuid, day, topic, origin; path: array of the servers that have had it, first to last; state: finished,
-    held, handed over (to a server whose part is not known), lost, log missing, or gone, without a guarantee;
+    held, handed over (to a server whose part is not known), lost, log missing, or gone, without a guarantee,
+    with its holder or on a link;
     custodian: who holds it, or who finished it, null where that is not known; custodians: how many hold or
     finished it at once, of which more than one is a broken promise, and said only where the logs of all its
     copies are whole, and that of a server that handed it on too often tells of each time; committed:
@@ -35,6 +36,11 @@ def custody(routes: DataFrame) -> DataFrame:
     splitting = f.filter(f.array_distinct(senders), lambda s: _times(senders, s) > _times(receivers, s))
     whole = (f.col("state") == "complete") & f.forall("copies", lambda c: c["whole"])
     known = whole & f.forall(splitting, lambda s: _split_is_known(first, s))
+    if vanished is None:
+        routes = routes.withColumn("gone", f.lit(False))
+    else:
+        marked = routes.join(vanished.withColumn("marked", f.lit(True)), "smuid", "left")
+        routes = marked.withColumn("gone", f.coalesce("marked", f.lit(False)))
     several = f.greatest(f.size("owners"), f.least(f.lit(1), f.size("last")) + split)
     ordered = f.array_sort(
         f.transform(copies, lambda c: f.struct(c["level"].alias("level"), c["server"].alias("server")))
@@ -52,7 +58,7 @@ def custody(routes: DataFrame) -> DataFrame:
             f.when(f.size("last") > 0, f.get("last", f.lit(0))["state"])
             .when(_any("lost"), "lost")
             .when(_any("log missing") | _any("unknown"), "log missing")
-            .when(_any("gone"), "gone")
+            .when(_any("gone") | f.col("gone"), "gone")
             .otherwise("handed over")
             .alias("state"),
             f.when(f.size("owners") == 1, f.get("owners", f.lit(0))["server"])
@@ -61,6 +67,36 @@ def custody(routes: DataFrame) -> DataFrame:
             f.when(known, several).otherwise(f.least(several, f.lit(1))).alias("custodians"),
             "committed",
         )
+    )
+
+
+def vanished(hops: DataFrame, coverage: DataFrame) -> DataFrame | None:
+    """Messages of mode ONE without a guarantee that a link has lost: smuid; None where there can be none.
+
+    `hops` is the table. Said only where the logs of both ends are whole, and one that was sent later over the
+    link is in that of the receiver: a link keeps their order. Runs a job, which reads three columns of
+    `hops`.
+    """
+    silent = hops.where("kind = 'sent' and one").select(
+        "smuid", "from", "to", f.coalesce("sent_us", "acked_us").alias("went_us")
+    )
+    if silent.isEmpty():
+        return None
+    # a clock that went back puts what is sent earlier behind what is sent later
+    senders = coverage.where("log = 'whole' and not went_back").select(f.col("server").alias("from"))
+    receivers = coverage.where("log = 'whole'").select(f.col("server").alias("to"))
+    arrived = (
+        hops.where("received_logged and sent_logged")
+        .groupBy("from", "to")
+        .agg(f.max(f.coalesce("sent_us", "acked_us")).alias("arrived_us"))
+    )
+    return (
+        silent.join(f.broadcast(senders), "from")
+        .join(f.broadcast(receivers), "to")
+        .join(f.broadcast(arrived), ["from", "to"])
+        .where("went_us < arrived_us")
+        .select("smuid")
+        .distinct()
     )
 
 

@@ -150,6 +150,18 @@ def lost_without_guarantee(logs: Logs, name: str) -> None:
     logs.write("a", "forwarded", name, peer="b", attempt=1, final=True, **loose)
 
 
+def lost_without_guarantee_and_a_later_one_came(logs: Logs, name: str) -> None:
+    lost_without_guarantee(logs, name)
+    without_guarantee(logs, "a/019aa5d72900-1-fe")
+
+
+def last_without_guarantee(logs: Logs, name: str) -> None:
+    """Nothing came over this link after it."""
+    loose = {"mode": "ONE", "guarantee": False}
+    logs.write("a", "published", name, depth=-1, due=1, **loose)
+    logs.write("a", "forwarded", name, peer="c", attempt=1, final=True, **loose)
+
+
 def unanswered(logs: Logs, name: str) -> None:
     logs.write("a", "published", name, mode="ONE", depth=-1, due=1)
     logs.write("b", "received", name, peer="a", mode="ONE", attempt=1, due=1, hops=("a",))
@@ -291,6 +303,8 @@ SCENARIOS: dict[str, Callable[[Logs, str], None]] = {
     "without guarantee": without_guarantee,
     "without guarantee, of before": without_guarantee_of_before,
     "lost without guarantee": lost_without_guarantee,
+    "lost on a link": lost_without_guarantee_and_a_later_one_came,
+    "last without guarantee": last_without_guarantee,
     "unanswered": unanswered,
     "removed on the way": removed_on_the_way,
     "held by two": held_by_two,
@@ -355,7 +369,7 @@ def frame(spark: Any, records: list[HopRecord]) -> Any:
 def found(spark: Any, records: list[HopRecord]) -> Found:
     from pyspark.sql import functions as f
 
-    from routing.trace import balance, clocks, coverage, custody, ends, facts, routes
+    from routing.trace import balance, clocks, coverage, custody, ends, facts, links, routes
 
     read = frame(spark, records)
     words = coverage.words(read)
@@ -364,13 +378,15 @@ def found(spark: Any, records: list[HopRecord]) -> Found:
     paired = facts.facts(read, incomplete).localCheckpoint()
     made = routes.routes(paired, clocks.segments_frame(spark, []), covered).localCheckpoint()
     copies = ends.states(facts.copies(paired), covered).localCheckpoint()
+    hops = facts.hops(paired).withColumn("kind", links.kind_name())
+    vanished = custody.vanished(hops, covered)
 
     def by_smuid(frame: Any) -> dict[str, Any]:
         return {row.smuid: row.asDict(recursive=True) for row in frame.collect()}
 
     return Found(
         routes=by_smuid(made),
-        custody=by_smuid(custody.custody(made)),
+        custody=by_smuid(custody.custody(made, vanished)),
         receipts=by_smuid(custody.receipts(made)),
         twice={row.smuid for row in copies.where(balance.begun_twice() | balance.ended_twice()).collect()},
         held={(row.server, row.smuid) for row in copies.where("state = 'held'").collect()},
@@ -468,8 +484,27 @@ def test_an_unguaranteed_copy_is_one_hop_and_has_travelled_if_its_receiver_says_
     assert [hop["kind"] for hop in jobs.routes[smuid(name)]["hops"]] == kinds
 
 
+@pytest.mark.parametrize(
+    ("name", "state"),
+    [
+        ("without guarantee", "finished"),
+        ("lost on a link", "gone"),
+        ("last without guarantee", "handed over"),
+    ],
+)
+def test_an_unguaranteed_copy_is_gone_where_a_later_one_of_its_link_came_and_it_did_not(
+    jobs: Found, name: str, state: str
+) -> None:
+    assert jobs.custody[smuid(name)]["state"] == state
+
+
 def test_what_ended_twice_is_named_and_not_what_may_have_begun_again_in_a_gap(jobs: Found) -> None:
     assert jobs.twice == {smuid("ended twice")}
+
+
+def test_a_copy_that_left_once_or_twice_is_not_said_to_have_an_end(jobs: Found) -> None:
+    assert jobs.states["torn", smuid("first visit in a gap")] == "log missing"
+    assert jobs.states["torn", smuid("first visit in a gap, and read")] == "finished"
 
 
 def test_the_servers_agree_with_their_records(jobs: Found) -> None:
