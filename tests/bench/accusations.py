@@ -6,8 +6,9 @@
 Each seed is simulated (`tests.sim`: kills, power cuts, clocks that are set), and its logs are read once for
 each case, a share of missing records and a number of sites without a log, under names of their own, all in
 one run of the jobs. A promise that the simulation saw kept and the jobs call broken is a false accusation; so
-is a copy that is said to be finished or held and was not, and a hop that no log tells of. Exits with 1 for
-any.
+is a copy that is said to be finished or held and was not, and a hop that no log tells of. Into the same logs
+once more faults are planted (`tests.bench.planted`), which are to be found where the logs that prove them are
+all there. Exits with 1 for anything that is said wrongly or overlooked.
 """
 
 import argparse
@@ -27,6 +28,7 @@ import msgspec
 
 from routing import fate
 from routing.hops import HopRecord
+from tests.bench.planted import Fault, plant
 from tests.sim.machine import WALL_BEGINS_S
 from tests.sim.simulation import Outcome, simulate
 
@@ -105,24 +107,37 @@ class Truth:
         return False
 
 
-def spoiled(logs: Path, out: Path, prefix: str, missing: float, absent: int, chance: random.Random) -> None:
-    """The logs of a seed with other names for its sites, and without some of what they hold."""
+def spoiled(
+    logs: Path, out: Path, prefix: str, missing: float, absent: int, chance: random.Random
+) -> set[str]:
+    """The logs of a seed with other names for its sites, and without some of what they hold.
+
+    Returns the sites (by their own names) whose logs are all there.
+    """
+    intact = set()
     sites = sorted(path for path in logs.iterdir() if path.is_dir())
     for site in sorted(chance.sample(sites, max(len(sites) - absent, 1))):
         files = sorted(site.glob("hops-*.jsonl"), key=lambda path: int(path.stem.rpartition("-")[2]))
+        before = files.copy()
         if missing and len(files) > 1 and chance.random() < FILES_MISSING:
             # not the last one: what is held is held at the end of what was read
             files.remove(chance.choice(files[:-1]))
+        lost = 0
         for path in files:
             # without the closing lines: the checksums are those of other names
-            kept = [
-                SITE.sub(prefix.encode() + rb"s\1", line)
+            lines = [
+                line
                 for line in path.read_bytes().splitlines(keepends=True)
-                if not line.startswith(b'{"event":"closed"') and chance.random() >= missing
+                if not line.startswith(b'{"event":"closed"')
             ]
+            kept = [SITE.sub(prefix.encode() + rb"s\1", line) for line in lines if chance.random() >= missing]
+            lost += len(lines) - len(kept)
             (out / prefix).mkdir(exist_ok=True)
             name = path.name.replace(f"hops-{site.name}-", f"hops-{prefix}{site.name}-")
             (out / prefix / name).write_bytes(b"".join(kept))
+        if not lost and files == before:
+            intact.add(site.name)
+    return intact
 
 
 def accusations(session: Any, out: str, truths: dict[str, Truth]) -> Iterator[str]:
@@ -131,21 +146,38 @@ def accusations(session: Any, out: str, truths: dict[str, Truth]) -> Iterator[st
 
     def own(name: str) -> tuple[Truth, str]:
         prefix, _, rest = name.partition("s")
-        return truths[f"{prefix}"], f"s{rest}"
+        return truths[prefix], f"s{rest}"
 
-    for row in tables.read(session, out, "anomalies").where(f"kind in {ACCUSE}").collect():
+    # of faults that were planted, and of all that follows from them, see `overlooked`
+    simulated = "not startswith(server, 'p')"
+    for row in tables.read(session, out, "anomalies").where(f"kind in {ACCUSE} and {simulated}").collect():
         truth, server = own(row.server)
         if row.kind != "clock jump" or not _has_jumped(truth, server, row):
             yield f"{row.kind}: {row.server} {row.smuid or ''} {row.detail}"
-    for row in tables.read(session, out, "copies").where("state in ('finished', 'held')").collect():
+    for row in (
+        tables.read(session, out, "copies").where(f"state in ('finished', 'held') and {simulated}").collect()
+    ):
         truth, server = own(row.server)
         true = truth.states.get((own(row.smuid)[1], server))
         if true is not None and true != row.state:
             yield f"copy called {row.state}, was {true}: {row.smuid} at {row.server}"
-    for row in tables.read(session, out, "hops").where("kind != 'sent'").collect():
+    for row in (
+        tables.read(session, out, "hops").where("kind != 'sent' and not startswith(`to`, 'p')").collect()
+    ):
         truth, sender = own(row["from"])
         if (own(row.smuid)[1], sender, own(row.to)[1]) not in truth.hops:
             yield f"hop that was none: {row.smuid} from {row['from']} to {row.to} ({row.kind})"
+
+
+def overlooked(session: Any, out: str, planted: dict[str, list[Fault]]) -> Iterator[str]:
+    """Each fault, by prefix of the names, that its proof is there for and that nothing is said of."""
+    from routing.trace import tables
+
+    found = {(row.kind, row.smuid) for row in tables.read(session, out, "anomalies").collect()}
+    for prefix, faults in planted.items():
+        for fault in faults:
+            if (fault.kind, f"{prefix}{fault.smuid}") not in found:
+                yield f"overlooked: {fault.kind} {prefix}{fault.smuid}"
 
 
 def _has_jumped(truth: Truth, server: str, row: Any) -> bool:
@@ -158,7 +190,7 @@ def _has_jumped(truth: Truth, server: str, row: Any) -> bool:
 
 
 def main() -> int:
-    """Exit code 1 for a false accusation."""
+    """Exit code 1 for a false accusation, and for a fault that was overlooked."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -177,6 +209,7 @@ def main() -> int:
         logs, out = Path(directory) / "logs", str(Path(directory) / "tables")
         logs.mkdir(parents=True)
         truths: dict[str, Truth] = {}
+        planted: dict[str, list[Fault]] = {}
         for seed in range(chosen.first, chosen.first + chosen.seeds):
             kept = Path(directory) / f"seed-{seed}"
             outcome = simulate(seed, sites_max=SITES_MAX, keep=kept)
@@ -184,16 +217,23 @@ def main() -> int:
                 print(f"seed {seed} breaks a promise, and is left out: {outcome.violations[0]}")
                 continue
             truth = Truth(outcome, kept)
+            broken = Path(directory) / f"broken-{seed}"
+            faults = plant(kept, broken, random.Random(f"{seed} faults"))
             for number, (missing, absent) in enumerate(cases):
                 prefix = f"n{seed}v{number}"
                 truths[prefix] = truth
                 spoiled(kept, logs, prefix, missing, absent, random.Random(f"{seed} {number}"))
+                prefix = f"p{seed}v{number}"
+                intact = spoiled(broken, logs, prefix, missing, absent, random.Random(f"{seed} {number}"))
+                planted[prefix] = [fault for fault in faults if fault.proven_by <= intact]
         session = open_session("local[2]", small=True)
         summary = batch.run(session, [str(logs)], out, now_us=NOW_US)
-        found = list(accusations(session, out, truths))
+        found = [*accusations(session, out, truths), *overlooked(session, out, planted)]
         session.stop()
     kinds = Counter(line.partition(":")[0] for line in found)
-    print(json.dumps({"logs": len(truths), **summary["messages"], **summary["anomalies"], "false": kinds}))
+    proven = Counter(fault.kind for faults in planted.values() for fault in faults)
+    counts = {"logs": len(truths), **summary["messages"], **summary["anomalies"]}
+    print(json.dumps(counts | {"planted": proven, "wrong": kinds}))
     print("\n".join(found[:100]))
     return bool(found)
 
