@@ -88,7 +88,8 @@ def test_where_logs_lack_their_tails_or_are_absent_nothing_wrong_is_said(spark: 
     assert found.summary["logs"]["absent"] == [WITHHELD]
     assert found.summary["logs"]["gaps"]
     assert found.summary["balance"]["lost"] == 0 < found.summary["balance"]["log_missing"]
-    assert found.summary["anomalies"].keys() == {"log missing"}
+    # s03's clock was set twice
+    assert found.summary["anomalies"].keys() - {"clock jump"} == {"log missing"}
     for smuid in found.routes:
         said = found.found(smuid, "accepted", "passed")
         assert said <= found.links
