@@ -5,35 +5,12 @@ last word is missing, it says so. `smqpd why` asks it about the log of a site, `
 of all; the trace jobs state the same rules as columns (`routing.trace.ends`), from the words that stand here.
 """
 
-from typing import Final, Literal
+from typing import Literal
 
 import msgspec
 
+from routing.hop_words import BEGINS, ENDS, REFUSES
 from routing.hops import HopRecord
-
-BEGINS: Final = ("published", "received")
-"""With these a site takes a copy on."""
-
-TAKEN: Final = ("accepted", "depth")
-"""Outcomes of a forward after which the peer has the copy."""
-
-REFUSES: Final = ("duplicate", "loop", "denied")
-"""With these a site does not take what a peer has sent."""
-
-ENDS: Final = (
-    "committed",
-    "expired",
-    "removed",
-    "dead",
-    "denied",
-    "dropped",
-    "returned",
-    "delivered",
-    "receipt",
-    "forwarded",
-)
-"""What ends a copy, in the record that is final. Of several the first one here counts: a copy that was handed
-on and came home has ended as it did then."""
 
 FateState = Literal[
     "waiting",  # held: for its subscribers, or, if it is a state message, for ever

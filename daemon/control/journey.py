@@ -13,7 +13,7 @@ import msgspec
 
 from daemon.control.reports import Report, Unanswered
 from daemon.hops.examine import Findings, moment
-from routing.fate import BEGINS, REFUSES, TAKEN
+from routing.hop_words import BEGINS, REFUSES, TAKEN
 from routing.hops import HopRecord
 
 _AGAIN: Final = (*REFUSES, "depth")

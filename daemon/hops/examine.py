@@ -7,7 +7,8 @@ import msgspec
 
 from daemon.hops.coverage import FileDamage, Gap
 from daemon.hops.reader import CLOCK_DOUBT_S, HopLogReader, Skipped
-from routing.fate import BEGINS, Fate, end_of, judge
+from routing.fate import Fate, end_of, judge
+from routing.hop_words import BEGINS
 from routing.hops import HopRecord
 from routing.names import parse_smuid
 from routing.numbers import TIME_US_MAX

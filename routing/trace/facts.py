@@ -15,14 +15,14 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from routing import fate
+from routing import hop_words
 from routing.trace.schema import ARRIVALS, ENDS, EVENTS, OUTCOMES, PASSED
 
 HOP: Final = 0
 COPY: Final = 1
 DELIVERY: Final = 2
 
-BEGINS: Final = {word: code for code, word in enumerate(fate.BEGINS, start=1)}
+BEGINS: Final = {word: code for code, word in enumerate(hop_words.BEGINS, start=1)}
 
 CROSSING_BITS: Final = 32
 """In the keys of hops the number of a crossing, from 0, stands above these bits of the attempt."""

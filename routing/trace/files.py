@@ -12,7 +12,6 @@ from urllib.parse import unquote
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as f
 
-from routing.numbers import NUMBER_MAX
 from routing.trace import schema
 
 LOG_NAMES: Final = "hops-*.{jsonl,jsonl.gz,jsonl.zst}"
@@ -20,6 +19,9 @@ PLAIN_NAMES: Final = "hops-*.jsonl"
 
 CHECKED_BYTES_MAX: Final = 256 << 20
 """A file is checked in the memory of one task; daemons close theirs at 64 MB unless told otherwise."""
+
+LONG_MAX: Final = 2**63 - 1
+"""Of a column of Spark."""
 
 CLOSING_BYTES_MAX: Final = 1_024
 
@@ -38,7 +40,7 @@ def claims(session: SparkSession, paths: Sequence[str]) -> DataFrame:
         name = _NAME.search(unquote(path))
         if name is not None:
             spelled, first, last = name.groups()
-            found.append((spelled, min(int(first), NUMBER_MAX), min(int(last), NUMBER_MAX)))
+            found.append((spelled, min(int(first), LONG_MAX), min(int(last), LONG_MAX)))
     return widest(session.createDataFrame(found, CLAIMS))
 
 

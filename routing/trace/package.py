@@ -18,7 +18,8 @@ def build(directory: Path) -> tuple[Path, Path]:
     archive, script = directory / ARCHIVE, directory / SCRIPT
     trace = files("routing.trace")
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
-        packed.writestr("routing/__init__.py", files("routing").joinpath("__init__.py").read_bytes())
+        for name in ("__init__.py", "hop_words.py"):
+            packed.writestr(f"routing/{name}", files("routing").joinpath(name).read_bytes())
         for part in trace.iterdir():
             if part.name.endswith((".py", ".html", ".css", ".js")):
                 packed.writestr(f"routing/trace/{part.name}", part.read_bytes())

@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from routing import fate
+from routing.hop_words import BEGINS, TAKEN
 from routing.hops import HopRecord
 from routing.trace.show import moment
 
@@ -57,7 +58,7 @@ def proofs(
 
 def judged(records: list[HopRecord], log: Mapping[str, Any]) -> fate.Fate:
     """The fate that one server's records tell of, doubted where some may be missing: see `ends.states`."""
-    begins = [record.record for record in records if record.event in fate.BEGINS]
+    begins = [record.record for record in records if record.event in BEGINS]
     complete_from = log.get("complete_from") or 0
     whole = bool(begins) and max(begins) >= complete_from
     return fate.judge(records, None, "" if whole else _lacks(log))
@@ -70,7 +71,7 @@ def _sentence(copy: Mapping[str, Any], records: Mapping[str, list[HopRecord]], l
         f" {record.server} (its record {record.record})"
         for other in records.values()
         for record in other
-        if record.event == "forwarded" and record.peer == server and record.outcome in fate.TAKEN
+        if record.event == "forwarded" and record.peer == server and record.outcome in TAKEN
     ]
     own = records.get(server, [])
     if copy["state"] == "lost":

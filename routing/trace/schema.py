@@ -10,7 +10,7 @@ from typing import Final
 
 from pyspark.sql import types as t
 
-from routing import fate
+from routing import hop_words
 
 VERSIONS_READ: Final = (1, 1)
 """First and last record version that these jobs understand; a newer one is set aside, not guessed at."""
@@ -73,7 +73,7 @@ KINDS: Final = {
     8: "sent",
 }
 
-ENDS: Final = {word: code for code, word in enumerate(fate.ENDS, start=1)}
+ENDS: Final = {word: code for code, word in enumerate(hop_words.ENDS, start=1)}
 """The event whose record carried `final`; of a copy that was handed on and came back, what followed."""
 
 RECORD: Final = t.StructType(

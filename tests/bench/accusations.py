@@ -27,6 +27,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from routing import fate
+from routing.hop_words import BEGINS, REFUSES
 from routing.hops import HopRecord
 from tests.bench.planted import Fault, plant
 from tests.sim.machine import WALL_BEGINS_S
@@ -82,14 +83,14 @@ class Truth:
             records[record.smuid, record.server].append(record)
             # of machines that lost power these may be all that tells of a hop
             self.hops |= {(record.smuid, *step) for step in pairwise(record.hops)}
-            if record.event in ("received", "depth", *fate.REFUSES):
+            if record.event in ("received", "depth", *REFUSES):
                 self.hops.add((record.smuid, record.peer, record.server))
             elif record.event == "forwarded":
                 self.hops.add((record.smuid, record.server, record.peer))
         self.states = {
             copy: fate.balance_state(fate.judge(sorted(of_it, key=lambda record: record.record), None))
             for copy, of_it in records.items()
-            if any(record.event in fate.BEGINS for record in of_it)
+            if any(record.event in BEGINS for record in of_it)
         }
 
     def has_jumped(self, server: str, jump: ClockSet, doubt_s: float) -> bool:

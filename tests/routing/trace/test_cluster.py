@@ -104,7 +104,7 @@ def test_spark_submit_runs_the_packaged_jobs_on_two_workers(tmp_path: Path) -> N
             text=True,
             check=False,
         )
-    assert submitted.returncode == 0, submitted.stderr[-2000:]
+    assert submitted.returncode == 0, submitted.stdout[-2000:] + submitted.stderr[-2000:]
     summary = json.loads(submitted.stdout.splitlines()[-1])
     assert summary["messages"] == {"total": 40, "complete": 40, "partial": 0, "truncated": 0}
     assert summary["balance"]["closes"]

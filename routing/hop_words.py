@@ -1,0 +1,30 @@
+"""The words of the hop log's records that decide what became of a copy.
+
+Without anything that Python does not bring along: the trace jobs take them to a cluster.
+"""
+
+from typing import Final
+
+BEGINS: Final = ("published", "received")
+"""With these a site takes a copy on."""
+
+TAKEN: Final = ("accepted", "depth")
+"""Outcomes of a forward after which the peer has the copy."""
+
+REFUSES: Final = ("duplicate", "loop", "denied")
+"""With these a site does not take what a peer has sent."""
+
+ENDS: Final = (
+    "committed",
+    "expired",
+    "removed",
+    "dead",
+    "denied",
+    "dropped",
+    "returned",
+    "delivered",
+    "receipt",
+    "forwarded",
+)
+"""What ends a copy, in the record that is final. Of several the first one here counts: a copy that was handed
+on and came home has ended as it did then."""
