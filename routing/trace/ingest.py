@@ -38,11 +38,14 @@ REASONS: Final = (
 
 _CORRUPT: Final = "_corrupt"
 
+_KEPT_CHARS: Final = 2 * schema.LINE_BYTES_MAX
+"""Of a line that is too long: enough to see that it is."""
+
 
 def logs(session: SparkSession, paths: Sequence[str]) -> DataFrame:
     """Lines and compacted records below `paths`: `file`, `value` (null where compacted), `record`.
 
-    Of a line longer than `session.LINE_BYTES_READ_MAX` only the beginning is read.
+    A line of more than `session.LINE_BYTES_READ_MAX` is passed over, and shows as a gap.
     """
     text = (
         session.read.option("recursiveFileLookup", True)
@@ -65,7 +68,7 @@ def logs(session: SparkSession, paths: Sequence[str]) -> DataFrame:
 
 
 def parsed(text: DataFrame) -> DataFrame:
-    """Lines (`file`, `value`) with their record beside them; a null record where the line is too long.
+    """Lines (`file`, `value`) with their record beside them; one that is too long is cut, its record is null.
 
     The lines that close files tell of no copy, and are left out.
     """
@@ -73,7 +76,7 @@ def parsed(text: DataFrame) -> DataFrame:
     fits = f.octet_length("value") <= schema.LINE_BYTES_MAX
     return text.where(~f.coalesce(f.col("value").startswith(schema.CLOSING_BEGINS), f.lit(False))).select(
         "file",
-        "value",
+        f.when(fits, f.col("value")).otherwise(f.substring("value", 1, _KEPT_CHARS)).alias("value"),
         f.from_json(
             f.when(fits, f.col("value")), with_corrupt, {"columnNameOfCorruptRecord": _CORRUPT}
         ).alias("record"),

@@ -22,8 +22,8 @@ HEAP_BYTES_MIN: Final = 1 << 30
 HEAP_BYTES_MAX: Final = 24 << 30
 """Above 32 GB a JVM's references double in size; the jobs gain nothing there."""
 
-LINE_BYTES_READ_MAX: Final = 1 << 20
-"""Of a longer line only this much is read: enough to see that it is no record."""
+LINE_BYTES_READ_MAX: Final = 1 << 26
+"""A longer line is passed over: what reads it for Spark would not say how much of it there is in memory."""
 
 SHUFFLE_PARTITIONS_MIN: Final = 8
 
