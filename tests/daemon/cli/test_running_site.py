@@ -130,6 +130,7 @@ async def test_a_peer_that_cannot_be_linked_with_is_a_failure_until_that_is_mend
             "connections": 0,
             "held": 0,
             "errors": 0,
+            "damaged": 0,
             "findings": [],
         }
         assert (await site.command("peer", "add", "gamma.example", "127.0.0.1:9"))[1] == (

@@ -77,13 +77,13 @@ async def test_exactly_once_through_kills_of_the_xmpp_server_and_of_the_site(ser
             answers += len(await session.events())
         session.close()
 
-    async def log_in(nursery):
+    async def log_in_worker(nursery):
         client = await log_in(server.c2s, nursery, "bob", "w", QOS)
         await ready(client)
         return client
 
     async with site_at(server, tmp_path / "site") as (_, site, nursery):
-        client = await log_in(nursery)
+        client = await log_in_worker(nursery)
         await publish_some(site, 0)
         assert (await client.iq("set", subscribe(client.jid, "10", "news"))).get("type") == "result"
         nursery.start_soon(work, client)
@@ -92,12 +92,12 @@ async def test_exactly_once_through_kills_of_the_xmpp_server_and_of_the_site(ser
         await publish_some(site, 30)
         await server.start()
         await server.register()
-        client = await log_in(nursery)
+        client = await log_in_worker(nursery)
         await client.send(f"<presence to='{COMPONENT_NAME}'/>")
         nursery.start_soon(work, client)
         await publish_some(site, 30)
     async with site_at(server, tmp_path / "site") as (_, site, nursery):
-        client = await log_in(nursery)
+        client = await log_in_worker(nursery)
         await client.send(f"<presence to='{COMPONENT_NAME}'/>")
         nursery.start_soon(work, client)
         await publish_some(site, 10)
