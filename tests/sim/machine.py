@@ -28,8 +28,11 @@ WALL_BEGINS_S: Final = 1_795_000_000.0
 _machine: contextvars.ContextVar["Machine"] = contextvars.ContextVar("machine")
 
 
-class Gone(Exception):
-    """The process of the calling task has ended: nothing that it still does counts."""
+class Gone(BaseException):
+    """The process of the calling task has ended: nothing that it still does counts.
+
+    Not an Exception, for none of those ends a broker, which would try for ever to write to files that are closed.
+    """
 
 
 class Disk:
@@ -102,6 +105,12 @@ class SimHopLog(HopLog):
         if self.gone or self.disk.hops_fail:
             raise OSError(28, "No space left on device")
         super()._write(lines, records)
+
+    def flush(self) -> int:
+        """As that of a hop log. Raises Gone."""
+        if self.gone:
+            raise Gone
+        return super().flush()
 
     def close(self) -> None:
         """Nothing is left to close where the process is gone."""

@@ -20,7 +20,7 @@ from daemon.store.store import Store
 from daemon.system.private_files import sync_directory, write_new
 from routing.federation.enquiry import FEATURES
 from routing.rights import EVERYTHING, RightsTable
-from tests.sim.machine import Machine, SimClock, SimHopLog
+from tests.sim.machine import Gone, Machine, SimClock, SimHopLog
 from tests.sim.network import Network
 from tests.sim.scenario import QUEUE_MESSAGES_MAX
 
@@ -104,8 +104,11 @@ class Site:
             task_status.started()
 
         try:
-            with self._scope:
-                await self._process(tell_started)
+            try:
+                with self._scope:
+                    await self._process(tell_started)
+            except* Gone:
+                pass
         except Exception as error:
             # what still ran in a process that is gone did no harm: its files and connections are closed
             if not self._scope.cancel_called:

@@ -5,6 +5,7 @@ import sys
 
 from tests.sim.scenario import FAULTS_MIN, draw
 from tests.sim.simulation import simulate
+from tests.support.patience import PATIENCE_S
 from tests.support.process import ROOT
 
 SEEDS = 12
@@ -19,6 +20,18 @@ def test_a_federation_keeps_its_promises_whatever_goes_wrong() -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_process_that_is_killed_while_it_stores_something_is_gone() -> None:
+    """In seed 50009 a broker that had something to store went on after its process for ever."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.sim", "--seed", "50009"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
