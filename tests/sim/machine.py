@@ -31,7 +31,7 @@ _machine: contextvars.ContextVar["Machine"] = contextvars.ContextVar("machine")
 class Gone(BaseException):
     """The process of the calling task has ended: nothing that it still does counts.
 
-    Not an Exception, for none of those ends a broker, which would try for ever to write to files that are closed.
+    Not an Exception: none of those ends a broker, which would try its closed files again for ever.
     """
 
 
