@@ -192,21 +192,21 @@ MUTATIONS = [
         file="daemon/system/clock.py",
         old="self._offset = site_time + max(gone, 0.0) - machine_now",
         new="self._offset = site_time - machine_now",
-        tests=("tests/daemon/test_clock.py::test_it_goes_on_from_its_mark",),
+        tests=("tests/daemon/system/test_clock.py::test_it_goes_on_from_its_mark",),
     ),
     Mutation(
         name="a timeout begins anew at each hop",
         file="routing/federation/arriving.py",
         old="            arrival.timeout_left_s,\n            due,",
         new="            message.timeout_s or arrival.timeout_left_s,\n            due,",
-        tests=("tests/daemon/test_federation.py::test_a_timeout_is_counted_down_over_the_hops",),
+        tests=("tests/daemon/broker/test_federation.py::test_a_timeout_is_counted_down_over_the_hops",),
     ),
     Mutation(
         name="the time before a link is not counted",
         file="daemon/broker/federating.py",
         old="left_s = max(entry.deadline - self._clock.now(), 0.0) if entry.flags & STATED",
         new="left_s = (self._bodies.find(entry.id).message.timeout_s or 0.0) if entry.flags & STATED",
-        tests=("tests/daemon/test_federation.py::test_a_timeout_is_counted_down_over_the_hops",),
+        tests=("tests/daemon/broker/test_federation.py::test_a_timeout_is_counted_down_over_the_hops",),
     ),
     Mutation(
         name="the time before a link's turn is not counted",
@@ -222,7 +222,9 @@ MUTATIONS = [
         file="daemon/broker/deferred_copies.py",
         old="arrival.timeout_left_s - (now - one.since)",
         new="arrival.timeout_left_s",
-        tests=("tests/daemon/test_deferred_copies.py::test_the_time_that_a_copy_waits_is_counted_down",),
+        tests=(
+            "tests/daemon/broker/test_deferred_copies.py::test_the_time_that_a_copy_waits_is_counted_down",
+        ),
     ),
     Mutation(
         name="what comes back goes behind what came later",

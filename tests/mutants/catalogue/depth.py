@@ -8,7 +8,7 @@ MUTATIONS = [
         file="routing/federation/copies.py",
         old="return depth - 1 if depth > 0 else None",
         new="return depth if depth > 0 else None",
-        tests=("tests/daemon/test_federation.py::test_depth_says_how_far_a_message_goes",),
+        tests=("tests/daemon/broker/test_federation.py::test_depth_says_how_far_a_message_goes",),
     ),
     Mutation(
         name="a copy that may go further is a duplicate",
@@ -33,7 +33,7 @@ MUTATIONS = [
         old="if depth is None or peer.name in copy.hops:",
         new="if depth is None:",
         tests=(
-            "tests/daemon/test_federation.py::test_a_message_goes_only_where_it_is_wanted_and_not_back_to_where_it_came_from",
+            "tests/daemon/broker/test_federation.py::test_a_message_goes_only_where_it_is_wanted_and_not_back_to_where_it_came_from",
         ),
     ),
     Mutation(
@@ -49,7 +49,7 @@ MUTATIONS = [
         old="distance = 0 if peer.rules.flood else",
         new="distance = 0 if True else",
         tests=(
-            "tests/daemon/test_federation.py::test_a_message_goes_only_where_it_is_wanted_and_not_back_to_where_it_came_from",
+            "tests/daemon/broker/test_federation.py::test_a_message_goes_only_where_it_is_wanted_and_not_back_to_where_it_came_from",
         ),
     ),
     Mutation(
@@ -101,7 +101,7 @@ MUTATIONS = [
         file="routing/federation/federation.py",
         old="for removal in self._state.removed.after(peer.has_removals):",
         new="for removal in ():",
-        tests=("tests/daemon/test_federation.py::test_a_removal_reaches_a_site_that_was_cut_off",),
+        tests=("tests/daemon/broker/test_federation.py::test_a_removal_reaches_a_site_that_was_cut_off",),
     ),
     Mutation(
         name="a tombstone is not on disk",
@@ -109,7 +109,7 @@ MUTATIONS = [
         old="self._put.append(",
         new="list().append(",
         tests=(
-            "tests/daemon/test_store.py::test_removals_are_forgotten_with_those_that_the_router_has_forgotten",
+            "tests/daemon/store/test_store.py::test_removals_are_forgotten_with_those_that_the_router_has_forgotten",
         ),
         seed=0,
     ),

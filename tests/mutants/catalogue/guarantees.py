@@ -47,7 +47,7 @@ MUTATIONS = [
         file="daemon/broker/executor.py",
         old="decisions.Bury: self._bury,",
         new="decisions.Bury: self._bury,\n            decisions.AnswerRequest: self._answer,",
-        tests=("tests/daemon/test_broker.py::test_an_answer_means_that_the_message_is_on_disk",),
+        tests=("tests/daemon/broker/test_broker.py::test_an_answer_means_that_the_message_is_on_disk",),
     ),
     Mutation(
         name="a message that a full disk refuses is answered as accepted",
@@ -55,7 +55,7 @@ MUTATIONS = [
         old="frontend.Answer(decision.request, error=refusal)",
         new="frontend.Answer(decision.request, smuid=decision.smuid)",
         tests=(
-            "tests/daemon/test_broker.py::test_with_a_full_disk_publishers_are_refused_and_nothing_is_lost",
+            "tests/daemon/broker/test_broker.py::test_with_a_full_disk_publishers_are_refused_and_nothing_is_lost",
         ),
     ),
     Mutation(
@@ -63,7 +63,7 @@ MUTATIONS = [
         file="daemon/store/tables/marks.py",
         old="self._returned.append(",
         new="list().append(",
-        tests=("tests/daemon/test_broker.py::test_the_count_of_deliveries_goes_on_through_a_kill",),
+        tests=("tests/daemon/broker/test_broker.py::test_the_count_of_deliveries_goes_on_through_a_kill",),
     ),
     Mutation(
         name="what was received is not stored",
@@ -71,7 +71,7 @@ MUTATIONS = [
         old="self._received.append(",
         new="list().append(",
         tests=(
-            "tests/daemon/test_broker.py::test_what_was_answered_survives_a_kill_and_what_was_committed_stays_so",
+            "tests/daemon/broker/test_broker.py::test_what_was_answered_survives_a_kill_and_what_was_committed_stays_so",
         ),
     ),
     Mutation(
@@ -80,7 +80,7 @@ MUTATIONS = [
         old="self._done.append(",
         new="list().append(",
         tests=(
-            "tests/daemon/test_broker.py::test_what_one_of_several_has_committed_comes_to_the_others_only_after_a_kill",
+            "tests/daemon/broker/test_broker.py::test_what_one_of_several_has_committed_comes_to_the_others_only_after_a_kill",
         ),
     ),
     Mutation(
@@ -96,7 +96,7 @@ MUTATIONS = [
         old="received=lock is not None and lock.received",
         new="received=False",
         tests=(
-            "tests/daemon/test_broker.py::test_what_was_answered_survives_a_kill_and_what_was_committed_stays_so",
+            "tests/daemon/broker/test_broker.py::test_what_was_answered_survives_a_kill_and_what_was_committed_stays_so",
         ),
     ),
     Mutation(
@@ -191,7 +191,7 @@ MUTATIONS = [
         old=" and id <= self._bodies.newest_id",
         new="",
         tests=(
-            "tests/daemon/test_browse.py::test_what_has_just_been_published_is_not_lost_to_who_looks_before_it_is_stored",
+            "tests/daemon/broker/test_browse.py::test_what_has_just_been_published_is_not_lost_to_who_looks_before_it_is_stored",
         ),
     ),
 ]

@@ -17,7 +17,9 @@ MUTATIONS = [
         file="daemon/broker/federating.py",
         old="Lane.URGENT if entry.priority >= URGENT_PRIORITY else Lane.BULK",
         new="Lane.BULK",
-        tests=("tests/daemon/test_federating.py::test_a_message_of_high_priority_goes_in_a_lane_of_its_own",),
+        tests=(
+            "tests/daemon/broker/test_federating.py::test_a_message_of_high_priority_goes_in_a_lane_of_its_own",
+        ),
     ),
     Mutation(
         name="an unguaranteed message is the default",
@@ -61,6 +63,6 @@ MUTATIONS = [
         file="daemon/broker/federating.py",
         old="hops=(*d.copy.hops, self._door.server)",
         new="hops=d.copy.hops",
-        tests=("tests/daemon/test_federation.py::test_a_message_crosses_a_link_and_its_copies_end",),
+        tests=("tests/daemon/broker/test_federation.py::test_a_message_crosses_a_link_and_its_copies_end",),
     ),
 ]

@@ -75,7 +75,7 @@ MUTATIONS = [
         new="reason=reason",
         tests=(
             "tests/routing/test_router_machine.py",
-            "tests/daemon/test_broker.py::test_after_a_kill_the_hop_log_has_no_gap_and_ends_each_copy_once",
+            "tests/daemon/broker/test_broker.py::test_after_a_kill_the_hop_log_has_no_gap_and_ends_each_copy_once",
         ),
     ),
     Mutation(
@@ -107,6 +107,6 @@ MUTATIONS = [
         file="daemon/broker/executor.py",
         old='fields["peer_received_us"] = answered.peer_received_us',
         new="pass",
-        tests=("tests/daemon/test_federation.py::test_a_message_crosses_a_link_and_its_copies_end",),
+        tests=("tests/daemon/broker/test_federation.py::test_a_message_crosses_a_link_and_its_copies_end",),
     ),
 ]

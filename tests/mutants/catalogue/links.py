@@ -9,7 +9,7 @@ MUTATIONS = [
         old="self._state.out.append(again)",
         new="pass",
         tests=(
-            "tests/daemon/test_federation.py::test_what_a_peer_does_not_answer_before_the_link_is_cut_comes_again_with_a_higher_attempt",
+            "tests/daemon/broker/test_federation.py::test_what_a_peer_does_not_answer_before_the_link_is_cut_comes_again_with_a_higher_attempt",
         ),
     ),
     Mutation(
@@ -18,7 +18,7 @@ MUTATIONS = [
         old="                forward.attempts += 1\n",
         new="",
         tests=(
-            "tests/daemon/test_federation.py::test_what_a_peer_does_not_answer_before_the_link_is_cut_comes_again_with_a_higher_attempt",
+            "tests/daemon/broker/test_federation.py::test_what_a_peer_does_not_answer_before_the_link_is_cut_comes_again_with_a_higher_attempt",
         ),
     ),
     Mutation(
@@ -26,7 +26,7 @@ MUTATIONS = [
         file="daemon/broker/executor.py",
         old="decisions.Bury: self._bury,",
         new="decisions.Bury: self._bury, **dict([*link_effects.items()][1:2]),",
-        tests=("tests/daemon/test_federation.py::test_a_copy_is_acknowledged_once_it_is_on_disk",),
+        tests=("tests/daemon/broker/test_federation.py::test_a_copy_is_acknowledged_once_it_is_on_disk",),
     ),
     Mutation(
         name="an acknowledgement of an old link session is taken",

@@ -8,7 +8,9 @@ MUTATIONS = [
         file="daemon/store/store.py",
         old="SET boot = boot + 1",
         new="SET boot = max(boot, 1)",
-        tests=("tests/daemon/test_store.py::test_each_start_has_a_greater_boot_number_also_after_a_kill",),
+        tests=(
+            "tests/daemon/store/test_store.py::test_each_start_has_a_greater_boot_number_also_after_a_kill",
+        ),
     ),
     Mutation(
         name="a Smuid does not begin with its birth",
@@ -48,7 +50,7 @@ MUTATIONS = [
         file="daemon/store/tables/publications.py",
         old="self._new.append(",
         new="list().append(",
-        tests=("tests/daemon/test_broker.py",),
+        tests=("tests/daemon/broker/test_broker.py",),
     ),
     Mutation(
         name="a Cmuid is known outside its channel",
@@ -56,8 +58,8 @@ MUTATIONS = [
         old="message, self.system_topic, request,",
         new="message, self.account, request,",
         tests=(
-            "tests/daemon/test_broker.py",
-            "tests/daemon/test_broker_machine.py",
+            "tests/daemon/broker/test_broker.py",
+            "tests/daemon/broker/test_broker_machine.py",
         ),
     ),
     Mutation(
@@ -76,7 +78,7 @@ MUTATIONS = [
         new="if False:",
         tests=(
             "tests/plugins/smqp/test_server.py",
-            "tests/daemon/test_broker.py",
+            "tests/daemon/broker/test_broker.py",
         ),
     ),
     Mutation(

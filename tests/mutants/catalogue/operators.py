@@ -40,7 +40,9 @@ MUTATIONS = [
         file="daemon/site/state_mark.py",
         old="    if owner is None:\n        raise",
         new="    if owner is None:\n        return\n        raise",
-        tests=("tests/daemon/test_state_mark.py::test_a_state_that_is_gone_is_refused_until_it_is_back",),
+        tests=(
+            "tests/daemon/site/test_state_mark.py::test_a_state_that_is_gone_is_refused_until_it_is_back",
+        ),
     ),
     Mutation(
         name="a store takes another name",
@@ -48,7 +50,7 @@ MUTATIONS = [
         old='if owner.server_name not in ("", site.server_name):',
         new="if False:",
         tests=(
-            "tests/daemon/test_state_mark.py::test_another_name_over_an_old_store_is_refused_and_changes_nothing",
+            "tests/daemon/site/test_state_mark.py::test_another_name_over_an_old_store_is_refused_and_changes_nothing",
         ),
     ),
     Mutation(
@@ -57,7 +59,7 @@ MUTATIONS = [
         old="abs(now - said) >= SAID_EVERY",
         new="False",
         tests=(
-            "tests/daemon/test_expiry.py::test_a_running_site_says_it_each_day_and_louder_once_it_is_over",
+            "tests/daemon/certificates/test_expiry.py::test_a_running_site_says_it_each_day_and_louder_once_it_is_over",
         ),
     ),
 ]

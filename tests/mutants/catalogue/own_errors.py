@@ -9,7 +9,7 @@ MUTATIONS = [
         old="            accounts.enabled,\n            self.mishaps.note,",
         new="            accounts.enabled,",
         tests=(
-            "tests/daemon/test_own_errors.py::test_a_timeout_whose_end_fails_ends_its_message_and_the_site_goes_on",
+            "tests/daemon/broker/test_own_errors.py::test_a_timeout_whose_end_fails_ends_its_message_and_the_site_goes_on",
         ),
     ),
     Mutation(
@@ -38,7 +38,7 @@ MUTATIONS = [
         old="is_copied=self._quarantine.takes(entry.id)",
         new="is_copied=False",
         tests=(
-            "tests/daemon/test_own_errors.py::"
+            "tests/daemon/broker/test_own_errors.py::"
             "test_what_is_set_aside_before_it_is_stored_is_there_for_the_operator",
         ),
     ),
@@ -48,7 +48,7 @@ MUTATIONS = [
         old="lines = None  #",
         new="raise  #",
         tests=(
-            "tests/daemon/test_own_errors.py::"
+            "tests/daemon/broker/test_own_errors.py::"
             "test_a_record_that_cannot_be_encoded_is_missing_and_what_it_tells_of_is_done",
         ),
     ),
@@ -65,7 +65,7 @@ MUTATIONS = [
         old="if met and not decision.begins:",
         new="if met and decision.begins:",
         tests=(
-            "tests/daemon/test_own_errors.py::"
+            "tests/daemon/broker/test_own_errors.py::"
             "test_of_what_happens_together_nothing_happens_where_one_message_cannot_be_stored",
         ),
     ),
@@ -75,7 +75,7 @@ MUTATIONS = [
         old="self._router.acknowledging.uncommit(commits, now)",
         new="pass",
         tests=(
-            "tests/daemon/test_own_errors.py::"
+            "tests/daemon/broker/test_own_errors.py::"
             "test_of_what_happens_together_nothing_happens_where_one_message_cannot_be_stored",
         ),
     ),
@@ -85,7 +85,7 @@ MUTATIONS = [
         old="except Exception as error:\n                    mishap(",
         new="except ZeroDivisionError as error:\n                    mishap(",
         tests=(
-            "tests/daemon/test_control.py::"
+            "tests/daemon/control/test_control.py::"
             "test_a_question_that_meets_an_error_gets_no_answer_and_the_next_one_does",
         ),
     ),
@@ -94,7 +94,7 @@ MUTATIONS = [
         file="daemon/system/mishaps.py",
         old="            await trio.sleep(AGAIN_S)",
         new="            return",
-        tests=("tests/daemon/test_tasks_go_on.py::test_a_task_that_fails_begins_anew_a_moment_later",),
+        tests=("tests/daemon/site/test_tasks_go_on.py::test_a_task_that_fails_begins_anew_a_moment_later",),
     ),
     Mutation(
         name="a message that an error of ours meets stays half accepted",
@@ -112,7 +112,7 @@ MUTATIONS = [
         old="self._door.end_together(self._consumer, request, failed)",
         new="self._door.end_together(self._consumer, request)",
         tests=(
-            "tests/daemon/test_own_errors.py::"
+            "tests/daemon/broker/test_own_errors.py::"
             "test_a_transaction_that_an_error_of_ours_meets_is_refused_whole",
         ),
     ),
@@ -122,7 +122,7 @@ MUTATIONS = [
         old="        except sqlite3.Error as error:  # all of it",
         new="        except ZeroDivisionError as error:  # all of it",
         tests=(
-            "tests/daemon/test_own_errors.py::"
+            "tests/daemon/broker/test_own_errors.py::"
             "test_what_is_stored_counts_as_stored_where_the_store_cannot_be_measured_after_it",
         ),
     ),

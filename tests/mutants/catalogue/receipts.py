@@ -8,7 +8,9 @@ MUTATIONS = [
         file="routing/receipts.py",
         old="if not (receipt.open or receipt.waiting)",
         new="if not receipt.open",
-        tests=("tests/daemon/test_federation.py::test_a_receipt_counts_the_subscriptions_of_all_sites",),
+        tests=(
+            "tests/daemon/broker/test_federation.py::test_a_receipt_counts_the_subscriptions_of_all_sites",
+        ),
     ),
     Mutation(
         name="a receipt of the first waits for all",
@@ -47,7 +49,9 @@ MUTATIONS = [
         file="daemon/store/tables/messages.py",
         old="self._receipted.append(",
         new="list().append(",
-        tests=("tests/daemon/test_broker.py::test_a_receipt_that_was_told_is_not_told_again_after_a_kill",),
+        tests=(
+            "tests/daemon/broker/test_broker.py::test_a_receipt_that_was_told_is_not_told_again_after_a_kill",
+        ),
     ),
     Mutation(
         name="any peer answers for another",

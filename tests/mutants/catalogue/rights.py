@@ -32,7 +32,7 @@ MUTATIONS = [
         old="if not self._broker.accounts.rights.allows(self.account, right, topic):",
         new="if False:",
         tests=(
-            "tests/daemon/test_broker.py",
+            "tests/daemon/broker/test_broker.py",
             "tests/plugins/smqp/test_server.py",
         ),
     ),
@@ -41,14 +41,16 @@ MUTATIONS = [
         file="daemon/accounts/accounts.py",
         old="return found is not None and not found.disabled",
         new="return found is not None",
-        tests=("tests/daemon/test_accounts.py::test_wrong_unknown_and_disabled_are_answered_alike",),
+        tests=("tests/daemon/accounts/test_accounts.py::test_wrong_unknown_and_disabled_are_answered_alike",),
     ),
     Mutation(
         name="a wrong password is answered at once however often",
         file="daemon/accounts/accounts.py",
         old="return min(FIRST_DELAY_S * 2.0",
         new="return 0 * min(FIRST_DELAY_S * 2.0",
-        tests=("tests/daemon/test_accounts.py::test_each_failure_delays_the_pair_more_and_nobody_else",),
+        tests=(
+            "tests/daemon/accounts/test_accounts.py::test_each_failure_delays_the_pair_more_and_nobody_else",
+        ),
     ),
     Mutation(
         name="a peer sends topics that it may not",
@@ -71,6 +73,8 @@ MUTATIONS = [
         file="daemon/system/private_files.py",
         old="if mode & (stat.S_IRWXO | stat.S_IWGRP):",
         new="if False:",
-        tests=("tests/daemon/test_accounts.py::test_an_accounts_file_that_others_can_read_is_refused",),
+        tests=(
+            "tests/daemon/accounts/test_accounts.py::test_an_accounts_file_that_others_can_read_is_refused",
+        ),
     ),
 ]
