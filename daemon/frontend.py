@@ -38,6 +38,10 @@ UNCOUNTED_BYTES: Final = 4_096
 """What a connection may hold of a message that is not whole without saying so: see `Session.hold`."""
 
 
+ANNOTATION_BYTES_MAX: Final = 65_536
+"""Of what a front end keeps with a topic, in UTF-8."""
+
+
 class StoredMessage(Protocol):
     """A message as the broker holds it, shared by all its deliveries."""
 
@@ -260,6 +264,16 @@ class Session(Protocol):
 
     def set_timeout(self, topic: str, timeout_s: float | None, request: Any = None) -> None:
         """SET TOPIC TIMEOUT; None removes the topic's timeout."""
+
+    def annotate(self, topic: str, text: str | None, request: Any = None) -> None:
+        """Keep a text with a topic, over restarts and in backups; None to forget it.
+
+        Each front end has one for each topic: `TopicInfo.annotations` has it under its protocol's name, at
+        once. It goes with the topic when that is deleted, and keeps it known until then. What it says is the
+        front end's alone, and so is who may change it: no right is asked for. It is to be read like anything
+        from outside: a store may be damaged, and has "" in the place of what is lost. Raises Refusal
+        (bad-topic; too-large: more than `ANNOTATION_BYTES_MAX`).
+        """
 
     def allows(self, right: Right, topic: str) -> bool:
         """Whether the account has a right on a topic."""

@@ -120,6 +120,14 @@ class StoreTopic(msgspec.Struct, gc=False):
     topic: Topic
 
 
+class StoreAnnotation(msgspec.Struct, gc=False):
+    """What a front end keeps with a topic has changed; `text` is None where it keeps nothing any more."""
+
+    topic: str
+    front_end: str
+    text: str | None
+
+
 class AnswerRequest(msgspec.Struct, gc=False):
     """Answer a request; see `daemon.frontend.Answer`."""
 
@@ -251,6 +259,7 @@ Decision = (
     | StoreSubscription
     | DiscardSubscription
     | StoreTopic
+    | StoreAnnotation
     | AnswerRequest
     | Together
     | OwnError

@@ -47,6 +47,7 @@ class Door:
         self.remove = self._timed(router.topics.remove)
         self.set_delivery = self._untimed(router.publishing.set_delivery)
         self.set_timeout = self._untimed(router.publishing.set_timeout)
+        self.annotate = self._untimed(router.publishing.annotate)
         self.purge = self._timed(router.topics.purge)
         self.delete_topic = self._timed(router.topics.delete)
         self.begin_together = self._untimed(router.begin_together)

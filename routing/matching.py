@@ -36,9 +36,7 @@ class Matching:
 
     def forget_if_unused(self, topic: Topic) -> None:
         """Forget a topic without messages, subscriptions and settings: names alone cost no memory."""
-        if topic.messages or topic.subscriptions:
-            return
-        if topic.mode is None and topic.timeout_s is None:
+        if not (topic.messages or topic.subscriptions or topic.has_settings):
             self.topics.pop(topic.name, None)
 
     def enter(self, subscription: Subscription) -> None:

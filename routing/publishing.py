@@ -13,6 +13,7 @@ from routing.decisions import (
     Bury,
     Record,
     Refused,
+    StoreAnnotation,
     StorePublication,
     StoreTopic,
     message_of,
@@ -256,6 +257,16 @@ class Publishing:
         topic = self._state.topic(topic_name)
         topic.timeout_s = timeout_s
         self._store_topic(topic, consumer, request)
+
+    def annotate(
+        self, consumer: Consumer, topic_name: str, front_end: str, text: str | None, request: Any
+    ) -> None:
+        """Keep what a front end writes with a topic; None to forget it."""
+        topic = self._state.topic(topic_name)
+        topic.annotate(front_end, text)
+        self._state.out.append(StoreAnnotation(topic_name, front_end, text))
+        self._state.out.append(AnswerRequest(consumer, request))
+        self._state.forget_topic_if_unused(topic)
 
     def _store_topic(self, topic: Topic, consumer: Consumer, request: Any) -> None:
         self._state.out.append(StoreTopic(topic))

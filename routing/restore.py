@@ -79,6 +79,10 @@ class Restore:
         topic = self._state.topic(name)
         topic.mode, topic.timeout_s = mode, timeout_s
 
+    def annotation(self, topic: str, front_end: str, text: str) -> None:
+        """Restore what a front end keeps with a topic."""
+        self._state.topic(topic).annotate(front_end, text)
+
     def subscription(
         self, id: int, topic_name: str, owner: str, options: SubscribeOptions, since: int, used_at: float
     ) -> None:

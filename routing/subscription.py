@@ -9,8 +9,9 @@ back or timed out, or in `Subscription.received` once the subscriber has said RE
 """
 
 from collections import deque
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -225,12 +226,17 @@ class Member(Subscription):
         return super().ready and not self.whole.joining
 
 
+_NO_ANNOTATIONS: Final[Mapping[str, str]] = MappingProxyType({})
+
+
 class Topic:
     """A topic: its settings, those who subscribe, and what it holds.
 
     Attributes:
         mode: set by SET TOPIC DELIVERY; None lets each message say.
         timeout_s: set by SET TOPIC TIMEOUT; None for none; `inf` for state messages.
+        annotations: by the name of a front end, what that keeps with the topic; replaced when one changes, so
+            that whoever has read it has it as it was.
         shared: messages of mode ONE that wait for a subscriber.
         kept: messages of mode ALL with a stated timeout: those who join later get them.
         recipient: `account@server` where only one account can read it, and everyone may write to it: of a
@@ -241,6 +247,7 @@ class Topic:
     """
 
     __slots__ = (
+        "annotations",
         "attempts",
         "bytes",
         "is_system",
@@ -263,6 +270,7 @@ class Topic:
         self.recipient = "" if owner is None else f"{owner.account}@{owner.server}"
         self.mode: DeliveryMode | None = None
         self.timeout_s: float | None = None
+        self.annotations = _NO_ANNOTATIONS
         self.subscriptions: dict[int, Subscription] = {}
         self.shared = PriorityQueue()
         self.kept = KeptEntries()
@@ -270,6 +278,16 @@ class Topic:
         self.attempts: dict[int, int] = {}
         self.messages = 0
         self.bytes = 0
+
+    @property
+    def has_settings(self) -> bool:
+        """Whether anything is set for it: by that it is remembered, also where it holds nothing."""
+        return self.mode is not None or self.timeout_s is not None or bool(self.annotations)
+
+    def annotate(self, front_end: str, text: str | None) -> None:
+        """Keep what a front end writes; None to forget it."""
+        others = {name: kept for name, kept in self.annotations.items() if name != front_end}
+        self.annotations = others if text is None else {**others, front_end: text}
 
     @property
     def is_dead_letter(self) -> bool:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from routing.decisions import AnswerRequest, StoreTopic
+from routing.decisions import AnswerRequest, StoreAnnotation, StoreTopic
 from routing.delivery import Deliveries
 from routing.emptying import Emptying
 from routing.errors import Refusal
@@ -65,5 +65,8 @@ class Topics:
         for subscription in self._state.matching.subscribed(topic):
             self._subscribing.end(subscription, now)
         topic.mode = topic.timeout_s = None
+        for front_end in topic.annotations:
+            topic.annotate(front_end, None)
+            self._state.out.append(StoreAnnotation(name, front_end, None))
         self._state.out.append(StoreTopic(topic))
         self._state.forget_topic_if_unused(topic)

@@ -4,7 +4,7 @@ Values are copies, an `Entry` is the router's own: it is read, and never written
 """
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from heapq import nsmallest
 from itertools import islice
 
@@ -25,6 +25,7 @@ class TopicInfo(msgspec.Struct, frozen=True):
         timeout_s: its own timeout; None for none, `inf` for state messages.
         messages, bytes: all that it holds, also what is with subscribers.
         subscriptions: of all front ends, attached or not.
+        annotations: what front ends keep with it, by their names.
     """
 
     name: str
@@ -33,6 +34,7 @@ class TopicInfo(msgspec.Struct, frozen=True):
     messages: int
     bytes: int
     subscriptions: int
+    annotations: Mapping[str, str]
 
 
 class SubscriptionInfo(msgspec.Struct, frozen=True):
@@ -156,7 +158,13 @@ class SiteView:
 
 def _topic_info(topic: Topic) -> TopicInfo:
     return TopicInfo(
-        topic.name, topic.mode, topic.timeout_s, topic.messages, topic.bytes, len(topic.subscriptions)
+        topic.name,
+        topic.mode,
+        topic.timeout_s,
+        topic.messages,
+        topic.bytes,
+        len(topic.subscriptions),
+        topic.annotations,
     )
 
 

@@ -18,6 +18,7 @@ from daemon.broker.store_room import StoreRoom
 from daemon.broker.transaction import Transaction
 from daemon.connections.unfinished import Unfinished
 from daemon.frontend import (
+    ANNOTATION_BYTES_MAX,
     Delivered,
     Ending,
     HeldMessage,
@@ -247,6 +248,15 @@ class BrokerSession:
         check_topic(topic)
         self._check("administer", topic)
         self._door.set_timeout(self._consumer, topic, timeout_s, request)
+
+    def annotate(self, topic: str, text: str | None, request: Any = None) -> None:
+        """See `daemon.frontend.Session`."""
+        check_topic(topic)
+        self._check_open()
+        if text is not None and len(text.encode()) > ANNOTATION_BYTES_MAX:
+            reason = f"what is kept with {topic} is more than {ANNOTATION_BYTES_MAX} bytes"
+            raise Refusal(Refusal.TOO_LARGE, reason)
+        self._door.annotate(self._consumer, topic, self.protocol, text, request)
 
     # -- what there is ----------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from daemon.store.changes import Changes, Statement, Surroundings
 from daemon.store.quarantine import QuarantineChanges
+from daemon.store.tables.annotations import AnnotationChanges
 from daemon.store.tables.answers import AnswerChanges
 from daemon.store.tables.copies import CopyChanges
 from daemon.store.tables.interest import InterestChanges
@@ -44,6 +45,7 @@ class Batch:
         self._seen = SeenChanges(now)
         self._removals = RemovalChanges(now)
         subscriptions, topics = SubscriptionChanges(), TopicChanges()
+        annotations = AnnotationChanges()
         interest, receipts, answers = InterestChanges(), ReceiptChanges(), AnswerChanges()
         self._order = (
             self._messages.statements,
@@ -54,6 +56,7 @@ class Batch:
             self._messages.endings,
             subscriptions.statements,
             topics.statements,
+            annotations.statements,
             self._copies.statements,
             self._seen.statements,
             self._removals.statements,
@@ -68,6 +71,7 @@ class Batch:
             self._quarantine,
             subscriptions,
             topics,
+            annotations,
             self._copies,
             self._seen,
             self._removals,

@@ -18,6 +18,7 @@ from typing import Any
 from sqlite_utils import Database, Migrations
 
 from daemon.store.tables import (
+    annotations,
     answers,
     copies,
     interest,
@@ -77,6 +78,12 @@ def ownership(db: Any) -> None:
     """Whose store it is; empty in one of an earlier version, until a site has opened it."""
     db.execute("ALTER TABLE site ADD COLUMN server_name TEXT NOT NULL DEFAULT ''")
     db.execute("ALTER TABLE site ADD COLUMN identity TEXT NOT NULL DEFAULT ''")
+
+
+@migrations()
+def annotation(db: Any) -> None:
+    """What front ends keep with topics."""
+    db.execute(annotations.CREATE)
 
 
 class TooNewError(Exception):

@@ -27,6 +27,7 @@ from daemon.store.quarantine import (
 from daemon.store.schema import migrate, refuse_newer
 from daemon.store.table import Row, Table, Tables
 from daemon.store.tables import (
+    annotations,
     answers,
     copies,
     interest,
@@ -277,6 +278,7 @@ class Store:
         """Give the index everything that is held. Takes about a second for 200,000 messages."""
         tables = self._tables
         topics.restore_into(restore, tables)
+        annotations.restore_into(restore, tables)
         subscriptions.restore_into(restore, tables, now)
         publications.restore_into(restore, tables, now - dedupe_window_s)
         removals.restore_into(restore, tables)

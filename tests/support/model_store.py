@@ -39,6 +39,7 @@ class ModelStore:
         self.messages: dict[int, tuple[StoredMessage, Message]] = {}
         self.marks: dict[Mark, StoredMark] = {}
         self.topics: dict[str, tuple[DeliveryMode | None, float | None]] = {}
+        self.annotations: dict[tuple[str, str], str] = {}
         self.subscriptions: dict[int, tuple[str, str, SubscribeOptions, int, float]] = {}
         self.publications: list[tuple[str, str, str, float]] = []
 
@@ -90,6 +91,10 @@ class ModelStore:
                 self.subscriptions.pop(subscription_id, None)
             case d.StoreTopic(topic=topic):
                 self.topics[topic.name] = (topic.mode, topic.timeout_s)
+            case d.StoreAnnotation(topic=name, front_end=front_end, text=str(text)):
+                self.annotations[name, front_end] = text
+            case d.StoreAnnotation(topic=name, front_end=front_end):
+                self.annotations.pop((name, front_end), None)
             case d.StorePublication(publisher=publisher, cmuid=cmuid, smuid=smuid):
                 self.publications.append((publisher, cmuid, smuid, now))
 
@@ -102,6 +107,8 @@ class ModelStore:
         """Give a new router everything that is held."""
         for name, (mode, timeout_s) in self.topics.items():
             restore.topic(name, mode, timeout_s)
+        for (name, front_end), text in self.annotations.items():
+            restore.annotation(name, front_end, text)
         for id, subscription in sorted(self.subscriptions.items()):
             restore.subscription(id, *subscription)
         for publication in self.publications:

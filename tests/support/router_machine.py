@@ -224,6 +224,12 @@ class RouterMachine(ObservedSite):
         self.router.publishing.set_timeout(self._client("ada").consumer, topic, timeout_s, self._request())
         self._done(settles)
 
+    @rule(topic=st.sampled_from(TOPICS), text=st.sampled_from([None, "one", "other"]), settles=st.booleans())
+    def annotate(self, topic: str, text: str | None, settles: bool) -> None:
+        consumer = self._client("ada").consumer
+        self.router.publishing.annotate(consumer, topic, "lines", text, self._request())
+        self._done(settles)
+
     @rule(seat=st.sampled_from(SEATS))
     def pause(self, seat: str) -> None:
         self._client(seat).consumer.pause()

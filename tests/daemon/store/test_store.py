@@ -33,6 +33,7 @@ class Noted:
 
     def __init__(self) -> None:
         self.topics: list[tuple[object, ...]] = []
+        self.annotations: list[tuple[object, ...]] = []
         self.subscriptions: list[tuple[object, ...]] = []
         self.publications: list[tuple[object, ...]] = []
         self.messages: dict[int, tuple[Entry, list[StoredMark]]] = {}
@@ -41,6 +42,9 @@ class Noted:
 
     def topic(self, *values: object) -> None:
         self.topics.append(values)
+
+    def annotation(self, *values: object) -> None:
+        self.annotations.append(values)
 
     def subscription(self, *values: object) -> None:
         self.subscriptions.append(values)
