@@ -1,11 +1,12 @@
 """Crowds of clients at one site: all come back after a restart, or come and go while messages pass.
 
-    python -m tests.crowd back [--clients 2000] [--accounts 1000] [--kill] [--forget] [--json]
+    python -m tests.crowd back [--clients 2000] [--accounts 1000] [--kill] [--forget | --alone] [--json]
     python -m tests.crowd churn [--clients 1000] [--seconds 120] [--kill-every 30] [--json]
 
 `back`: STOMP clients of that many accounts log in and subscribe, the site is restarted (SIGTERM, or SIGKILL),
 and all of them come back the moment it listens. The script is the service manager, and keeps for the site
-what systemd keeps, unless --forget is given. Exit code 1 where one was refused, or hangs.
+what systemd keeps; with --forget it keeps nothing, and with --alone there is no service manager. Exit code 1
+where one was refused, or hangs.
 
 `churn`: publishers and workers, STOMP and SMQP, that leave without a word in mid-work, leave in good order
 and return, while the site is killed. Exit code 1 where a message that was confirmed never came, or one
@@ -58,8 +59,8 @@ PASSWORD: Final = "the password of "
 class Site:
     """A site and its daemon, with this process as the service manager."""
 
-    def __init__(self, directory: Path, accounts: int, *, keeps: bool) -> None:
-        """`keeps`: give to a new process what the one before gave to keep."""
+    def __init__(self, directory: Path, accounts: int, *, keeps: bool, managed: bool = True) -> None:
+        """`keeps`: give to a new process what the one before gave to keep; `managed`: be its manager."""
         self.smqp_port, self.port = free_ports(2)
         self.config = make_site(directory, "crowd.example", self.smqp_port, Installed({})).config
         with edit(directory / "accounts.toml") as editor:
@@ -71,6 +72,7 @@ class Site:
             file.write(f'\n[plugins.stomp]\nlisten = ["127.0.0.1:{self.port}"]\n')
         self._log = (directory / "log").open("ab")
         self._keeps = keeps
+        self._managed = managed
         self._kept: list[int] = []
         self._process: subprocess.Popen[bytes] | None = None
         self._manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -78,10 +80,9 @@ class Site:
 
     def start(self) -> None:
         """Start the daemon, and wait until it is ready."""
-        variables = {
-            **stomp_environment(self.config.parent),
-            "NOTIFY_SOCKET": str(self._manager.getsockname()),
-        }
+        variables = stomp_environment(self.config.parent)
+        if self._managed:
+            variables["NOTIFY_SOCKET"] = str(self._manager.getsockname())
         command = [sys.executable, "-m", "daemon", str(self.config)]
         if self._kept:
             variables |= {"LISTEN_FDS": "1", "LISTEN_FDNAMES": "passwords"}
@@ -90,7 +91,7 @@ class Site:
         self._process = subprocess.Popen(
             command, env=variables, cwd=ROOT, stdout=self._log, stderr=self._log, pass_fds=self._kept
         )
-        told = b""
+        told = b"" if self._managed else b"READY=1, or soon"  # clients come again until somebody listens
         while not told.startswith(b"READY=1"):
             told, descriptors, _, _ = socket.recv_fds(self._manager, 4096, 1)
             if self._keeps:
@@ -180,7 +181,7 @@ async def all_come(site: Site, given: argparse.Namespace, hangs_s: float) -> Ret
 
 async def back(directory: Path, given: argparse.Namespace) -> dict[str, Any]:
     """All log in, the site is restarted, and all log in again."""
-    site = Site(directory, given.accounts, keeps=not given.forget)
+    site = Site(directory, given.accounts, keeps=not given.forget, managed=not given.alone)
     site.start()
     first = await all_come(site, given, FIRST_S)
     site.end(signal.SIGKILL if given.kill else signal.SIGTERM)
@@ -398,6 +399,7 @@ def main() -> None:
         if run is back:
             command.add_argument("--kill", action="store_true", help="SIGKILL in place of SIGTERM")
             command.add_argument("--forget", action="store_true", help="nothing is kept over the restart")
+            command.add_argument("--alone", action="store_true", help="without a service manager")
         else:
             command.add_argument("--seconds", type=float, default=120.0)
             command.add_argument("--kill-every", type=float, default=30.0)

@@ -1,9 +1,9 @@
 """Passwords that were right a short while ago, so that logging in again does not cost a slow hash each time.
 
 Nothing of it is ever on disk. Of a password only a digest is kept: PBKDF2 with a salt of its own and a random
-key. Where the service manager keeps memory for the site (`daemon.system.outlasting`), key and digests outlast
-a restart, after which everybody comes back at once; else they are the process's own. `daemon/README.md` says
-what that is worth to who can read its memory.
+key. Key and digests outlast a restart, after which everybody comes back at once, in the memory that
+`daemon.system.outlasting` describes; where that is not to be had they are the process's own.
+`daemon/README.md` says what that is worth to who can read its memory.
 """
 
 import hashlib

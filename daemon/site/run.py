@@ -25,6 +25,7 @@ from daemon.settings import ConfigError, Settings
 from daemon.site.lock import StateInUseError, state_lock
 from daemon.site.site import RunningSite, serve_site
 from daemon.system import log
+from daemon.system.outlasting import OutlastingMemory
 from daemon.system.systemd import Notifier, Passed, passed
 from daemon.system.version import VERSION
 from daemon.terminal.failure import Failure
@@ -34,7 +35,7 @@ logger = logging.getLogger(__name__)
 STATUS_S: Final = 10.0
 
 PASSWORDS_MEMORY: Final = "passwords"
-"""What the service manager keeps for `daemon.accounts.remembered_passwords`."""
+"""What the service manager keeps for `daemon.accounts.remembered_passwords`, where there is one that does."""
 
 YOUNG_OBJECTS_MAX: Final = 10_000
 """Between looks for cycles; the interpreter's 700 are a few messages."""
@@ -86,6 +87,7 @@ async def _run(
 
             async def serve(task_status: trio.TaskStatus[RunningSite]) -> None:
                 memory = notifier.outlasting(PASSWORDS_MEMORY, given.kept)
+                memory = memory or OutlastingMemory.named(settings.site.state_directory)
                 await serve_site(
                     config, settings, installed, notifier, given.sockets, task_status, memory=memory
                 )
