@@ -362,6 +362,7 @@ class Site(Protocol):
         *,
         socket_name: str,
         tls: bool,
+        http: bool = False,
         refusal: bytes = b"",
         task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
     ) -> None:
@@ -370,8 +371,8 @@ class Site(Protocol):
         `listen` holds `host:port` or `[v6]:port`; sockets that systemd passed under `socket_name` are
         taken in their place. Limits on connections are kept here: one beyond them is sent `refusal`, unless
         it is TLS, and closed. An exception of a handler is logged and ends its connection only. On
-        draining, listening ends first; handlers get the drain time, then are cancelled. Started with the
-        addresses that were bound.
+        draining, listening ends first; handlers get the drain time, then are cancelled. For `http`, TLS has
+        clients choose between HTTP/2 and 1.1 (ALPN). Started with the addresses that were bound.
         """
 
 

@@ -59,15 +59,19 @@ class ClientTls:
 
     Attributes:
         context: None where the site has no certificate.
+        http_context: the same for HTTP, whose versions it offers (ALPN); other protocols have no such choice.
         expiries: when the certificates in the file end.
     """
 
     def __init__(self, tls: TlsSettings) -> None:
         """Reads the files. Raises ConfigError."""
         self.context: ssl.SSLContext | None = None
+        self.http_context: ssl.SSLContext | None = None
         self.expiries: list[Expiry] = []
         if tls.certificate is not None:
             self.context = client_context(tls)
+            self.http_context = client_context(tls)
+            self.http_context.set_alpn_protocols(["h2", "http/1.1"])
             self.expiries = expiries_of(tls.certificate, _certificates(tls.certificate))
 
 

@@ -67,15 +67,17 @@ class Listeners:
         drain_s: float,
         passed: dict[str, list[socket.socket]],
         mishap: Callable[[str, Exception], None],
+        http_context: Callable[[], ssl.SSLContext | None] = lambda: None,
     ) -> None:
-        """Limits and TLS context are asked for at each connection, since they change while it runs.
+        """Limits and TLS contexts are asked for at each connection, since they change while it runs.
 
-        `passed` holds the sockets that the service manager opened, by name; `mishap` is told of an error of
-        ours that ended a connection.
+        `http_context` is for HTTP, of which clients choose a version (ALPN). `passed` holds the sockets that
+        the service manager opened, by name; `mishap` is told of an error of ours that ended a connection.
         """
         self._mishap = mishap
         self._limits = limits
         self._tls_context = tls_context
+        self._http_context = http_context
         self._draining = draining
         self._drain_s = drain_s
         self._passed = passed
@@ -94,15 +96,17 @@ class Listeners:
         *,
         socket_name: str,
         tls: bool,
+        http: bool = False,
         refusal: bytes = b"",
         task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """See `daemon.frontend.Site.serve_streams`. Raises ListenError before it has started."""
-        if tls and self._tls_context() is None and (listen or self._passed.get(socket_name)):
+        context = self._http_context if http else self._tls_context
+        if tls and context() is None and (listen or self._passed.get(socket_name)):
             raise ListenError(f"cannot listen for {socket_name}: TLS needs [tls] certificate and key")
 
         async def connected(stream: trio.SocketStream) -> None:
-            await self._connection(stream, handler, tls, b"" if tls else refusal)
+            await self._connection(stream, handler, context if tls else None, b"" if tls else refusal)
 
         listeners = await open_listeners(listen, self._passed.pop(socket_name, []), socket_name)
         self.need_tls |= tls and bool(listeners)
@@ -118,7 +122,11 @@ class Listeners:
             connections.cancel_scope.deadline = trio.current_time() + self._drain_s
 
     async def _connection(
-        self, stream: trio.SocketStream, handler: StreamHandler, tls: bool, refusal: bytes
+        self,
+        stream: trio.SocketStream,
+        handler: StreamHandler,
+        tls: Callable[[], ssl.SSLContext | None] | None,
+        refusal: bytes,
     ) -> None:
         async with stream:
             try:
@@ -141,13 +149,17 @@ class Listeners:
                 self._leave(host)
 
     async def _handle(
-        self, stream: trio.SocketStream, handler: StreamHandler, tls: bool, remote: str
+        self,
+        stream: trio.SocketStream,
+        handler: StreamHandler,
+        tls: Callable[[], ssl.SSLContext | None] | None,
+        remote: str,
     ) -> None:
         stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        if not tls:
+        if tls is None:
             await handler(stream, remote)
             return
-        context = self._tls_context()
+        context = tls()
         assert context is not None  # without it nothing was listened for, and a reload takes none away
         # What is lost when a peer closes without TLS's goodbye would be noticed by the frames.
         tls_stream = trio.SSLStream(stream, context, server_side=True, https_compatible=True)

@@ -93,6 +93,7 @@ class RunningSite:
         self._listeners = Listeners(
             limits=lambda: self.limits,
             tls_context=lambda: self._tls.context,
+            http_context=lambda: self._tls.http_context,
             draining=self.draining,
             drain_s=settings.site.drain_s,
             passed=passed,
@@ -159,12 +160,19 @@ class RunningSite:
         *,
         socket_name: str,
         tls: bool,
+        http: bool = False,
         refusal: bytes = b"",
         task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """See `daemon.frontend.Site`. Raises ListenError before it has started."""
         await self._listeners.serve(
-            listen, handler, socket_name=socket_name, tls=tls, refusal=refusal, task_status=task_status
+            listen,
+            handler,
+            socket_name=socket_name,
+            tls=tls,
+            http=http,
+            refusal=refusal,
+            task_status=task_status,
         )
 
     def stop(self) -> None:

@@ -30,7 +30,9 @@ def run(*command: str) -> str:
 
 
 @needs_systemd_analyze
-@pytest.mark.parametrize("unit", ["smqpd@.service", "smqpd@.socket", "smqpd-links@.socket"])
+@pytest.mark.parametrize(
+    "unit", ["smqpd@.service", "smqpd@.socket", "smqpd-links@.socket", "smqpd-web@.socket"]
+)
 def test_systemd_accepts_the_units_without_a_word(unit: str) -> None:
     assert run("systemd-analyze", "verify", str(UNITS / unit)) == ""
 

@@ -93,7 +93,7 @@ def types_in(module: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "parts", [("routing", "daemon"), *((f"plugins/{p}",) for p in ("smqp", "stomp", "xmpp"))]
+    "parts", [("routing", "daemon"), *((f"plugins/{p}",) for p in ("smqp", "stomp", "web", "xmpp"))]
 )
 def test_no_two_types_that_can_meet_share_a_name(parts: tuple[str, ...]) -> None:
     """A front end may call a thing by its protocol's word, in its own folder."""

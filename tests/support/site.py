@@ -90,6 +90,7 @@ class ListeningSite(BrokerSite):
         self.serve_streams = Listeners(
             limits=lambda: self.limits,
             tls_context=lambda: tls,
+            http_context=lambda: tls,
             draining=self.draining,
             drain_s=5,
             passed=passed,
