@@ -18,6 +18,18 @@ from typing import Any, Final, Literal, Protocol
 import msgspec
 import trio
 
+from daemon.operating import AccountStatus as AccountStatus
+from daemon.operating import LinkStatus as LinkStatus
+from daemon.operating import Operations as Operations
+from daemon.operating import Overview as Overview
+from daemon.operating import SessionStatus as SessionStatus
+from daemon.operating import SubscriptionStatus as SubscriptionStatus
+from daemon.operating import TopicOrder as TopicOrder
+from daemon.operating import TopicPage as TopicPage
+from daemon.operating import TopicStatus as TopicStatus
+from daemon.operating import TopicSummary as TopicSummary
+from daemon.operating import Totals as Totals
+from daemon.operating import Warned as Warned
 from daemon.settings import ConfigError as ConfigError
 from daemon.settings import Limits as Limits
 from daemon.settings import ListenAddress as ListenAddress
@@ -332,6 +344,10 @@ class Site(Protocol):
     """Set once the daemon stops: refuse new logins, tell clients where to go, close soon."""
     redirect: str | None
     """`address:port` for clients to go to while this site drains; None where there is none."""
+
+    @property
+    def operations(self) -> Operations:
+        """What operators see and do. Nothing here asks who wants it: see to it that the account may."""
 
     async def authenticate(self, account: str, password: str, remote: str) -> Identity:
         """Check a password. Raises Refusal (bad-login), after a delay that grows with the failures."""

@@ -211,6 +211,8 @@ class Lifecycle:
             state.sequenced[id] = (publisher, message.sequence)
         entry = Entry(id, topic, smuid, message.priority, message.size_bytes, flags, due, deadline)
         self._state.hold(entry, publisher, now)
+        topic.traffic.came += 1
+        state.traffic.came += 1
         return entry
 
     def restore(self, entry: Entry, due: int, publisher: str, now: float) -> None:
@@ -241,6 +243,12 @@ class Lifecycle:
         if entry.flags & RECEIPT:
             self._receipts.progress(entry, subscription, now, has_it=event != "dead")
         ended = advance(entry, "done")
+        if event == "dead":
+            entry.topic.traffic.dead += 1
+            state.traffic.dead += 1
+        else:
+            entry.topic.traffic.committed += 1
+            state.traffic.committed += 1
         state.out.append(Record(event, entry, subscription, attempt=attempt, final=ended, reason=reason))
         subscription.attempts.pop(entry.id, None)
         if ended:
@@ -274,6 +282,7 @@ class Lifecycle:
         ended = advance(entry, "done")
         self._state.out.append(Record("returned", entry, subscription, reason=why))
         if ended:
+            self._count(entry, "expired")
             self._state.out.append(Record("expired", entry, final=True, reason="due to nobody any more"))
             self._state.let_go(entry)
 
@@ -351,6 +360,7 @@ class Lifecycle:
     def _end_everywhere(
         self, entry: Entry, event: Literal["expired", "removed", "dropped"], reason: str = ""
     ) -> None:
+        self._count(entry, event)
         self._state.out.append(Record(event, entry, final=True, reason=reason))
         if entry.flags & ONE:
             entry.topic.shared.forget()
@@ -359,6 +369,10 @@ class Lifecycle:
                 subscription.queue.forget()
                 subscription.attempts.pop(entry.id, None)
         self._state.let_go(entry)
+
+    def _count(self, entry: Entry, event: Literal["expired", "removed", "dropped"]) -> None:
+        entry.topic.traffic.ended(event)
+        self._state.traffic.ended(event)
 
     def end_anyhow(self, entry: Entry, reason: str) -> None:
         """End a copy that an error of ours met, so that it could not be ended as others are.

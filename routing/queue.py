@@ -92,6 +92,9 @@ class KeptEntries:
     def __iter__(self) -> Iterator[Entry]:
         return iter(list(self._by_id.values()))
 
+    def __len__(self) -> int:
+        return len(self._by_id)
+
     def add(self, entry: Entry) -> None:
         """Add the newest entry."""
         self._by_id[entry.id] = entry
@@ -132,6 +135,17 @@ class PriorityQueue:
         lane = self._lanes.get(entry.priority, ())
         at = bisect_left(lane, entry.id, key=_id)
         return at < len(lane) and lane[at] is entry
+
+    def lanes(self) -> tuple[list[deque[Entry]], int]:
+        """The entries of each priority, and how many of them all, at most, are finished."""
+        return list(self._lanes.values()), self._stale
+
+    def oldest(self) -> Entry | None:
+        """What has been here for longest, of whatever priority."""
+        heads = (
+            next((each for each in lane if not each.flags & GONE), None) for lane in self._lanes.values()
+        )
+        return min((entry for entry in heads if entry is not None), key=_id, default=None)
 
     def push(self, entry: Entry) -> None:
         """Add an entry behind all others of its priority."""

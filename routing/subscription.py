@@ -19,6 +19,7 @@ from routing.message import DeliveryMode
 from routing.names import DEAD_LETTER_PREFIX, is_system_topic, owner_of
 from routing.ordering import SequenceOrder
 from routing.queue import ONE, Entry, KeptEntries, PriorityQueue
+from routing.traffic import Traffic
 
 Accepts = Literal["ONE", "ALL", "BOTH"]
 ReturnOutcome = Literal["failed", "released", "rejected"]
@@ -244,6 +245,7 @@ class Topic:
         takers: subscriptions that may be able to take a message of mode ONE, next first.
         attempts: as of a subscription, of messages of mode ONE.
         messages, bytes: all that it holds.
+        traffic: what has gone through it.
     """
 
     __slots__ = (
@@ -260,6 +262,7 @@ class Topic:
         "subscriptions",
         "takers",
         "timeout_s",
+        "traffic",
     )
 
     def __init__(self, name: str, server: str) -> None:
@@ -278,6 +281,7 @@ class Topic:
         self.attempts: dict[int, int] = {}
         self.messages = 0
         self.bytes = 0
+        self.traffic = Traffic()
 
     @property
     def has_settings(self) -> bool:

@@ -1,6 +1,7 @@
 """What others may read of a site: its topics, subscriptions and messages, as they are now.
 
-Values are copies, an `Entry` is the router's own: it is read, and never written.
+Values are copies; an `Entry`, a `Topic` and a `Subscription` are the router's own: they are read, and never
+written.
 """
 
 import heapq
@@ -15,6 +16,7 @@ from routing.names import parse_address
 from routing.queue import ONE, Entry
 from routing.state import SiteState
 from routing.subscription import Accepts, Subscription, Topic
+from routing.traffic import Traffic
 
 
 class TopicInfo(msgspec.Struct, frozen=True):
@@ -62,6 +64,16 @@ class SiteView:
         return self._state.held
 
     @property
+    def unguaranteed_bytes(self) -> int:
+        """Memory of unguaranteed messages."""
+        return self._state.unguaranteed_bytes
+
+    @property
+    def traffic(self) -> Traffic:
+        """What has gone through the site."""
+        return self._state.traffic
+
+    @property
     def last_id(self) -> int:
         """The id of the newest message."""
         return self._state.last_id
@@ -91,6 +103,30 @@ class SiteView:
         """A topic; None where nothing is known of it."""
         found = self._state.topics.get(name)
         return _topic_info(found) if found is not None else None
+
+    def every_topic(self) -> list[Topic]:
+        """All topics, system topics too."""
+        return list(self._state.topics.values())
+
+    def found_topic(self, name: str) -> Topic | None:
+        """A topic itself; None where nothing is known of it."""
+        return self._state.topics.get(name)
+
+    def subscribed(self, topic: Topic) -> list[Subscription]:
+        """The subscriptions that get what comes to a topic."""
+        return self._state.matching.subscribed(topic)
+
+    def oldest(self, topic: Topic) -> Entry | None:
+        """What has waited longest at a topic for somebody here, or is with somebody; None for nothing."""
+        queues = [topic.shared, *(each.queue for each in self._state.matching.waits_with(topic))]
+        found = [entry for queue in queues if (entry := queue.oldest()) is not None]
+        found += topic.kept.after(0, 1)
+        for holder in self._state.matching.holders(topic):
+            for locks in (holder.locks, holder.received):
+                found += (lock.entry for lock in islice(locks.values(), 1))
+        if not found and topic.messages:
+            found = [lock.entry for _, _, lock in self._state.delayed if lock.entry.topic is topic]
+        return min(found, key=_id, default=None)
 
     def topics(self, after: str, count: int, may_see: Callable[[str], bool]) -> list[TopicInfo]:
         """The first `count` topics after a name that may be seen, by name; no system topics."""
@@ -134,6 +170,11 @@ class SiteView:
 
     # -- subscriptions ----------------------------------------------------------------------------
 
+    @property
+    def subscription_count(self) -> int:
+        """Of all topics."""
+        return len(self._state.subscriptions)
+
     def subscriptions(self, topic_name: str) -> list[SubscriptionInfo]:
         """All subscriptions to a topic."""
         topic = self._state.topics.get(topic_name)
@@ -154,6 +195,10 @@ class SiteView:
             return 0
         one = mode == "ONE" or topic.is_system
         return len(self._state.matching.taking(topic, "ONE" if one else "ALL"))
+
+
+def _id(entry: Entry) -> int:
+    return entry.id
 
 
 def _topic_info(topic: Topic) -> TopicInfo:

@@ -123,6 +123,11 @@ class Accounts:
             [name for name, account in accounts.items() if account.disabled],
         )
 
+    @property
+    def every(self) -> dict[str, Account]:
+        """All of them, by name."""
+        return dict(sorted(self._accounts.items()))
+
     def enabled(self, account: str) -> bool:
         """Whether the account is there and may be used."""
         found = self._accounts.get(account)

@@ -87,7 +87,8 @@ class Broker:
         self._hops = hops
         self._disk = DiskRoom(reserve)
         self.unfinished = Unfinished(lambda: self.limits.unfinished_bytes_max)
-        self._sessions: set[BrokerSession] = set()
+        self._sessions: dict[BrokerSession, None] = {}
+        self._session_ids = 0
         self._work = trio.Event()
         self._alarm = trio.CancelScope()
         self._alarm_at = math.inf
@@ -166,7 +167,22 @@ class Broker:
         """Guaranteed messages that the site holds."""
         return self.door.view.held
 
+    @property
+    def disk_full(self) -> bool:
+        """No message is taken until there is room on the disk."""
+        return self._disk.short
+
+    @property
+    def store_bytes(self) -> int:
+        """Size of the store."""
+        return self._store.size_bytes
+
     # -- sessions ---------------------------------------------------------------------------------
+
+    @property
+    def sessions(self) -> list[BrokerSession]:
+        """Those that are open, the oldest first."""
+        return list(self._sessions)
 
     def open_session(
         self, identity: frontend.Identity, channel: str, *, protocol: str, remote: str
@@ -176,14 +192,15 @@ class Broker:
             raise Refusal(Refusal.NOT_AVAILABLE, "the site is stopping")
         if not self.accounts.enabled(identity.account):
             raise Refusal(Refusal.BAD_LOGIN, "account or password is wrong")
-        session = BrokerSession(self, identity.account, channel, protocol, remote)
-        self._sessions.add(session)
+        self._session_ids += 1
+        session = BrokerSession(self, self._session_ids, identity.account, channel, protocol, remote)
+        self._sessions[session] = None
         return session
 
     def close_session(self, session: BrokerSession, *, lost: bool) -> None:
         """The front end is done with a session, whose client was `lost` or not; twice changes nothing."""
         if session in self._sessions:
-            self._sessions.discard(session)
+            del self._sessions[session]
             self.door.close(session.consumer, lost=lost)
 
     def reconfigure(self, settings: Settings) -> None:

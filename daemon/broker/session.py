@@ -85,7 +85,10 @@ OutboxItem = SessionEvent | UnreadDelivery
 class BrokerSession:
     """See `daemon.frontend.Session`."""
 
-    def __init__(self, broker: SessionOwner, account: str, channel: str, protocol: str, remote: str) -> None:
+    def __init__(
+        self, broker: SessionOwner, id: int, account: str, channel: str, protocol: str, remote: str
+    ) -> None:
+        """`id` is never that of another session of this run of the site."""
         self.account = account
         self.channel = channel
         self.protocol = protocol
@@ -103,6 +106,11 @@ class BrokerSession:
         self._unfinished = broker.unfinished.holder(account, remote)
         self._tokens = self._rate = broker.limits.publish_rate_per_s_max
         self._tokens_at = broker.clock.now()
+        self.id = id
+        self.opened_at = broker.clock.wall_ms() / 1000
+        self.published = 0
+        """Messages that were taken, and parts of transactions that may yet not be."""
+        self._paused_at = 0.0
 
     # -- requests ---------------------------------------------------------------------------------
 
@@ -137,6 +145,7 @@ class BrokerSession:
             self._take_token()
         if message.guarantee:
             broker.room.check()
+        self.published += 1
         if self._transaction is not None:
             self._transaction.publish(topic, message, head)
             return
@@ -374,6 +383,7 @@ class BrokerSession:
         self._pending_bytes += _cost(event)
         if self._pending_bytes > PENDING_BYTES_MAX and self._consumer.open:
             self._consumer.pause()
+            self._paused_at = self._broker.clock.now()
         self._arrived.set()
 
     def end(self, event: Ending) -> None:
@@ -381,6 +391,16 @@ class BrokerSession:
         self.put(event)
         self._ended = True
         self._arrived.set()
+
+    @property
+    def unsent(self) -> tuple[int, int]:
+        """What the front end has still to send: events, and about how many bytes."""
+        return len(self._outbox), self._pending_bytes
+
+    @property
+    def paused_s(self) -> float | None:
+        """How long it gets no more messages, since so much is unsent; None where it does."""
+        return None if self._consumer.open else self._broker.clock.now() - self._paused_at
 
     @property
     def consumer(self) -> Consumer:

@@ -83,6 +83,8 @@ class Listeners:
         self._passed = passed
         self.connections = 0
         """That are open now."""
+        self.addresses: list[str] = []
+        """That are listened on, each after the name of its sockets."""
         self.need_tls = False
         """Whether a front end takes connections with TLS."""
         self._by_host: Counter[str] = Counter()
@@ -116,8 +118,11 @@ class Listeners:
                     accepting.start_soon(
                         lambda: accept_all(connected, listeners, self._mishap, handler_nursery=connections)
                     )
-                task_status.started([shown(listener.socket.getsockname()) for listener in listeners])
+                bound = [shown(listener.socket.getsockname()) for listener in listeners]
+                self.addresses += [f"{socket_name} {address}" for address in bound]
+                task_status.started(bound)
                 await self._draining.wait()
+                self.addresses = []
                 accepting.cancel_scope.cancel()
             connections.cancel_scope.deadline = trio.current_time() + self._drain_s
 

@@ -6,7 +6,7 @@ from daemon.link.connection import PeerConnection
 from daemon.link.dialling import BackOff
 from daemon.link.exchange import Exchange
 from daemon.link.peers_file import PeerEntry
-from daemon.link.port import LinkState, LinkStatus
+from daemon.operating import LinkState, LinkStatus
 from routing.link.agreement import Agreement
 
 
@@ -52,7 +52,7 @@ class LinkPeer:
         self.changed = trio.Event()
 
     def status(self) -> LinkStatus:
-        """See `daemon.link.port.LinkStatus`."""
+        """See `daemon.operating.LinkStatus`."""
         now = trio.current_time()
         sender = self.exchange.sender
         oldest = sender.oldest_put_at()

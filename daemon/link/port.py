@@ -8,17 +8,16 @@ one is up the broker sends what its store still owes, with `attempt` as the stor
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Literal, Protocol
+from typing import Protocol
 
 import msgspec
 
 from daemon.link.peers_file import PeerEntry
+from daemon.operating import LinkStatus
 from routing.link.agreement import Agreement
 from routing.link.sender import Settled
 from routing.link.units import Control, Lane, Probe, Transfer, TransferOutcome
 from routing.message import Message
-
-LinkState = Literal["up", "leaving", "dialling", "waiting"]
 
 
 class SiteIdentity(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,33 +99,6 @@ class RouterPort(Protocol):
 
     async def input_room(self) -> None:
         """Return once more may arrive. Waited for between batches, so that a slow disk slows the peers."""
-
-
-class LinkStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A peer, for people.
-
-    Attributes:
-        since_s: seconds in this state.
-        remote: address of the other end; "" where none is known.
-        round_trip_s: of the last probe; None where none has come back.
-        waiting: units not written (`daemon.link.unacknowledged` adds what waits on disk).
-        in_flight: units written and not acknowledged.
-        lag_s: age of the oldest of them (of what waits on disk, since it was published, by the clock of the
-            site where it was); None where there is none.
-        why_down: why the last link, or the last attempt at one, ended; "" where none did.
-    """
-
-    peer: str
-    state: LinkState
-    since_s: float
-    remote: str
-    round_trip_s: float | None
-    waiting: int
-    in_flight: int
-    lag_s: float | None
-    why_down: str
-    version: str
-    features: tuple[str, ...]
 
 
 class Links(Protocol):

@@ -23,9 +23,10 @@ from daemon.control.socket import Question, Tell
 from daemon.link.keys import LinkKeys
 from daemon.link.manager import LinkManager
 from daemon.link.peers_file import PeerEntry
-from daemon.link.port import LinkStatus, SiteIdentity
+from daemon.link.port import SiteIdentity
 from daemon.link.tls import TlsTransport
 from daemon.link.unacknowledged import with_unacknowledged
+from daemon.operating import LinkStatus
 from daemon.settings import Settings
 from daemon.site.state_mark import INSTALLATION
 from daemon.system.private_files import replace
@@ -134,7 +135,7 @@ class SiteLinks:
         ask = self._broker.federating.enquiring.ask
         match question.ask:
             case "peers":
-                await tell(await self._status())
+                await tell(await self.status())
             case "routes":
                 await tell(routes(self._broker.door.outlook, question.name))
             case "ping":
@@ -148,7 +149,8 @@ class SiteLinks:
             case "why":
                 await ask(Why(str(parse_smuid(question.name))), question.timeout_s, tell)
 
-    async def _status(self) -> list[LinkStatus]:
+    async def status(self) -> list[LinkStatus]:
+        """All peers, by name, with what waits for each."""
         if self.manager is None:
             return []
         copies = self._broker.door.outlook.copies

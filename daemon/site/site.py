@@ -33,6 +33,8 @@ from daemon.configuration.discovery import Installed
 from daemon.connections.listen import Listeners
 from daemon.control.socket import Question, Tell, serve_control
 from daemon.frontend import Identity, Limits, Plugin, Session, SubscriptionInfo
+from daemon.operating import Warned
+from daemon.operations.site import SiteFacts, SiteOperations
 from daemon.settings import ConfigError, Settings
 from daemon.site.examination import LINKS_SOCKET, Examination, Finding, Part, examine, expired
 from daemon.site.links import SiteLinks
@@ -98,6 +100,22 @@ class RunningSite:
             drain_s=settings.site.drain_s,
             passed=passed,
             mishap=broker.mishaps.note,
+        )
+        self.operations = SiteOperations(broker, links.status, self._facts)
+
+    def _facts(self) -> SiteFacts:
+        """For its operators."""
+        return SiteFacts(
+            connections=self._listeners.connections,
+            listening=(*self._listeners.addresses, *(f"links {address}" for address in self.links.addresses)),
+            warnings=tuple(
+                Warned(
+                    level="warning" if finding.level == "warning" else "error",
+                    about=finding.part,
+                    text=said(finding),
+                )
+                for finding in self.standing.findings
+            ),
         )
 
     @property
@@ -317,6 +335,7 @@ async def serve_site(
             raise StartError(f"{settings.site.state_directory} cannot be used: {error}") from None
         site = RunningSite(config, installed, found, accounts, broker, links, suid, notifier, passed)
         await opened.start(site.expiry.look, give_back)
+        opened.tasks.start_soon(broker.mishaps.keep_going, "what operators are shown", site.operations.run)
         await opened.tasks.start(links.run)
         await opened.tasks.start(
             serve_control, settings.site.state_directory, site.answer, broker.mishaps.note

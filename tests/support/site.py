@@ -14,6 +14,7 @@ from daemon.broker.lifetime import opened_broker
 from daemon.broker.session import BrokerSession
 from daemon.connections.listen import Listeners
 from daemon.frontend import Identity, SubscriptionInfo
+from daemon.operations.site import SiteOperations
 from daemon.settings import Limits, QueueSettings, Settings, SiteSettings
 from daemon.system.mishaps import Mishaps
 from tests.support.passwords import cheap_hash
@@ -48,6 +49,7 @@ class BrokerSite:
         self.draining = trio.Event()
         self.opened = trio.Event()
         self.redirect = "other.example:720"
+        self.operations = SiteOperations(broker)
 
     @property
     def limits(self) -> Limits:

@@ -10,7 +10,7 @@ import trio
 
 from daemon.control.routes import Route
 from daemon.control.socket import Question, Tell, serve_control
-from daemon.link.port import LinkStatus
+from daemon.operating import LinkStatus
 from daemon.system.mishaps import Mishaps
 from daemon.terminal.failure import USAGE
 from tests.support.operator import Operator

@@ -1,0 +1,278 @@
+"""What operators see of a running site, and do at it: by commands over the control socket, in a front end.
+
+`daemon.operations` answers; whoever asks has seen to it that its user may. Values are frozen copies. What
+looks at much does so in steps of a millisecond, so that messages go on meanwhile: it is true for each thing
+that it shows, but not for all of them at one moment.
+"""
+
+from typing import Final, Literal, Protocol
+
+import msgspec
+
+from routing.message import DeliveryMode
+from routing.rights import Rights
+from routing.subscription import Accepts
+
+TopicOrder = Literal["name", "held", "bytes", "oldest", "in", "out", "subscriptions", "expired", "dead"]
+"""What topics are sorted by: names rise, all else falls."""
+
+LinkState = Literal["up", "leaving", "dialling", "waiting"]
+
+TOPICS_MAX: Final = 1_000
+"""On one page."""
+
+
+class Totals(msgspec.Struct, frozen=True, kw_only=True):
+    """Since the start of the site; see `routing.traffic.Traffic`."""
+
+    came: int
+    delivered: int
+    committed: int
+    expired: int
+    removed: int
+    dropped: int
+    dead: int
+
+
+class Warned(msgspec.Struct, frozen=True, kw_only=True):
+    """Something to see to.
+
+    Attributes:
+        level: `error` where something does not work, or is not as its files say.
+        about: what it is about, in a word, such as `links`.
+    """
+
+    level: Literal["error", "warning"]
+    about: str
+    text: str
+
+
+class Overview(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole site.
+
+    Attributes:
+        started_at: Unix time, seconds.
+        up_s: seconds since then.
+        listening: `smqp 127.0.0.1:7720` each.
+        sessions: that are logged in; connections also before that.
+        topics: without system topics.
+        held: guaranteed messages; `held_bytes` are of the bodies of all messages.
+        unguaranteed_bytes: in memory, of messages that are never on disk.
+        unfinished_bytes: in memory, of what is no message yet.
+        dead_letters: held on dead-letter topics.
+        in_per_s, out_per_s: messages, lately.
+        memory_bytes: of the process; 0 where it cannot be known.
+        store_bytes: of the database; `disk_free_bytes` where it is.
+        store_failed: why the last transaction failed; "" where it did not.
+        links, links_up: peers, and those that there is a link with.
+        errors: of smqpd's own since the start; the log has them.
+        damaged: rows of the store that could not be read since the start, or not all of them; likewise.
+        warnings: the gravest first.
+    """
+
+    server: str
+    version: str
+    started_at: float
+    up_s: float
+    draining: bool
+    listening: tuple[str, ...]
+    connections: int
+    sessions: int
+    topics: int
+    subscriptions: int
+    held: int
+    held_bytes: int
+    unguaranteed_bytes: int
+    unfinished_bytes: int
+    dead_letters: int
+    in_per_s: float
+    out_per_s: float
+    totals: Totals
+    memory_bytes: int
+    store_bytes: int
+    disk_free_bytes: int
+    disk_full: bool
+    store_failed: str
+    links: int
+    links_up: int
+    errors: int
+    damaged: int
+    warnings: tuple[Warned, ...]
+
+
+class TopicSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic.
+
+    Attributes:
+        delivery: its own mode; None where each message says.
+        timeout_s: its own timeout; None for none, "INFINITE" for state messages.
+        held, bytes: all that it holds, also what is with subscribers.
+        oldest_s: how long ago what waits longest for somebody here was published; None where nothing does.
+        subscriptions: attached or not.
+        in_per_s, out_per_s: messages that come, and deliveries, lately.
+        came, delivered, expired, dead: since the site started, or since the topic was last empty and unused;
+            `dead` were moved to its dead-letter topic.
+        dead_letters: held there now.
+    """
+
+    name: str
+    delivery: DeliveryMode | None
+    timeout_s: float | Literal["INFINITE"] | None
+    held: int
+    bytes: int
+    oldest_s: float | None
+    subscriptions: int
+    in_per_s: float
+    out_per_s: float
+    came: int
+    delivered: int
+    expired: int
+    dead: int
+    dead_letters: int
+
+
+class TopicPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some topics, of so many that were looked for; and of all, without system topics."""
+
+    topics: tuple[TopicSummary, ...]
+    matching: int
+    total: int
+
+
+class SubscriptionStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A subscription, and what is its.
+
+    Attributes:
+        topic: what it is to.
+        credit: of those who share it, together.
+        sessions: ids of those that consume from it now.
+        waiting: messages of mode ALL in its queue; those of mode ONE wait for anybody.
+        locked: with it, and unanswered.
+        received: RECEIVED, and not committed.
+        joining: what the topic keeps is still being offered to it.
+        unused_s: how long nobody has consumed from it; None while somebody does.
+    """
+
+    topic: str
+    account: str
+    channel: str
+    name: str
+    accepts: Accepts
+    durable: bool
+    ordered: bool
+    credit: int
+    sessions: tuple[int, ...]
+    waiting: int
+    locked: int
+    received: int
+    joining: bool
+    unused_s: float | None
+
+
+class TopicStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One topic.
+
+    Attributes:
+        waiting: messages of mode ONE that wait for any subscription.
+        kept: messages with a stated timeout, which those who join get, too.
+        messages_max, bytes_max: at which publishers are refused.
+    """
+
+    summary: TopicSummary
+    waiting: int
+    kept: int
+    messages_max: int
+    bytes_max: int
+    subscriptions: tuple[SubscriptionStatus, ...]
+
+
+class SessionStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One login.
+
+    Attributes:
+        id: names it for as long as the site runs.
+        remote: `address:port`.
+        opened_at: Unix time, seconds.
+        subscriptions: that it consumes from.
+        in_flight: messages that it has and has not finished; `in_flight_max` if it used all of its credit.
+        published: messages that it has published.
+        unsent, unsent_bytes: what waits for the client to read it.
+        paused_s: how long it gets no more messages since so much is unsent; None where it gets them.
+    """
+
+    id: int
+    account: str
+    channel: str
+    protocol: str
+    remote: str
+    opened_at: float
+    subscriptions: int
+    in_flight: int
+    in_flight_max: int
+    published: int
+    unsent: int
+    unsent_bytes: int
+    paused_s: float | None
+
+
+class LinkStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A peer.
+
+    Attributes:
+        since_s: seconds in this state.
+        remote: address of the other end; "" where none is known.
+        round_trip_s: of the last probe; None where none has come back.
+        waiting: units not written (`daemon.link.unacknowledged` adds what waits on disk).
+        in_flight: units written and not acknowledged.
+        lag_s: age of the oldest of them (of what waits on disk, since it was published, by the clock of the
+            site where it was); None where there is none.
+        why_down: why the last link, or the last attempt at one, ended; "" where none did.
+    """
+
+    peer: str
+    state: LinkState
+    since_s: float
+    remote: str
+    round_trip_s: float | None
+    waiting: int
+    in_flight: int
+    lag_s: float | None
+    why_down: str
+    version: str
+    features: tuple[str, ...]
+
+
+class AccountStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """An account; `sessions` of it are open."""
+
+    name: str
+    disabled: bool
+    rights: Rights
+    sessions: int
+
+
+class Operations(Protocol):
+    """One running site."""
+
+    async def overview(self) -> Overview:
+        """The whole site; topics are counted anew every few seconds where there are many."""
+
+    async def topics(
+        self, search: str = "", *, order: TopicOrder = "name", offset: int = 0, count: int = 50
+    ) -> TopicPage:
+        """Topics whose names contain `search`, in any case, or match it where it is a pattern with * or #.
+
+        `count` of them, at most `TOPICS_MAX`, after the first `offset`. System topics are not among them.
+        """
+
+    async def topic(self, name: str) -> TopicStatus | None:
+        """A topic, a system topic too; None where nothing is known of it."""
+
+    async def sessions(self) -> list[SessionStatus]:
+        """All sessions, the oldest first."""
+
+    async def links(self) -> list[LinkStatus]:
+        """All peers, by name."""
+
+    def accounts(self) -> list[AccountStatus]:
+        """All accounts, by name."""

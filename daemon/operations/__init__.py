@@ -1,0 +1,8 @@
+"""What a running site tells operators, and does for them; `daemon.operating` has what is asked and answered.
+
+site.py         the whole: one object for the control socket and for front ends
+census.py       all topics are counted, and their rates taken, every few seconds
+topics.py       topics found, sorted and paged; one topic
+stepping.py     how what looks at much lets others run
+machine.py      memory of the process, room on the disk
+"""

@@ -1,0 +1,95 @@
+"""All topics are counted every few seconds, in steps; what has gone through them is made into rates."""
+
+from typing import Final
+
+import msgspec
+import trio
+
+from daemon.operations.stepping import in_steps
+from routing.names import DEAD_LETTER_PREFIX
+from routing.subscription import Topic
+from routing.view import SiteView
+
+SAMPLE_S: Final = 5.0
+"""Between two samples of the rates."""
+
+LOOK_S: Final = 0.000_05
+"""For each topic so much time passes before all are counted again: that takes a hundredth of it."""
+
+NEARLY_FULL: Final = 0.8
+FULLEST_MAX: Final = 5
+
+
+class Counted(msgspec.Struct, frozen=True):
+    """All topics together.
+
+    Attributes:
+        topics: without system topics.
+        fullest: those that are nearly full, and their share of what they may hold; the fullest first.
+    """
+
+    topics: int = 0
+    held_bytes: int = 0
+    dead_letters: int = 0
+    fullest: tuple[tuple[str, float], ...] = ()
+
+
+class Census:
+    """Counts the topics of one site.
+
+    Args:
+        bounds: messages and bytes that a topic may hold.
+    """
+
+    def __init__(self, view: SiteView) -> None:
+        self._view = view
+        self._counted = Counted()
+        self._counted_at = float("-inf")
+        self._counting = trio.Lock()
+
+    async def run(self) -> None:
+        """Take samples until cancelled."""
+        sampled_at = trio.current_time()
+        while True:
+            await trio.sleep(SAMPLE_S)
+            now = trio.current_time()
+            elapsed, sampled_at = now - sampled_at, now
+            self._view.traffic.sample(elapsed)
+            async for some in in_steps(self._view.every_topic()):
+                for topic in some:
+                    traffic = topic.traffic
+                    # most topics are quiet
+                    if traffic.came != traffic.sampled_came or traffic.delivered != traffic.sampled_delivered:
+                        traffic.sample(elapsed)
+                    elif traffic.in_per_s or traffic.out_per_s:
+                        traffic.in_per_s = traffic.out_per_s = 0.0
+
+    async def counted(self, messages_max: int, bytes_max: int) -> Counted:
+        """All topics, as they were a moment ago; the bounds are those of one topic."""
+        async with self._counting:
+            stale_s = LOOK_S * self._view.topic_count
+            if trio.current_time() - self._counted_at >= stale_s:
+                self._counted = await self._count(messages_max, bytes_max)
+                self._counted_at = trio.current_time()
+        return self._counted
+
+    async def _count(self, messages_max: int, bytes_max: int) -> Counted:
+        topics = held_bytes = dead_letters = 0
+        fullest: list[tuple[float, str]] = []
+        async for some in in_steps(self._view.every_topic()):
+            for topic in some:
+                held_bytes += topic.bytes
+                if not topic.is_system:
+                    topics += 1
+                if not topic.messages:
+                    continue
+                if topic.name.startswith(DEAD_LETTER_PREFIX):
+                    dead_letters += topic.messages
+                share = _share(topic, messages_max, bytes_max)
+                if share >= NEARLY_FULL:
+                    fullest = sorted([*fullest, (share, topic.name)], reverse=True)[:FULLEST_MAX]
+        return Counted(topics, held_bytes, dead_letters, tuple((name, share) for share, name in fullest))
+
+
+def _share(topic: Topic, messages_max: int, bytes_max: int) -> float:
+    return max(topic.messages / messages_max, topic.bytes / bytes_max if bytes_max else 0.0)

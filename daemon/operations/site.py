@@ -1,0 +1,211 @@
+"""One running site, as its operators see it."""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, Final
+
+import msgspec
+import trio
+
+from daemon.broker.broker import Broker
+from daemon.broker.session import BrokerSession
+from daemon.operating import (
+    AccountStatus,
+    LinkStatus,
+    Overview,
+    SessionStatus,
+    TopicOrder,
+    TopicPage,
+    TopicStatus,
+    Totals,
+    Warned,
+)
+from daemon.operations.census import Census, Counted
+from daemon.operations.machine import disk_free_bytes, memory_bytes
+from daemon.operations.stepping import in_steps
+from daemon.operations.topics import TopicQueries
+from daemon.system.version import VERSION
+
+SLOW_S: Final = 10.0
+"""A session that gets nothing for so long, since its client does not read, is worth a warning."""
+
+SLOW_MAX: Final = 5
+"""Sessions that are named in warnings; the others are counted."""
+
+
+class SiteFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a site knows besides its broker, at one moment.
+
+    Attributes:
+        listening: `smqp 127.0.0.1:7720` each.
+        warnings: of its files and certificates.
+    """
+
+    connections: int = 0
+    listening: tuple[str, ...] = ()
+    warnings: tuple[Warned, ...] = ()
+
+
+async def no_links() -> list[LinkStatus]:
+    """Those of a site without peers."""
+    await trio.lowlevel.checkpoint()
+    return []
+
+
+class SiteOperations:
+    """See `daemon.operating.Operations`."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        links: Callable[[], Awaitable[list[LinkStatus]]] = no_links,
+        facts: Callable[[], SiteFacts] = SiteFacts,
+    ) -> None:
+        self._broker = broker
+        self._view = broker.door.view
+        self._links = links
+        self._facts = facts
+        self._started_at = broker.clock.wall_ms() / 1000
+        self._started = trio.current_time()
+        self._census = Census(self._view)
+        self._topics = TopicQueries(self._view, broker.clock)
+
+    async def run(self) -> None:
+        """Take samples of the rates until cancelled."""
+        await self._census.run()
+
+    # -- what there is ----------------------------------------------------------------------------
+
+    async def overview(self) -> Overview:
+        """See `daemon.operating.Operations`."""
+        broker, view, queues = self._broker, self._view, self._broker.settings.queues
+        counted = await self._census.counted(queues.queue_messages_max, queues.queue_bytes_max)
+        links = await self._links()
+        around, traffic, sessions = self._facts(), view.traffic, broker.sessions
+        state_directory = broker.settings.site.state_directory
+        return Overview(
+            server=broker.server_name,
+            version=VERSION,
+            started_at=self._started_at,
+            up_s=trio.current_time() - self._started,
+            draining=broker.draining,
+            listening=around.listening,
+            connections=around.connections,
+            sessions=len(sessions),
+            topics=counted.topics,
+            subscriptions=view.subscription_count,
+            held=broker.held,
+            held_bytes=counted.held_bytes,
+            unguaranteed_bytes=view.unguaranteed_bytes,
+            unfinished_bytes=broker.unfinished.bytes,
+            dead_letters=counted.dead_letters,
+            in_per_s=traffic.in_per_s,
+            out_per_s=traffic.out_per_s,
+            totals=Totals(**{name: getattr(traffic, name) for name in Totals.__struct_fields__}),
+            memory_bytes=memory_bytes(),
+            store_bytes=broker.store_bytes,
+            disk_free_bytes=disk_free_bytes(state_directory),
+            disk_full=broker.disk_full,
+            store_failed=broker.store_failed or "",
+            links=len(links),
+            links_up=sum(1 for link in links if link.state == "up"),
+            errors=broker.mishaps.count,
+            damaged=broker.damaged,
+            warnings=tuple(_warnings(broker, counted, links, sessions, around)),
+        )
+
+    async def topics(
+        self, search: str = "", *, order: TopicOrder = "name", offset: int = 0, count: int = 50
+    ) -> TopicPage:
+        """See `daemon.operating.Operations`."""
+        return await self._topics.page(search, order, offset, count)
+
+    async def topic(self, name: str) -> TopicStatus | None:
+        """See `daemon.operating.Operations`."""
+        queues = self._broker.settings.queues
+        return await self._topics.one(name, queues.queue_messages_max, queues.queue_bytes_max, _id)
+
+    async def sessions(self) -> list[SessionStatus]:
+        """See `daemon.operating.Operations`."""
+        found: list[SessionStatus] = []
+        async for some in in_steps(self._broker.sessions):
+            found += map(_session, some)
+        return found
+
+    async def links(self) -> list[LinkStatus]:
+        """See `daemon.operating.Operations`."""
+        return await self._links()
+
+    def accounts(self) -> list[AccountStatus]:
+        """See `daemon.operating.Operations`."""
+        sessions = Counter(session.account for session in self._broker.sessions)
+        return [
+            AccountStatus(
+                name=name, disabled=account.disabled, rights=account.rights, sessions=sessions[name]
+            )
+            for name, account in self._broker.accounts.every.items()
+        ]
+
+
+def _id(handle: Any) -> int:
+    """Of the session that a consumer is of; 0 of what is none."""
+    return handle.id if isinstance(handle, BrokerSession) else 0
+
+
+def _session(session: BrokerSession) -> SessionStatus:
+    consumer = session.consumer
+    unsent, unsent_bytes = session.unsent
+    return SessionStatus(
+        id=session.id,
+        account=session.account,
+        channel=session.channel,
+        protocol=session.protocol,
+        remote=session.remote,
+        opened_at=session.opened_at,
+        subscriptions=len(consumer.subscriptions),
+        in_flight=len(consumer.locks),
+        in_flight_max=sum(each.options.credit for each in consumer.subscriptions.values()),
+        published=session.published,
+        unsent=unsent,
+        unsent_bytes=unsent_bytes,
+        paused_s=session.paused_s,
+    )
+
+
+def _warnings(
+    broker: Broker,
+    counted: Counted,
+    links: list[LinkStatus],
+    sessions: list[BrokerSession],
+    around: SiteFacts,
+) -> Iterator[Warned]:
+    """The gravest first."""
+    if broker.disk_full:
+        yield Warned(level="error", about="disk", text="the disk is full: no messages are taken")
+    elif broker.store_failed:
+        yield Warned(level="error", about="store", text=f"the store fails: {broker.store_failed}")
+    yield from (warned for warned in around.warnings if warned.level == "error")
+    for link in links:
+        if link.state != "up":
+            why = f": {link.why_down}" if link.why_down else ""
+            yield Warned(level="error", about="links", text=f"the link with {link.peer} is down{why}")
+    yield from (warned for warned in around.warnings if warned.level == "warning")
+    for name, share in counted.fullest:
+        yield Warned(level="warning", about="topics", text=f"{name} is {share:.0%} full")
+    if counted.dead_letters:
+        text = f"dead letters: {counted.dead_letters}"
+        yield Warned(level="warning", about="dead letters", text=text)
+    slow = [each for each in sessions if (each.paused_s or 0.0) >= SLOW_S]
+    for session in slow[:SLOW_MAX]:
+        who = f"{session.account}/{session.channel} from {session.remote}"
+        text = f"{who} reads nothing, and has got nothing for {session.paused_s or 0.0:.0f} s"
+        yield Warned(level="warning", about="sessions", text=text)
+    if len(slow) > SLOW_MAX:
+        text = f"{len(slow) - SLOW_MAX} more sessions read nothing"
+        yield Warned(level="warning", about="sessions", text=text)
+    if broker.mishaps.count:
+        text = f"{broker.mishaps.count} errors of smqpd itself; the log has them"
+        yield Warned(level="warning", about="errors", text=text)
+    if broker.damaged:
+        text = f"{broker.damaged} damaged rows in the store; the log has them"
+        yield Warned(level="warning", about="store", text=text)

@@ -1,0 +1,180 @@
+"""Topics found by name, sorted and paged, of which there may be very many; one with all that hangs on it."""
+
+import heapq
+import math
+from collections.abc import Callable
+from itertools import islice
+from typing import Any, Final, Literal
+
+from daemon.operating import (
+    TOPICS_MAX,
+    SubscriptionStatus,
+    TopicOrder,
+    TopicPage,
+    TopicStatus,
+    TopicSummary,
+)
+from daemon.operations.stepping import in_steps
+from daemon.system.clock import Clock
+from routing.names import birth_ms, check_pattern, dead_letter_topic, parse_address, topic_matches
+from routing.queue import GONE, Entry, PriorityQueue
+from routing.subscription import Subscription, Topic
+from routing.view import SiteView
+
+SORTED_AT_ONCE: Final = 2_000
+"""In a millisecond."""
+
+
+class TopicQueries:
+    """Reads the topics of one site."""
+
+    def __init__(self, view: SiteView, clock: Clock) -> None:
+        self._view = view
+        self._clock = clock
+
+    async def page(self, search: str, order: TopicOrder, offset: int, count: int) -> TopicPage:
+        """See `daemon.operating.Operations.topics`."""
+        is_wanted, key, now_ms = _searched(search), self._key(order), self._clock.wall_ms()
+        total, runs, run = 0, [], []
+        async for some in in_steps(self._view.every_topic()):
+            for topic in some:
+                if topic.is_system:
+                    continue
+                total += 1
+                if is_wanted(topic.name):
+                    run.append((key(topic), topic.name, topic))
+            if len(run) >= SORTED_AT_ONCE:
+                runs.append(sorted(run, key=_place))
+                run = []
+        runs.append(sorted(run, key=_place))
+        matching = sum(map(len, runs))
+        wanted = min(offset + max(min(count, TOPICS_MAX), 0), matching)
+        found: list[TopicSummary] = []
+        place = 0
+        async for places in in_steps(islice(heapq.merge(*runs, key=_place), wanted)):
+            for _, _, topic in places:
+                if place >= offset:
+                    found.append(self._summary(topic, now_ms))
+                place += 1
+        return TopicPage(topics=tuple(found), matching=matching, total=total)
+
+    def _key(self, order: TopicOrder) -> Callable[[Topic], Any]:
+        keys: dict[TopicOrder, Callable[[Topic], Any]] = {
+            "name": lambda topic: 0,
+            "held": lambda topic: -topic.messages,
+            "bytes": lambda topic: -topic.bytes,
+            "oldest": self._oldest_first,
+            "in": lambda topic: -topic.traffic.in_per_s,
+            "out": lambda topic: -topic.traffic.out_per_s,
+            "subscriptions": lambda topic: -len(topic.subscriptions),
+            "expired": lambda topic: -topic.traffic.expired,
+            "dead": lambda topic: -topic.traffic.dead,
+        }
+        return keys[order]
+
+    def _oldest_first(self, topic: Topic) -> float:
+        oldest = self._view.oldest(topic) if topic.messages else None
+        return math.inf if oldest is None else _born_ms(oldest)
+
+    def _summary(self, topic: Topic, now_ms: int) -> TopicSummary:
+        oldest = self._view.oldest(topic) if topic.messages else None
+        dead = None if topic.is_dead_letter else self._view.topic(dead_letter_topic(topic.name))
+        traffic = topic.traffic
+        return TopicSummary(
+            name=topic.name,
+            delivery=topic.mode,
+            timeout_s=_timeout(topic.timeout_s),
+            held=topic.messages,
+            bytes=topic.bytes,
+            oldest_s=None if oldest is None else max(now_ms - _born_ms(oldest), 0) / 1000,
+            subscriptions=len(topic.subscriptions),
+            in_per_s=traffic.in_per_s,
+            out_per_s=traffic.out_per_s,
+            came=traffic.came,
+            delivered=traffic.delivered,
+            expired=traffic.expired,
+            dead=traffic.dead,
+            dead_letters=0 if dead is None else dead.messages,
+        )
+
+    async def one(
+        self, name: str, messages_max: int, bytes_max: int, session_id: Callable[[Any], int]
+    ) -> TopicStatus | None:
+        """A topic, which may hold so much; `session_id` of what a consumer is handled by."""
+        topic = self._view.found_topic(name)
+        if topic is None:
+            return None
+        summary = self._summary(topic, self._clock.wall_ms())
+        waiting, kept = await _count(topic.shared), len(topic.kept)
+        subscriptions = []
+        for subscription in self._view.subscribed(topic):
+            in_queue = await _count(subscription.queue)
+            subscriptions.append(self._subscription(subscription, in_queue, session_id))
+        return TopicStatus(
+            summary=summary,
+            waiting=waiting,
+            kept=kept,
+            messages_max=messages_max,
+            bytes_max=bytes_max,
+            subscriptions=tuple(subscriptions),
+        )
+
+    def _subscription(
+        self, subscription: Subscription, waiting: int, session_id: Callable[[Any], int]
+    ) -> SubscriptionStatus:
+        owner, options = parse_address(subscription.owner), subscription.options
+        holders = subscription.holders
+        locked = sum(len(each.locks) for each in holders)
+        received = len(subscription.received) if subscription.members else 0
+        received += sum(len(each.received) for each in holders)
+        attached = subscription.attached
+        return SubscriptionStatus(
+            topic=subscription.topic.name,
+            account=owner.account,
+            channel=owner.channel,
+            name=options.name,
+            accepts=options.accepts,
+            durable=options.durable,
+            ordered=options.ordered,
+            credit=sum(each.options.credit for each in holders),
+            sessions=tuple(session_id(each.consumer.handle) for each in holders if each.consumer is not None),
+            waiting=waiting,
+            locked=locked,
+            received=received,
+            joining=subscription.joining,
+            unused_s=None if attached else max(self._clock.now() - subscription.used_at, 0.0),
+        )
+
+
+def _place(one: tuple[Any, str, Topic]) -> tuple[Any, str]:
+    return one[0], one[1]
+
+
+def _searched(search: str) -> Callable[[str], bool]:
+    """Raises Refusal for a pattern that is none."""
+    if "*" in search or "#" in search:
+        pattern = check_pattern(search)
+        return lambda name: topic_matches(pattern, name)
+    folded = search.casefold()
+    return (lambda name: folded in name.casefold()) if folded else (lambda name: True)
+
+
+async def _count(queue: PriorityQueue) -> int:
+    """How many entries wait; looked at one by one where some are finished."""
+    lanes, stale = queue.lanes()
+    if not stale:
+        return sum(map(len, lanes))
+    waiting = 0
+    for lane in lanes:
+        async for some in in_steps(list(lane)):
+            waiting += sum(1 for entry in some if not entry.flags & GONE)
+    return waiting
+
+
+def _born_ms(entry: Entry) -> int:
+    """When it was published, by the clock of the site where that was."""
+    return entry.origin if isinstance(entry.origin, int) else birth_ms(entry.origin)
+
+
+def _timeout(timeout_s: float | None) -> float | Literal["INFINITE"] | None:
+    return "INFINITE" if timeout_s == math.inf else timeout_s

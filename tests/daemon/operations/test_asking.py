@@ -1,0 +1,225 @@
+"""What operators are shown of a running site: asked of one on which clients publish and subscribe."""
+
+import math
+from pathlib import Path
+
+import msgspec
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from daemon.operating import TopicOrder, TopicStatus
+from daemon.operations.census import SAMPLE_S
+from daemon.operations.site import SLOW_S, SiteOperations
+from daemon.operations.stepping import in_steps
+from routing.errors import Refusal
+from tests.support.broker import virtual_site
+
+
+async def topic(operations: SiteOperations, name: str) -> TopicStatus:
+    found = await operations.topic(name)
+    assert found is not None
+    return found
+
+
+async def later(clock: MockClock, seconds: float) -> None:
+    """What is due by then has been done."""
+    await wait_all_tasks_blocked()
+    clock.jump(seconds)
+    await wait_all_tasks_blocked()
+
+
+async def names(operations: SiteOperations, search: str = "", order: TopicOrder = "name") -> list[str]:
+    return [each.name for each in (await operations.topics(search, order=order)).topics]
+
+
+async def test_a_topic_shows_what_waits_for_whom(tmp_path: Path, mock_clock: MockClock) -> None:
+    async with virtual_site(tmp_path) as site:
+        operations = SiteOperations(site.broker)
+        ada, bob = site.login("ada"), site.login("bob")
+        await bob.subscribe("weather", credit=2, accepts="ALL")
+        for _ in range(5):
+            await ada.publish("weather", b"rain")
+        await ada.publish("weather", b"work", delivery="ONE")
+        await bob.received((await bob.delivered(2))[0].number)
+        await later(mock_clock, 30)
+
+        shown = await topic(operations, "weather")
+        assert shown.summary.held == 6
+        assert shown.summary.bytes == 24
+        assert shown.summary.oldest_s == pytest.approx(30, abs=1)
+        assert (shown.summary.came, shown.summary.delivered) == (6, 2)
+        assert (shown.waiting, shown.kept) == (1, 0)
+        [subscription] = shown.subscriptions
+        assert (subscription.account, subscription.channel, subscription.credit) == ("bob", "desk", 2)
+        assert (subscription.waiting, subscription.locked, subscription.received) == (3, 1, 1)
+        assert subscription.sessions == (bob.session.id,)
+        assert subscription.unused_s is None
+
+        bob.session.close()
+        await later(mock_clock, 10)
+        [left] = (await topic(operations, "weather")).subscriptions
+        assert (left.sessions, left.waiting, left.locked, left.received) == ((), 4, 0, 1)
+        assert left.unused_s == pytest.approx(10, abs=1)
+
+
+async def test_of_a_topic_that_nothing_is_known_of_there_is_nothing(tmp_path: Path) -> None:
+    async with virtual_site(tmp_path) as site:
+        assert await SiteOperations(site.broker).topic("weather") is None
+
+
+async def test_finished_messages_are_not_among_those_that_wait(tmp_path: Path, mock_clock: MockClock) -> None:
+    async with virtual_site(tmp_path) as site:
+        operations = SiteOperations(site.broker)
+        ada = site.login("ada")
+        await ada.subscribe("weather", credit=0)
+        await ada.publish("weather", timeout_s=5.0)
+        await ada.publish("weather", timeout_s=500.0)
+        await later(mock_clock, 10)
+        shown = await topic(operations, "weather")
+        assert (shown.summary.held, shown.kept, shown.subscriptions[0].waiting) == (1, 1, 1)
+        assert shown.summary.expired == 1
+
+
+async def test_topics_are_searched_sorted_and_paged(tmp_path: Path) -> None:
+    async with virtual_site(tmp_path) as site:
+        operations = SiteOperations(site.broker)
+        ada = site.login("ada")
+        for name, count in (("weather.oslo", 1), ("Weather.bergen", 3), ("news", 2)):
+            for _ in range(count):
+                await ada.publish(name, delivery="ONE")
+        assert await names(operations) == ["Weather.bergen", "news", "weather.oslo"]
+        assert await names(operations, order="held") == ["Weather.bergen", "news", "weather.oslo"]
+        assert await names(operations, order="oldest") == ["weather.oslo", "Weather.bergen", "news"]
+        assert await names(operations, "WEATHER") == ["Weather.bergen", "weather.oslo"]
+        assert await names(operations, "weather.#") == ["weather.oslo"]
+        page = await operations.topics(offset=1, count=1)
+        assert ([each.name for each in page.topics], page.matching, page.total) == (["news"], 3, 3)
+        assert (await operations.topics("oslo")).matching == 1
+        assert (await operations.topics(offset=7)).topics == ()
+        with pytest.raises(Refusal, match="is not a topic pattern"):
+            await operations.topics("weather.#.oslo")
+
+
+async def test_system_topics_are_not_among_topics_but_can_be_asked_for(tmp_path: Path) -> None:
+    async with virtual_site(tmp_path) as site:
+        operations = SiteOperations(site.broker)
+        ada, bob = site.login("ada"), site.login("bob")
+        await ada.publish(bob.session.system_topic)
+        assert await names(operations) == []
+        assert (await operations.overview()).topics == 0
+        assert (await topic(operations, bob.session.system_topic)).waiting == 1
+
+
+async def test_thousands_of_topics_are_looked_at_in_steps(tmp_path: Path) -> None:
+    async with virtual_site(tmp_path, queue_messages_max=10) as site:
+        operations = SiteOperations(site.broker)
+        ada = site.login("ada")
+        for number in range(5_000):
+            ada.session.set_timeout(f"t{number:04}", 5.0)
+        others_ran = 0
+
+        async def count_turns() -> None:
+            nonlocal others_ran
+            while True:
+                await trio.lowlevel.checkpoint()
+                others_ran += 1
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(count_turns)
+            page = await operations.topics(order="held", offset=4_990, count=5)
+            nursery.cancel_scope.cancel()
+        assert [each.name for each in page.topics] == [f"t{number}" for number in range(4990, 4995)]
+        assert others_ran > 1
+
+
+async def test_steps_leave_nothing_out() -> None:
+    found = []
+    async for some in in_steps(range(1_000)):
+        found += some
+    assert found == list(range(1_000))
+
+
+async def test_rates_are_those_of_the_last_seconds(tmp_path: Path, mock_clock: MockClock) -> None:
+    async with virtual_site(tmp_path) as site, trio.open_nursery() as nursery:
+        operations = SiteOperations(site.broker)
+        nursery.start_soon(operations.run)
+        ada, bob = site.login("ada"), site.login("bob")
+        await bob.subscribe("weather")
+        for _ in range(50):
+            await ada.publish("weather")
+        await later(mock_clock, SAMPLE_S)
+        overview, weather = await operations.overview(), (await topic(operations, "weather")).summary
+        assert (overview.in_per_s, overview.out_per_s) == (10.0, 10.0)
+        assert (weather.in_per_s, weather.out_per_s) == (10.0, 10.0)
+        await later(mock_clock, SAMPLE_S)
+        overview, weather = await operations.overview(), (await topic(operations, "weather")).summary
+        assert (overview.in_per_s, weather.in_per_s, weather.came) == (0.0, 0.0, 50)
+        nursery.cancel_scope.cancel()
+
+
+async def test_the_overview_adds_up_and_warns(tmp_path: Path, mock_clock: MockClock) -> None:
+    async with virtual_site(tmp_path, queue_messages_max=4) as site:
+        operations = SiteOperations(site.broker)
+        assert (await operations.overview()).warnings == ()
+        ada, bob = site.login("ada"), site.login("bob")
+        await bob.subscribe("work")
+        for _ in range(4):
+            await ada.publish("work", b"12345", delivery="ONE")
+        [first, *_] = await bob.delivered(4)
+        bob.session.give_back([first.number], "no good", outcome="rejected")
+        await later(mock_clock, 1)
+        await ada.publish("work", delivery="ONE")
+
+        shown = await operations.overview()
+        assert (shown.server, shown.sessions, shown.subscriptions) == ("a.example", 2, 1)
+        assert (shown.topics, shown.held, shown.held_bytes) == (2, 5, 20)
+        assert (shown.dead_letters, shown.totals.dead, shown.totals.came) == (1, 1, 6)
+        assert shown.memory_bytes > 0
+        assert shown.disk_free_bytes > 0
+        assert shown.store_bytes > 0
+        assert {(warned.about, warned.text) for warned in shown.warnings} == {
+            ("topics", "work is 100% full"),
+            ("dead letters", "dead letters: 1"),
+        }
+        [dead, work] = (await operations.topics()).topics
+        assert (work.name, work.dead, work.dead_letters) == ("work", 1, 1)
+        assert (dead.name, dead.held, dead.dead_letters) == ("dead.work", 1, 0)
+
+
+async def test_sessions_show_who_does_not_read(tmp_path: Path, mock_clock: MockClock) -> None:
+    async with virtual_site(tmp_path) as site:
+        operations = SiteOperations(site.broker)
+        ada, bob = site.login("ada", "phone"), site.login("bob")
+        await bob.subscribe("weather", credit=50)
+        for _ in range(4):
+            await ada.publish("weather", bytes(500_000))
+        [first, second] = await operations.sessions()
+        assert (first.account, first.channel, first.protocol) == ("ada", "phone", "test")
+        assert (first.remote, first.published, first.paused_s) == ("192.0.2.1:1", 4, None)
+        assert (second.subscriptions, second.in_flight, second.in_flight_max) == (1, 3, 50)
+        assert second.unsent_bytes > 1_000_000
+        assert second.paused_s is not None
+        await later(mock_clock, SLOW_S)
+        [warned] = (await operations.overview()).warnings
+        assert warned.text == "bob/desk from 192.0.2.1:1 reads nothing, and has got nothing for 10 s"
+        while (await operations.sessions())[1].paused_s is not None:
+            await bob.delivered()
+        assert (await operations.overview()).warnings == ()
+
+
+async def test_accounts_show_their_rights_and_sessions(tmp_path: Path) -> None:
+    async with virtual_site(tmp_path) as site:
+        site.login("ada")
+        shown = {each.name: each for each in SiteOperations(site.broker).accounts()}
+        assert list(shown) == ["ada", "bob", "eva"]
+        assert (shown["ada"].sessions, shown["bob"].sessions) == (1, 0)
+        assert shown["ada"].rights.publish == ("#",)
+        assert not shown["ada"].disabled
+
+
+async def test_a_topic_for_state_says_so_in_json(tmp_path: Path) -> None:
+    async with virtual_site(tmp_path) as site:
+        await site.login("ada").set_timeout("state", math.inf)
+        shown = msgspec.json.decode(msgspec.json.encode(await SiteOperations(site.broker).topic("state")))
+        assert shown["summary"]["timeout_s"] == "INFINITE"
