@@ -18,6 +18,9 @@ from typing import Any, Final, Literal, Protocol
 import msgspec
 import trio
 
+from daemon.metrics import STEPS_S as STEPS_S
+from daemon.metrics import Histogram as Histogram
+from daemon.metrics import Metrics as Metrics
 from daemon.operating import AccountStatus as AccountStatus
 from daemon.operating import LinkStatus as LinkStatus
 from daemon.operating import Operations as Operations
@@ -348,6 +351,10 @@ class Site(Protocol):
     @property
     def operations(self) -> Operations:
         """What operators see and do. Nothing here asks who wants it: see to it that the account may."""
+
+    @property
+    def metrics(self) -> Metrics:
+        """What the site measures: to be read."""
 
     async def authenticate(self, account: str, password: str, remote: str) -> Identity:
         """Check a password. Raises Refusal (bad-login), after a delay that grows with the failures."""

@@ -26,6 +26,7 @@ class StoreMessage(msgspec.Struct, gc=False):
         cause: the id of the message of which this one, the server's own, tells (a receipt, a dead letter); it
             is refused with that one, and else stored later. 0 for none.
         head: see `routing.frames.encode_message`; empty where its head has not been encoded yet.
+        came_at: site time when it was accepted.
     """
 
     entry: Entry
@@ -33,6 +34,7 @@ class StoreMessage(msgspec.Struct, gc=False):
     receipt_due: int
     cause: int = 0
     head: bytes = b""
+    came_at: float = 0.0
 
 
 class KeepMessage(msgspec.Struct, gc=False):

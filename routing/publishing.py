@@ -178,7 +178,7 @@ class Publishing:
         state.out.append(published)
         count = entry.due
         stamped = msgspec.structs.replace(message, smuid=entry.smuid(state.server), account=publisher)
-        state.keep(entry, stamped, count, cause, head)
+        state.keep(entry, stamped, count, now, cause, head)
         counted = bool(entry.flags & RECEIPT)
         queries = self._federation.published(entry, message.depth, counted=counted)
         if entry.flags & RECEIPT:

@@ -168,11 +168,17 @@ class SiteState:
             self.system_topics.hold(entry, publisher)
 
     def keep(
-        self, entry: Entry, message: Message, receipt_due: int, cause: int = 0, head: bytes = b""
+        self,
+        entry: Entry,
+        message: Message,
+        receipt_due: int,
+        now: float,
+        cause: int = 0,
+        head: bytes = b"",
     ) -> None:
         """Keep the message of a copy, where it is to be kept; see `StoreMessage`."""
         if entry.flags & GUARANTEED:
-            self.out.append(StoreMessage(entry, message, receipt_due, cause, head))
+            self.out.append(StoreMessage(entry, message, receipt_due, cause, head, now))
             return
         self.out.append(KeepMessage(entry, message))
         if message.others:

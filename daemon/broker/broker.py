@@ -33,6 +33,7 @@ from daemon.broker.session import BrokerSession
 from daemon.broker.store_room import StoreRoom
 from daemon.connections.unfinished import Unfinished
 from daemon.hops.writer import HopLog
+from daemon.metrics import Metrics
 from daemon.settings import Limits, Settings
 from daemon.store.disk_room import DiskRoom
 from daemon.store.health import StoreHealth
@@ -82,6 +83,7 @@ class Broker:
         self.clock = clock
         self.settings = settings
         self.mishaps = Mishaps()
+        self.metrics = Metrics()
         self._store_health = StoreHealth()
         self._store = store
         self._hops = hops
@@ -127,7 +129,7 @@ class Broker:
             self.room.has_room_for_peers,
             self.mishaps,
         )
-        self.commits = Commits(store)
+        self.commits = Commits(store, self.metrics.commit_s)
         self._executor = Executor(
             self._router,
             self._bodies,
@@ -138,6 +140,7 @@ class Broker:
             self.federating.effects,
             self.mishaps,
             self.federating.end_link,
+            self.metrics,
         )
         restore = self._router.restore(clock.now())
         store.restore_into(restore, clock.now(), settings.queues.dedupe_window_s)

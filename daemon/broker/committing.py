@@ -14,6 +14,7 @@ from typing import Final
 
 import trio
 
+from daemon.metrics import Histogram
 from daemon.store.store import Store
 
 FEW_DECISIONS: Final = 20
@@ -37,10 +38,12 @@ class Commits:
         in_place_s: commits that take less on average are waited for in place; 0 for none.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, took_s: Histogram) -> None:
+        """`took_s` is told of each."""
         self.gather_max_s = GATHER_MAX_S
         self.in_place_s = IN_PLACE_S
         self._store = store
+        self._took_s = took_s
         self._begins_at = 0.0
         self._average_s = 2 * IN_PLACE_S
 
@@ -61,6 +64,7 @@ class Commits:
         else:
             took_s = await trio.to_thread.run_sync(self._timed_commit)
         self._average_s += SMOOTHING * (took_s - self._average_s)
+        self._took_s.note(took_s)
 
     def _timed_commit(self) -> float:
         began = time.perf_counter()

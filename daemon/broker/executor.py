@@ -15,11 +15,13 @@ from typing import Any
 import msgspec
 
 from daemon import frontend
+from daemon.broker.ages import Ages
 from daemon.broker.bodies import Bodies, Stored
 from daemon.broker.reading import Reading
 from daemon.broker.session import UnreadDelivery
 from daemon.broker.taking_apart import OWN_ERROR, Fault, Kept, TakingApart, whom
 from daemon.hops.writer import HopFields, HopLog
+from daemon.metrics import Metrics
 from daemon.store.batch import Batch
 from daemon.store.changes import Surroundings
 from daemon.store.store import Store
@@ -46,6 +48,12 @@ class Prepared(msgspec.Struct):
     faults: list[Fault]
     """Decisions that could not be prepared: the batch is without them, and is not to be stored."""
 
+    came_at: list[float]
+    """When the messages were accepted that are stored."""
+
+    newest_id: int = 0
+    """Of those messages."""
+
 
 class Executor:
     """Owned by the broker's one task."""
@@ -61,6 +69,7 @@ class Executor:
         link_effects: Mapping[type, Callable[[Any], None]],
         mishaps: Mishaps,
         end_link: Callable[[str, str], None],
+        metrics: Metrics,
     ) -> None:
         """`link_effects`: how each decision that is for a peer is released; `end_link`, with a reason."""
         self._router = router
@@ -72,10 +81,14 @@ class Executor:
         self._kept: list[Decision] = []
         self._reading = reading
         self._mishaps = mishaps
+        self._metrics = metrics
+        self._ages = Ages(router.view.last_id, clock.now())
+        self._fresh = 0
+        """Messages that were handed out by the transaction that stored them."""
         self._end_link = end_link
         self._taking_apart = TakingApart(router, end_link)
         self._batch = Batch(surroundings)
-        self._prepared = Prepared([], self._batch, [], set(), [])
+        self._prepared = Prepared([], self._batch, [], set(), [], [])
         self._effects = self._prepared.effects
         rows: dict[type, Callable[[Any], None]] = {
             decisions.StoreMessage: self._store_message,
@@ -107,7 +120,7 @@ class Executor:
         """Take the router's decisions; what they record is appended to the hop log, not yet flushed."""
         taken, self._kept = self._kept + self._router.take(), []
         self._batch.clear()
-        prepared = self._prepared = Prepared([], self._batch, [], set(), [])
+        prepared = self._prepared = Prepared([], self._batch, [], set(), [], [])
         self._effects = prepared.effects
         handlers = self._handlers
         while taken:
@@ -134,7 +147,7 @@ class Executor:
         Where one cannot be, by an error of ours, the session or link that it is for ends: so what was with it
         goes to others, or comes again.
         """
-        releases = self._releases
+        releases, stored_at = self._releases, self._clock.now()
         for effect in prepared.effects:
             try:
                 releases[type(effect)](effect)
@@ -145,11 +158,20 @@ class Executor:
                     handle.end(frontend.Ending("failed", OWN_ERROR))
                 if peer:
                     self._end_link(peer, OWN_ERROR)
+        self._measure(prepared, stored_at)
+
+    def _measure(self, prepared: Prepared, stored_at: float) -> None:
+        if prepared.came_at:
+            self._metrics.stored_s.note_since(prepared.came_at, stored_at)
+            self._ages.stored(prepared.newest_id, stored_at)
+        if self._fresh:
+            self._metrics.delivered_s.note(self._clock.now() - stored_at, self._fresh)
+            self._fresh = 0
 
     def committed(self) -> None:
         """The batch is on disk, and is not to be tried again."""
         self._batch.clear()
-        self._prepared = Prepared([], self._batch, [], set(), [])
+        self._prepared = Prepared([], self._batch, [], set(), [], [])
 
     def keep_all(self) -> None:
         """Keep all of a batch that could not be stored, for nothing in it, for the next `prepare`."""
@@ -208,6 +230,8 @@ class Executor:
     def _store_message(self, d: decisions.StoreMessage) -> None:
         stored = Stored(message=d.message, wire=encode_message(d.message, d.head))
         self._batch.begin_message(d, stored.wire)
+        self._prepared.came_at.append(d.came_at)
+        self._prepared.newest_id = d.entry.id
         self._bodies.add(d.entry.id, stored)
 
     def _keep_message(self, d: decisions.KeepMessage) -> None:
@@ -253,6 +277,8 @@ class Executor:
             fields["account"] = d.account
         if d.reason:
             fields["reason"] = d.reason
+            if d.event == "dropped":
+                self._metrics.turn_away(d.event, d.reason)
         if d.peer:
             fields["peer"] = d.peer
         if d.depth:
@@ -273,6 +299,7 @@ class Executor:
         self._hops.append(d.event, **fields)
 
     def _refused(self, d: decisions.Refused) -> None:
+        self._metrics.turn_away(d.event, d.reason)
         self._hops.append(
             d.event,
             smuid=d.smuid,
@@ -307,6 +334,11 @@ class Executor:
 
     def _deliver(self, d: decisions.Deliver) -> None:
         entry, now = d.entry, self._clock.now()
+        if d.attempt == 1 and entry.flags & GUARANTEED:
+            if entry.id > self._ages.newest_id:
+                self._fresh += 1
+            else:
+                self._metrics.delivered_s.note(now - self._ages.stored_at(entry.id))
         stored = self._bodies.find(entry.id)
         if stored is not None:
             d.consumer.handle.put(_delivered(d, now, stored))
@@ -314,7 +346,9 @@ class Executor:
             d.consumer.handle.put(UnreadDelivery(entry.id, entry.size, partial(_delivered, d, now)))
 
     def _answer(self, d: decisions.AnswerRequest) -> None:
-        if d.request is None and d.error is None:
+        if d.error is not None:
+            self._metrics.refused[d.error.code] += 1
+        elif d.request is None:
             return
         entry = d.entry
         d.consumer.handle.put(

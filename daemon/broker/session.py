@@ -28,6 +28,7 @@ from daemon.frontend import (
     SubscriptionInfo,
     TopicInfo,
 )
+from daemon.metrics import Metrics
 from daemon.system.clock import Clock
 from routing.door import Door
 from routing.errors import SUBSCRIPTIONS, HeaderRefusal, Refusal
@@ -51,6 +52,7 @@ class SessionOwner(Protocol):
     accounts: Accounts
     clock: Clock
     door: Door
+    metrics: Metrics
     reading: Reading
     room: StoreRoom
     unfinished: Unfinished
@@ -116,6 +118,13 @@ class BrokerSession:
 
     def publish(self, topic: str, message: Message, request: Any = None) -> None:
         """See `daemon.frontend.Session`."""
+        try:
+            self._publish(topic, message, request)
+        except Refusal as refusal:
+            self._broker.metrics.refused[refusal.code] += 1
+            raise
+
+    def _publish(self, topic: str, message: Message, request: Any) -> None:
         broker = self._broker
         check_topic(topic)
         self._check("publish", topic)

@@ -33,6 +33,7 @@ from daemon.configuration.discovery import Installed
 from daemon.connections.listen import Listeners
 from daemon.control.socket import Question, Tell, serve_control
 from daemon.frontend import Identity, Limits, Plugin, Session, SubscriptionInfo
+from daemon.metrics import Metrics
 from daemon.operating import Warned
 from daemon.operations.site import SiteFacts, SiteOperations
 from daemon.settings import ConfigError, Settings
@@ -46,6 +47,7 @@ from daemon.system.allocator import give_back
 from daemon.system.outlasting import OutlastingMemory
 from daemon.system.systemd import Notifier
 from daemon.system.version import VERSION
+from routing.errors import Refusal
 
 logger = logging.getLogger(__name__)
 
@@ -148,7 +150,19 @@ class RunningSite:
 
     async def authenticate(self, account: str, password: str, remote: str) -> Identity:
         """See `daemon.frontend.Site`."""
-        return await self._accounts.authenticate(account, password, remote)
+        metrics = self.broker.metrics
+        try:
+            identity = await self._accounts.authenticate(account, password, remote)
+        except Refusal:
+            metrics.logins_refused += 1
+            raise
+        metrics.logins += 1
+        return identity
+
+    @property
+    def metrics(self) -> Metrics:
+        """See `daemon.frontend.Site`."""
+        return self.broker.metrics
 
     def open_session(self, identity: Identity, channel: str, *, protocol: str, remote: str) -> Session:
         """See `daemon.frontend.Site`."""
@@ -336,6 +350,7 @@ async def serve_site(
         site = RunningSite(config, installed, found, accounts, broker, links, suid, notifier, passed)
         await opened.start(site.expiry.look, give_back)
         opened.tasks.start_soon(broker.mishaps.keep_going, "what operators are shown", site.operations.run)
+        opened.tasks.start_soon(broker.mishaps.keep_going, "the look for pauses", site.metrics.watch_pauses)
         await opened.tasks.start(links.run)
         await opened.tasks.start(
             serve_control, settings.site.state_directory, site.answer, broker.mishaps.note

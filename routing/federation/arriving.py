@@ -177,7 +177,7 @@ class Arriving:
         )
         self._state.crossing.begin(copy)
         self._forwarding.remember(copy, now)
-        state.keep(entry, message, due)
+        state.keep(entry, message, due, now)
         return copy
 
     def _accept_one(self, arrival: Arrival, now: float) -> None:

@@ -14,6 +14,7 @@ from daemon.broker.lifetime import opened_broker
 from daemon.broker.session import BrokerSession
 from daemon.connections.listen import Listeners
 from daemon.frontend import Identity, SubscriptionInfo
+from daemon.metrics import Metrics
 from daemon.operations.site import SiteOperations
 from daemon.settings import Limits, QueueSettings, Settings, SiteSettings
 from daemon.system.mishaps import Mishaps
@@ -60,6 +61,10 @@ class BrokerSite:
         self.broker.settings.site.accounts_file.write_text("")
         self.broker.accounts.replace(self.broker.accounts.read())
         self.broker.reconfigure(self.broker.settings)
+
+    @property
+    def metrics(self) -> Metrics:
+        return self.broker.metrics
 
     async def authenticate(self, account: str, password: str, remote: str) -> Identity:
         return await self.broker.accounts.authenticate(account, password, remote)

@@ -15,6 +15,7 @@ from daemon.broker.reading import Reading
 from daemon.frontend import SessionEvent
 from daemon.hops.reader import HopLogReader
 from daemon.hops.writer import HopLog
+from daemon.metrics import Metrics
 from daemon.settings import HopSettings
 from daemon.store.store import Store
 from daemon.system.mishaps import Mishaps
@@ -78,6 +79,7 @@ class Disk(Backing):
             {},
             Mishaps(),
             lambda peer, reason: None,
+            Metrics(),
         )
         self.store.restore_into(self.router.restore(now), now, SETTINGS.dedupe_window_s)
         return self.router

@@ -10,6 +10,7 @@ import trio
 from trio.testing import MockClock
 
 from daemon.broker.committing import FEW_DECISIONS, Commits
+from daemon.metrics import Histogram
 from daemon.store.batch import Batch
 from daemon.store.changes import Surroundings
 from daemon.store.store import Store
@@ -36,7 +37,7 @@ async def waited_after(commits: Commits, store: Store, decisions: int) -> float:
 async def test_few_decisions_delay_nothing_and_many_only_so_long(
     store: Store, autojump_clock: MockClock
 ) -> None:
-    commits = Commits(store)
+    commits = Commits(store, Histogram())
     commits.in_place_s = 1000.0
     assert await waited_after(commits, store, FEW_DECISIONS) == 0
     some = await waited_after(commits, store, 2 * FEW_DECISIONS)
@@ -46,7 +47,7 @@ async def test_few_decisions_delay_nothing_and_many_only_so_long(
 
 
 async def test_the_transaction_is_committed_in_place_and_by_a_thread_alike(store: Store) -> None:
-    commits = Commits(store)
+    commits = Commits(store, Histogram())
     for in_place_s, record in ((0.0, 7), (1000.0, 8)):
         commits.in_place_s = in_place_s
         store.write(EMPTY, record, CLOCK_MARK)

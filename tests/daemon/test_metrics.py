@@ -1,0 +1,122 @@
+"""What a site measures: times in their buckets, refusals by their codes, pauses of the event loop."""
+
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from daemon.broker.ages import APART_S, KEPT_MAX, Ages
+from daemon.metrics import REASONS_MAX, STEPS_S, Histogram, Metrics
+from routing.errors import Refusal
+from tests.support.broker import virtual_site
+
+
+def buckets(histogram: Histogram) -> dict[float, int]:
+    steps = (*STEPS_S, float("inf"))
+    return {step: count for step, count in zip(steps, histogram.counts, strict=True) if count}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "step"), [(0.0, 0.0005), (0.0005, 0.0005), (0.3, 0.5), (11.0, float("inf"))]
+)
+def test_a_time_falls_into_the_first_bucket_that_holds_it(seconds: float, step: float) -> None:
+    histogram = Histogram()
+    histogram.note(seconds, 3)
+    assert buckets(histogram) == {step: 3}
+    assert histogram.sum_s == pytest.approx(3 * seconds)
+
+
+def test_times_that_end_together_are_noted_as_each_by_itself() -> None:
+    began_at = [0.0, 5.0, 9.0, 9.7, 9.7, 9.96, 9.9999, 10.0]
+    one_by_one, together = Histogram(), Histogram()
+    for at in began_at:
+        one_by_one.note(20.0 - at)
+    together.note_since(began_at, 20.0)
+    assert together.counts == one_by_one.counts
+    assert together.sum_s == pytest.approx(one_by_one.sum_s)
+
+
+def test_the_age_of_a_message_is_that_of_its_transaction() -> None:
+    ages = Ages(7, 100.0)
+    for transaction in range(1, 4):
+        ages.stored(7 + 10 * transaction, 100.0 + transaction)
+    assert [ages.stored_at(id) for id in (3, 7, 8, 17, 18, 37)] == [100, 100, 101, 101, 102, 103]
+
+
+def test_ages_take_no_more_memory_the_longer_a_site_runs() -> None:
+    ages = Ages(0, 0.0)
+    for transaction in range(1, 4 * KEPT_MAX):
+        ages.stored(transaction, transaction * 2 * APART_S)
+    assert len(ages._ids) <= 2 * KEPT_MAX
+    newest = 4 * KEPT_MAX - 1
+    assert ages.stored_at(newest) == newest * 2 * APART_S
+    assert ages.stored_at(1) > 2 * APART_S
+
+
+def test_reasons_without_number_are_counted_as_others() -> None:
+    metrics = Metrics()
+    for number in range(REASONS_MAX + 10):
+        metrics.turn_away("dropped", f"reason {number}")
+    assert metrics.turned_away["dropped", "other"] == 10
+
+
+async def test_a_pause_of_the_event_loop_is_noticed(autojump_clock: MockClock) -> None:
+    metrics = Metrics()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(metrics.watch_pauses)
+        await trio.sleep(1.05)
+        autojump_clock.jump(0.75)  # as if something had held it up
+        await trio.sleep(1.0)
+        nursery.cancel_scope.cancel()
+    assert metrics.longest_pause_s == pytest.approx(0.7)
+    assert metrics.pause_s.count > 15
+
+
+async def test_messages_are_measured_from_their_coming_to_their_first_delivery(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with virtual_site(tmp_path) as site:
+        metrics = site.broker.metrics
+        publisher = site.login("ada")
+        await publisher.publish("jobs", delivery="ONE")
+        assert metrics.stored_s.count == 1
+        assert metrics.delivered_s.count == 0
+        mock_clock.jump(3.0)
+        worker = await site.login("bob").subscribe("jobs")
+        (waited,) = await worker.delivered()
+        assert buckets(metrics.delivered_s) == {5.0: 1}
+        await publisher.publish("jobs", delivery="ONE")
+        await worker.delivered()
+        assert metrics.delivered_s.count == 2
+        assert metrics.delivered_s.sum_s < 4.0
+        worker.session.give_back([waited.number])
+        await worker.delivered()
+        assert metrics.delivered_s.count == 2, "a second attempt says nothing of how long a message waited"
+        assert metrics.commit_s.count > 2
+
+
+async def test_requests_that_are_refused_are_counted_by_their_code(tmp_path: Path) -> None:
+    async with virtual_site(tmp_path, queue_messages_max=1) as site:
+        ada = site.login("ada")
+        await ada.publish("jobs", delivery="ONE")
+        with pytest.raises(Refusal):
+            await ada.publish("jobs", delivery="ONE")
+        with pytest.raises(Refusal):
+            ada.send("no topic")
+        ada.session.commit([4711], 99)
+        with pytest.raises(Refusal):
+            await ada.answer(99)
+        assert dict(site.broker.metrics.refused) == {"queue-full": 1, "bad-topic": 1, "lock-lost": 1}
+        assert dict(site.broker.metrics.turned_away) == {("denied", "queue-full"): 1}
+
+
+async def test_unguaranteed_messages_that_are_dropped_are_counted_with_their_reason(tmp_path: Path) -> None:
+    async with virtual_site(tmp_path, unguaranteed_bytes_max=10_000) as site:
+        ada = site.login("ada")
+        for _ in range(12):
+            ada.send("jobs", b"x" * 1_000, guarantee=False, delivery="ONE")
+        await ada.publish("other")
+        (counted,) = site.broker.metrics.turned_away.items()
+        assert counted[0] == ("dropped", "unguaranteed, and memory for such messages is full")
+        assert counted[1] >= 3
