@@ -22,9 +22,14 @@ from daemon.metrics import STEPS_S as STEPS_S
 from daemon.metrics import Histogram as Histogram
 from daemon.metrics import Metrics as Metrics
 from daemon.operating import AccountStatus as AccountStatus
+from daemon.operating import Actor as Actor
+from daemon.operating import Browsed as Browsed
+from daemon.operating import BrowsedMessage as BrowsedMessage
+from daemon.operating import DeadLetter as DeadLetter
 from daemon.operating import LinkStatus as LinkStatus
 from daemon.operating import Operations as Operations
 from daemon.operating import Overview as Overview
+from daemon.operating import Replayed as Replayed
 from daemon.operating import SessionStatus as SessionStatus
 from daemon.operating import SubscriptionStatus as SubscriptionStatus
 from daemon.operating import TopicOrder as TopicOrder
@@ -32,6 +37,7 @@ from daemon.operating import TopicPage as TopicPage
 from daemon.operating import TopicStatus as TopicStatus
 from daemon.operating import TopicSummary as TopicSummary
 from daemon.operating import Totals as Totals
+from daemon.operating import Verdict as Verdict
 from daemon.operating import Warned as Warned
 from daemon.settings import ConfigError as ConfigError
 from daemon.settings import Limits as Limits
@@ -157,10 +163,11 @@ class Ending(msgspec.Struct):
     """The session is about to end; the front end says goodbye and closes.
 
     Attributes:
-        reason: `draining` (the daemon stops), `disabled` (the account), `slow` (did not read), or `failed`.
+        reason: `draining` (the daemon stops), `disabled` (the account), `closed` (by an operator; the client
+            may come back), `slow` (did not read), or `failed`.
     """
 
-    reason: Literal["draining", "disabled", "slow", "failed"]
+    reason: Literal["draining", "disabled", "closed", "slow", "failed"]
     text: str
 
 

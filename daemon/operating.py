@@ -10,7 +10,7 @@ from typing import Final, Literal, Protocol
 import msgspec
 
 from routing.message import DeliveryMode
-from routing.rights import Rights
+from routing.rights import Right, Rights
 from routing.subscription import Accepts
 
 TopicOrder = Literal["name", "held", "bytes", "oldest", "in", "out", "subscriptions", "expired", "dead"]
@@ -20,6 +20,10 @@ LinkState = Literal["up", "leaving", "dialling", "waiting"]
 
 TOPICS_MAX: Final = 1_000
 """On one page."""
+
+BROWSED_MAX: Final = 1_000
+BODIES_BYTES_MAX: Final = 2**20
+"""Of all messages that are browsed at once, shown of their bodies."""
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
@@ -242,6 +246,96 @@ class LinkStatus(msgspec.Struct, frozen=True, kw_only=True):
     features: tuple[str, ...]
 
 
+class Browsed(msgspec.Struct, frozen=True, kw_only=True):
+    """A section of a message: the first bytes of its body, of `size` in all."""
+
+    content_type: str
+    headers: tuple[tuple[str, str], ...]
+    size: int
+    body: bytes
+
+
+class BrowsedMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that a topic holds.
+
+    Attributes:
+        id: its number at this site, which rises in the order of arrival.
+        account: its publisher.
+        age_s: since it was published, by the clock of the site where that was.
+        expires_in_s: of the time that the site holds it for; None where that has no end.
+        locked: of mode ONE, and with a subscriber.
+        headers: all of them, in order, as SMQP writes them.
+    """
+
+    id: int
+    smuid: str
+    account: str
+    age_s: float
+    expires_in_s: float | None
+    locked: bool
+    size: int
+    headers: tuple[tuple[str, str], ...]
+    sections: tuple[Browsed, ...]
+
+
+class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
+    """A message on a dead-letter topic; what is not known of it is "".
+
+    Attributes:
+        topic: where it was published.
+        smuid: that it had there; its own is the message's.
+        account: who published it.
+        subscription: that could not take it, as the hop log writes it.
+        deliveries: how often it was tried.
+    """
+
+    topic: str
+    smuid: str
+    account: str
+    subscription: str
+    deliveries: str
+    reason: str
+    message: BrowsedMessage
+
+
+class Replayed(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of dead letters that were to go back.
+
+    Attributes:
+        done: that went back.
+        refused: by Smuid, why one stays.
+        last_id: of the last one that was looked at, for the next call; None where there are no more.
+    """
+
+    done: int
+    refused: dict[str, str]
+    last_id: int | None
+
+
+class Actor(msgspec.Struct, frozen=True, kw_only=True):
+    """Who does something, for the log.
+
+    Attributes:
+        name: an account, or a user of the machine.
+        via: `control`, `web` or another front end.
+        remote: `address:port`; "" on this machine.
+    """
+
+    name: str
+    via: str
+    remote: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.via}{f', {self.remote}' if self.remote else ''})"
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether an account may do something; `why` names the pattern or the rule that says so."""
+
+    allowed: bool
+    why: str
+
+
 class AccountStatus(msgspec.Struct, frozen=True, kw_only=True):
     """An account; `sessions` of it are open."""
 
@@ -276,3 +370,51 @@ class Operations(Protocol):
 
     def accounts(self) -> list[AccountStatus]:
         """All accounts, by name."""
+
+    def may(self, account: str, right: Right, topic: str) -> Verdict:
+        """Whether an account may do this to a topic, and why. Raises Refusal (bad-topic)."""
+
+    async def browse(
+        self, topic: str, *, after: int = 0, count: int = 20, body_bytes_max: int = 4_096
+    ) -> list[BrowsedMessage]:
+        """What a topic holds, oldest first, from what follows the message with the id `after`.
+
+        `count` of them, at most `BROWSED_MAX`; fewer are all that follow. Nothing is taken or locked by that.
+        """
+
+    async def dead_letters(
+        self, topic: str, *, after: int = 0, count: int = 20, body_bytes_max: int = 4_096
+    ) -> list[DeadLetter]:
+        """The dead letters of a topic, as `browse`."""
+
+    # What follows changes the site, and is in its log with who did it. Each raises Refusal where it cannot be
+    # done, and has then done nothing, and returns once what it did is on disk.
+
+    async def purge(self, topic: str, by: Actor) -> int:
+        """Remove every message that a topic holds now; how many those were."""
+
+    async def delete_topic(self, topic: str, by: Actor) -> int:
+        """Remove a topic's messages, subscriptions and settings; how many messages there were."""
+
+    async def set_delivery(self, topic: str, mode: DeliveryMode | None, by: Actor) -> None:
+        """SET TOPIC DELIVERY; None lets each message say."""
+
+    async def set_timeout(self, topic: str, timeout_s: float | None, by: Actor) -> None:
+        """SET TOPIC TIMEOUT; None for none, `inf` for state messages."""
+
+    async def remove_message(self, topic: str, smuid: str, by: Actor) -> None:
+        """REMOVE one message, wherever it went; a dead letter is dropped so. Raises Refusal (not-found)."""
+
+    async def replay(
+        self, topic: str, by: Actor, *, smuid: str = "", after: int = 0, count: int = 1_000
+    ) -> Replayed:
+        """Publish dead letters of a topic there again, as new messages of who published them.
+
+        One, or `count` of those that follow the id `after`. One of mode ALL goes to every subscription, also
+        to those that had it. Each leaves its dead-letter topic once it is on disk where it came from; a kill
+        in between leaves both, and replaying it again within the time that Cmuids are remembered publishes
+        it no second time. Raises Refusal (not-found).
+        """
+
+    async def close_session(self, id: int, by: Actor) -> bool:
+        """End a session, whose client may come back; False where there is none of this id."""

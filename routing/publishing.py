@@ -4,7 +4,7 @@ Who those are is in `routing.matching`; how long it is held for them, in `routin
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -31,6 +31,17 @@ from routing.room import Room
 from routing.setting_aside import OWN_ERROR
 from routing.state import SiteState
 from routing.subscription import Consumer, Subscription, Topic
+
+DEAD_HEADERS: Final = (
+    "Dead-Topic",
+    "Dead-Smuid",
+    "Dead-Account",
+    "Dead-Subscription",
+    "Dead-Delivery",
+    "Dead-Deliveries",
+    "Dead-Reason",
+)
+"""What a dead letter says of the message that it is a copy of."""
 
 
 class Publishing:
@@ -228,6 +239,7 @@ class Publishing:
             ("Dead-Smuid", message.smuid),
             ("Dead-Account", message.account),
             ("Dead-Subscription", bury.subscription.owner),
+            ("Dead-Delivery", "ONE" if bury.entry.flags & ONE else "ALL"),
             ("Dead-Deliveries", str(bury.attempts)),
             ("Dead-Reason", bury.reason),
         )

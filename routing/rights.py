@@ -58,7 +58,7 @@ class RightsTable:
         self, server_name: str, accounts: Mapping[str, Rights], disabled: Collection[str] = ()
     ) -> None:
         """`disabled`: those of the accounts that cannot log in; what is sent to them nobody could read."""
-        self._server_name = server_name
+        self.server_name = server_name
         self._readers = frozenset(accounts) - frozenset(disabled)
         self._patterns = {
             (account, right): getattr(rights, right)
@@ -82,13 +82,13 @@ class RightsTable:
         patterns = self._patterns.get((account, right))
         if patterns is None:
             return False
-        owner = owner_of(topic, self._server_name) if right != "administer" else None
+        owner = owner_of(topic, self.server_name) if right != "administer" else None
         if owner is not None:
             if right == "publish":
                 return is_system_topic(topic) and can_be_read(
-                    owner, self._server_name, self._readers.__contains__
+                    owner, self.server_name, self._readers.__contains__
                 )
-            if owner.account == account and owner.server == self._server_name:
+            if owner.account == account and owner.server == self.server_name:
                 return True
             if right == "subscribe":
                 return False

@@ -145,11 +145,13 @@ class SiteView:
         topics = self._state.topics
         return (name for name, topic in topics.items() if name > after and not topic.is_system)
 
-    def browse(self, topic_name: str, after: int, count: int) -> list[tuple[Entry, bool]]:
+    def browse(
+        self, topic_name: str, after: int, count: int, *, every: bool = False
+    ) -> list[tuple[Entry, bool]]:
         """Up to `count` entries with a greater id than `after`, by id; True where one has it for itself.
 
         What waits for someone to come: the shared queue, what is locked of it, and what is kept for those
-        who join late.
+        who join late; with `every` also what only waits for those who were there.
         """
         topic = self._state.topics.get(topic_name)
         if topic is None:
@@ -157,6 +159,13 @@ class SiteView:
         found: dict[int, tuple[Entry, bool]] = {}
         for entry in (*topic.kept.after(after, count), *topic.shared.after(after, count)):
             found[entry.id] = (entry, False)
+        for subscription in self._state.matching.waits_with(topic) if every else ():
+            queue = subscription.queue
+            # who wants Sequences in order has a queue in another one than that of arrival
+            waiting = queue.after(after, count) if subscription.order is None else list(queue)
+            for entry in waiting:
+                if entry.topic is topic and entry.id > after:
+                    found[entry.id] = (entry, False)
         for _, _, lock in self._state.delayed:
             entry = lock.entry
             if entry.topic is topic and entry.id > after and entry.id in self._state.entries:

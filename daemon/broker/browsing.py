@@ -21,12 +21,15 @@ class Browsing:
         self._reading = reading
         self._clock = clock
 
-    async def page(self, topic: str, after: int, count: int) -> list[HeldMessage]:
-        """See `daemon.frontend.Session.browse`; what is just decided, and nowhere yet, is not shown."""
+    async def page(self, topic: str, after: int, count: int, *, every: bool = False) -> list[HeldMessage]:
+        """See `daemon.frontend.Session.browse`; what is just decided, and nowhere yet, is not shown.
+
+        With `every` also what only waits for those who were there.
+        """
         held: list[HeldMessage] = []
         while True:
             wanted = count - len(held)
-            shown = self._door.view.browse(topic, after, wanted)
+            shown = self._door.view.browse(topic, after, wanted, every=every)
             found = {entry.id: self._bodies.find(entry.id) for entry, _ in shown}
             missing = [id for id, stored in found.items() if stored is None and id <= self._bodies.newest_id]
             if missing:

@@ -11,14 +11,12 @@ from typing import Final
 
 import trio
 
+from daemon.broker.asking import Asker
 from daemon.broker.bodies import Stored
-from daemon.frontend import Answer
 from daemon.store.store import Loaded, Store
 from routing.door import Door
 from routing.errors import Refusal
-from routing.names import SERVER_ACCOUNT
 from routing.queue import Entry
-from routing.subscription import Consumer
 
 _log = logging.getLogger(__name__)
 
@@ -73,27 +71,11 @@ class Reading:
             every = await trio.to_thread.run_sync(self._store.quarantined)
         count = sum(1 for one in every if smuid in ("", one.smuid))
         if count:
-            done = _Done()
-            self._door.drop_set_aside(smuid, Consumer(done, SERVER_ACCOUNT, "system"), 1)
-            await done.wait()
+            asker = Asker()
+            request = asker.request()
+            self._door.drop_set_aside(smuid, asker.consumer, request)
+            await asker.answer(request)
         return count
-
-
-class _Done:
-    """Waits for an answer as a session does."""
-
-    def __init__(self) -> None:
-        self._answered = trio.Event()
-        self._error: Refusal | None = None
-
-    def put(self, answer: Answer) -> None:
-        self._error = answer.error
-        self._answered.set()
-
-    async def wait(self) -> None:
-        await self._answered.wait()
-        if self._error is not None:
-            raise self._error
 
 
 def _decoded(loaded: Loaded) -> dict[int, Stored]:

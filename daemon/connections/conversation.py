@@ -18,7 +18,9 @@ import msgspec
 from daemon.frontend import Session, SessionEvent
 from routing.errors import Refusal
 
-EndReason = Literal["login-timeout", "idle", "not-available", "draining", "disabled", "slow", "failed"]
+EndReason = Literal[
+    "login-timeout", "idle", "not-available", "draining", "disabled", "closed", "slow", "failed"
+]
 """Why the server ends a connection: those of `daemon.frontend.Ending`, and what the shell finds itself."""
 
 

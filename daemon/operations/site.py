@@ -1,5 +1,6 @@
 """One running site, as its operators see it."""
 
+import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final
@@ -9,22 +10,35 @@ import trio
 
 from daemon.broker.broker import Broker
 from daemon.broker.session import BrokerSession
+from daemon.frontend import Ending
 from daemon.operating import (
     AccountStatus,
+    Actor,
+    BrowsedMessage,
+    DeadLetter,
     LinkStatus,
     Overview,
+    Replayed,
     SessionStatus,
     TopicOrder,
     TopicPage,
     TopicStatus,
     Totals,
+    Verdict,
     Warned,
 )
+from daemon.operations.acting import TopicActions
 from daemon.operations.census import Census, Counted
 from daemon.operations.machine import disk_free_bytes, memory_bytes
+from daemon.operations.messages import MessageQueries
+from daemon.operations.rights import verdict
 from daemon.operations.stepping import in_steps
 from daemon.operations.topics import TopicQueries
 from daemon.system.version import VERSION
+from routing.names import check_topic
+from routing.rights import Right
+
+_log = logging.getLogger(__name__)
 
 SLOW_S: Final = 10.0
 """A session that gets nothing for so long, since its client does not read, is worth a warning."""
@@ -69,6 +83,13 @@ class SiteOperations:
         self._started = trio.current_time()
         self._census = Census(self._view)
         self._topics = TopicQueries(self._view, broker.clock)
+        self._messages = MessageQueries(broker)
+        self._actions = actions = TopicActions(broker)
+        self.purge = actions.purge
+        self.delete_topic = actions.delete_topic
+        self.set_delivery = actions.set_delivery
+        self.set_timeout = actions.set_timeout
+        self.remove_message = actions.remove_message
 
     async def run(self) -> None:
         """Take samples of the rates until cancelled."""
@@ -145,6 +166,42 @@ class SiteOperations:
             )
             for name, account in self._broker.accounts.every.items()
         ]
+
+    def may(self, account: str, right: Right, topic: str) -> Verdict:
+        """See `daemon.operating.Operations`."""
+        found = self._broker.accounts.every.get(account)
+        return verdict(self._broker.accounts.rights, account, found, right, check_topic(topic))
+
+    async def browse(
+        self, topic: str, *, after: int = 0, count: int = 20, body_bytes_max: int = 4_096
+    ) -> list[BrowsedMessage]:
+        """See `daemon.operating.Operations`."""
+        return await self._messages.browse(topic, after, count, body_bytes_max)
+
+    async def dead_letters(
+        self, topic: str, *, after: int = 0, count: int = 20, body_bytes_max: int = 4_096
+    ) -> list[DeadLetter]:
+        """See `daemon.operating.Operations`."""
+        return await self._messages.dead_letters(topic, after, count, body_bytes_max)
+
+    # -- what is done -----------------------------------------------------------------------------
+
+    async def replay(
+        self, topic: str, by: Actor, *, smuid: str = "", after: int = 0, count: int = 1_000
+    ) -> Replayed:
+        """See `daemon.operating.Operations`."""
+        return await self._actions.replay(topic, by, smuid, after, count)
+
+    async def close_session(self, id: int, by: Actor) -> bool:
+        """See `daemon.operating.Operations`."""
+        await trio.lowlevel.checkpoint()
+        for session in self._broker.sessions:
+            if session.id == id:
+                session.end(Ending("closed", "an operator has closed the session"))
+                who = f"{session.account}/{session.channel} ({session.protocol}, {session.remote})"
+                _log.info("closed session %d of %s: by %s", id, who, by)
+                return True
+        return False
 
 
 def _id(handle: Any) -> int:

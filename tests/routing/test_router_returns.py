@@ -252,6 +252,7 @@ def test_a_message_that_failed_too_often_goes_to_the_dead_letter_topic_with_the_
         "Dead-Smuid": smuid,
         "Dead-Account": "eva:desk@a.example",
         "Dead-Subscription": "ada:desk@a.example",
+        "Dead-Delivery": "ONE",
         "Dead-Deliveries": "4",
         "Dead-Reason": "broken 4",
     }

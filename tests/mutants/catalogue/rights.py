@@ -20,7 +20,7 @@ MUTATIONS = [
     Mutation(
         name="an account of one name at another server is one's own",
         file="routing/rights.py",
-        old="owner.account == account and owner.server == self._server_name",
+        old="owner.account == account and owner.server == self.server_name",
         new="owner.account == account",
         tests=(
             "tests/routing/test_rights.py::test_the_same_account_name_at_another_server_is_somebody_else",

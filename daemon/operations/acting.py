@@ -1,0 +1,161 @@
+"""What operators do to topics and their messages; see `daemon.operating.Operations`. Each is in the log."""
+
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from daemon.broker.asking import Asker
+from daemon.broker.broker import Broker
+from daemon.frontend import HeldMessage
+from daemon.operating import Actor, Replayed
+from daemon.operations.messages import is_of_this_server
+from routing.errors import Refusal
+from routing.frames import encode_head
+from routing.headers import write_seconds
+from routing.message import DeliveryMode, Message
+from routing.names import check_topic, dead_letter_topic, parse_smuid
+from routing.publishing import DEAD_HEADERS
+from routing.queue import COUNTER_BITS
+from routing.subscription import Consumer
+
+_log = logging.getLogger(__name__)
+
+AT_ONCE: Final = 100
+"""Dead letters that share a transaction or two on their way back."""
+
+
+class TopicActions:
+    """Changes the topics of one site."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._door = broker.door
+
+    async def purge(self, topic: str, by: Actor) -> int:
+        """See `daemon.operating.Operations`."""
+        held = self._held(topic)
+        await self._ask(lambda consumer, request: self._door.purge(consumer, topic, request))
+        _log.info("purged %s, which held %d messages: by %s", topic, held, by)
+        return held
+
+    async def delete_topic(self, topic: str, by: Actor) -> int:
+        """See `daemon.operating.Operations`."""
+        held = self._held(topic)
+        await self._ask(lambda consumer, request: self._door.delete_topic(consumer, topic, request))
+        _log.info("deleted %s, which held %d messages: by %s", topic, held, by)
+        return held
+
+    async def set_delivery(self, topic: str, mode: DeliveryMode | None, by: Actor) -> None:
+        """See `daemon.operating.Operations`."""
+        check_topic(topic)
+        await self._ask(lambda consumer, request: self._door.set_delivery(consumer, topic, mode, request))
+        _log.info("set the delivery of %s to %s: by %s", topic, mode or "none of its own", by)
+
+    async def set_timeout(self, topic: str, timeout_s: float | None, by: Actor) -> None:
+        """See `daemon.operating.Operations`."""
+        check_topic(topic)
+        await self._ask(lambda consumer, request: self._door.set_timeout(consumer, topic, timeout_s, request))
+        shown = "none of its own" if timeout_s is None else f"{write_seconds(timeout_s)}"
+        _log.info("set the timeout of %s to %s: by %s", topic, shown, by)
+
+    async def remove_message(self, topic: str, smuid: str, by: Actor) -> None:
+        """See `daemon.operating.Operations`."""
+        check_topic(topic)
+        parse_smuid(smuid)
+        await self._ask(lambda consumer, request: self._door.remove(consumer, topic, smuid, request))
+        _log.info("removed %s from %s: by %s", smuid, topic, by)
+
+    def _held(self, topic: str) -> int:
+        found = self._door.view.topic(check_topic(topic))
+        return 0 if found is None else found.messages
+
+    async def _ask(self, call: Callable[[Consumer, int], Any]) -> None:
+        asker = Asker()
+        request = asker.request()
+        call(asker.consumer, request)
+        await asker.answer(request)
+
+    # -- dead letters -----------------------------------------------------------------------------
+
+    async def replay(self, topic: str, by: Actor, smuid: str, after: int, count: int) -> Replayed:
+        """See `daemon.operating.Operations`."""
+        dead_topic = dead_letter_topic(check_topic(topic))
+        if smuid:
+            after = self._before(smuid)
+        done, refused, last_id = 0, dict[str, str](), after
+        left, more = 1 if smuid else count, True
+        while left > 0 and more:
+            wanted = min(left, AT_ONCE)
+            page = await self._broker.browse(dead_topic, last_id, wanted)
+            if smuid and [held.smuid for held in page] != [smuid]:
+                raise Refusal(Refusal.NOT_FOUND, f"{smuid} is not among the dead letters of {topic}")
+            refused_now = await self._replay_page(dead_topic, page)
+            refused |= refused_now
+            done += len(page) - len(refused_now)
+            left -= len(page)
+            more = len(page) == wanted
+            last_id = page[-1].message_id if page else last_id
+        if done:
+            _log.info("replayed %d dead letters of %s: by %s", done, topic, by)
+        return Replayed(done=done, refused=refused, last_id=last_id if more else None)
+
+    def _before(self, smuid: str) -> int:
+        """The id that a message of this server's own comes right after."""
+        parts = parse_smuid(smuid)
+        return (parts.boot << COUNTER_BITS | parts.counter) - 1
+
+    async def _replay_page(self, dead_topic: str, page: list[HeldMessage]) -> dict[str, str]:
+        """Replay some; by Smuid, why one stays."""
+        refused: dict[str, str] = {}
+        asker, asked = Asker(), list[tuple[HeldMessage, int | None]]()
+        for held in page:
+            try:
+                asked.append((held, self._publish_again(held, asker)))
+            except Refusal as refusal:
+                refused[held.smuid] = refusal.text
+        for held, request in asked:
+            try:
+                if request is not None:
+                    await asker.answer(request)
+            except Refusal as refusal:
+                refused[held.smuid] = refusal.text
+        back = [(held, asker.request()) for held, _ in asked if held.smuid not in refused]
+        for held, request in back:
+            self._door.remove(asker.consumer, dead_topic, held.smuid, request)
+        for _, request in back:
+            await asker.answer(request)
+        return refused
+
+    def _publish_again(self, held: HeldMessage, asker: Asker) -> int | None:
+        """The number of the request; None of an unguaranteed message, which is not answered."""
+        dead = held.stored.message
+        said = {name: value for name, value in dead.others if name in DEAD_HEADERS}
+        if held.locked:
+            raise Refusal(Refusal.NOT_AVAILABLE, "a subscriber of the dead-letter topic has it")
+        # what a client says is not believed
+        if not is_of_this_server(dead.account, self._broker.server_name):
+            raise Refusal(Refusal.FORBIDDEN, "it was published there by a client, and came from nowhere")
+        message = _as_it_was(dead, said, held.smuid)
+        head = b""
+        if message.guarantee:
+            self._broker.room.check()
+            head = encode_head(message)
+        request = asker.request()
+        self._door.publish(
+            asker.consumer, said["Dead-Topic"], message, said["Dead-Account"], request, head=head
+        )
+        return request if message.guarantee else None
+
+
+def _as_it_was(dead: Message, said: dict[str, str], smuid: str) -> Message:
+    """A new message like the one that died. Its Cmuid is of its dead letter: see `Operations.replay`."""
+    return msgspec.structs.replace(
+        dead,
+        delivery="ALL" if said.get("Dead-Delivery") == "ALL" else "ONE",
+        smuid="",
+        account="",
+        cmuid=f"replay:{smuid}",
+        others=tuple((name, value) for name, value in dead.others if name not in DEAD_HEADERS),
+    )

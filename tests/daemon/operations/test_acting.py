@@ -1,0 +1,227 @@
+"""What operators do to a running site; its clients see what comes of it, and its log says who did it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daemon.frontend import Ending, Withdrawn
+from daemon.operating import Actor, Replayed
+from daemon.operations.site import SiteOperations
+from routing.errors import Refusal
+from tests.support.broker import SessionClient, VirtualSite, virtual_site
+
+CAL = Actor(name="cal", via="web", remote="192.0.2.9:1")
+
+
+async def bury(site: VirtualSite, topic: str, *bodies: bytes, mode: str = "ONE") -> None:
+    """Have somebody reject messages, so that they become dead letters."""
+    ada, bob = site.login("ada", "publisher"), site.login("bob", "gravedigger")
+    await bob.subscribe(topic, durable=False)
+    for body in bodies:
+        await ada.publish(topic, body, delivery=mode, name="of ada", cmuid=body.decode())
+    delivered = await bob.delivered(len(bodies))
+    request = bob.request()
+    bob.session.give_back([each.number for each in delivered], "no good", 0.0, request, outcome="rejected")
+    await bob.answer(request)
+    bob.session.close()
+    ada.session.close()
+
+
+async def bodies(client: SessionClient, count: int) -> list[bytes]:
+    got = await client.delivered(count)
+    await client.commit(*(each.number for each in got))
+    return [each.stored.message.sections[0].body for each in got]
+
+
+async def test_a_topic_is_purged_also_from_who_has_its_messages(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with virtual_site(tmp_path) as site:
+        operations = SiteOperations(site.broker)
+        ada, bob = site.login("ada"), site.login("bob")
+        await bob.subscribe("weather", credit=1)
+        for _ in range(3):
+            await ada.publish("weather")
+        await bob.delivered()
+        with caplog.at_level("INFO"):
+            assert await operations.purge("weather", CAL) == 3
+        assert site.broker.held == 0
+        assert isinstance((await bob.session.events())[0], Withdrawn)
+        assert "purged weather, which held 3 messages: by cal (web, 192.0.2.9:1)" in caplog.messages
+        assert await operations.purge("weather", CAL) == 0
+        assert {record.event for record in site.records() if record.final} == {"removed"}
+
+
+async def test_a_topic_is_deleted_with_its_subscriptions_and_settings(tmp_path: Path) -> None:
+    async with virtual_site(tmp_path) as site:
+        operations = SiteOperations(site.broker)
+        ada = site.login("ada")
+        await ada.subscribe("weather", credit=0)
+        await operations.set_delivery("weather", "ONE", CAL)
+        await operations.set_timeout("weather", 60.0, CAL)
+        await ada.publish("weather")
+        shown = await operations.topic("weather")
+        assert shown is not None
+        assert (shown.summary.delivery, shown.summary.timeout_s, shown.waiting) == ("ONE", 60.0, 1)
+        assert await operations.delete_topic("weather", CAL) == 1
+        assert await operations.topic("weather") is None
+
+
+async def test_everything_that_a_topic_holds_is_browsed_and_nothing_taken(tmp_path: Path) -> None:
+    async with virtual_site(tmp_path) as site:
+        operations = SiteOperations(site.broker)
+        ada, bob = site.login("ada"), site.login("bob")
+        await bob.subscribe("weather", credit=1, accepts="ALL")
+        for number in range(60):
+            await ada.publish("weather", b"rain %d" % number, name="n", others=(("X-Who", "me"),))
+        await ada.publish("weather", b"work", delivery="ONE")
+
+        found = await operations.browse("weather", count=1_000, body_bytes_max=4)
+        assert len(found) == 61
+        assert [message.id for message in found] == sorted(message.id for message in found)
+        first = found[0]
+        assert (first.account, first.size) == ("ada:desk@a.example", 6)
+        assert (first.sections[0].body, first.sections[0].size) == (b"rain", 6)
+        assert {("Name", "n"), ("X-Who", "me"), ("Smuid", first.smuid)} <= set(first.headers)
+        assert first.expires_in_s == pytest.approx(86_400, abs=10)
+        assert found[-1].expires_in_s is None
+        assert [one.id for one in await operations.browse("weather", after=found[58].id, count=1)] == [
+            found[59].id
+        ]
+        assert site.broker.held == 61
+        assert await operations.browse("nowhere") == []
+
+
+async def test_dead_letters_say_why_and_go_back(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with virtual_site(tmp_path) as site:
+        operations = SiteOperations(site.broker)
+        await bury(site, "work", b"1", b"2", b"3")
+        letters = await operations.dead_letters("work")
+        assert [letter.message.sections[0].body for letter in letters] == [b"1", b"2", b"3"]
+        assert {(one.topic, one.reason, one.deliveries, one.account) for one in letters} == {
+            ("work", "no good", "1", "ada:publisher@a.example")
+        }
+        assert letters[0].subscription == "bob:gravedigger@a.example"
+
+        eva = await site.login("eva").subscribe("work")
+        with caplog.at_level("INFO"):
+            done = await operations.replay("work", CAL, smuid=letters[1].message.smuid)
+        assert (done.done, done.refused) == (1, {})
+        [back] = await eva.delivered()
+        message = back.stored.message
+        assert (message.sections[0].body, message.account) == (b"2", "ada:publisher@a.example")
+        assert (message.name, message.others, back.attempt) == ("of ada", (), 1)
+        assert "replayed 1 dead letters of work: by cal (web, 192.0.2.9:1)" in caplog.messages
+
+        assert (await operations.replay("work", CAL)).done == 2
+        assert await bodies(eva, 2) == [b"1", b"3"]
+        assert await operations.dead_letters("work") == []
+        assert await operations.replay("work", CAL) == Replayed(done=0, refused={}, last_id=None)
+
+
+async def test_a_dead_letter_of_mode_all_goes_to_all(tmp_path: Path) -> None:
+    async with virtual_site(tmp_path) as site:
+        operations = SiteOperations(site.broker)
+        await bury(site, "news", b"1", mode="ALL")
+        readers = [await site.login(name).subscribe("news") for name in ("ada", "bob", "eva")]
+        await operations.replay("news", CAL)
+        assert [await bodies(reader, 1) for reader in readers] == [[b"1"]] * 3
+
+
+async def test_dead_letters_go_back_in_parts(tmp_path: Path) -> None:
+    async with virtual_site(tmp_path) as site:
+        operations = SiteOperations(site.broker)
+        await bury(site, "work", *(b"%d" % number for number in range(5)))
+        first = await operations.replay("work", CAL, count=3)
+        assert first.done == 3
+        assert first.last_id is not None
+        rest = await operations.replay("work", CAL, count=3, after=first.last_id)
+        assert (rest.done, rest.last_id) == (2, None)
+
+
+async def test_what_does_not_fit_stays_a_dead_letter(tmp_path: Path) -> None:
+    async with virtual_site(tmp_path, queue_messages_max=2) as site:
+        operations = SiteOperations(site.broker)
+        await bury(site, "work", b"1", b"2")
+        await site.login("ada").publish("work", delivery="ONE")
+        done = await operations.replay("work", CAL)
+        assert done.done == 1
+        assert [*done.refused.values()] == [
+            "work holds as much as it may; try again once messages have been taken from it"
+        ]
+        [left] = await operations.dead_letters("work")
+        assert [left.message.smuid] == [*done.refused]
+
+
+async def test_a_dead_letter_that_a_client_made_up_is_not_believed(tmp_path: Path) -> None:
+    async with virtual_site(tmp_path) as site:
+        operations = SiteOperations(site.broker)
+        forged = (("Dead-Topic", "secret"), ("Dead-Account", "eva:desk@a.example"), ("Dead-Reason", "ha"))
+        smuid = await site.login("ada").publish("dead.work", b"x", delivery="ONE", others=forged)
+        [letter] = await operations.dead_letters("work")
+        assert (letter.topic, letter.account, letter.reason) == ("", "", "")
+        done = await operations.replay("work", CAL)
+        assert done.refused == {smuid: "it was published there by a client, and came from nowhere"}
+        assert await operations.topic("secret") is None
+
+
+async def test_a_dead_letter_whose_way_back_a_kill_cut_short_comes_back_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "site").mkdir()
+    async with virtual_site(tmp_path / "site") as site:
+        await bury(site, "work", b"1")
+        remove = site.broker.door.remove
+
+        def killed_before(*arguments: Any) -> None:
+            site.image(tmp_path / "image")
+            remove(*arguments)
+
+        monkeypatch.setattr(site.broker.door, "remove", killed_before)
+        await SiteOperations(site.broker).replay("work", CAL)
+    async with virtual_site(tmp_path / "image") as site:
+        assert site.broker.held == 2
+        assert (await SiteOperations(site.broker).replay("work", CAL)).done == 1
+        assert site.broker.held == 1
+
+
+async def test_one_dead_letter_is_dropped(tmp_path: Path) -> None:
+    async with virtual_site(tmp_path) as site:
+        operations = SiteOperations(site.broker)
+        await bury(site, "work", b"1", b"2")
+        first, second = await operations.dead_letters("work")
+        await operations.remove_message("dead.work", first.message.smuid, CAL)
+        [left] = await operations.dead_letters("work")
+        assert left.message.smuid == second.message.smuid
+        with pytest.raises(Refusal, match="is not among the dead letters of work"):
+            await operations.replay("work", CAL, smuid=first.message.smuid)
+
+
+async def test_a_session_is_closed_and_its_client_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with virtual_site(tmp_path) as site:
+        operations = SiteOperations(site.broker)
+        bob = site.login("bob")
+        with caplog.at_level("INFO"):
+            assert await operations.close_session(bob.session.id, CAL)
+        assert await bob.session.events() == [Ending("closed", "an operator has closed the session")]
+        assert await bob.session.events() == []
+        assert not await operations.close_session(99, CAL)
+        assert caplog.messages == [
+            f"closed session {bob.session.id} of bob/desk (test, 192.0.2.1:1): by cal (web, 192.0.2.9:1)"
+        ]
+
+
+async def test_whether_an_account_may_and_why(tmp_path: Path) -> None:
+    async with virtual_site(tmp_path) as site:
+        may = SiteOperations(site.broker).may
+        assert may("ada", "publish", "weather").why == "its publish rights have the pattern #"
+        assert not may("nobody", "publish", "weather").allowed
+        assert may("ada", "subscribe", "bob:desk@a.example").why == "it is a system topic of another account"
+        assert may("bob", "subscribe", "bob:desk@a.example").why == "it is a system topic of its own"
+        assert may("ada", "publish", "bob:desk@a.example").allowed
+        assert not may("ada", "publish", "nobody:desk@a.example").allowed
+        with pytest.raises(Refusal):
+            may("ada", "publish", "a b")
