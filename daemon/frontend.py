@@ -48,6 +48,7 @@ from daemon.settings import seconds as seconds
 from daemon.settings import text as text
 from routing.errors import Refusal
 from routing.message import DeliveryMode, Message
+from routing.rights import Operating as Operating
 from routing.rights import Right as Right
 from routing.subscription import Accepts as Accepts
 from routing.subscription import ReturnOutcome as ReturnOutcome
@@ -358,6 +359,9 @@ class Site(Protocol):
     @property
     def operations(self) -> Operations:
         """What operators see and do. Nothing here asks who wants it: see to it that the account may."""
+
+    def operates(self, account: str) -> Operating:
+        """What an account may do at the site itself, now."""
 
     @property
     def metrics(self) -> Metrics:

@@ -10,6 +10,9 @@ as their dead letters do (`dead.account:channel@host`):
     remove       the account itself, and who has the right by pattern
     administer   who has the right by pattern
 
+Besides topics there is the site: whoever operates it looks at all of it but what messages say, or changes it,
+too, accounts and their rights not left out.
+
 The answer is needed for every message, so it is remembered for each account, right and topic.
 """
 
@@ -24,17 +27,24 @@ from routing.names import SERVER_ACCOUNT, Address, check_pattern, is_system_topi
 Right = Literal["publish", "subscribe", "remove", "administer"]
 RIGHTS: Final[tuple[Right, ...]] = get_args(Right)
 
+Operating = Literal["", "look", "change"]
+"""What an account may do at the site itself, by a front end for operators; "" for nothing."""
+
 CACHE_ENTRIES_MAX: Final = 16_384
 """Answers remembered for a whole site, about 4 MB; when full it starts anew."""
 
 
 class Rights(msgspec.Struct, frozen=True, kw_only=True):
-    """The patterns of one account, by right. Raises ValueError for what is no pattern."""
+    """The patterns of one account, by right, and what it may do at the site.
+
+    Raises ValueError for what is no pattern.
+    """
 
     publish: tuple[str, ...] = ()
     subscribe: tuple[str, ...] = ()
     remove: tuple[str, ...] = ()
     administer: tuple[str, ...] = ()
+    operate: Operating = ""
 
     def __post_init__(self) -> None:
         for right in RIGHTS:
@@ -45,7 +55,9 @@ class Rights(msgspec.Struct, frozen=True, kw_only=True):
                     raise ValueError(refusal.text) from None
 
 
-EVERYTHING: Final = Rights(publish=("#",), subscribe=("#",), remove=("#",), administer=("#",))
+EVERYTHING: Final = Rights(
+    publish=("#",), subscribe=("#",), remove=("#",), administer=("#",), operate="change"
+)
 
 
 class RightsTable:
@@ -66,6 +78,11 @@ class RightsTable:
             for right in RIGHTS
         }
         self._answers: dict[tuple[str, Right, str], bool] = {}
+        self._operating = {account: rights.operate for account, rights in accounts.items()}
+
+    def operates(self, account: str) -> Operating:
+        """What an account may do at the site itself; nothing where it is unknown or disabled."""
+        return self._operating[account] if account in self._readers else ""
 
     def allows(self, account: str, right: Right, topic: str) -> bool:
         """Whether `account` has `right` on `topic`; an unknown account has none."""

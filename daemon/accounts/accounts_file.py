@@ -7,9 +7,10 @@
     [accounts.ann.rights]
     publish = ["orders.#"]
     subscribe = ["orders.#", "news.*"]
+    operate = "look"
 
-Rights are patterns of topics, see `routing.rights`. Changes keep comments and order, and replace the
-file whole, so that the daemon never reads half of one.
+Rights are patterns of topics, and what may be done at the site itself: see `routing.rights`. Changes keep
+comments and order, and replace the file whole, so that the daemon never reads half of one.
 """
 
 import re
@@ -36,7 +37,8 @@ ACCOUNT_EXPECTED: Final = "an account name is 1 to 64 of A-Z a-z 0-9 . _ + -, an
 
 HEADER: Final = """\
 # The accounts of this site. Change them with `smqpd account`, which also tells a running site; after
-# a change by hand `smqpd reload` does. Rights are topic patterns: `*` is one level, a last `#` any rest.
+# a change by hand `smqpd reload` does. Rights are topic patterns: `*` is one level, a last `#` any rest; who
+# may `operate = "look"` or "change" logs in to the page of the site.
 
 [accounts]
 """
@@ -137,6 +139,8 @@ class AccountsEditor:
         for right in RIGHTS:
             if getattr(rights, right):
                 table[right] = list(getattr(rights, right))
+        if rights.operate:
+            table["operate"] = rights.operate
         return table
 
 

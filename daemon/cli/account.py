@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final, Literal
 
 import msgspec
 import typer
@@ -24,7 +24,7 @@ from daemon.configuration.config import nearest
 from daemon.settings import Settings
 from daemon.terminal.failure import USAGE, Failure
 from daemon.terminal.output import JsonOption, show_table
-from routing.rights import RIGHTS, Rights
+from routing.rights import RIGHTS, Operating, Rights
 
 app = typer.Typer(help="Accounts and their rights.", no_args_is_help=True)
 
@@ -47,6 +47,16 @@ Remove = Annotated[
 Administer = Annotated[
     Patterns, typer.Option("--administer", metavar="PATTERN", help="Topics whose settings it may change.")
 ]
+Operate = Annotated[
+    Literal["look", "change", "nothing"] | None,
+    typer.Option(
+        "--operate",
+        metavar="look|change|nothing",
+        help="Whether it may look at the site on its page, or change it, too.",
+    ),
+]
+
+_OPERATING: Final[dict[str, Operating]] = {"look": "look", "change": "change", "nothing": ""}
 
 
 @app.command()
@@ -56,6 +66,7 @@ def add(
     subscribe: Subscribe = None,
     remove: Remove = None,
     administer: Administer = None,
+    operate: Operate = None,
     password_file: PasswordFile = None,
     generate: Generate = False,
     config: ConfigOption = DEFAULT_CONFIG,
@@ -66,7 +77,7 @@ def add(
         raise Failure(f"{name} cannot be an account: {ACCOUNT_EXPECTED}")
     if name in read_accounts(settings.site.accounts_file):
         raise Failure(f"there is an account {name} already; see `smqpd account passwd` and `rights`")
-    rights = _rights(Rights(), publish, subscribe, remove, administer)
+    rights = _rights(Rights(), publish, subscribe, remove, administer, operate)
     phc = _password(password_file, generate)
     account = Account(password=phc, rights=rights)
     typer.echo(_change(config, f"Added {name}.", lambda editor: editor.add(name, account)))
@@ -88,10 +99,11 @@ def list_(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> No
             name,
             "disabled" if account.disabled else "enabled",
             *(" ".join(getattr(account.rights, right)) or "-" for right in RIGHTS),
+            account.rights.operate or "-",
         )
         for name, account in accounts.items()
     ]
-    show_table(("account", "state", *RIGHTS), table, folds=("account", *RIGHTS))
+    show_table(("account", "state", *RIGHTS, "operate"), table, folds=("account", *RIGHTS))
 
 
 @app.command()
@@ -128,6 +140,7 @@ def rights(
     subscribe: Subscribe = None,
     remove: Remove = None,
     administer: Administer = None,
+    operate: Operate = None,
     clear: Annotated[bool, typer.Option("--clear", help="Take all rights that are not given here.")] = False,
     config: ConfigOption = DEFAULT_CONFIG,
     json: JsonOption = False,
@@ -135,7 +148,7 @@ def rights(
     """Show its rights, or replace those that are given; an option can be given several times."""
     settings = read_settings(config)
     held = _existing(settings, name).rights
-    wanted = _rights(Rights() if clear else held, publish, subscribe, remove, administer)
+    wanted = _rights(Rights() if clear else held, publish, subscribe, remove, administer, operate)
     if wanted != held:
         done = f"Changed the rights of {name}."
         typer.echo(_change(config, done, lambda editor: editor.set_rights(name, wanted)), err=True)
@@ -144,6 +157,7 @@ def rights(
         return
     for right in RIGHTS:
         typer.echo(f"{right:<11}{' '.join(getattr(wanted, right)) or '-'}")
+    typer.echo(f"{'operate':<11}{wanted.operate or '-'}")
 
 
 def _change(config: Path, done: str, change: Callable[[AccountsEditor], None]) -> str:
@@ -167,12 +181,20 @@ def _existing(settings: Settings, name: str) -> Account:
 
 
 def _rights(
-    rights: Rights, publish: Patterns, subscribe: Patterns, remove: Patterns, administer: Patterns
+    rights: Rights,
+    publish: Patterns,
+    subscribe: Patterns,
+    remove: Patterns,
+    administer: Patterns,
+    operate: Literal["look", "change", "nothing"] | None,
 ) -> Rights:
     given = {"publish": publish, "subscribe": subscribe, "remove": remove, "administer": administer}
     changed = {right: tuple(patterns) for right, patterns in given.items() if patterns}
     try:
-        return Rights(**{right: changed.get(right, getattr(rights, right)) for right in RIGHTS})
+        return Rights(
+            **{right: changed.get(right, getattr(rights, right)) for right in RIGHTS},
+            operate=rights.operate if operate is None else _OPERATING[operate],
+        )
     except ValueError as error:
         raise Failure(str(error), USAGE) from None
 

@@ -48,6 +48,7 @@ from daemon.system.outlasting import OutlastingMemory
 from daemon.system.systemd import Notifier
 from daemon.system.version import VERSION
 from routing.errors import Refusal
+from routing.rights import Operating
 
 logger = logging.getLogger(__name__)
 
@@ -158,6 +159,10 @@ class RunningSite:
             raise
         metrics.logins += 1
         return identity
+
+    def operates(self, account: str) -> Operating:
+        """See `daemon.frontend.Site`."""
+        return self._accounts.rights.operates(account)
 
     @property
     def metrics(self) -> Metrics:

@@ -82,3 +82,10 @@ def test_an_answer_asked_again_is_the_same_however_many_topics_were_asked_betwee
         assert table.allows("ann", "publish", f"t.{number}")
     assert table.allows("ann", "publish", "t.0")
     assert not table.allows("ann", "publish", "u.0")
+
+
+def test_only_an_account_that_can_log_in_operates_the_site() -> None:
+    accounts = {"ann": Rights(operate="look"), "bob": Rights(administer=("#",)), "root": EVERYTHING}
+    table = RightsTable("a.example", accounts)
+    assert [table.operates(name) for name in ("ann", "bob", "root", "eve")] == ["look", "", "change", ""]
+    assert RightsTable("a.example", accounts, ["root"]).operates("root") == ""

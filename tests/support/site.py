@@ -18,6 +18,7 @@ from daemon.metrics import Metrics
 from daemon.operations.site import SiteOperations
 from daemon.settings import Limits, QueueSettings, Settings, SiteSettings
 from daemon.system.mishaps import Mishaps
+from routing.rights import Operating
 from tests.support.passwords import cheap_hash
 
 PASSWORD = "correct horse"
@@ -61,6 +62,9 @@ class BrokerSite:
         self.broker.settings.site.accounts_file.write_text("")
         self.broker.accounts.replace(self.broker.accounts.read())
         self.broker.reconfigure(self.broker.settings)
+
+    def operates(self, account: str) -> Operating:
+        return self.broker.accounts.rights.operates(account)
 
     @property
     def metrics(self) -> Metrics:

@@ -230,11 +230,33 @@ def test_accounts_are_disabled_and_enabled(site: Path, smqpd: Shell) -> None:
     assert not read_accounts(site / "accounts.toml")["admin"].disabled
 
 
+def test_an_account_may_look_at_the_site_or_change_it(site: Path, smqpd: Shell) -> None:
+    assert smqpd("account", "add", "ann", "--operate", "look", "--generate") == 0
+    assert accounts(site)["ann"] == Rights(operate="look")
+    assert smqpd("account", "rights", "ann", "--operate", "change", "--publish", "a") == 0
+    assert "operate    change" in smqpd.out
+    assert smqpd("account", "rights", "ann", "--operate", "nothing") == 0
+    assert accounts(site)["ann"] == Rights(publish=("a",))
+    assert smqpd("account", "rights", "ann", "--operate", "everything") == 2
+
+
 def test_rights_are_replaced_one_by_one_or_all(site: Path, smqpd: Shell) -> None:
     assert smqpd("account", "rights", "admin", "--publish", "a", "--publish", "b") == 0
-    assert smqpd.out.splitlines() == ["publish    a b", "subscribe  #", "remove     #", "administer #"]
+    assert smqpd.out.splitlines() == [
+        "publish    a b",
+        "subscribe  #",
+        "remove     #",
+        "administer #",
+        "operate    change",
+    ]
     assert smqpd("account", "rights", "admin", "--clear", "--subscribe", "c", "--json") == 0
-    assert json.loads(smqpd.out) == {"publish": [], "subscribe": ["c"], "remove": [], "administer": []}
+    assert json.loads(smqpd.out) == {
+        "publish": [],
+        "subscribe": ["c"],
+        "remove": [],
+        "administer": [],
+        "operate": "",
+    }
     assert accounts(site)["admin"] == Rights(subscribe=("c",))
 
 
