@@ -6,10 +6,14 @@ from contextlib import suppress
 from typing import Any, Final
 
 from starlette.applications import Starlette
-from starlette.responses import PlainTextResponse
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from daemon.frontend import Site
+from plugins.web import health
+from plugins.web.answering import for_programs
+from plugins.web.login import Logins
+from plugins.web.metrics import expose
 from plugins.web.settings import WebSettings
 
 HEADERS: Final = (
@@ -35,13 +39,25 @@ AsgiApp = Callable[[Any, Any, Any], Awaitable[None]]
 
 def make_app(site: Site, settings: WebSettings) -> AsgiApp:
     """All that is served."""
-    routes = [Route("/health/live", _live, methods=["GET"])]
+    logins = Logins(site, settings)
+
+    async def ready(request: Any) -> Any:
+        return await health.ready(site, settings)
+
+    async def metrics(request: Any) -> Any:
+        data, content_type = await expose(
+            site, settings.metrics_topics_max, request.headers.get("accept", "")
+        )
+        return Response(data, media_type=content_type)
+
+    routes = [
+        Route("/health/live", health.live, methods=["GET"]),
+        Route("/health/ready", ready, methods=["GET"]),
+        Route(
+            "/metrics", for_programs(logins, metrics) if settings.metrics_login else metrics, methods=["GET"]
+        ),
+    ]
     return Guarded(site, settings, Starlette(routes=routes))
-
-
-async def _live(request: Any) -> Any:
-    """The process answers; whether it can work is /health/ready's to say."""
-    return PlainTextResponse("alive\n")
 
 
 class Guarded:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from daemon.frontend import ListenAddress, note
+from daemon.frontend import ListenAddress, count, note, seconds
 
 
 class WebSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,3 +25,16 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True):
             " localhost and addresses always may."
         ),
     ] = ()
+    session_s: Annotated[
+        float, seconds("After so long without a request a browser has to log in again.", 60.0)
+    ] = 28_800.0
+    ready_links: Annotated[
+        tuple[str, ...], note("Peers to which the link must be up for /health/ready to say so.")
+    ] = ()
+    metrics_login: Annotated[
+        bool,
+        note("Whether /metrics asks for an account that may look; else it is open to whoever can connect."),
+    ] = True
+    metrics_topics_max: Annotated[
+        int, count("Topics that /metrics tells of by name, where there are more those that matter most.")
+    ] = 100

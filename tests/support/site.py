@@ -33,6 +33,7 @@ ACCOUNTS = {
     "eve": {"publish": ["eve.#"]},
     "dan": {"subscribe": ["*.open"]},
 }
+OPERATORS = {"ada": "change", "dan": "look"}
 
 
 class BrokerSite:
@@ -132,5 +133,6 @@ async def running_site(
 
 def _account(name: str, patterns: Mapping[str, list[str]]) -> str:
     lines = [f"[accounts.{name}]", f'password = "{_HASHED}"', f"[accounts.{name}.rights]"]
+    lines += [f'operate = "{OPERATORS[name]}"'] if name in OPERATORS else []
     lines += [f"{right} = {covered!r}" for right, covered in patterns.items()]
     return "\n".join(lines) + "\n"

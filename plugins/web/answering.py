@@ -1,0 +1,55 @@
+"""From what is asked to an answer: who it is, whether they may, and what is said where not."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from starlette.responses import JSONResponse
+
+from plugins.web.login import Logins, NotAllowed, NotLoggedIn, check_origin
+from routing.errors import Refusal
+
+View = Callable[[Any], Awaitable[Any]]
+"""A request, whose `state.user` is a `WebUser`, to its answer."""
+
+STATUS: Final = {
+    Refusal.BAD_LOGIN: 401,
+    Refusal.FORBIDDEN: 403,
+    Refusal.NOT_FOUND: 404,
+    Refusal.TOO_LARGE: 413,
+    Refusal.TOO_MANY: 429,
+    Refusal.NOT_AVAILABLE: 503,
+    Refusal.QUEUE_FULL: 503,
+    Refusal.STORE_FAILED: 503,
+}
+"""Of what a site refuses; all else is a request that was wrong."""
+
+ASKS: Final = {"www-authenticate": 'Basic realm="smqpd", charset="UTF-8"'}
+
+
+def for_programs(logins: Logins, view: View, *, change: bool = False) -> View:
+    """A view for who has Basic credentials, or is a script of our own page; errors are JSON.
+
+    With `change` it needs the right to change the site, and from a browser the token of its session.
+    """
+
+    async def answer(request: Any) -> Any:
+        try:
+            user = await logins.user(request)
+            if change:
+                if not user.may_change:
+                    raise NotAllowed(f"{user.identity.account} may look at this site, and not change it")
+                if user.session:
+                    logins.check_form(request, user, request.headers.get("x-csrf-token", ""))
+                else:
+                    check_origin(request)
+            request.state.user = user
+            return await view(request)
+        except NotLoggedIn:
+            return JSONResponse({"error": "not-logged-in", "text": "log in"}, 401, headers=ASKS)
+        except NotAllowed as error:
+            return JSONResponse({"error": "forbidden", "text": str(error)}, 403)
+        except Refusal as refusal:
+            status = STATUS.get(refusal.code, 400)
+            return JSONResponse({"error": refusal.code, "text": refusal.text}, status)
+
+    return answer
