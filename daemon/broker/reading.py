@@ -6,6 +6,7 @@ quarantine (`daemon.store.quarantine`).
 """
 
 import logging
+import math
 from collections.abc import Iterable
 from typing import Final
 
@@ -22,6 +23,10 @@ _log = logging.getLogger(__name__)
 
 GONE: Final = "it is not in the store"
 
+TOLD_MAX: Final = 20
+TOLD_EVERY_S: Final = 60.0
+"""So many have a line in the log each; after them, one in so long a time."""
+
 
 class Reading:
     """Owned by the broker.
@@ -34,6 +39,8 @@ class Reading:
         self._door = door
         self._store = store
         self.lock = trio.Lock()
+        self._unread = 0
+        self._told_at = -math.inf
 
     async def load(self, ids: Iterable[int]) -> dict[int, Stored]:
         """Messages by id; those that have ended, or cannot be read, are left out."""
@@ -59,8 +66,18 @@ class Reading:
 
     def _set_aside(self, entry: Entry, reason: str) -> None:
         smuid = entry.smuid(self._door.server)
-        _log.error("%s to %s cannot be read and was set aside: %s", smuid, entry.topic.name, reason)
+        self._tell(smuid, entry.topic.name, reason)
         self._door.set_aside(entry, f"it cannot be read and was set aside: {reason}")
+
+    def _tell(self, smuid: str, topic: str, reason: str) -> None:
+        self._unread += 1
+        now = trio.current_time()
+        if self._unread > TOLD_MAX and now - self._told_at < TOLD_EVERY_S:
+            return
+        self._told_at = now
+        _log.error("%s to %s cannot be read and was set aside: %s", smuid, topic, reason)
+        if self._unread >= TOLD_MAX:
+            _log.error("%d messages could not be read so far; not each is named here", self._unread)
 
     async def drop(self, smuid: str) -> int:
         """Forget what was set aside of a message, or of all (""), for good; how many that were.

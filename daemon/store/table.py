@@ -2,11 +2,13 @@
 
 SQLite checks no types, and does not see a flipped bit. So each row is checked against the columns that its
 kind states (`daemon.store.tables`): types, ranges, JSON. A column that is damaged and has a default in its
-kind is mended; where one has none, the row is left out. Both are logged, and written once all is read.
+kind is mended; where one has none, the row is left out. Both are logged, the first few of them one by one,
+and written once all is read.
 """
 
 import logging
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from operator import attrgetter
@@ -19,6 +21,9 @@ _log = logging.getLogger(__name__)
 ROWS_AT_A_TIME: Final = 200
 SHOWN_MAX: Final = 200
 """Characters of a damaged row in the log."""
+
+TOLD_MAX: Final = 20
+"""Damaged rows in the log, one by one; those that follow are counted."""
 
 _STORAGE: Final = {type(None): "null", int: "integer", float: "real", str: "text", bytes: "blob"}
 
@@ -156,13 +161,17 @@ class Tables:
 
     Attributes:
         damage: what was found, and is to be mended.
-        count: how much was found in all.
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
+        self._found: Counter[str] = Counter()  # by table
         self.damage: list[RowDamage] = []
-        self.count = 0
+
+    @property
+    def count(self) -> int:
+        """How much was found in all."""
+        return self._found.total()
 
     def rows(
         self,
@@ -214,21 +223,32 @@ class Tables:
                 continue
             row = mend(dict(zip(table.columns, values, strict=True)), columns)
             damage = RowDamage(table, values, columns, row)
-            done = (
-                "left out" if row is None else "mended" if table.in_place else "taken as far as it is whole"
-            )
-            _log.error("a row of the store is damaged and was %s: %s", done, damage)
-            self.count += 1
+            self._tell(damage)
             if table.in_place or row is None:
                 self.damage.append(damage)
             if row is not None:
                 yield row
+
+    def _tell(self, damage: RowDamage) -> None:
+        self._found[damage.table.name] += 1
+        if self.count > TOLD_MAX:
+            return
+        if damage.mended is None:
+            done = "left out"
+        else:
+            done = "mended" if damage.table.in_place else "taken as far as it is whole"
+        _log.error("a row of the store is damaged and was %s: %s", done, damage)
+        if self.count == TOLD_MAX:
+            _log.error("damaged rows of the store are only counted from here on; smqpd status says how many")
 
     def mend(self) -> None:
         """Write to the store what became of what was damaged, in a transaction of its own.
 
         Where the store cannot be written, the damage stays, and is found again at the next start.
         """
+        if self.count > TOLD_MAX:
+            counts = ", ".join(f"{count} in {table}" for table, count in self._found.most_common())
+            _log.error("%d rows of the store are damaged: %s", self.count, counts)
         damaged, self.damage = self.damage, []
         if not damaged:
             return

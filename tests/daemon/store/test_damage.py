@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
+from daemon.broker import reading
 from daemon.settings import QueueSettings
-from daemon.store import quarantine
+from daemon.store import quarantine, table
 from daemon.store.backup import copy_store
 from daemon.store.store import Store
 from routing.queue import RECEIPT
@@ -370,3 +371,38 @@ async def test_the_quarantine_shows_what_is_damaged(
     for one in listed:
         code, dumped, _ = await operator.command("quarantine", "dump", one["smuid"])
         assert (code, bool(dumped)) == (0, one["topic"] == "jobs")
+
+
+async def test_many_damaged_rows_are_told_in_a_few_lines_and_counted(
+    tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with virtual_site(tmp_path) as site:
+        ada = site.login("ada")
+        for _ in range(100):
+            await ada.publish("jobs", delivery="ONE")
+    execute(tmp_path, "UPDATE message SET priority = 'x' WHERE topic = 'jobs'")
+    caplog.clear()
+    async with virtual_site(tmp_path) as site:
+        assert site.broker.damaged == 100
+        told = [record.getMessage() for record in caplog.records]
+        assert sum("a row of the store is damaged" in line for line in told) == table.TOLD_MAX
+        assert "100 rows of the store are damaged: 100 in message" in told
+        assert len(told) < 2 * table.TOLD_MAX
+
+
+async def test_many_messages_that_cannot_be_read_are_told_in_a_few_lines(
+    tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with virtual_site(tmp_path) as site:
+        ada = site.login("ada")
+        for _ in range(100):
+            await ada.publish("jobs", delivery="ONE")
+    execute(tmp_path, "UPDATE message SET checksum = checksum + 1")
+    caplog.clear()
+    async with virtual_site(tmp_path) as site:
+        await site.login("ada").subscribe("jobs")
+        await wait_all_tasks_blocked(0.01)
+        assert site.broker.held == 0
+        assert len(site.store.quarantined()) == 100
+        told = [record.getMessage() for record in caplog.records]
+        assert sum("cannot be read and was set aside" in line for line in told) == reading.TOLD_MAX
