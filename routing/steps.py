@@ -6,6 +6,7 @@ worked on at a time. An error of ours ends the task that it meets, and no other.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections import deque
 from typing import ClassVar, Final
 
@@ -20,7 +21,7 @@ DECISIONS_MAX: Final = 5_000
 """With more than these still to be carried out, a step that adds to them waits."""
 
 
-class Task:
+class Task(ABC):
     """Something that is done in steps.
 
     Attributes:
@@ -32,19 +33,21 @@ class Task:
     decides: ClassVar = True
 
     @property
+    @abstractmethod
     def what(self) -> str:
         """The name of the task in the log."""
-        raise NotImplementedError
 
+    @abstractmethod
     def step(self, now: float) -> bool:
         """Do the next part of it, as much as others can wait for; whether it was the last one."""
-        raise NotImplementedError
 
     def failed(self) -> None:
         """Called where an error of ours has ended the task."""
+        return
 
     def ended(self, now: float) -> None:
         """Called once the task has ended, done or failed, in another step than its first."""
+        return
 
 
 class Steps:

@@ -1,5 +1,6 @@
 """What one transaction does to one kind of stored thing; see `daemon.store.batch`."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
@@ -28,7 +29,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     copies: Mapping[int, Copy]
 
 
-class Changes:
+class Changes(ABC):
     """Gathers the rows of one transaction, and is emptied for the next.
 
     Attributes:
@@ -48,6 +49,6 @@ class Changes:
         for rows in self._gathered:
             rows.clear()
 
+    @abstractmethod
     def statements(self) -> Iterator[Statement]:
         """What to execute, in order; what has no rows is passed over."""
-        raise NotImplementedError
