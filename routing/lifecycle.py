@@ -54,14 +54,17 @@ joined      a subscription that came late is due to have it, too
 sent        it is on its way to one more peer, which is to answer for it; in mode ALL
 settled     all that it is due to for now are counted
 done        a subscription has finished it, or never will; or, in mode ONE, it is another site's now
-undone      a subscription had finished it, which did not come true
+undone      a subscription had finished it, which did not come true; where it ended so, it is as it was before
 answered    a peer has answered for what it was sent, in mode ALL
 returned    who had it gives it back
 timed out   its timeout has ended
 taken away  it is removed or dropped, whoever has it
 """
 
-TRANSITIONS: Final[dict[CopyState, dict[CopyEvent, tuple[CopyState, int]]]] = {
+StateAfter = Literal[CopyState, "as before"]
+"""`as before`: in the state that it ended from."""
+
+TRANSITIONS: Final[dict[CopyState, dict[CopyEvent, tuple[StateAfter, int]]]] = {
     # state: {event: (state after it, how many more are due)}
     "to one": {
         "settled": ("to one", 0),
@@ -100,7 +103,9 @@ TRANSITIONS: Final[dict[CopyState, dict[CopyEvent, tuple[CopyState, int]]]] = {
         "returned": ("left", -1),
         "taken away": ("ended", 0),
     },
-    "ended": {},
+    "ended": {
+        "undone": ("as before", 1),
+    },
 }
 
 DUE_TO_NOBODY: Final[dict[CopyState, CopyState]] = {
@@ -129,10 +134,14 @@ _STATES: Final = {
     flags: _state_of_flags(flags) for flags in range(_STATE_FLAGS + 1) if flags & _STATE_FLAGS == flags
 }
 
+
+def _after(flags: int, event: CopyEvent) -> tuple[CopyState, int]:
+    after, more = TRANSITIONS[_STATES[flags]][event]
+    return (_STATES[flags & ~GONE] if after == "as before" else after), more
+
+
 _AFTER: Final = {
-    event: {
-        flags: TRANSITIONS[state][event] for flags, state in _STATES.items() if event in TRANSITIONS[state]
-    }
+    event: {flags: _after(flags, event) for flags, state in _STATES.items() if event in TRANSITIONS[state]}
     for event in get_args(CopyEvent)
 }
 """The same table by event and flags."""
@@ -159,6 +168,8 @@ def advance(entry: Entry, event: CopyEvent, left_to: int = 0) -> bool:
         return True
     if after == "left":
         entry.flags = entry.flags & ~STATED | EXPIRED
+    if event == "undone":
+        entry.flags &= ~GONE
     return False
 
 
@@ -264,14 +275,15 @@ class Lifecycle:
         A copy that ended with it is held again, on the account of its recipient if it has one.
         """
         state = self._state
-        if entry.flags & GONE:
-            entry.flags &= ~(GONE | COUNTED)
+        had_ended = entry.flags & GONE
+        advance(entry, "undone")
+        if had_ended:
+            entry.flags &= ~COUNTED
             entry.topic = state.topic(entry.topic.name)
             self._state.hold(entry, "", now)
             in_order = sorted(state.entries.items())
             state.entries.clear()
             state.entries.update(in_order)
-        advance(entry, "undone")
         if entry.flags & RECEIPT:
             self._receipts.undo(entry, subscription)
 
@@ -384,7 +396,8 @@ class Lifecycle:
         recorded = any(type(decision) is Record and decision.final for decision in told)
         if entry.flags & GONE and not recorded:
             return
-        entry.flags |= GONE
+        if not entry.flags & GONE:
+            advance(entry, "taken away")
         if not recorded:
             state.out.append(Record("dropped", entry, final=True, reason=reason))
         if not any(type(decision) is DiscardMessage for decision in told):
