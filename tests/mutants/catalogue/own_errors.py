@@ -48,8 +48,8 @@ MUTATIONS = [
         old="lines = None  #",
         new="raise  #",
         tests=(
-            "tests/daemon/broker/test_own_errors.py::"
-            "test_a_record_that_cannot_be_encoded_is_missing_and_what_it_tells_of_is_done",
+            "tests/daemon/hops/test_writer.py::"
+            "test_a_record_that_cannot_be_encoded_is_missing_and_the_others_are_there",
         ),
     ),
     Mutation(
