@@ -5,7 +5,7 @@ leave only when the transaction that was open at the time has been committed, so
 answered, delivered or forwarded that a crash could take back.
 """
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -151,6 +151,13 @@ class Together(msgspec.Struct, gc=False):
     begins: bool
 
 
+class InputEnd(msgspec.Struct, gc=False, frozen=True):
+    """What one input has brought about ends here, and so may a transaction, but for one inside `Together`."""
+
+
+INPUT_END: Final = InputEnd()
+
+
 class OwnError(msgspec.Struct, gc=False):
     """An error of ours met what was to come true together: none of it does."""
 
@@ -264,6 +271,7 @@ Decision = (
     | StoreAnnotation
     | AnswerRequest
     | Together
+    | InputEnd
     | OwnError
     | Deliver
     | Withdraw

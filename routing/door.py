@@ -28,6 +28,7 @@ class Door:
     def __init__(self, router: Router, now: Callable[[], float], wake: Callable[[], None]) -> None:
         self._now = now
         self._wake = wake
+        self._end_input = router.end_input
 
         self.server = router.server
         self.boot = router.boot
@@ -80,24 +81,26 @@ class Door:
         self.maintain = self._timed(router.maintain)
 
     def _timed(self, call: Callable[Concatenate[float, _P], _T]) -> Callable[_P, _T]:
-        now, wake = self._now, self._wake
+        now, wake, end_input = self._now, self._wake, self._end_input
 
         def made(*args: _P.args, **kwargs: _P.kwargs) -> _T:
             try:
                 return call(now(), *args, **kwargs)
             finally:
+                end_input()
                 wake()
 
         return made
 
     def _untimed(self, call: Callable[_P, _T]) -> Callable[_P, _T]:
         """An input that is the same at any time."""
-        wake = self._wake
+        wake, end_input = self._wake, self._end_input
 
         def made(*args: _P.args, **kwargs: _P.kwargs) -> _T:
             try:
                 return call(*args, **kwargs)
             finally:
+                end_input()
                 wake()
 
         return made

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from routing.acknowledging import Acknowledgements
-from routing.decisions import AnswerRequest, Bury, Decision, DropSetAside, OwnError, Together
+from routing.decisions import INPUT_END, AnswerRequest, Bury, Decision, DropSetAside, OwnError, Together
 from routing.delivery import Deliveries
 from routing.federation.copies import Seen
 from routing.federation.federation import Federation
@@ -94,6 +94,12 @@ class Router:
         """Rebuild what the store holds; only before any other input."""
         parts = (self._state, self._lifecycle, self.subscribing, self._receipts, self.federation)
         return Restore(*parts, self.setting_aside, now)
+
+    def end_input(self) -> None:
+        """What is decided from now on is of another input; see `InputEnd`."""
+        out = self._state.out
+        if out and out[-1] is not INPUT_END:
+            out.append(INPUT_END)
 
     # -- inputs that are no one part's ------------------------------------------------------------
 

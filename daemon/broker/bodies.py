@@ -4,6 +4,7 @@ A guaranteed message is certainly here until its transaction is committed, after
 room; an unguaranteed one is nowhere else.
 """
 
+from collections.abc import Collection
 from typing import Final
 
 from routing.frames import decode_message, encode_message
@@ -67,12 +68,14 @@ class Bodies:
         self._uncommitted[id] = stored
         self.newest_id = max(self.newest_id, id)
 
-    def committed(self) -> None:
-        """Note that what was added is on disk, so that it may go from memory."""
+    def committed(self, besides: Collection[int] = ()) -> None:
+        """Note that what was added is on disk, so that it may go from memory; these messages are not yet."""
+        waiting = {id: self._uncommitted.pop(id) for id in besides if id in self._uncommitted}
         for id, stored in self._uncommitted.items():
             self._recent[id] = stored
             self._recent_bytes += len(stored.wire) + OVERHEAD_BYTES
         self._uncommitted.clear()
+        self._uncommitted.update(waiting)
         while self._recent_bytes > RECENT_BYTES_MAX:
             self._drop(next(iter(self._recent)))
 

@@ -7,8 +7,8 @@
 their decisions gather for the next transaction: the busier the site, the more messages share an fsync.
 
 A transaction that fails (a full disk) is taken apart: its new messages are refused to their publishers,
-everything else in it is kept and tried again, so that nothing accepted is lost. Where it fails for single
-decisions, which no retry mends, those are set aside and whoever caused them is refused: see
+everything else in it is kept and tried again, in halves, so that nothing accepted is lost. Where it fails for
+single decisions, which no retry mends, those are set aside and whoever caused them is refused: see
 `daemon.broker.taking_apart`.
 """
 
@@ -237,15 +237,20 @@ class Broker:
         """
         await self._carry_out(commits=True)
         task_status.started()
-        while not self._closing or self.door.view.untaken:
+        while not self._closing or self._has_more:
             await self._work.wait()
             await self.commits.gather()
             self._work = trio.Event()
             await self._carry_out()
             self._note_time()  # what is carried out brings things about: dead letters, what waits again
-            if self.draining and not self.door.view.untaken:
+            if self.draining and not self._has_more:
                 for session in list(self._sessions):
                     session.end(frontend.Ending("draining", "the site is stopping"))
+
+    @property
+    def _has_more(self) -> bool:
+        """Whether there is something to carry out, other than what a failing store keeps waiting."""
+        return bool(self.door.view.untaken or (self._executor.backlog and self.store_failed is None))
 
     async def _carry_out(self, *, commits: bool = False) -> None:
         """One transaction; `commits` also where nothing is to be stored."""
@@ -265,7 +270,9 @@ class Broker:
         self._executor.release(prepared)
         try:
             self.federating.carried_out()
-            self.idle = not self.door.view.untaken
+            self.idle = not self._has_more
+            if self._executor.backlog:
+                self._work.set()
             await self.wal.tend(idle=self.idle)
         except Exception as error:
             self.mishaps.note("what follows a transaction", error)
@@ -291,7 +298,7 @@ class Broker:
         """All that was carried is true, up to this hop record; None where nothing was to be stored."""
         if record is not None:
             self._hops.settle(record)
-            self._bodies.committed()
+            self._bodies.committed(besides=self._executor.unstored())
             self._maintenance_due = False
             self._store_health.works()
             self._record_due, self._record_at = False, math.inf
@@ -355,9 +362,9 @@ class Broker:
         self._store.roll_back()
         self._hops.revert()
         refusal = Refusal(Refusal.STORE_FAILED, f"the site cannot store messages: {error}")
-        self._executor.take_apart(refusal, self.clock.now())
+        will_be_less = self._executor.take_apart(refusal, self.clock.now())
         await self.wal.tend(idle=False)  # what it holds twice is the first to give back
-        if not has_room:
+        if not (has_room or will_be_less):
             await trio.sleep(RETRY_S)
         self._work.set()
 

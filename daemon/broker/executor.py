@@ -2,14 +2,16 @@
 
 `prepare` turns the router's decisions into a `Batch` for the store and a list of effects; the broker
 commits the one and then has `release` carry out the other. If the commit fails, `take_apart` refuses the
-new messages and keeps all other decisions for the next `prepare`; `set_aside` does so with single decisions
-that cannot be stored, which `find_faults` finds. See `daemon.broker.taking_apart`.
+new messages and keeps all other decisions for the next `prepare`, which takes those of half as many inputs:
+what finds room goes through, and gives back more. `set_aside` does so with single decisions that cannot be
+stored, which `find_faults` finds. See `daemon.broker.taking_apart`.
 """
 
 import math
 import sqlite3
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import chain, islice
 from typing import Any
 
 import msgspec
@@ -19,7 +21,7 @@ from daemon.broker.ages import Ages
 from daemon.broker.bodies import Bodies, Stored
 from daemon.broker.reading import Reading
 from daemon.broker.session import UnreadDelivery
-from daemon.broker.taking_apart import OWN_ERROR, Fault, Kept, TakingApart, whom
+from daemon.broker.taking_apart import OWN_ERROR, Fault, Kept, TakingApart, ends_of_inputs, whom
 from daemon.hops.writer import HopFields, HopLog
 from daemon.metrics import Metrics
 from daemon.store.batch import Batch
@@ -28,7 +30,7 @@ from daemon.store.store import Store
 from daemon.system.clock import Clock
 from daemon.system.mishaps import Mishaps
 from routing import decisions
-from routing.decisions import Decision
+from routing.decisions import INPUT_END, Decision
 from routing.errors import Refusal
 from routing.frames import encode_message
 from routing.lifecycle import found_nobody
@@ -79,6 +81,7 @@ class Executor:
         self._clock = clock
         self._store = store
         self._kept: list[Decision] = []
+        self._inputs_max: int | None = None  # in the next transaction
         self._reading = reading
         self._mishaps = mishaps
         self._metrics = metrics
@@ -103,6 +106,7 @@ class Executor:
             decisions.Refused: self._refused,
             decisions.Bury: self._bury,
             decisions.Together: lambda d: None,
+            decisions.InputEnd: lambda d: None,
             decisions.OwnError: _fail,
         }
         self._releases: dict[type, Callable[[Any], None]] = {
@@ -119,6 +123,9 @@ class Executor:
     def prepare(self) -> Prepared:
         """Take the router's decisions; what they record is appended to the hop log, not yet flushed."""
         taken, self._kept = self._kept + self._router.take(), []
+        if self._inputs_max is not None:
+            end = next(islice(ends_of_inputs(taken), self._inputs_max - 1, None), len(taken))
+            taken, self._kept = taken[:end], taken[end:]
         self._batch.clear()
         prepared = self._prepared = Prepared([], self._batch, [], set(), [], [])
         self._effects = prepared.effects
@@ -132,6 +139,9 @@ class Executor:
                     self._cannot(Fault(decision, error))
             # what burials have brought about
             taken = self._router.take()
+            if self._kept:  # which were decided before
+                self._kept += taken
+                break
         return prepared
 
     def _cannot(self, fault: Fault) -> None:
@@ -170,6 +180,11 @@ class Executor:
 
     def committed(self) -> None:
         """The batch is on disk, and is not to be tried again."""
+        if self._inputs_max is not None:
+            self._inputs_max = 2 * self._inputs_max if self._kept else None
+        self._clear()
+
+    def _clear(self) -> None:
         self._batch.clear()
         self._prepared = Prepared([], self._batch, [], set(), [], [])
 
@@ -177,11 +192,21 @@ class Executor:
         """Keep all of a batch that could not be stored, for nothing in it, for the next `prepare`."""
         prepared = self._prepared
         self._kept = [d for d in prepared.decisions if id(d) not in prepared.buried] + self._kept
-        self.committed()
+        self._clear()
 
-    def take_apart(self, refusal: Refusal, now: float) -> None:
-        """Refuse the new messages of a batch that could not be stored, and keep the rest for next time."""
-        self._keep(self._taking_apart.refuse_new(self._every(), self._prepared.buried, refusal, now))
+    def take_apart(self, refusal: Refusal, now: float) -> bool:
+        """Refuse the new messages of a batch that could not be stored, and keep the rest for next time.
+
+        Whether that will be less. If it was of one input alone, what comes true together is refused, too,
+        where messages are in it.
+        """
+        inputs = sum(1 for _ in ends_of_inputs(self._prepared.decisions))
+        self._inputs_max = max(inputs // 2, 1)
+        alone = self._prepared.decisions if inputs <= 1 else []
+        self._keep(
+            self._taking_apart.refuse_new(self._every(), self._prepared.buried, refusal, now, alone=alone)
+        )
+        return self._inputs_max < inputs
 
     def set_aside(self, faults: list[Fault], now: float) -> None:
         """Set aside decisions that cannot be prepared or stored, and keep all others for next time."""
@@ -216,12 +241,21 @@ class Executor:
         """Decisions that wait to be tried again."""
         return len(self._kept)
 
+    def unstored(self) -> list[int]:
+        """The ids of new messages that wait so."""
+        return [d.entry.id for d in self._kept if type(d) is decisions.StoreMessage]
+
     def _every(self) -> list[Decision]:
-        return self._prepared.decisions + self._router.take()
+        return self._prepared.decisions + self._kept + self._router.take()
 
     def _keep(self, kept: Kept) -> None:
-        self._kept = kept.decisions
-        self.committed()
+        before_each = chain([INPUT_END], kept.decisions)
+        self._kept = [
+            d
+            for d, before in zip(kept.decisions, before_each, strict=False)
+            if d is not INPUT_END or before is not INPUT_END
+        ]
+        self._clear()
         for failed in kept.failed:
             self._bodies.discard(failed)
 
@@ -248,6 +282,7 @@ class Executor:
         self._prepared.buried.add(id(d))
         if stored is not None:
             self._router.buried(d, stored.message, self._clock.now())
+            self._router.end_input()
 
     # -- to the hop log ---------------------------------------------------------------------------
 

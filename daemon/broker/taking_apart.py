@@ -1,6 +1,7 @@
 """What is kept of a transaction that cannot be stored, and who is told that something was not.
 
-Two reasons: the store fails (a full disk), and then new messages are refused and all else is tried again; or
+Two reasons: the store fails (a full disk), and then new messages are refused and all else is tried again, of
+half as many inputs each time, until some of it finds room; or
 single decisions cannot be stored, by an error of ours or at a damaged place of the store, and then those are
 set aside with what hangs on them, and all else is tried again at once.
 
@@ -9,7 +10,7 @@ from; of all else whoever is answered next, since what one input brings about st
 answer last.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -69,12 +70,29 @@ class TakingApart:
         self._router = router
         self._end_link = end_link
 
-    def refuse_new(self, every: list[Decision], buried: set[int], refusal: Refusal, now: float) -> Kept:
+    def refuse_new(
+        self,
+        every: list[Decision],
+        buried: set[int],
+        refusal: Refusal,
+        now: float,
+        alone: Sequence[Decision] = (),
+    ) -> Kept:
         """Refuse the new messages of clients, since the store fails; keep the rest for next time.
 
         What the server itself publishes is kept too, unless it tells of a message that is refused; and what
-        came from a peer, which goes on waiting for its acknowledgement.
+        came from a peer, which goes on waiting for its acknowledgement. What comes true together is kept
+        whole, unless it was tried `alone`: then it is refused whole if messages are in it.
         """
+        too_large = {id(d) for d in alone if type(d) is decisions.StoreMessage and d.entry.flags & TOGETHER}
+        undone: set[int] = set()
+        undone_messages: dict[int, str] = {}
+        for first, last in _together(every, too_large):
+            undone |= self._undo(every, first, last, undone_messages, now)
+            answer = every[last - 1]
+            assert isinstance(answer, decisions.AnswerRequest)
+            answer.consumer.handle.put(frontend.Answer(answer.request, error=refusal))
+            undone.add(id(answer))
         answered = {d.entry.id for d in every if type(d) is decisions.AnswerRequest and d.entry is not None}
         failed: dict[int, str] = {}
         for decision in every:
@@ -82,7 +100,7 @@ class TakingApart:
                 continue
             if decision.entry.id in answered or decision.cause in failed:
                 self._unpublish(decision, failed, now)
-        return self._without(every, buried, failed, refusal)
+        return self._without(every, buried | undone, failed | undone_messages, refusal)
 
     def set_aside(self, every: list[Decision], buried: set[int], faults: list[Fault], now: float) -> Kept:
         """Set aside single decisions that cannot be stored; keep the rest for next time."""
@@ -175,6 +193,16 @@ class TakingApart:
             if isinstance(decision, AcknowledgeUnit):
                 self._end_link(decision.peer, OWN_ERROR)
                 return
+
+
+def ends_of_inputs(every: list[Decision]) -> Iterator[int]:
+    """After which decisions a transaction may end: each time so many have been counted."""
+    is_together = False
+    for count, decision in enumerate(every, 1):
+        if isinstance(decision, decisions.Together):
+            is_together = decision.begins
+        elif decision is decisions.INPUT_END and not is_together:
+            yield count
 
 
 def _together(every: list[Decision], culprits: set[int]) -> list[tuple[int, int]]:

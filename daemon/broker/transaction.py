@@ -2,8 +2,8 @@
 
 Checked as they are made, carried out as one when the block ends: with no await in between, what they
 decide is in one transaction of the store. If that fails, it is not taken apart but tried again whole, so
-that a crash meanwhile undoes all of it. Where something of it can never be stored, all of it is refused: its
-messages never were, and what it has finished waits again.
+that a crash meanwhile undoes all of it. Where something of it can never be stored, or the disk has no room
+for it alone, all of it is refused: its messages never were, and what it has finished waits again.
 """
 
 from collections.abc import Callable, Iterable

@@ -238,6 +238,43 @@ async def test_with_a_full_disk_publishers_are_refused_and_nothing_is_lost(
     assert set(accepted) < set(finals)
 
 
+async def test_what_finds_room_goes_through_though_all_that_waits_does_not(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    """Twenty dead letters of 100 kB and the commit of one message at once, where there is room for some."""
+    (tmp_path / "site").mkdir()
+    async with virtual_site(tmp_path / "site") as site:
+        ada, eva = await site.login("ada").subscribe("jobs", credit=21), site.login("eva")
+        smuids = [await eva.publish("jobs", bytes([n]) * 100_000, delivery="ONE") for n in range(21)]
+        got: list[frontend.Delivered] = []
+        while len(got) < 21:
+            got += await ada.delivered()
+        with no_file_beyond(site.store.wal_bytes() + 400_000):
+            for each in got[:20]:
+                ada.session.give_back([each.number], "broken", outcome="rejected")
+            commit = ada.request()
+            ada.session.commit([got[20].number], commit)
+            for _ in range(20):
+                await trio.testing.wait_all_tasks_blocked(0.01)
+                mock_clock.jump(RETRY_S)
+            mock_clock.autojump_threshold = 0.1
+            with trio.fail_after(10 * RETRY_S):
+                await ada.answer(commit)
+            mock_clock.autojump_threshold = math.inf
+            assert site.broker.store_failed is not None
+            image = site.image(tmp_path / "image")
+        await works_again(site, eva, mock_clock)
+    records = site.records()
+    assert sorted(r.smuid for r in records if r.final and r.event == "committed") == [smuids[20]]
+    assert sorted(r.smuid for r in records if r.final and r.event == "dead") == sorted(smuids[:20])
+    async with virtual_site(image) as site:
+        left, dead = site.broker.door.view.topic("jobs"), site.broker.door.view.topic("dead.jobs")
+        assert left is not None
+        assert dead is not None
+        assert 0 < dead.messages < 20
+        assert left.messages + dead.messages == 20
+
+
 async def test_after_only_publishers_were_refused_the_store_is_found_to_work_again(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:

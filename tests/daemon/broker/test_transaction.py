@@ -138,3 +138,22 @@ async def test_while_the_store_fails_it_waits_whole_and_single_messages_are_refu
         assert not [event for event in found if isinstance(event, Delivered)]
     assert (await event(session, Answer, found)) == Answer("together")
     await event(session, Delivered, found)
+
+
+async def test_one_that_finds_no_room_alone_is_refused_whole(session):
+    """Others would wait behind it for as long as the disk is full."""
+    found = []
+    number = await held(session, found)
+    session.subscribe("out", ALONE, "sub")
+    assert (await event(session, Answer, found)) == Answer("sub")
+    with full_disk():
+        with session.transaction("together"):
+            session.publish("out", WORK)
+            session.commit([number])
+        refused = await event(session, Answer, found)
+        assert (refused.request, refused.error.code) == ("together", Refusal.STORE_FAILED)
+    again = await event(session, Delivered, found)
+    assert (again.topic, again.redelivered) == ("in", True)
+    session.commit([again.number], "later")
+    assert (await event(session, Answer, found)) == Answer("later")
+    assert not any(isinstance(each, Delivered) for each in found)

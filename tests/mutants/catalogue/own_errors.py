@@ -126,4 +126,28 @@ MUTATIONS = [
             "test_what_is_stored_counts_as_stored_where_the_store_cannot_be_measured_after_it",
         ),
     ),
+    Mutation(
+        name="what finds no room together holds up what would find some",
+        file="daemon/broker/executor.py",
+        old="max(inputs // 2, 1)",
+        new="max(inputs, 1)",
+        tests=(
+            "tests/daemon/broker/test_broker.py::"
+            "test_what_finds_room_goes_through_though_all_that_waits_does_not",
+        ),
+    ),
+    Mutation(
+        name="half of what came together is stored",
+        file="daemon/broker/taking_apart.py",
+        old="elif decision is decisions.INPUT_END and not is_together:",
+        new="elif decision is decisions.INPUT_END:",
+        tests=("tests/daemon/broker/test_taking_apart.py",),
+    ),
+    Mutation(
+        name="a message that waits for room goes from memory",
+        file="daemon/broker/bodies.py",
+        old="        self._uncommitted.update(waiting)\n",
+        new="",
+        tests=("tests/daemon/broker/test_bodies.py",),
+    ),
 ]
