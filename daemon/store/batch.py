@@ -87,6 +87,11 @@ class Batch:
     def __bool__(self) -> bool:
         return any(self._every) or bool(self.returned_pages)
 
+    @property
+    def message_bytes(self) -> int:
+        """Of messages that are new or have ended."""
+        return self._messages.bytes
+
     def clear(self) -> None:
         """Begin the next transaction."""
         self.returned_pages = 0
@@ -102,7 +107,7 @@ class Batch:
 
     def end_message(self, entry: Entry) -> None:
         """Delete a message that has ended, with all that hangs on it."""
-        is_stored = self._messages.end(entry.id, is_copied=self._quarantine.takes(entry.id))
+        is_stored = self._messages.end(entry.id, entry.size, is_copied=self._quarantine.takes(entry.id))
         if is_stored or self._marks.some_are_new:
             self._marks.discard(entry.id)
         if entry.flags & CROSSES:

@@ -45,7 +45,25 @@ from routing.queue import RECEIPT
 from routing.restore import Restore
 
 CACHE_KIB: Final = 16_384
-WAL_CHECKPOINT_BYTES: Final = 64 * 2**20
+WAL_CHECKPOINT_BYTES: Final = 16 * 2**20
+"""Once so much is in the write-ahead log, it is moved into the database."""
+
+WAL_BYTES_MAX: Final = 64 * 2**20
+"""What is longer is cut, what is not keeps its length: to write over it costs less than to let it
+grow."""
+
+CHECKPOINTS_MAX: Final = 3
+"""One after the other, beside running commits."""
+
+ROWS_UNMEASURED: Final = 64
+BYTES_UNMEASURED: Final = 2**16
+"""How large the store is gets asked after so many changes of rows, or bytes of messages, and not in each
+transaction."""
+
+PAGES_PER_COMMIT: Final = 2
+ROWS_PER_PAGE: Final = 6
+"""What transactions write besides messages, about."""
+
 WAIT_S: Final = 0.05
 """For a lock that another process has. Nobody else writes, and the event loop must not wait for readers."""
 
@@ -139,8 +157,11 @@ class Store:
         self._wal_path = f"{path}-wal"
         self._writer = _connected(path)
         self._forgotten = 0  # in the open transaction, of what was set aside
+        self._written_bytes = 0  # in the open transaction, of messages
         # a checkpoint would make one commit in many slow; `checkpoint` does it beside them
         self._writer.execute("PRAGMA wal_autocheckpoint = 0")
+        self._writer.execute(f"PRAGMA journal_size_limit = {WAL_BYTES_MAX}")
+        self._mover = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._reader = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._reader.execute("PRAGMA query_only = ON")
         self._reader.execute("PRAGMA cache_size = -4096")
@@ -149,8 +170,10 @@ class Store:
         self.site = self._begun()
         self._page_bytes: int = self._writer.execute("PRAGMA page_size").fetchone()[0]
         self._file_bytes = self.size_bytes = self.unused_bytes = 0
-        """What is in use, and in free pages, with what is in the WAL only, as of the last commit."""
+        """What is in use, and in free pages, with what is in the WAL only, as of a commit not long ago."""
         self._is_measured = True
+        self._rows_measured = self._bytes_unmeasured = 0
+        self._log_begun()
         self._measure()
 
     def _begun(self) -> SiteRow:
@@ -172,8 +195,9 @@ class Store:
         return own(self._writer, server_name, identity)
 
     def close(self) -> None:
-        """Close both connections, which empties the WAL into the database."""
+        """Close all connections, which empties the WAL into the database."""
         self._reader.close()
+        self._mover.close()
         self._writer.close()
 
     # -- writing ----------------------------------------------------------------------------------
@@ -183,6 +207,7 @@ class Store:
         self._writer.execute("BEGIN IMMEDIATE")
         self._execute(batch)
         self._writer.execute(_PUT_SITE, (last_record, *clock))
+        self._written_bytes = batch.message_bytes
 
     @contextmanager
     def trial(self) -> Iterator[Callable[[Batch], None]]:
@@ -224,6 +249,14 @@ class Store:
             text = "%d of the oldest left the quarantine for good: it holds as much as it may"
             _log.warning(text, self._forgotten)
             self._forgotten = 0
+        self._log_commits += 1
+        self._log_message_bytes += self._written_bytes
+        self._bytes_unmeasured += self._written_bytes
+        if (
+            self._bytes_unmeasured < BYTES_UNMEASURED
+            and self._writer.total_changes - self._rows_measured < ROWS_UNMEASURED
+        ):
+            return
         try:
             self._measure()
             self._is_measured = True
@@ -293,37 +326,68 @@ class Store:
     # -- maintenance ------------------------------------------------------------------------------
 
     def _measure(self) -> None:
+        """Ask how large the store is, and how long its log."""
+        self._rows_measured, self._bytes_unmeasured = self._writer.total_changes, 0
         pages, free = (
             self._writer.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count")
         )
         self.size_bytes = (pages - free) * self._page_bytes
         self.unused_bytes = free * self._page_bytes
         self._file_bytes = pages * self._page_bytes
+        length = self.wal_bytes()
+        if length > self._log_length:  # longer than when it was begun: so it is full
+            self._log_bytes = length
 
     def growth_bytes(self) -> int:
-        """By how much the file grows when the write-ahead log is moved into it."""
+        """By how much the file grows when the write-ahead log is moved into it; not within a transaction."""
+        self._measure()
         return max(self._file_bytes - os.stat(self.path).st_size, 0)
 
     def wal_bytes(self) -> int:
-        """The size of the write-ahead log."""
+        """The length of the write-ahead log; see `logged_bytes`."""
         try:
             return os.stat(self._wal_path).st_size
         except FileNotFoundError:
             return 0
 
+    @property
+    def logged_bytes(self) -> int:
+        """About how much the write-ahead log holds since it was begun; it may be longer."""
+        rows = self._writer.total_changes - self._log_rows
+        pages = self._log_commits * PAGES_PER_COMMIT + rows // ROWS_PER_PAGE
+        # as much ends as is new, and to delete it writes little
+        return max(pages * self._page_bytes + self._log_message_bytes // 2, self._log_bytes)
+
+    def _log_begun(self) -> None:
+        """All of the write-ahead log is in the database: what comes is written over it."""
+        self._log_commits = self._log_message_bytes = self._log_bytes = 0
+        self._log_rows = self._writer.total_changes
+        self._log_length: int = self.wal_bytes()
+
     def checkpoint(self) -> None:
-        """Move the WAL into the database, beside running commits. For a worker thread; blocks on the disk."""
-        connection = sqlite3.connect(self.path, isolation_level=None)
-        try:
-            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-        finally:
-            connection.close()
+        """Move the WAL into the database, beside running commits. For a worker thread; blocks on the disk.
+
+        What was committed meanwhile is moved, too, a few times: what is left for `move_rest` is little then,
+        and the disk has all else.
+        """
+        for _ in range(CHECKPOINTS_MAX):
+            _, logged, moved = self._mover.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            if logged == moved:
+                return
+
+    def move_rest(self) -> bool:
+        """Move what `checkpoint` has left, in place of a commit; the next transaction begins the log anew.
+
+        False where somebody reads from it, as a backup does: to be tried again later.
+        """
+        _, logged, moved = self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        if logged == moved:
+            self._log_begun()
+        return bool(logged == moved)
 
     def empty_wal(self) -> bool:
-        """Cut the WAL to nothing, in place of a commit; soon after `checkpoint` little is left to move.
-
-        False where somebody reads from it, as a backup does: to be tried again later. It is cut, and not only
-        begun anew, so that its size tells how much is in it.
-        """
+        """Cut the WAL to nothing, in place of a commit, which gives its room back; see `move_rest`."""
         busy: int = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        if not busy:
+            self._log_begun()
         return not busy

@@ -1,7 +1,8 @@
 """Keeps the store's write-ahead log short.
 
 Where there is room, a thread moves it into the database beside running commits (`keep`), and what is little
-then is moved, and the log cut, between two transactions (`tend`).
+then is moved between two transactions (`tend`). The log keeps its length, and what comes is written over it:
+a sync of a file that grows costs twice as much.
 
 On a full disk it is done at once, between two transactions, since each byte of the log that is not moved yet
 stands in the way: the database may have to grow by it first. What is finished leaves free pages, which are
@@ -56,10 +57,10 @@ class WriteAheadLog:
             await self._give_back(idle=idle)
         elif self._checkpointed:
             self._checkpointed = False
-            if not await self._emptied():
+            if not await self._moved():
                 self._rest(RETRY_S)
-        elif trio.current_time() >= self._rests_until and (
-            self._store.wal_bytes() > self._disk.wal_bytes_max(WAL_CHECKPOINT_BYTES)
+        elif self._store.logged_bytes > self._disk.wal_bytes_max(WAL_CHECKPOINT_BYTES) and (
+            trio.current_time() >= self._rests_until
         ):
             self._full.set()
 
@@ -78,10 +79,16 @@ class WriteAheadLog:
         ):
             self._wake()
 
+    async def _moved(self) -> bool:
+        return await self._done(self._store.move_rest)
+
     async def _emptied(self) -> bool:
+        async with self._reading:
+            return await self._done(self._store.empty_wal)
+
+    async def _done(self, moves: Callable[[], bool]) -> bool:
         try:
-            async with self._reading:
-                return await trio.to_thread.run_sync(self._store.empty_wal)
+            return await trio.to_thread.run_sync(moves)
         except sqlite3.Error as error:
             if not self.make_room():
                 _log.error("the write-ahead log cannot be emptied: %s", error)

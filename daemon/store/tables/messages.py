@@ -98,12 +98,17 @@ RECEIPTED: Final = f"UPDATE message SET flags = flags & ~{RECEIPT} WHERE id = ?"
 
 
 class MessageChanges(Changes):
-    """Those that are new, by id, and those that have ended; one that ends before it is written never is."""
+    """Those that are new, by id, and those that have ended; one that ends before it is written never is.
+
+    Attributes:
+        bytes: of all of them.
+    """
 
     def __init__(self) -> None:
         self._new: dict[int, Values] = {}
         self._receipted: list[Values] = []
         self._discarded: list[Values] = []
+        self.bytes = 0
         super().__init__(self._new, self._receipted, self._discarded)
         self.handlers = {MarkReceipted: self._mark_receipted}
 
@@ -111,6 +116,7 @@ class MessageChanges(Changes):
         """Store a new message; as a plain tuple, since it is on the path of every message."""
         entry, message = d.entry, d.message
         topic: str = entry.topic.name
+        self.bytes += len(wire)
         self._new[entry.id] = (
             entry.id,
             topic,
@@ -128,8 +134,14 @@ class MessageChanges(Changes):
             checksum(entry.id, topic.encode(), wire),
         )
 
-    def end(self, id: int, *, is_copied: bool) -> bool:
+    def clear(self) -> None:
+        """Forget everything."""
+        super().clear()
+        self.bytes = 0
+
+    def end(self, id: int, size: int, *, is_copied: bool) -> bool:
         """End a message; whether it is stored: before, or now, to be copied into the quarantine."""
+        self.bytes += size
         is_stored = is_copied or self._new.pop(id, None) is None
         if is_stored:
             self._discarded.append((id,))

@@ -556,14 +556,19 @@ async def test_closing_twice_or_using_a_closed_session_harms_nothing(
         assert await ada.session.events() == []
 
 
-async def test_the_write_ahead_log_is_emptied_once_it_is_long(tmp_path: Path, mock_clock: MockClock) -> None:
+async def test_the_write_ahead_log_is_written_over_once_it_is_long(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
     async with virtual_site(tmp_path) as site:
         ada, eva = await site.login("ada").subscribe("jobs"), site.login("eva")
-        for _ in range(WAL_CHECKPOINT_BYTES // 1_000_000 + 10):
+        while site.store.logged_bytes <= WAL_CHECKPOINT_BYTES:
             await eva.publish("jobs", bytes(1_000_000))
             await ada.commit(*(got.number for got in await ada.delivered()))
-        while site.store.wal_bytes() > WAL_CHECKPOINT_BYTES:
+        while site.store.logged_bytes > WAL_CHECKPOINT_BYTES:
             await eva.publish("probe")
+        length = site.store.wal_bytes()
+        await eva.publish("probe")
+        assert site.store.wal_bytes() == length > WAL_CHECKPOINT_BYTES
 
 
 async def test_a_session_that_is_cancelled_while_it_waits_for_events_loses_none(

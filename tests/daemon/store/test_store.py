@@ -363,6 +363,45 @@ def test_while_a_backup_reads_the_write_ahead_log_is_not_emptied_and_takes_more(
     assert list(restored(store).messages) == [1, 2, 3]
 
 
+def test_the_write_ahead_log_keeps_its_length_and_is_written_over(store: Store, path: Path) -> None:
+    write(store, with_messages(*map(entry, range(1, 200))))
+    length = store.wal_bytes()
+    store.checkpoint()
+    assert store.move_rest()
+    assert store.logged_bytes == 0
+    write(store, with_messages(entry(200)))
+    assert 0 < store.logged_bytes < length == store.wal_bytes()
+    assert list(restored(Store(path)).messages) == list(range(1, 201))
+
+
+def test_what_a_backup_still_reads_is_not_written_over(store: Store, path: Path) -> None:
+    write(store, with_messages(entry(1)))
+    backup = sqlite3.connect(path, isolation_level=None)
+    backup.execute("BEGIN")
+    assert backup.execute("SELECT count(*) FROM message").fetchone() == (1,)
+    write(store, with_messages(entry(2)))
+    store.checkpoint()
+    assert not store.move_rest()
+    assert store.logged_bytes > 0
+    write(store, with_messages(entry(3)))
+    assert backup.execute("SELECT count(*) FROM message").fetchone() == (1,)
+    backup.close()
+    assert store.move_rest()
+    assert list(restored(store).messages) == [1, 2, 3]
+
+
+def test_the_size_of_the_store_is_at_most_some_messages_old(store: Store) -> None:
+    empty = store.size_bytes
+    for number in range(1, 100):
+        write(store, with_messages(entry(number)))
+    assert store.size_bytes > empty
+    before = store.size_bytes
+    batch = a_batch()
+    store_message(batch, entry(100), bytes(1_000_000), Message())
+    write(store, batch)
+    assert store.size_bytes > before + 900_000
+
+
 def test_where_many_copies_come_their_smuids_are_forgotten_as_fast(store: Store, path: Path) -> None:
     for second in range(100):
         batch = a_batch(second)
