@@ -380,6 +380,12 @@ class Site(Protocol):
     def durable_subscriptions(self, name_prefix: str) -> list[SubscriptionInfo]:
         """Durable ones whose `name` begins so: for a front end to find its own again after a start."""
 
+    def annotated_topics(self, protocol: str) -> list[TopicInfo]:
+        """Those with which the front end of this name keeps a text: to find its own again after a start."""
+
+    def allows(self, account: str, right: Right, topic: str) -> bool:
+        """Whether an account has a right on a topic, logged in or not."""
+
     def mishap(self, what: str, error: Exception) -> None:
         """Count an error of the front end's own that it survives, and log it: `what` was set aside for it."""
 

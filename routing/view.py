@@ -141,6 +141,11 @@ class SiteView:
             seen += islice(rest, wanted - len(seen))
         return [_topic_info(topics[name]) for name in seen]
 
+    def annotated(self, front_end: str) -> list[TopicInfo]:
+        """The topics with which a front end keeps something."""
+        topics = self._state.topics.values()
+        return [_topic_info(topic) for topic in topics if front_end in topic.annotations]
+
     def _names(self, after: str) -> Iterator[str]:
         topics = self._state.topics
         return (name for name, topic in topics.items() if name > after and not topic.is_system)

@@ -32,7 +32,7 @@ from daemon.configuration.config import load
 from daemon.configuration.discovery import Installed
 from daemon.connections.listen import Listeners
 from daemon.control.socket import Question, Tell, serve_control
-from daemon.frontend import Identity, Limits, Plugin, Session, SubscriptionInfo
+from daemon.frontend import Identity, Limits, Plugin, Right, Session, SubscriptionInfo, TopicInfo
 from daemon.metrics import Metrics
 from daemon.operating import Warned
 from daemon.operations.site import SiteFacts, SiteOperations
@@ -181,6 +181,14 @@ class RunningSite:
     def durable_subscriptions(self, name_prefix: str) -> list[SubscriptionInfo]:
         """See `daemon.frontend.Site`."""
         return self.broker.door.view.durable_subscriptions(name_prefix)
+
+    def annotated_topics(self, protocol: str) -> list[TopicInfo]:
+        """See `daemon.frontend.Site`."""
+        return self.broker.door.view.annotated(protocol)
+
+    def allows(self, account: str, right: Right, topic: str) -> bool:
+        """See `daemon.frontend.Site`."""
+        return self.broker.accounts.rights.allows(account, right, topic)
 
     def mishap(self, what: str, error: Exception) -> None:
         """See `daemon.frontend.Site`."""

@@ -22,6 +22,7 @@ from plugins.xmpp.delivery.client import Client
 from plugins.xmpp.delivery.finishing import Finishing
 from plugins.xmpp.delivery.questions import Questions
 from plugins.xmpp.forms import event_log, notifications
+from plugins.xmpp.forms.node_record import FRONT_END, record_of
 from plugins.xmpp.forms.stanzas import (
     IQ,
     MESSAGE,
@@ -30,6 +31,7 @@ from plugins.xmpp.forms.stanzas import (
     failure,
     from_refusal,
 )
+from plugins.xmpp.known.access import Access
 from plugins.xmpp.known.assured import Assured, AssuredLimits
 from plugins.xmpp.known.identities import AccountRules, NoAccount, bare_of, channel_of
 from plugins.xmpp.known.item_index import ItemIndex
@@ -66,6 +68,7 @@ class Service:
         self.name = settings.component
         self.rules = AccountRules(settings.accounts)
         self.registry = Registry()
+        self.access = Access(site, self.rules, self.registry)
         self.assignments = Assignments()
         self.index = ItemIndex()
         self.transfers = Transfers(settings.answer_s)
@@ -95,6 +98,9 @@ class Service:
         for info in site.durable_subscriptions(NAME_PREFIX):
             if (subscription := read_subscription(info)) is not None:
                 self.registry.add(subscription)
+        for topic in site.annotated_topics(FRONT_END):
+            for jid in record_of(topic).requests:
+                self.registry.requested.setdefault(bare_of(jid), set()).add(topic.name)
 
     def next_id(self, kind: str) -> str:
         """An id for a stanza of ours; the prefix tells kinds apart in a log."""
@@ -126,7 +132,7 @@ class Service:
     def _log_in(self, account: str, jid: str) -> Session:
         try:
             return self.site.open_session(
-                Identity(account=account), channel_of(jid), protocol="xmpp", remote=jid
+                Identity(account=account), channel_of(jid), protocol=FRONT_END, remote=jid
             )
         except Refusal as refusal:
             if refusal.code == Refusal.BAD_LOGIN:

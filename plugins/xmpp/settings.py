@@ -62,8 +62,11 @@ class XmppSettings(msgspec.Struct, frozen=True, kw_only=True):
     nodes_max: Annotated[int, count("Topics of the site above which XMPP makes no further node.", 1)] = (
         100_000
     )
+    create_on_publish: Annotated[bool, note("Whether publishing to a node that is not there makes it.")] = (
+        True
+    )
     create_on_subscribe: Annotated[
-        bool, note("Whether subscribing to a node that is not there makes it; publishing to it does.")
+        bool, note("Whether subscribing to a node that is not there makes it.")
     ] = False
     receive_bytes_max: Annotated[int, count("One stanza from the server.", 10_000)] = 16_777_216
     send_bytes_max: Annotated[

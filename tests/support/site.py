@@ -13,7 +13,7 @@ from daemon.broker.broker import Broker
 from daemon.broker.lifetime import opened_broker
 from daemon.broker.session import BrokerSession
 from daemon.connections.listen import Listeners
-from daemon.frontend import Identity, SubscriptionInfo
+from daemon.frontend import Identity, Right, SubscriptionInfo, TopicInfo
 from daemon.metrics import Metrics
 from daemon.operations.site import SiteOperations
 from daemon.settings import Limits, QueueSettings, Settings, SiteSettings
@@ -87,6 +87,12 @@ class BrokerSite:
 
     async def keep_going(self, what: str, task: Callable[[], Awaitable[object]]) -> None:
         await self.broker.mishaps.keep_going(what, task)
+
+    def annotated_topics(self, protocol: str) -> list[TopicInfo]:
+        return self.broker.door.view.annotated(protocol)
+
+    def allows(self, account: str, right: Right, topic: str) -> bool:
+        return self.broker.accounts.rights.allows(account, right, topic)
 
     def durable_subscriptions(self, name_prefix: str) -> list[SubscriptionInfo]:
         return self.broker.door.view.durable_subscriptions(name_prefix)

@@ -32,6 +32,11 @@ def error_of(stanza: Element) -> tuple[str, str]:
     return error.get("type", ""), error[0].tag.rpartition("}")[2]
 
 
+def within(stanza: Any, path: str) -> Any:
+    """What is at a path; the prefixes are those of `NS`."""
+    return stanza.find(path, NS)
+
+
 def subscribe(jid: str, requests: str | None = "5", node: str = NODE) -> str:
     options = ""
     if requests is not None:

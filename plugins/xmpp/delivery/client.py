@@ -23,8 +23,10 @@ from plugins.xmpp.delivery.attention import SEEN_S, Attention, Availability, Hel
 from plugins.xmpp.delivery.calls import Calls, Done
 from plugins.xmpp.delivery.finishing import Finishing
 from plugins.xmpp.forms import notifications
+from plugins.xmpp.forms.node_record import record_of
 from plugins.xmpp.forms.payload import item_id
 from plugins.xmpp.known.assured import Assured
+from plugins.xmpp.known.identities import publisher_of
 from plugins.xmpp.known.queueing import Assignment, Assignments
 from plugins.xmpp.known.registry import NodeSubscription, Registry
 from plugins.xmpp.known.transfers import Transfer, Transfers, carrier, deliver
@@ -164,9 +166,17 @@ class Client(Calls):
                 # it has the message since before; a second copy would be a second delivery
                 await self._deliver(held)
                 return
-            content = notifications.content(delivered, queue=subscription.is_queue)
+            options = record_of(self.session.topic(delivered.topic)).options
+            if not (options.deliver_notifications or subscription.is_queue):
+                self._settled(number, read=True)
+                return
+            publisher = publisher_of(delivered.stored.message) if options.publisher else ""
+            content = notifications.content(
+                delivered, publisher, queue=subscription.is_queue, payload=options.deliver_payloads
+            )
             if subscription.level == "plain" or not delivered.acknowledge:
-                stanza = notifications.published(service.name, self.jid, delivered, content)
+                kind = options.notification_type
+                stanza = notifications.published(service.name, self.jid, delivered, content, kind)
                 settled = partial(self._settled, number) if delivered.acknowledge else None
                 await service.component.send(stanza, settled=settled)
             else:

@@ -5,8 +5,8 @@
     pubsub#item_expire          seconds; `max` for items that stay until they are retracted
     pubsub#persist_items        whether items are kept for those who subscribe later; a queue keeps them
 
-What may be done with a node is the accounts' rights, which the site's operator sets: the access model is
-always `whitelist`. The names in braces are those of fields that nobody has registered (XEP-0068).
+and those of `forms.node_options`, which are kept beside the topic's settings. The names in braces are those
+of fields that nobody has registered (XEP-0068).
 """
 
 from typing import Final, Literal
@@ -15,7 +15,10 @@ from xml.etree.ElementTree import Element
 import msgspec
 
 from daemon.frontend import TopicInfo
+from plugins.xmpp.forms import node_options
 from plugins.xmpp.forms.data_forms import NODE_CONFIG, Field, boolean, form
+from plugins.xmpp.forms.node_options import BINDING, FIXED, OPTIONS, NodeOptions, same_value
+from plugins.xmpp.forms.node_record import record_of
 from plugins.xmpp.forms.stanzas import StanzaError
 from plugins.xmpp.wire.namespaces import SMQP
 from routing.errors import Refusal
@@ -27,29 +30,14 @@ DELIVERY_FIELD: Final = f"{{{SMQP}}}delivery"
 EXPIRE_FIELD: Final = "pubsub#item_expire"
 PERSIST_FIELD: Final = "pubsub#persist_items"
 
-_FIXED: Final = {
-    "pubsub#access_model": "whitelist",
-    "pubsub#publish_model": "publishers",
-    "pubsub#deliver_notifications": "1",
-    "pubsub#deliver_payloads": "1",
-    "pubsub#node_type": "leaf",
-    "pubsub#max_items": "max",
-    "pubsub#notification_type": "normal",
-    "pubsub#notify_config": "0",
-    "pubsub#notify_delete": "1",
-    "pubsub#notify_retract": "1",
-    "pubsub#notify_sub": "0",
-    "pubsub#presence_based_delivery": "0",
-    "pubsub#purge_offline": "0",
-    "pubsub#send_last_published_item": "on_sub",
-}
-"""What every node does; a form may say so too."""
-
-_BINDING: Final = frozenset({"pubsub#access_model", "pubsub#publish_model", "pubsub#node_type"})
-"""Without which a node is another than the one that was wanted."""
-
 _REGISTERED: Final = "pubsub#"
-_EXACT_ERRORS: Final = {"pubsub#access_model": "unsupported-access-model"}
+
+_OF_QUEUES: Final = {
+    "pubsub#max_items": "max",
+    "pubsub#deliver_notifications": "1",
+    "pubsub#notification_type": "normal",
+}
+"""An item of a queue stays until it is done; whom it is given to is told, by what is not lost in silence."""
 
 NodeDelivery = Literal["ONE", "ALL", "MESSAGE"]
 
@@ -64,13 +52,14 @@ class NodeSettings(msgspec.Struct, frozen=True):
 
     delivery: NodeDelivery = "ONE"
     timeout_s: float | None = None
+    options: NodeOptions = NodeOptions()
 
     @classmethod
     def of(cls, topic: TopicInfo | None) -> "NodeSettings":
         """What holds for a topic; the defaults for one that nobody knows."""
         if topic is None:
             return cls()
-        return cls(topic.delivery or "MESSAGE", topic.timeout_s)
+        return cls(topic.delivery or "MESSAGE", topic.timeout_s, record_of(topic).options)
 
     @property
     def is_queue(self) -> bool:
@@ -90,15 +79,29 @@ class NodeSettings(msgspec.Struct, frozen=True):
             DELIVERY_FIELD: self.delivery,
             PERSIST_FIELD: "1" if self.is_queue or self.timeout_s is not None else "0",
             EXPIRE_FIELD: "max" if self.timeout_s == INFINITE else expire,
-            **_FIXED,
+            **node_options.values(self.options),
         }
 
     def changed(self, values: dict[str, str]) -> "NodeSettings":
         """With what a filled-in form says. Raises StanzaError."""
+        holds = self.values()
         for field, value in values.items():
-            self._check(field, value, creating=False)
+            if field not in holds:
+                raise StanzaError("not-acceptable", "modify", f"{field[:100]} is not a field of a node")
+            if field in FIXED and not same_value(value, FIXED[field]):
+                raise StanzaError("not-acceptable", "modify", f"{field} can only be {FIXED[field]}")
         delivery = self._delivery(values)
-        return NodeSettings(delivery, self._timeout_s(values, delivery))
+        timeout_s = self._timeout_s(values, delivery)
+        options = node_options.changed(self.options, values)
+        new = NodeSettings(delivery, timeout_s, options)
+        if new.is_queue:
+            for field in values.keys() & _OF_QUEUES.keys():
+                if not same_value(values[field], _OF_QUEUES[field]):
+                    text = f"{field} of a queue can only be {_OF_QUEUES[field]}"
+                    raise StanzaError("not-acceptable", "modify", text)
+            # what a plain node was told does not hold for the queue that it becomes
+            new = NodeSettings(delivery, timeout_s, node_options.changed(options, _OF_QUEUES))
+        return new
 
     def created(self, values: dict[str, str]) -> tuple["NodeSettings", list[str]]:
         """The same for a node that is made, and the fields that are not kept. Raises StanzaError.
@@ -106,23 +109,23 @@ class NodeSettings(msgspec.Struct, frozen=True):
         What a node says of itself, or how it tells of things, is no reason to make none. Who may do what with
         it is.
         """
-        kept = {field: value for field, value in values.items() if self._check(field, value, creating=True)}
+        holds = self.values()
+        kept = {field: value for field, value in values.items() if self._can_be(field, value, holds)}
+        of_any = {field: value for field, value in kept.items() if field not in _OF_QUEUES}
+        if self.changed(of_any).is_queue:
+            kept = of_any | {
+                field: value for field, value in kept.items() if value == _OF_QUEUES.get(field, "")
+            }
         return self.changed(kept), sorted(values.keys() - kept.keys())
 
-    def _check(self, field: str, value: str, *, creating: bool) -> bool:
-        """Whether a field can be as it is wanted; False where a node is created without it."""
-        if field not in _FIXED:
-            if field in self.values():
-                return True
-            if creating and field.startswith(_REGISTERED):
-                return False
-            raise StanzaError("not-acceptable", "modify", f"{field[:100]} is not a field of a node")
-        if same_value(value, _FIXED[field]):
+    @staticmethod
+    def _can_be(field: str, value: str, holds: dict[str, str]) -> bool:
+        if field in BINDING or (field in holds and field not in FIXED and field not in OPTIONS):
+            # refused, where it cannot be
             return True
-        if creating and field not in _BINDING:
-            return False
-        text, exact = f"{field} can only be {_FIXED[field]}", _EXACT_ERRORS.get(field, "")
-        raise StanzaError("not-acceptable", "modify", text, pubsub=exact)
+        if field in holds:
+            return node_options.can_be(field, value)
+        return not field.startswith(_REGISTERED)
 
     def _delivery(self, values: dict[str, str]) -> NodeDelivery:
         delivery = self.delivery
@@ -159,28 +162,16 @@ class NodeSettings(msgspec.Struct, frozen=True):
     def form(self) -> Element:
         """To be filled in by an owner."""
         holds = self.values()
-        labels = {
-            DELIVERY_FIELD: "Who gets an item",
-            EXPIRE_FIELD: "Seconds that an item is kept, or max",
-            PERSIST_FIELD: "Keep items for those who subscribe later",
-            QUEUEING_FIELD: "Each item goes to one subscriber, which deletes it when done",
-        }
         modes = {"ONE": "one subscriber", "ALL": "all", "MESSAGE": "as each says"}
-        options = {
-            DELIVERY_FIELD: modes,
-            "pubsub#access_model": {"whitelist": "those with rights"},
-            "pubsub#publish_model": {"publishers": "those with rights"},
-            "pubsub#node_type": {"leaf": "leaf"},
-            "pubsub#notification_type": {"normal": "normal"},
-            "pubsub#send_last_published_item": {"on_sub": "to who subscribes"},
-        }
-        fields = []
-        for var, value in holds.items():
-            kind = "boolean" if value in ("0", "1") and var != EXPIRE_FIELD else "text-single"
-            if var in options:
-                kind = "list-single"
-            fields.append(Field(var, kind, labels.get(var, ""), value, options.get(var)))
-        return form(NODE_CONFIG, fields)
+        who = "Each item goes to one subscriber, which deletes it when done"
+        kept = "Keep items for those who subscribe later"
+        own = [
+            Field(QUEUEING_FIELD, "boolean", who, holds[QUEUEING_FIELD]),
+            Field(DELIVERY_FIELD, "list-single", "Who gets an item", self.delivery, modes),
+            Field(PERSIST_FIELD, "boolean", kept, holds[PERSIST_FIELD]),
+            Field(EXPIRE_FIELD, "text-single", "Seconds that an item is kept, or max", holds[EXPIRE_FIELD]),
+        ]
+        return form(NODE_CONFIG, own + node_options.fields(self.options))
 
 
 def _boolean(field: str, value: str) -> bool:
@@ -188,12 +179,6 @@ def _boolean(field: str, value: str) -> bool:
     if read is None:
         raise StanzaError("not-acceptable", "modify", f"{field} is 0 or 1")
     return read
-
-
-def same_value(value: str, holds: str) -> bool:
-    """Whether a field of a form says what holds."""
-    wanted = boolean(value)
-    return value == holds if wanted is None else wanted is boolean(holds)
 
 
 def _seconds(value: str) -> float | None:

@@ -1,12 +1,14 @@
 """What the service tells a subscriber. Source: XEP-0060 7.1.2, XEP-0254 2.2 to 2.4."""
 
+from collections.abc import Mapping
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement
 
 import msgspec
 
 from daemon.frontend import Delivered
-from plugins.xmpp.forms.payload import delay_text, item_text
+from plugins.xmpp.forms.data_forms import NODE_CONFIG, result_form
+from plugins.xmpp.forms.payload import delay_text, item_start, item_text
 from plugins.xmpp.forms.stanzas import MESSAGE, address_text
 from plugins.xmpp.wire.namespaces import PUBSUB_EVENT, QUEUEING
 from plugins.xmpp.wire.serializer import escape_attribute
@@ -27,32 +29,41 @@ class _Shared(msgspec.Struct):
     text: str
 
 
-def content(delivered: Delivered, *, queue: bool) -> str:
-    """What the notification of an item contains; written once for all subscribers. Raises UnsendableError."""
+def content(delivered: Delivered, publisher: str = "", *, queue: bool, payload: bool = True) -> str:
+    """What the notification of an item contains; written once for all subscribers. Raises UnsendableError.
+
+    Args:
+        publisher: the JID to name; "" for none.
+        payload: whether the item has its own, or only its id.
+    """
     stored = delivered.stored
     if delivered.attempt > 1:
-        text = _content(delivered)
+        text = _content(delivered, publisher, payload=payload)
     elif isinstance(stored.shared, _Shared):
         text = stored.shared.text
     else:
-        text = _content(delivered)
+        text = _content(delivered, publisher, payload=payload)
         stored.shared = _Shared(text)
     # an item that waits in the server's offline storage is locked for nothing
     return text + _NO_STORE if queue else text
 
 
-def _content(delivered: Delivered) -> str:
+def _content(delivered: Delivered, publisher: str, *, payload: bool) -> str:
     message = delivered.stored.message
-    item = item_text(message, PUBSUB_EVENT, deliveries=delivered.attempt)
+    if payload:
+        item = item_text(message, PUBSUB_EVENT, publisher, deliveries=delivered.attempt)
+    else:
+        item = f"{item_start(message, publisher)}</item>"
     node = escape_attribute(delivered.topic)
     created = delay_text(message) if message.created else ""
     return f"<event xmlns='{PUBSUB_EVENT}'><items node='{node}'>{item}</items></event>{created}"
 
 
-def published(sender: str, jid: str, delivered: Delivered, content: str) -> str:
+def published(sender: str, jid: str, delivered: Delivered, content: str, kind: str) -> str:
     """An item. The id ends in the number of the delivery, so that an error can be told whose it is."""
     id = f"i{delivered.message_id:x}.{delivered.number}"
-    return f"<message{address_text(sender, jid, id)}>{content}</message>"
+    kind_text = "" if kind == "normal" else f" type='{kind}'"
+    return f"<message{address_text(sender, jid, id)}{kind_text}>{content}</message>"
 
 
 def delivery_number(id: str) -> int | None:
@@ -77,9 +88,23 @@ def unlocked(node: str, item: str) -> Element:
 
 def unsubscribed(node: str, jid: str) -> Element:
     """A subscription was ended by somebody else than its subscriber."""
+    return subscription(node, jid, "none")
+
+
+def subscription(node: str, jid: str, state: str) -> Element:
+    """A JID subscribes, or does no longer."""
     event = Element(_EVENT)
-    attributes = {"node": node, "jid": jid, "subscription": "none"}
+    attributes = {"node": node, "jid": jid, "subscription": state}
     SubElement(event, f"{{{PUBSUB_EVENT}}}subscription", attributes)
+    return event
+
+
+def configured(node: str, values: Mapping[str, str] | None) -> Element:
+    """A node has another configuration; None where it is not said which. Source: XEP-0060 8.2.5."""
+    event = Element(_EVENT)
+    configuration = SubElement(event, f"{{{PUBSUB_EVENT}}}configuration", {"node": node})
+    if values is not None:
+        configuration.append(result_form(NODE_CONFIG, values))
     return event
 
 

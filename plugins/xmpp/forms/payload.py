@@ -31,6 +31,9 @@ from routing.headers import check_writable, is_header_name, parse_headers, write
 from routing.message import Message, Section
 
 ITEM_ID: Final = "Item-Id"
+PUBLISHER: Final = "Xmpp-Publisher"
+"""The JID, where a node's items name theirs; to be believed where the header Account bears it out."""
+
 ITEM_ID_CHARACTERS_MAX: Final = 255
 XML_TYPE: Final = "application/xml"
 TEXT_TYPE: Final = "text/plain; charset=utf-8"
@@ -38,6 +41,7 @@ _UTF_8: Final = frozenset({"charset=utf-8", "charset=us-ascii"})
 FRAGMENT_LIMITS: Final = ParserLimits(stanza_bytes_max=2**20, depth_max=40, attributes_max=64)
 """For content to be sent as XML; what is beyond them is sent as bytes."""
 
+_OWN_LINES: Final = (f"{ITEM_ID}: ", f"{PUBLISHER}: ", "Created: ")
 _HEADERS: Final = f"{{{SMQP}}}headers"
 _HEADER: Final = f"{{{SMQP}}}header"
 _DATA: Final = f"{{{SMQP}}}data"
@@ -175,13 +179,21 @@ def item_id(message: Message) -> str:
     return message.smuid
 
 
-def item_text(message: Message, namespace: str, *, deliveries: int = 1, created: bool = False) -> str:
+def item_start(message: Message, publisher: str) -> str:
+    """The tag that begins it; `publisher` is a JID, or ""."""
+    who = f" publisher='{escape_attribute(publisher)}'" if publisher else ""
+    return f"<item id='{escape_attribute(item_id(message))}'{who}>"
+
+
+def item_text(
+    message: Message, namespace: str, publisher: str = "", *, deliveries: int = 1, created: bool = False
+) -> str:
     """The message as an `<item>` inside of `namespace`; with Created in it only where that is asked for.
 
     Raises UnsendableError.
     """
-    parts = [f"<item id='{escape_attribute(item_id(message))}'>", _content(message.sections, namespace)]
-    lines = [line for line in write_headers(message) if not line.startswith((ITEM_ID + ": ", "Created: "))]
+    parts = [item_start(message, publisher), _content(message.sections, namespace)]
+    lines = [line for line in write_headers(message) if not line.startswith(_OWN_LINES)]
     if lines or deliveries > 1:
         count = f" deliveries='{deliveries}'" if deliveries > 1 else ""
         parts.append(f"<headers xmlns='{SMQP}'{count}>")

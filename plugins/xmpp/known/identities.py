@@ -10,10 +10,12 @@ import re
 from functools import lru_cache
 from typing import Final
 
+from plugins.xmpp.forms.payload import PUBLISHER
 from plugins.xmpp.forms.stanzas import StanzaError
 from plugins.xmpp.settings import JidRule
 from routing.errors import Refusal
-from routing.names import account_name
+from routing.message import Message
+from routing.names import account_name, parse_address
 
 _NOT_IN_CHANNELS: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -38,6 +40,17 @@ def channel_of(jid: str) -> str:
     """
     readable = _NOT_IN_CHANNELS.sub("_", f"{local_of(jid) or bare_of(jid)}-{jid.partition('/')[2]}")[:36]
     return f"{readable.strip('-')}.{hashlib.sha256(jid.encode()).hexdigest()[:24]}"
+
+
+def publisher_of(message: Message) -> str:
+    """The JID that published a message by this front end; "" where that is not known.
+
+    Anybody may write the header: it is believed where the login that published is that of the JID.
+    """
+    jids = [value for name, value in message.others if name == PUBLISHER]
+    if not jids:
+        return ""
+    return jids[-1] if parse_address(message.account).channel == channel_of(jids[-1]) else ""
 
 
 class NoAccount(StanzaError):

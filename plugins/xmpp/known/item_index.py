@@ -32,12 +32,14 @@ class _Node:
     Attributes:
         numbers: of the messages that have an id, oldest first.
         order: all numbers, oldest first, and those of messages that have gone.
+        repeated: ids that more than one of them has, or had.
         read_to: the number of the newest message that has been read.
     """
 
     def __init__(self) -> None:
         self.numbers: dict[str, list[int]] = {}
         self.order: list[int] = []
+        self.repeated: set[str] = set()
         self.size = 0
         self.read_to = 0
         self.reading = trio.Lock()
@@ -47,7 +49,11 @@ class _Node:
             while True:
                 page = await session.browse(node, self.read_to, PAGE)
                 for held in page:
-                    self.numbers.setdefault(item_id(held.stored.message), []).append(held.message_id)
+                    id = item_id(held.stored.message)
+                    numbers = self.numbers.setdefault(id, [])
+                    numbers.append(held.message_id)
+                    if len(numbers) > 1:
+                        self.repeated.add(id)
                     self.order.append(held.message_id)
                 if page:
                     self.size += len(page)
@@ -103,6 +109,23 @@ class ItemIndex:
             if numbers and numbers[-1] > each.message_id:
                 out.add(each.message_id)
         return out
+
+    async def surplus(self, session: Session, node: str, items_max: int, count: int) -> list[HeldMessage]:
+        """The oldest items that a node holds beyond so many, `count` at most; replaced ones are no items."""
+        index = self._index(session, node)
+        await index.read_on(session, node)
+        replaced: set[int] = set()
+        for id in list(index.repeated):
+            numbers = [held.message_id for held in await self._find(session, node, id)]
+            replaced.update(numbers[:-1])
+            if len(numbers) < 2:
+                index.repeated.discard(id)
+        topic = session.topic(node)
+        over = (0 if topic is None else topic.messages) - len(replaced) - items_max
+        if over <= 0:
+            return []
+        oldest = await session.browse(node, 0, min(over, count) + len(replaced))
+        return [held for held in oldest if held.message_id not in replaced][: min(over, count)]
 
     async def last(self, session: Session, node: str, before: int | None, count: int) -> list[HeldMessage]:
         """The last so many items, oldest first; those in front of a message, or at the end of the node."""

@@ -24,6 +24,11 @@ NAME_PREFIX: Final = "xmpp/"
 _OF_BARE: Final = "-bare"
 
 
+def subid_of(node: str, subscriber: str) -> str:
+    """The same for the same JID and node, after any restart."""
+    return hashlib.sha256(f"{node}\0{subscriber}".encode()).hexdigest()[:40]
+
+
 class NodeSubscription(msgspec.Struct):
     """One JID's subscription to one node.
 
@@ -73,8 +78,8 @@ class NodeSubscription(msgspec.Struct):
 
     @property
     def subid(self) -> str:
-        """The same for the same JID and node, after any restart."""
-        return hashlib.sha256(f"{self.node}\0{self.subscriber}".encode()).hexdigest()[:40]
+        """See `subid_of`."""
+        return subid_of(self.node, self.subscriber)
 
     @property
     def options(self) -> SubscribeOptions:
@@ -116,10 +121,12 @@ class Registry:
 
     Attributes:
         absent: JIDs with subscriptions by which nothing is sent to them at the moment.
+        requested: by bare JID, the nodes where one may wait for an owner; the nodes' records say which do.
     """
 
     def __init__(self) -> None:
         self.absent: set[str] = set()
+        self.requested: dict[str, set[str]] = {}
         self._by_jid: dict[str, dict[str, NodeSubscription]] = {}
         self._by_bare: dict[str, set[str]] = {}
         self._by_node: dict[str, set[str]] = {}

@@ -8,14 +8,17 @@ from slixmpp.plugins.xep_0030.stanza.info import DiscoInfo
 from slixmpp.plugins.xep_0030.stanza.items import DiscoItems
 
 from plugins.xmpp.forms.data_forms import META_DATA, result_form
+from plugins.xmpp.forms.node_record import NodeRecord, record_of
 from plugins.xmpp.forms.node_settings import NodeSettings
 from plugins.xmpp.forms.paging import Page, page_end
 from plugins.xmpp.forms.payload import item_id
 from plugins.xmpp.forms.stanzas import StanzaError, result
 from plugins.xmpp.known.identities import bare_of, channel_of, local_of
+from plugins.xmpp.requests import beginning
 from plugins.xmpp.requests.items import number_of
 from plugins.xmpp.requests.request import Request, ServicePort
 from plugins.xmpp.wire.namespaces import (
+    COMMANDS,
     DELAY,
     DISCO_INFO,
     DISCO_ITEMS,
@@ -30,6 +33,8 @@ from plugins.xmpp.wire.serializer import is_sendable
 from routing.names import check_topic, make_address
 
 PUBSUB_FEATURES: Final = (
+    "access-authorize",
+    "access-open",
     "access-whitelist",
     "auto-create",
     "config-node",
@@ -37,6 +42,7 @@ PUBSUB_FEATURES: Final = (
     "create-nodes",
     "delete-items",
     "delete-nodes",
+    "get-pending",
     "instant-nodes",
     "item-ids",
     "last-published",
@@ -44,6 +50,7 @@ PUBSUB_FEATURES: Final = (
     "manage-subscriptions",
     "member-affiliation",
     "meta-data",
+    "modify-affiliations",
     "outcast-affiliation",
     "persistent-items",
     "publish",
@@ -66,6 +73,7 @@ FEATURES: Final = (
     DISCO_ITEMS,
     PUBSUB,
     *(f"{PUBSUB}#{name}" for name in PUBSUB_FEATURES),
+    COMMANDS,
     QUEUEING,
     QOS,
     SMQP,
@@ -95,7 +103,7 @@ async def info(service: ServicePort, iq: Element, query: Element) -> None:
     topic = client.session.topic(check_topic(node))
     if topic is None:
         raise StanzaError("item-not-found", "cancel", f"no node {node}")
-    settings = NodeSettings.of(topic)
+    settings, record = NodeSettings.of(topic), record_of(topic)
     answer["node"] = node
     answer.add_identity("pubsub", "leaf")
     features = (DISCO_INFO, DISCO_ITEMS, PUBSUB, QOS, *((QUEUEING,) if settings.is_queue else ()))
@@ -103,12 +111,24 @@ async def info(service: ServicePort, iq: Element, query: Element) -> None:
         answer.add_feature(feature)
     known = {
         **settings.values(),
+        **_history(service, node, record),
         "pubsub#num_subscribers": str(topic.subscriptions),
         f"{{{SMQP}}}items": str(topic.messages),
         f"{{{SMQP}}}bytes": str(topic.bytes),
     }
     answer.xml.append(result_form(META_DATA, known))
     await service.answer(result(iq, answer.xml))
+
+
+def _history(service: ServicePort, node: str, record: NodeRecord) -> dict[str, str]:
+    """Who made a node, and who has to do with it. Source: XEP-0060 5.4."""
+    owners = beginning.owners(service, node, record)
+    told = {
+        "pubsub#creator": record.creator,
+        "pubsub#creation_date": record.created,
+        "pubsub#owner": owners[0] if owners else "",
+    }
+    return {field: value for field, value in told.items() if value}
 
 
 async def things(request: Request) -> None:
@@ -118,8 +138,10 @@ async def things(request: Request) -> None:
     page = Page.read(request.action)
     if node:
         answer["node"] = node
-        if request.client.session.topic(check_topic(node)) is None:
+        topic = request.client.session.topic(check_topic(node))
+        if topic is None:
             raise StanzaError("item-not-found", "cancel", f"no node {node}")
+        request.service.access.check_may_retrieve(request.asker, node, record_of(topic))
         after = number_of(page.after)
         found = await request.client.session.browse(node, after, page.max) if page.max else []
         shown = (each for each in found if not each.locked)

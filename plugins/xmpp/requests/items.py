@@ -7,13 +7,14 @@ are shown to their holder only: nobody else can do anything with them. Looking l
 from typing import Final
 from xml.etree.ElementTree import Element
 
-from daemon.frontend import HeldMessage
+from daemon.frontend import HeldMessage, TopicInfo
+from plugins.xmpp.forms.node_record import record_of
 from plugins.xmpp.forms.node_settings import NodeSettings
 from plugins.xmpp.forms.paging import Page, page_end, read_max
 from plugins.xmpp.forms.payload import item_id, item_text
 from plugins.xmpp.forms.stanzas import StanzaError, result_text, unsupported
+from plugins.xmpp.known.identities import publisher_of
 from plugins.xmpp.requests.request import Request
-from plugins.xmpp.requests.subscribing import check_may_subscribe
 from plugins.xmpp.wire.namespaces import PUBSUB
 from plugins.xmpp.wire.serializer import UnsendableError, escape_attribute, serialize
 
@@ -27,8 +28,8 @@ LOOKED_AT_MAX: Final = 1_000
 async def items(request: Request) -> None:
     """`<items/>`: all, the newest, a page, or those that are named."""
     node = request.node
-    check_may_subscribe(request.client.session, node)
     topic = request.client.session.topic(node)
+    request.service.access.check_may_retrieve(request.asker, node, record_of(topic))
     if topic is None:
         raise StanzaError("item-not-found", "cancel", f"no node {node}")
     named = [child.get("id", "") for child in request.action.findall(f"{{{PUBSUB}}}item")]
@@ -41,11 +42,14 @@ async def items(request: Request) -> None:
         if not page.after and page.before is None:
             page.before = ""
     if page.before is None:
-        found = await request.client.session.browse(node, number_of(page.after), page.max) if page.max else []
+        after = max(number_of(page.after), await _passed_over(request, node, topic))
+        found = await request.client.session.browse(node, after, page.max) if page.max else []
         listed, shown = await _fitting(request, node, found)
     else:
         before = number_of(page.before) if page.before else None
         found = await _last(request, node, before, page.max) if page.max else []
+        passed_over = await _passed_over(request, node, topic)
+        found = [held for held in found if held.message_id > passed_over]
         listed, shown = await _fitting(request, node, found[::-1])
         listed.reverse()
         shown.reverse()
@@ -68,7 +72,7 @@ async def _named(request: Request, node: str, ids: list[str]) -> list[str]:
     for id in ids:
         held = await request.service.index.find(request.client.session, node, id)
         if held is not None and _visible(request, node, held):
-            listed.append(item_text(held.stored.message, PUBSUB, created=True))
+            listed.append(_text(request, node, held))
     return listed
 
 
@@ -86,6 +90,19 @@ async def _last(request: Request, node: str, before: int | None, count: int) -> 
         window *= 2
 
 
+async def _passed_over(request: Request, node: str, topic: TopicInfo) -> int:
+    """The number of the newest item that has made room for others, where nobody has removed it yet; or 0."""
+    items_max, session = record_of(topic).options.max_items, request.client.session
+    if items_max is None or topic.messages <= items_max:
+        return 0
+    over = topic.messages - items_max
+    if over < items_max:
+        passed_over = await request.service.index.surplus(session, node, items_max, over)
+        return passed_over[-1].message_id if passed_over else 0
+    kept = await request.service.index.last(session, node, None, items_max)
+    return kept[0].message_id - 1 if len(kept) == items_max else 0
+
+
 async def _fitting(request: Request, node: str, found: list[HeldMessage]) -> tuple[list[str], list[int]]:
     """Those that fit into an answer, from the first; and the numbers of what was looked at for them."""
     listed: list[str] = []
@@ -95,7 +112,7 @@ async def _fitting(request: Request, node: str, found: list[HeldMessage]) -> tup
     for held in found:
         if held.message_id not in replaced and _visible(request, node, held):
             try:
-                item = item_text(held.stored.message, PUBSUB, created=True)
+                item = _text(request, node, held)
             except UnsendableError:
                 item = ""
             size = len(item.encode())
@@ -106,6 +123,12 @@ async def _fitting(request: Request, node: str, found: list[HeldMessage]) -> tup
                 room -= size
         shown.append(held.message_id)
     return listed, shown
+
+
+def _text(request: Request, node: str, held: HeldMessage) -> str:
+    message = held.stored.message
+    named = record_of(request.client.session.topic(node)).options.publisher
+    return item_text(message, PUBSUB, publisher_of(message) if named else "", created=True)
 
 
 def _answer(iq: Element, node: str, items: list[str], end: str = "") -> str:

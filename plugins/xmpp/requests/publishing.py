@@ -11,16 +11,27 @@ import msgspec
 from daemon.frontend import Answer, Session, TopicInfo
 from plugins.xmpp.delivery.calls import Done
 from plugins.xmpp.forms.data_forms import PUBLISH_OPTIONS, submitted
-from plugins.xmpp.forms.node_settings import NodeSettings, same_value
-from plugins.xmpp.forms.payload import ITEM_ID, TEXT_TYPE, Item, check_sections, read_item, xml_section
+from plugins.xmpp.forms.node_options import NodeOptions, same_value
+from plugins.xmpp.forms.node_record import record_of, written
+from plugins.xmpp.forms.node_settings import NodeSettings
+from plugins.xmpp.forms.payload import (
+    ITEM_ID,
+    PUBLISHER,
+    TEXT_TYPE,
+    Item,
+    check_sections,
+    read_item,
+    xml_section,
+)
 from plugins.xmpp.forms.stanzas import StanzaError, from_refusal, result_text
-from plugins.xmpp.known.identities import local_of
+from plugins.xmpp.known.identities import bare_of, local_of
+from plugins.xmpp.requests import records
 from plugins.xmpp.requests.request import Asker, Request, ServicePort, node_of
 from plugins.xmpp.wire.namespaces import COMPONENT, PUBSUB, QUEUEING
 from plugins.xmpp.wire.serializer import escape_attribute
 from routing.errors import Refusal
 from routing.message import INFINITE, Message, Section
-from routing.names import check_topic
+from routing.names import check_topic, owner_of
 
 ITEMS_MAX: Final = 100
 """Of one publication."""
@@ -62,6 +73,26 @@ def settle_mode(message: Message, topic: TopicInfo | None) -> Message:
     return msgspec.structs.replace(message, delivery="ONE")
 
 
+def _signed(message: Message, jid: str, topic: TopicInfo | None) -> Message:
+    """With the JID that publishes it, where the node's items say that."""
+    if not record_of(topic).options.publisher:
+        return message
+    return msgspec.structs.replace(message, others=(*message.others, (PUBLISHER, jid)))
+
+
+def check_may_publish(service: ServicePort, client: Asker, node: str) -> TopicInfo | None:
+    """The node's topic, where its owners let the client publish. Raises StanzaError."""
+    topic = client.session.topic(node)
+    if topic is None:
+        own = owner_of(node, service.site.server_name) is not None
+        if not (own or service.settings.create_on_publish) and client.session.allows("publish", node):
+            raise StanzaError("item-not-found", "cancel", f"no node {node}")
+        service.check_room_for_node()
+    else:
+        service.access.check_publisher(bare_of(client.jid), node, record_of(topic))
+    return topic
+
+
 async def give(
     service: ServicePort,
     client: Asker,
@@ -79,10 +110,8 @@ async def give(
         instead_of: topic and Smuid of another message, which goes when this one comes, whatever happens.
     """
     node, item = publication.node, publication.item
-    topic = client.session.topic(node)
-    if topic is None:
-        service.check_room_for_node()
-    message = settle_mode(item.message, topic)
+    topic = check_may_publish(service, client, node)
+    message = _signed(settle_mode(item.message, topic), client.jid, topic)
     service.finishing.now()
     if message.guarantee:
         published = partial(_published, service, client, publication, topic, done)
@@ -111,10 +140,17 @@ async def _published(
     answer: Answer,
 ) -> None:
     node, item = publication.node, publication.item
-    if answer.error is None and item.id and timeout_of(item.message, topic) == INFINITE:
-        # a persistent item replaces the one that had its id. Source: XEP-0060 7.1.2
-        service.start(partial(_replace, service, node, item.id))
+    if answer.error is None:
+        _keep_house(service, topic, node, [item])
     await done(answer)
+
+
+def _keep_house(service: ServicePort, topic: TopicInfo | None, node: str, items: list[Item]) -> None:
+    # a persistent item replaces the one that had its id. Source: XEP-0060 7.1.2
+    replacing = [item.id for item in items if item.id and timeout_of(item.message, topic) == INFINITE]
+    items_max = record_of(topic).options.max_items
+    if replacing or items_max is not None:
+        service.start(partial(_tidy, service, node, replacing, items_max))
 
 
 async def publish(request: Request) -> None:
@@ -145,9 +181,7 @@ async def publish(request: Request) -> None:
 
 async def _publish_all(request: Request, node: str, items: list[Item]) -> None:
     service, client = request.service, request.client
-    topic = client.session.topic(node)
-    if topic is None:
-        service.check_room_for_node()
+    topic = check_may_publish(service, client, node)
     for item in items:
         if not item.message.guarantee:
             raise StanzaError("bad-request", "modify", "items without a guarantee go one at a time")
@@ -156,15 +190,13 @@ async def _publish_all(request: Request, node: str, items: list[Item]) -> None:
             item.id = uuid.uuid4().hex
             others = (*item.message.others, (ITEM_ID, item.id))
             item.message = msgspec.structs.replace(item.message, others=others)
-    messages = [settle_mode(item.message, topic) for item in items]
+    messages = [_signed(settle_mode(item.message, topic), client.jid, topic) for item in items]
 
     async def done(answer: Answer) -> None:
         if answer.error is not None:
             await request.refuse(answer.error)
             return
-        for item in items:
-            if timeout_of(item.message, topic) == INFINITE:
-                service.start(partial(_replace, service, node, item.id))
+        _keep_house(service, topic, node, items)
         await service.answer(_publish_result(request.iq, node, [item.id for item in items]))
 
     service.finishing.now()
@@ -183,17 +215,30 @@ def _publish_result(iq: Element, node: str, ids: list[str]) -> str:
     return result_text(iq, f"<pubsub xmlns='{PUBSUB}'>{publish}</pubsub>")
 
 
-async def _replace(service: ServicePort, node: str, id: str) -> None:
-    """The newest item of an id is the item, whoever published it; the others are removed by who may do so.
+async def _tidy(service: ServicePort, node: str, ids: list[str], items_max: int | None) -> None:
+    """The newest item of an id is the item, whoever published it.
 
-    Where nobody is there who may, they stay, and are shown to nobody, until it is published once more.
+    The others are removed by who may do so. Where nobody is there who may, they stay, and are shown to
+    nobody, until something is published once more.
     """
     client = service.find_allowed(node, "subscribe", "remove")
     if client is None:
         return
-    with suppress(Refusal):  # the session has ended: the next one that is published replaces both
-        for held in (await service.index.find_all(client.session, node, id))[:-1]:
+    with suppress(Refusal):  # the session has ended: the next one that is published sees to it
+        for id in ids:
+            for held in (await service.index.find_all(client.session, node, id))[:-1]:
+                await client.ask(client.session.remove, node, held.smuid)
+        await keep_newest(service, client, node, items_max)
+
+
+async def keep_newest(service: ServicePort, client: Asker, node: str, items_max: int | None) -> None:
+    """Remove items until a node holds no more than it is to keep; None keeps all. Raises Refusal."""
+    while items_max is not None:
+        oldest = await service.index.surplus(client.session, node, items_max, ITEMS_MAX)
+        for held in oldest:
             await client.ask(client.session.remove, node, held.smuid)
+        if len(oldest) < ITEMS_MAX:
+            return
 
 
 def _precondition_not_met(text: str) -> StanzaError:
@@ -222,10 +267,13 @@ def _create_as(service: ServicePort, client: Asker, node: str, values: dict[str,
         return
     if not session.allows("publish", node):
         raise StanzaError("forbidden", "auth", f"{session.account} may not publish {node}")
+    check_may_publish(service, client, node)
     service.check_room_for_node()
     # not waited for: the item goes with them
     session.set_delivery(node, settings.mode)
     session.set_timeout(node, settings.timeout_s)
+    if settings.options != NodeOptions():
+        session.annotate(node, written(records.begun(settings.options, client.jid)))
 
 
 # -- messages -------------------------------------------------------------------------------------

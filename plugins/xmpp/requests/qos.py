@@ -19,7 +19,7 @@ from daemon.frontend import Answer
 from plugins.xmpp.forms.stanzas import StanzaError, from_refusal, result
 from plugins.xmpp.known.assured import MSG_ID_CHARACTERS_MAX, AssuredMessage
 from plugins.xmpp.known.identities import NoAccount, channel_of
-from plugins.xmpp.requests.publishing import Publication, give, read_message
+from plugins.xmpp.requests.publishing import Publication, check_may_publish, give, read_message
 from plugins.xmpp.requests.request import Asker, Request, ServicePort
 from plugins.xmpp.wire.namespaces import CLIENT, COMPONENT, QOS
 from plugins.xmpp.wire.parser import ParserLimits, StreamBroken, parse_fragment
@@ -76,6 +76,7 @@ def _publication(service: ServicePort, client: Asker, to: str, message: Element)
     if not client.session.allows("publish", publication.node):
         text = f"{client.session.account} may not publish {publication.node}"
         raise StanzaError("forbidden", "auth", text)
+    check_may_publish(service, client, publication.node)
     return publication
 
 

@@ -15,8 +15,9 @@ from daemon.frontend import Answer, Right, Session, Site
 from plugins.xmpp.delivery.calls import Done
 from plugins.xmpp.delivery.finishing import Finishing
 from plugins.xmpp.forms.stanzas import StanzaError, from_refusal, result
+from plugins.xmpp.known.access import Access
 from plugins.xmpp.known.assured import Assured
-from plugins.xmpp.known.identities import AccountRules
+from plugins.xmpp.known.identities import AccountRules, bare_of
 from plugins.xmpp.known.item_index import ItemIndex
 from plugins.xmpp.known.queueing import Assignments
 from plugins.xmpp.known.registry import NodeSubscription, Registry
@@ -68,6 +69,7 @@ class ServicePort(Protocol):
     settings: XmppSettings
     rules: AccountRules
     registry: Registry
+    access: Access
     assignments: Assignments
     index: ItemIndex
     assured: Assured
@@ -118,6 +120,11 @@ class Request(msgspec.Struct, frozen=True):
     def node(self) -> str:
         """The node that is named, checked. Raises StanzaError, Refusal."""
         return node_of(self.action)
+
+    @property
+    def asker(self) -> str:
+        """The bare JID that asks."""
+        return bare_of(self.client.jid)
 
     async def answer(self, *children: Element) -> None:
         """Answer with a result."""

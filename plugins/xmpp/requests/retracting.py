@@ -9,6 +9,7 @@ from xml.etree.ElementTree import Element
 
 from daemon.frontend import Answer, HeldMessage
 from plugins.xmpp.forms import notifications
+from plugins.xmpp.forms.node_record import record_of
 from plugins.xmpp.forms.node_settings import NodeSettings
 from plugins.xmpp.forms.stanzas import StanzaError
 from plugins.xmpp.requests.request import Request
@@ -113,6 +114,7 @@ async def _retract_others(request: Request, node: str, ids: list[str]) -> None:
     service, client = request.service, request.client
     found: list[HeldMessage] = []
     queue = NodeSettings.of(client.session.topic(node)).is_queue
+    service.access.check_publisher(request.asker, node, record_of(client.session.topic(node)))
     for id in ids:
         verdict, held = await _verdict(request, node, id)
         if verdict != "forbidden" or held is None or held.locked or not client.session.allows("remove", node):
@@ -121,6 +123,8 @@ async def _retract_others(request: Request, node: str, ids: list[str]) -> None:
     for held in found:
         await client.ask(client.session.remove, node, held.smuid)
     await request.answer()
+    if not record_of(client.session.topic(node)).options.notify_retract:
+        return
     for subscription in service.registry.of_node(node):
         if subscription.attached and not subscription.is_queue:
             for id in ids:

@@ -4,11 +4,22 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 from xml.etree.ElementTree import Element
 
-from plugins.xmpp.forms.stanzas import StanzaError, result, unsupported
+from plugins.xmpp.forms.stanzas import StanzaError, result
 from plugins.xmpp.known.identities import bare_of, local_of
-from plugins.xmpp.requests import disco, items, nodes, publishing, qos, retracting, subscribing
+from plugins.xmpp.requests import (
+    authorizing,
+    disco,
+    items,
+    nodes,
+    owning,
+    publishing,
+    qos,
+    retracting,
+    subscribing,
+)
 from plugins.xmpp.requests.request import Request, ServicePort
 from plugins.xmpp.wire.namespaces import (
+    COMMANDS,
     DISCO_INFO,
     DISCO_ITEMS,
     PING,
@@ -49,13 +60,10 @@ COLD: Final[dict[tuple[str, str], RequestHandler]] = {
     ("get", _OWNER + "default"): nodes.default_configuration,
     ("set", _OWNER + "delete"): nodes.delete,
     ("set", _OWNER + "purge"): nodes.purge,
-    ("get", _OWNER + "subscriptions"): nodes.owner_subscriptions,
-    ("set", _OWNER + "subscriptions"): nodes.manage_subscriptions,
-    ("get", _OWNER + "affiliations"): nodes.owner_affiliations,
-}
-
-_UNSUPPORTED: Final = {
-    ("set", _OWNER + "affiliations"): "modify-affiliations",
+    ("get", _OWNER + "subscriptions"): owning.subscriptions,
+    ("set", _OWNER + "subscriptions"): owning.manage_subscriptions,
+    ("get", _OWNER + "affiliations"): owning.affiliations,
+    ("set", _OWNER + "affiliations"): owning.modify_affiliations,
 }
 
 
@@ -74,6 +82,9 @@ async def question(service: ServicePort, iq: Element) -> None:
         else:
             request = Request(service, service.client(iq.get("from", "")), iq, child, child)
             request.start(disco.things(request))
+    elif child.tag == f"{{{COMMANDS}}}command" and iq.get("type") == "set":
+        request = Request(service, service.client(iq.get("from", "")), iq, child, child)
+        request.start(authorizing.get_pending(request))
     elif namespace == QOS:
         await qos.request(service, iq, child)
     elif namespace in (PUBSUB, PUBSUB_OWNER) and local_name(child.tag) == "pubsub":
@@ -101,16 +112,21 @@ async def _pubsub(service: ServicePort, iq: Element, pubsub: Element) -> None:
     if cold is not None:
         request.start(cold(request))
         return
-    if key in _UNSUPPORTED:
-        raise unsupported(_UNSUPPORTED[key])
     raise StanzaError("feature-not-implemented", "cancel")
 
 
 async def message(service: ServicePort, stanza: Element) -> None:
     """A message: `<pubsub><publish/></pubsub>` in it is published, and so is a message to `topic@component`.
 
+    A form in it may be an owner's answer to who asked to subscribe.
+
     Nothing is answered to what succeeds; urn:xmpp:qos is for those who want an answer.
     """
+    decided = authorizing.read_answer(stanza)
+    if decided is not None:
+        task = authorizing.answered(service, stanza, decided)
+        service.start_request(stanza.get("from", ""), stanza, task)
+        return
     publication = publishing.read_message(service, stanza.get("to", ""), stanza)
     if publication is None:
         if bare_of(stanza.get("to", "")) == service.name and stanza.get("type") in ("", None, "normal"):

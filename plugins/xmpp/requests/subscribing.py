@@ -5,14 +5,16 @@ from xml.etree.ElementTree import Element, SubElement
 
 from slixmpp.jid import JID, InvalidJID
 
-from daemon.frontend import Accepts, Answer, Session
+from daemon.frontend import Accepts, Answer
 from plugins.xmpp.delivery import presence
 from plugins.xmpp.forms.data_forms import SUBSCRIBE_OPTIONS, result_form, submitted
+from plugins.xmpp.forms.node_record import record_of
 from plugins.xmpp.forms.node_settings import NodeSettings
 from plugins.xmpp.forms.paging import Page, page_end
 from plugins.xmpp.forms.stanzas import StanzaError
 from plugins.xmpp.known.identities import bare_of
 from plugins.xmpp.known.registry import NodeSubscription
+from plugins.xmpp.requests import authorizing, beginning, records
 from plugins.xmpp.requests.request import Request, ServicePort
 from plugins.xmpp.requests.subscription_options import (
     QOS_FIELD,
@@ -45,34 +47,35 @@ def _subscriber(request: Request, another: StanzaError) -> str:
     return str(jid)
 
 
-def check_may_subscribe(session: Session, node: str) -> None:
-    """Raises StanzaError: blocked (XEP-0060 6.1.3.8), or not on the node's whitelist (6.1.3.4)."""
-    if session.allows("subscribe", node):
-        return
-    text = f"{session.account} may not subscribe {node}"
-    if session.allows("publish", node):
-        raise StanzaError("not-allowed", "cancel", text, pubsub="closed-node")
-    raise StanzaError("forbidden", "auth", text)
-
-
 async def subscribe(request: Request) -> None:
     """`<subscribe/>` with or without `<options/>`."""
-    node = request.node
+    node, service = request.node, request.service
     if not request.action.get("jid"):
         raise StanzaError("bad-request", "modify", pubsub="invalid-jid")
     written = _subscriber(request, StanzaError("bad-request", "modify", pubsub="invalid-jid"))
-    check_may_subscribe(request.client.session, node)
     topic = request.client.session.topic(node)
+    admission = service.access.check_may_subscribe(request.asker, node, record_of(topic))
     if topic is None:
         _check_may_begin(request, node)
     values = _options_of(request)
-    options = Options.read(values, request.service.site.limits.credit_max)
+    options = Options.read(values, service.site.limits.credit_max)
     accepts = options.accepts or ("ONE" if NodeSettings.of(topic).is_queue else "ALL")
     if accepts != "ALL" and options.queue_requests is None:
         raise _configuration_required(node, request.action.get("jid", ""))
     subscription = await _new(request, written, accepts, options)
+    if admission == "to be asked" and not service.access.subscribes(request.asker, node):
+        await authorizing.ask(request, subscription, written)
+        return
     answer = _subscribed(subscription, written, with_options=values is not None)
-    await _begin(request, subscription, written, answer)
+
+    async def done(answered: Answer) -> None:
+        if answered.error is not None:
+            await request.refuse(answered.error)
+            return
+        await request.answer(answer)
+        await beginning.tell_owners(service, request.client, node, written, "subscribed")
+
+    await beginning.begin(service, subscription, written, done)
 
 
 def _check_may_begin(request: Request, node: str) -> None:
@@ -113,44 +116,6 @@ async def _new(request: Request, written: str, accepts: Accepts, options: Option
             level = level or ("assured" if speaks_qos else "plain")
     credit = options.queue_requests or min(PLAIN_CREDIT, service.site.limits.credit_max)
     return NodeSubscription(request.node, jid, accepts, credit, level, options.lock_s, of_bare)
-
-
-async def _begin(request: Request, subscription: NodeSubscription, written: str, answer: Element) -> None:
-    service, node, jid = request.service, subscription.node, subscription.jid
-    target = service.client(jid)
-    previous = service.registry.find(jid, node)
-    replaced = [
-        each
-        for each in service.registry.of_subscriber(written, node)
-        if each.name != subscription.name and (each is previous or each.of_bare != subscription.of_bare)
-    ]
-    if previous is not None and previous.name != subscription.name and previous not in replaced:
-        replaced.append(previous)
-
-    async def done(answered: Answer) -> None:
-        if answered.error is not None:
-            service.registry.remove(jid, node)
-            await request.refuse(answered.error)
-            return
-        await request.answer(answer)
-
-    if previous is None and subscription.accepts == "ALL":
-        # of what is kept, only the last item is for who subscribes now. Source: XEP-0060 6.1.7
-        kept = await service.index.last(target.session, node, None, 1)
-        subscription.history_to = kept[-1].message_id if kept else 0
-    for each in replaced:
-        former = service.client(each.jid)
-        former.release(each)
-        service.registry.remove(each.jid, node)
-        await former.ask(former.session.unsubscribe, node, each.name)
-    # known before the broker is asked: the first items may come with its answer
-    service.registry.add(subscription)
-    try:
-        target.request(target.session.subscribe, node, subscription.options, done=done)
-    except Refusal:
-        service.registry.remove(jid, node)
-        raise
-    target.replace(previous, subscription)
 
 
 def _configuration_required(node: str, jid: str) -> StanzaError:
@@ -205,6 +170,9 @@ def _find(request: Request, *, kind: str) -> tuple[list[NodeSubscription], str]:
 
 async def unsubscribe(request: Request) -> None:
     """`<unsubscribe/>`; items that are still locked stay so until they are retracted or unlocked."""
+    if await authorizing.take_back(request, request.node, request.action.get("jid", "")):
+        await request.answer()
+        return
     found, jid = _find(request, kind="cancel")
     for subscription in found:
         target = request.service.client(subscription.jid)
@@ -217,6 +185,7 @@ async def unsubscribe(request: Request) -> None:
     answer = Element(f"{{{PUBSUB}}}pubsub")
     answer.append(_subscription(found[0], jid, "none"))
     await request.answer(answer)
+    await beginning.tell_owners(request.service, request.client, request.node, jid, "none")
 
 
 async def get_options(request: Request) -> None:
@@ -275,6 +244,11 @@ async def subscriptions(request: Request) -> None:
     ]
     page, end = page_of(request.service, found, Page.read(request.parent))
     listed.extend(_subscription(each, each.subscriber) for each in page)
+    for waits_at in sorted(request.service.registry.requested.get(request.asker, ())):
+        for jid in records.record(request.client.session, waits_at).requests:
+            if node in (None, "", waits_at) and bare_of(jid) == request.asker:
+                attributes = {"jid": jid, "node": waits_at, "subscription": "pending"}
+                SubElement(listed, f"{{{PUBSUB}}}subscription", attributes)
     answer.extend(end)
     await request.answer(answer)
 
@@ -298,27 +272,21 @@ def page_of(
     return out, [page_end(first, last, len(ordered))]
 
 
-def affiliation_of(session: Session, node: str) -> str:
-    """What the rights of an account amount to."""
-    if session.allows("administer", node):
-        return "owner"
-    subscribes = session.allows("subscribe", node)
-    if session.allows("publish", node):
-        return "publisher" if subscribes else "publish-only"
-    return "member" if subscribes else "outcast"
-
-
 async def affiliations(request: Request) -> None:
-    """The asker's own; they are the rights of its account. Of all nodes, a page at a time."""
+    """The asker's own. Of all nodes, a page at a time."""
     answer = Element(f"{{{PUBSUB}}}pubsub")
-    node = request.action.get("node")
+    node, session = request.action.get("node"), request.client.session
     listed = SubElement(answer, f"{{{PUBSUB}}}affiliations", {"node": node} if node else {})
     page = Page.read(request.parent)
-    found = [topic.name for topic in request.client.session.topics(page.after, page.max)] if not node else []
-    for each in [request.node] if node else found:
+    found = [] if node else session.topics(page.after, page.max)
+    records_of = {topic.name: record_of(topic) for topic in found}
+    if node:
+        records_of[request.node] = records.record(session, request.node)
+    for each, record in records_of.items():
         if is_sendable(each):
-            attributes = {"node": each, "affiliation": affiliation_of(request.client.session, each)}
+            affiliation = request.service.access.affiliation(request.asker, each, record)
+            attributes = {"node": each, "affiliation": affiliation}
             SubElement(listed, f"{{{PUBSUB}}}affiliation", attributes)
     if len(found) == page.max or page.after:
-        answer.append(page_end(found[0] if found else "", found[-1] if found else ""))
+        answer.append(page_end(found[0].name if found else "", found[-1].name if found else ""))
     await request.answer(answer)

@@ -12,6 +12,7 @@ XML: Final = "http://www.w3.org/XML/1998/namespace"
 STANZA_ERRORS: Final = "urn:ietf:params:xml:ns:xmpp-stanzas"
 STREAM_ERRORS: Final = "urn:ietf:params:xml:ns:xmpp-streams"
 
+COMMANDS: Final = "http://jabber.org/protocol/commands"
 DATA_FORM: Final = "jabber:x:data"
 DELAY: Final = "urn:xmpp:delay"
 DISCO_INFO: Final = "http://jabber.org/protocol/disco#info"

@@ -261,7 +261,7 @@ async def test_a_node_that_its_first_item_makes_is_as_the_publisher_wants_it(tmp
         assert (topic.mode, topic.timeout_s, topic.messages) == ("ALL", math.inf, 2)
         # who may not make it so gets nothing published either
         assert error_of(await publish(eve, "eve.state", **kept)) == ("auth", "forbidden")
-        answer = await publish(client, "other", **{"pubsub#access_model": "open"})
+        answer = await publish(client, "other", **{"pubsub#access_model": "presence"})
         assert error_of(answer) == ("cancel", "conflict")
         assert answer.find("c:error/pe:precondition-not-met", NS) is not None
         assert not {"eve.state", "other"} & set(site.broker._router._state.topics)
@@ -437,14 +437,15 @@ async def test_subscribing_makes_no_node_unless_the_site_says_so(tmp_path):
 async def test_what_a_node_cannot_say_of_itself_is_named_and_does_not_keep_it_from_being_made(tmp_path):
     async with xmpp_site(tmp_path) as (server, _, _):
         client = ada(server)
-        wanted = {"pubsub#title": "News", "pubsub#max_items": "10", "pubsub#persist_items": "1"}
+        wanted = {"pubsub#contact": "ada", "pubsub#max_items": "10", "pubsub#title": "News"}
         configure = f"<configure>{form('node_config', **wanted)}</configure>"
         answer = await client.iq("set", pubsub("<create node='news'/>" + configure))
         assert answer.get("type") == "result"
         told = fields(answer.find("p:pubsub/p:configure/x:x", NS))
-        assert told == {"pubsub#title": "", "pubsub#max_items": "max"}
+        # what is there is a queue, which keeps what is not done
+        assert told == {"pubsub#contact": "", "pubsub#max_items": "max"}
         # a change says what it changes, or nothing
-        text = f"<configure node='news'>{form('node_config', **{'pubsub#title': 'News'})}</configure>"
+        text = f"<configure node='news'>{form('node_config', **{'pubsub#max_items': '10'})}</configure>"
         assert error_of(await client.iq("set", pubsub(text, "#owner"))) == ("modify", "not-acceptable")
 
 

@@ -29,7 +29,9 @@ from tests.support.xmpp_pubsub import (
         (f"{{{SMQP}}}queueing", "perhaps"),
         (f"{{{SMQP}}}delivery", "SOME"),
         ("pubsub#item_expire", "soon"),
-        ("pubsub#access_model", "open"),
+        ("pubsub#access_model", "presence"),
+        ("pubsub#access_model", "roster"),
+        ("pubsub#node_type", "collection"),
         ("colour", "blue"),
     ],
 )
@@ -215,14 +217,6 @@ async def test_one_message_is_sent_acknowledged(tmp_path):
         answer = await ada(server).iq("set", f"<acknowledged xmlns='{QOS}'>{messages}</acknowledged>")
         assert error_of(answer) == ("modify", "bad-request")
         assert site.broker.held == 0
-
-
-async def test_a_node_that_nothing_would_remember_is_not_created(tmp_path):
-    async with xmpp_site(tmp_path) as (server, _, _):
-        client = ada(server)
-        configure = f"<configure>{form('node_config', **{f'{{{SMQP}}}delivery': 'MESSAGE'})}</configure>"
-        answer = await client.iq("set", pubsub("<create node='n'/>" + configure))
-        assert error_of(answer) == ("modify", "not-acceptable")
 
 
 async def test_pages_by_index_are_refused(tmp_path):

@@ -1,0 +1,195 @@
+"""Subscriptions that an owner has to allow: asked for, shown to owners, allowed or not.
+
+Who is let in is a member of the node from then on, so that a worker that was away need not ask again. What
+waits is kept with the node. Source: XEP-0060 6.1.3.5, 8.6, 8.7.
+"""
+
+import uuid
+from typing import Final
+from xml.etree.ElementTree import Element, SubElement
+
+import msgspec
+import trio
+
+from daemon.frontend import Answer
+from plugins.xmpp.forms import notifications
+from plugins.xmpp.forms.data_forms import Field, form, submitted
+from plugins.xmpp.forms.node_record import REQUESTS_MAX, NodeRecord, SubscriptionRequest, record_of
+from plugins.xmpp.forms.stanzas import MESSAGE, StanzaError
+from plugins.xmpp.known.identities import bare_of
+from plugins.xmpp.known.registry import NodeSubscription, subid_of
+from plugins.xmpp.requests import beginning, records
+from plugins.xmpp.requests.request import Asker, Request, ServicePort
+from plugins.xmpp.wire.namespaces import COMMANDS, PUBSUB
+from routing.names import check_topic
+
+AUTHORIZATION: Final = f"{PUBSUB}#subscribe_authorization"
+GET_PENDING: Final = f"{PUBSUB}#get-pending"
+_COMMAND: Final = f"{{{COMMANDS}}}command"
+_ACTIONS: Final = ("execute", "next", "complete")
+_PAGE: Final = 1_000
+
+_NODE, _JID, _ALLOW, _SUBID = "pubsub#node", "pubsub#subscriber_jid", "pubsub#allow", "pubsub#subid"
+
+
+async def ask(request: Request, subscription: NodeSubscription, written: str) -> None:
+    """Note that a JID asks to subscribe, and tell the owners."""
+    node, service = subscription.node, request.service
+    waits = SubscriptionRequest(
+        jid=subscription.jid,
+        accepts=subscription.accepts,
+        credit=subscription.credit,
+        level=subscription.level,
+        lock_s=subscription.lock_s,
+        of_bare=subscription.of_bare,
+    )
+
+    def edit(record: NodeRecord) -> NodeRecord:
+        requests = {**record.requests, written: waits}
+        if len(requests) > REQUESTS_MAX:
+            raise StanzaError("resource-constraint", "wait", f"{REQUESTS_MAX} wait for the owners of {node}")
+        return msgspec.structs.replace(record, requests=requests)
+
+    record = await records.change(request.client, node, edit)
+    service.registry.requested.setdefault(bare_of(written), set()).add(node)
+    answer = Element(f"{{{PUBSUB}}}pubsub")
+    attributes = {"node": node, "jid": written, "subid": subscription.subid, "subscription": "pending"}
+    SubElement(answer, f"{{{PUBSUB}}}subscription", attributes)
+    await request.answer(answer)
+    for owner in beginning.owners(service, node, record):
+        await _send_form(service, owner, node, written)
+
+
+async def _send_form(service: ServicePort, owner: str, node: str, jid: str) -> None:
+    fields = [
+        Field(_SUBID, "hidden", "", subid_of(node, jid)),
+        Field(_NODE, "text-single", "Node", node),
+        Field(_JID, "jid-single", "Who asks to subscribe", jid),
+        Field(_ALLOW, "boolean", "Let it subscribe?", "0"),
+    ]
+    stanza = Element(MESSAGE, {"from": service.name, "to": owner, "id": service.next_id("e")})
+    stanza.append(form(AUTHORIZATION, fields))
+    await service.answer(stanza)
+
+
+async def settle(service: ServicePort, owner: Asker, node: str, jid: str, *, allow: bool) -> None:
+    """Let somebody subscribe, or not. Raises StanzaError where nobody asks (any more)."""
+    found: list[SubscriptionRequest] = []
+
+    def edit(record: NodeRecord) -> NodeRecord:
+        requests, affiliations = dict(record.requests), dict(record.affiliations)
+        if jid not in requests:
+            raise StanzaError("item-not-found", "cancel", f"{jid[:100]} does not ask for {node}")
+        found.append(requests.pop(jid))
+        if allow:
+            affiliations.setdefault(bare_of(jid), "member")
+        return msgspec.structs.replace(record, requests=requests, affiliations=affiliations)
+
+    await records.change(owner, node, edit)
+    forget(service, node, jid)
+    if allow:
+        [waits] = found
+        await _begin(service, node, jid, waits)
+    state = "subscribed" if allow else "none"
+    await service.notify(jid, notifications.subscription(node, jid, state))
+
+
+async def _begin(service: ServicePort, node: str, jid: str, waits: SubscriptionRequest) -> None:
+    subscription = NodeSubscription(
+        node, waits.jid, waits.accepts, waits.credit, waits.level, waits.lock_s, waits.of_bare
+    )
+    begun = trio.Event()
+    answers: list[Answer] = []
+
+    async def done(answer: Answer) -> None:
+        answers.append(answer)
+        begun.set()
+        await trio.lowlevel.checkpoint()
+
+    await beginning.begin(service, subscription, jid, done)
+    await begun.wait()
+    if answers[0].error is not None:
+        raise answers[0].error
+
+
+def forget(service: ServicePort, node: str, jid: str) -> None:
+    """A request is settled, or taken back."""
+    nodes = service.registry.requested.get(bare_of(jid), set())
+    nodes.discard(node)
+    if not nodes:
+        service.registry.requested.pop(bare_of(jid), None)
+
+
+async def take_back(request: Request, node: str, jid: str) -> bool:
+    """Whoever asked does so no longer; False where it did not ask."""
+
+    def edit(record: NodeRecord) -> NodeRecord:
+        requests = {each: waits for each, waits in record.requests.items() if each != jid}
+        return msgspec.structs.replace(record, requests=requests)
+
+    if jid not in records.record(request.client.session, node).requests:
+        return False
+    await records.change(request.client, node, edit)
+    forget(request.service, node, jid)
+    return True
+
+
+# -- what owners say ------------------------------------------------------------------------------
+
+
+def read_answer(message: Element) -> dict[str, str] | None:
+    """The form that an owner has filled in; None where there is none. Source: XEP-0060 8.6."""
+    try:
+        values = submitted(message, AUTHORIZATION)
+    except StanzaError:
+        return None
+    return values if values and _JID in values else None
+
+
+async def answered(service: ServicePort, message: Element, values: dict[str, str]) -> None:
+    """An owner's decision. Raises StanzaError, Refusal."""
+    client = service.client(message.get("from", ""))
+    node = check_topic(values.get(_NODE, ""))
+    record = records.record(client.session, node)
+    service.access.check_owner(bare_of(client.jid), node, record)
+    allow = values.get(_ALLOW, "") in ("1", "true")
+    await settle(service, client, node, values[_JID], allow=allow)
+
+
+async def get_pending(request: Request) -> None:
+    """The command that has what waits sent once more. Source: XEP-0060 8.7, XEP-0050."""
+    command = request.parent
+    if command.get("node") != GET_PENDING or command.get("action", "execute") not in (
+        "execute",
+        "complete",
+        "next",
+    ):
+        raise StanzaError("item-not-found", "cancel", "no such command")
+    values = submitted(command, AUTHORIZATION)
+    attributes = {"node": GET_PENDING, "sessionid": command.get("sessionid") or uuid.uuid4().hex}
+    if values is None:
+        nodes = {node: node for node in await _nodes_with_requests(request)}
+        answer = Element(_COMMAND, {**attributes, "status": "executing" if nodes else "completed"})
+        SubElement(
+            SubElement(answer, f"{{{COMMANDS}}}actions", {"execute": "complete"}), f"{{{COMMANDS}}}complete"
+        )
+        field = Field(_NODE, "list-single", "Node whose requests to see", None, nodes)
+        answer.append(form(AUTHORIZATION, [field]))
+        await request.answer(answer)
+        return
+    node = check_topic(values.get(_NODE, ""))
+    record = records.record(request.client.session, node)
+    request.service.access.check_owner(request.asker, node, record)
+    await request.answer(Element(_COMMAND, {**attributes, "status": "completed"}))
+    for jid in record.requests:
+        await _send_form(request.service, request.client.jid, node, jid)
+
+
+async def _nodes_with_requests(request: Request) -> list[str]:
+    nodes = {node for each in request.service.registry.requested.values() for node in each}
+    found = []
+    for node in sorted(nodes):
+        record = record_of(request.client.session.topic(node))
+        if record.requests and request.service.access.affiliation(request.asker, node, record) == "owner":
+            found.append(node)
+    return found[:_PAGE]

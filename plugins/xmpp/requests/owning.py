@@ -1,0 +1,157 @@
+"""What an owner does with those who have to do with a node. Source: XEP-0060 8.8, 8.9."""
+
+from typing import Any, Final, get_args
+from xml.etree.ElementTree import Element, SubElement
+
+import msgspec
+from slixmpp.jid import JID, InvalidJID
+
+from plugins.xmpp.forms.node_record import AFFILIATIONS_MAX, ListedAffiliation, NodeRecord
+from plugins.xmpp.forms.paging import Page, page_end
+from plugins.xmpp.forms.stanzas import StanzaError
+from plugins.xmpp.known.identities import bare_of
+from plugins.xmpp.known.registry import NodeSubscription, read_subscription
+from plugins.xmpp.requests import authorizing, records
+from plugins.xmpp.requests.nodes import end_unlisted, known
+from plugins.xmpp.requests.request import Request
+from plugins.xmpp.requests.subscribing import ELEMENT_BYTES, page_of
+from plugins.xmpp.wire.namespaces import PUBSUB, PUBSUB_OWNER
+
+_SUBSCRIPTION: Final = f"{{{PUBSUB_OWNER}}}subscription"
+_AFFILIATION: Final = f"{{{PUBSUB_OWNER}}}affiliation"
+_LISTED: Final = get_args(ListedAffiliation)
+
+
+async def subscriptions(request: Request) -> None:
+    """Who subscribes to the node over XMPP, a page at a time, and who waits to be let."""
+    node, record, _ = known(request)
+    answer = Element(f"{{{PUBSUB_OWNER}}}pubsub")
+    listed = SubElement(answer, f"{{{PUBSUB_OWNER}}}subscriptions", {"node": node})
+    found = [read_subscription(info) for info in request.client.session.subscriptions(node)]
+    there = [each for each in found if each is not None and not each.leaving]
+    page, end = page_of(request.service, there, Page.read(request.parent))
+    for subscription in page:
+        attributes = {
+            "jid": subscription.subscriber,
+            "subid": subscription.subid,
+            "subscription": "subscribed",
+        }
+        SubElement(listed, _SUBSCRIPTION, attributes)
+    for jid in record.requests:
+        SubElement(listed, _SUBSCRIPTION, {"jid": jid, "subscription": "pending"})
+    answer.extend(end)
+    await request.answer(answer)
+
+
+async def manage_subscriptions(request: Request) -> None:
+    """An owner ends subscriptions, or lets those begin that wait; others only their subscribers can begin.
+
+    A bare JID stands for all its resources. What could not be done is sent back as it stands.
+    Source: XEP-0060 8.8.2.
+    """
+    node, record, _ = known(request)
+    registry, refused = request.service.registry, []
+    for each in request.action.findall(_SUBSCRIPTION):
+        jid, wanted, subid = each.get("jid", ""), each.get("subscription", ""), each.get("subid")
+        if jid in record.requests and wanted in ("subscribed", "none"):
+            await authorizing.settle(request.service, request.client, node, jid, allow=wanted == "subscribed")
+            continue
+        found = registry.of_subscriber(jid, node) or registry.of_bare(jid)
+        meant = [one for one in found if one.node == node and not one.leaving]
+        named = [one for one in meant if subid in (None, one.subid)]
+        if wanted == "none" and named:
+            await _end(request, named)
+        elif wanted != "subscribed" or not named:
+            state = "subscribed" if meant else "pending" if jid in record.requests else "none"
+            refused.append(Element(_SUBSCRIPTION, {"jid": jid, "subscription": state}))
+    await _answer(request, "subscriptions", node, refused)
+
+
+async def _end(request: Request, subscriptions: list[NodeSubscription]) -> None:
+    for subscription in subscriptions:
+        await request.service.client(subscription.jid).end(subscription)
+
+
+async def affiliations(request: Request) -> None:
+    """Those that owners have given; of who made the node, of the asker, of subscribers. By pages."""
+    node, record, _ = known(request)
+    answer = Element(f"{{{PUBSUB_OWNER}}}pubsub")
+    listed = SubElement(answer, f"{{{PUBSUB_OWNER}}}affiliations", {"node": node})
+    subscribers = (bare_of(each.jid) for each in request.service.registry.of_node(node))
+    there = sorted({request.asker, *record.affiliations, *subscribers} | ({record.creator} - {""}))
+    page = Page.read(request.parent)
+    room = request.service.settings.send_bytes_max // 2
+    shown: list[str] = []
+    for jid in [jid for jid in there if jid > page.after][: page.max]:
+        room -= ELEMENT_BYTES + len(jid.encode())
+        if room < 0:
+            break
+        SubElement(listed, _AFFILIATION, {"jid": jid, "affiliation": _held(request, node, jid, record)})
+        shown.append(jid)
+    if len(shown) < len(there):
+        first, last = (shown[0], shown[-1]) if shown else ("", "")
+        answer.append(page_end(first, last, len(there)))
+    await request.answer(answer)
+
+
+def _held(request: Request, node: str, jid: str, record: NodeRecord) -> str:
+    return request.service.access.affiliation(jid, node, record)
+
+
+async def modify_affiliations(request: Request) -> None:
+    """Those that can be are set, as far as the rights of the JIDs' accounts go; the others are sent back.
+
+    Nobody takes a node from itself, so that each has an owner. Source: XEP-0060 8.9.2.
+    """
+    node, old, _ = known(request)
+    wanted = dict(_wanted(each) for each in request.action.findall(_AFFILIATION))
+    refused: list[Element] = []
+
+    def edit(record: NodeRecord) -> NodeRecord:
+        listed: dict[str, Any] = dict(record.affiliations)
+        for jid, affiliation in wanted.items():
+            tried = {**listed, jid: affiliation}
+            if affiliation == "none":
+                tried.pop(jid)
+            new = msgspec.structs.replace(record, affiliations=tried)
+            own = jid == request.asker and _held(request, node, jid, new) != "owner"
+            if own or affiliation not in ("none", _held(request, node, jid, new)):
+                attributes = {"jid": jid, "affiliation": _held(request, node, jid, record)}
+                refused.append(Element(_AFFILIATION, attributes))
+            else:
+                listed = tried
+        if len(listed) > AFFILIATIONS_MAX:
+            text = f"a node has at most {AFFILIATIONS_MAX} affiliations"
+            raise StanzaError("resource-constraint", "wait", text)
+        return msgspec.structs.replace(record, affiliations=listed)
+
+    new = await records.change(request.client, node, edit)
+    await end_unlisted(request, node)
+    for jid in wanted:
+        if old.affiliations.get(jid) != new.affiliations.get(jid):
+            told = Element(f"{{{PUBSUB}}}pubsub")
+            listed = SubElement(told, f"{{{PUBSUB}}}affiliations", {"node": node})
+            attributes = {"jid": jid, "affiliation": _held(request, node, jid, new)}
+            SubElement(listed, f"{{{PUBSUB}}}affiliation", attributes)
+            await request.service.notify(jid, told)
+    await _answer(request, "affiliations", node, refused)
+
+
+def _wanted(element: Element) -> tuple[str, str]:
+    affiliation = element.get("affiliation", "")
+    try:
+        jid = JID(element.get("jid", "")).bare
+    except InvalidJID:
+        jid = ""
+    if not jid or affiliation not in (*_LISTED, "none"):
+        raise StanzaError("bad-request", "modify", "a JID, and an affiliation of XEP-0060 4.1")
+    return jid, affiliation
+
+
+async def _answer(request: Request, what: str, node: str, refused: list[Element]) -> None:
+    if not refused:
+        await request.answer()
+        return
+    answer = Element(f"{{{PUBSUB_OWNER}}}pubsub")
+    SubElement(answer, f"{{{PUBSUB_OWNER}}}{what}", {"node": node}).extend(refused)
+    raise StanzaError("not-acceptable", "modify", children=(answer,))

@@ -1,0 +1,35 @@
+"""Changing what is kept with a node. What is read and written with nothing awaited in between is not lost."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import msgspec
+
+from daemon.frontend import Session
+from plugins.xmpp.forms.node_options import NodeOptions
+from plugins.xmpp.forms.node_record import NodeRecord, record_of, written
+from plugins.xmpp.known.identities import bare_of
+from plugins.xmpp.requests.request import Asker
+
+
+def begun(options: NodeOptions, creator: str) -> NodeRecord:
+    """Of a node that a JID makes now."""
+    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return NodeRecord(options=options, creator=bare_of(creator), created=now)
+
+
+def record(session: Session, node: str) -> NodeRecord:
+    """As it is now."""
+    return record_of(session.topic(node))
+
+
+async def change(client: Asker, node: str, edit: Callable[[NodeRecord], NodeRecord]) -> NodeRecord:
+    """Keep what `edit` makes of it. Raises StanzaError, Refusal: nothing has changed."""
+    new = edit(record(client.session, node))
+    await client.ask(client.session.annotate, node, written(new))
+    return new
+
+
+async def set_options(client: Asker, node: str, options: NodeOptions) -> NodeRecord:
+    """Keep what an owner has chosen; of a record that could not be read, nothing but that is left."""
+    return await change(client, node, lambda kept: msgspec.structs.replace(kept, options=options))

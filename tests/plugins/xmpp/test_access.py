@@ -1,0 +1,273 @@
+"""Who may do what with a node: access and publish models, affiliations, approval.
+
+XEP-0060 4.1, 4.5, 8.6 to 8.9.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plugins.xmpp.settings import JidRule
+from tests.support.xmpp import RULES, XmppClient, XmppServer, xmpp_site
+from tests.support.xmpp_pubsub import (
+    ADA,
+    PUBSUB,
+    SMQP,
+    ada,
+    create,
+    error_of,
+    fields,
+    form,
+    notified,
+    pubsub,
+    put,
+    subscribe,
+    within,
+)
+
+PLAIN = {f"{{{SMQP}}}queueing": "0", "pubsub#persist_items": "1"}
+NODE = "news.open"
+READERS = (JidRule(pattern="reader*@shakespeare.lit", account="dan"), *RULES)
+"""Who may subscribe to it, and nothing else."""
+
+COMMANDS = "http://jabber.org/protocol/commands"
+_COMMAND = f"{{{COMMANDS}}}command"
+ASKED = "subscribe_authorization"
+
+
+def reader(server: XmppServer, number: int = 1) -> XmppClient:
+    return server.client(f"reader{number}@shakespeare.lit/desk")
+
+
+def bare(client: XmppClient) -> str:
+    return client.jid.partition("/")[0]
+
+
+async def affiliate(owner: XmppClient, jid: str, affiliation: str, node: str = NODE) -> Any:
+    listed = f"<affiliation jid='{jid}' affiliation='{affiliation}'/>"
+    return await owner.iq("set", pubsub(f"<affiliations node='{node}'>{listed}</affiliations>", "#owner"))
+
+
+async def affiliations(owner: XmppClient) -> dict[str | None, str | None]:
+    answer = await owner.iq("get", pubsub(f"<affiliations node='{NODE}'/>", "#owner"))
+    return {
+        each.get("jid"): each.get("affiliation") for each in answer.iter(f"{{{PUBSUB}#owner}}affiliation")
+    }
+
+
+async def states(client: XmppClient) -> list[str | None]:
+    answer = await client.iq("get", pubsub("<subscriptions/>"))
+    return [each.get("subscription") for each in answer.iter(f"{{{PUBSUB}}}subscription")]
+
+
+async def items(client: XmppClient) -> Any:
+    return await client.iq("get", pubsub(f"<items node='{NODE}'/>"))
+
+
+async def test_a_whitelist_is_for_those_on_it(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path, rules=READERS) as (server, _, _):
+        owner, one, other = ada(server), reader(server), reader(server, 2)
+        await create(owner, NODE, **PLAIN, **{"pubsub#access_model": "whitelist"})
+        await put(owner, NODE, "item")
+        for answer in (await one.iq("set", subscribe(one.jid, None, NODE)), await items(one)):
+            assert error_of(answer) == ("cancel", "not-allowed")
+            assert within(answer, "c:error/pe:closed-node") is not None
+        assert (await affiliate(owner, bare(one), "member")).get("type") == "result"
+        told = within(await one.receive(), "p:pubsub/p:affiliations/p:affiliation")
+        assert told.get("affiliation") == "member"
+    async with xmpp_site(tmp_path, rules=READERS) as (server, _, _):
+        owner, one, other = ada(server), reader(server), reader(server, 2)
+        assert (await one.iq("set", subscribe(one.jid, None, NODE))).get("type") == "result"
+        assert (await notified(one)).get("id") == "item"
+        assert error_of(await items(other)) == ("cancel", "not-allowed")
+        assert await affiliations(owner) == {ADA: "owner", bare(one): "member"}
+
+
+async def test_whoever_is_on_the_list_no_longer_is_told_so(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path, rules=READERS) as (server, service, _):
+        owner, one, other = ada(server), reader(server), reader(server, 2)
+        await create(owner, NODE, **PLAIN)
+        await put(owner, NODE, "item")
+        for each in (one, other):
+            await each.iq("set", subscribe(each.jid, None, NODE))
+            await notified(each)
+        await affiliate(owner, bare(one), "outcast")
+        assert within(await one.receive(), "e:event/e:subscription").get("subscription") == "none"
+        assert error_of(await one.iq("set", subscribe(one.jid, None, NODE))) == ("auth", "forbidden")
+        text = f"<configure node='{NODE}'>{form('node_config', **{'pubsub#access_model': 'whitelist'})}"
+        assert (await owner.iq("set", pubsub(f"{text}</configure>", "#owner"))).get("type") == "result"
+        assert within(await other.receive(), "e:event/e:subscription").get("subscription") == "none"
+        assert not service.registry.of_node(NODE)
+
+
+async def test_an_affiliation_is_never_more_than_the_rights_of_the_account(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path, rules=READERS) as (server, _, _):
+        owner, one = ada(server), reader(server)
+        await create(owner, NODE, **PLAIN)
+        for wanted in ("publisher", "owner", "publish-only"):
+            answer = await affiliate(owner, bare(one), wanted)
+            assert error_of(answer) == ("modify", "not-acceptable")
+            [held] = answer.iter(f"{{{PUBSUB}#owner}}affiliation")
+            assert (held.get("jid"), held.get("affiliation")) == (bare(one), "member")
+        assert error_of(await affiliate(owner, "mallory@elsewhere.example", "member")) == (
+            "modify",
+            "not-acceptable",
+        )
+        assert error_of(await put(one, NODE, "item")) == ("auth", "forbidden")
+
+
+async def test_an_owner_takes_from_others_and_not_from_itself(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path) as (server, _, _):
+        owner, worker = ada(server), server.client("worker@shakespeare.lit/1")
+        await create(owner, NODE, **PLAIN)
+        assert error_of(await affiliate(owner, ADA, "member")) == ("modify", "not-acceptable")
+        assert (await affiliate(owner, bare(worker), "member")).get("type") == "result"
+        await worker.receive()
+        assert error_of(await put(worker, NODE, "item")) == ("auth", "forbidden")
+        publish = f"<publish node='{NODE}'><item id='a'/><item id='b'/></publish>"
+        assert error_of(await worker.iq("set", pubsub(publish))) == ("auth", "forbidden")
+        assert error_of(await worker.iq("set", pubsub(f"<delete node='{NODE}'/>", "#owner"))) == (
+            "auth",
+            "forbidden",
+        )
+        await put(owner, NODE, "item")
+        retract = f"<retract node='{NODE}'><item id='item'/></retract>"
+        assert error_of(await worker.iq("set", pubsub(retract))) == ("auth", "forbidden")
+        assert (await affiliate(owner, bare(worker), "none")).get("type") == "result"
+        assert (await put(worker, NODE, "item")).get("type") == "result"
+
+
+@pytest.mark.parametrize("text", ["", "jid='ada@shakespeare.lit' affiliation='king'", "affiliation='member'"])
+async def test_what_is_no_affiliation_changes_nothing(tmp_path: Path, text: str) -> None:
+    async with xmpp_site(tmp_path) as (server, _, _):
+        owner = ada(server)
+        await create(owner, NODE)
+        content = f"<affiliations node='{NODE}'><affiliation {text}/></affiliations>"
+        assert error_of(await owner.iq("set", pubsub(content, "#owner"))) == ("modify", "bad-request")
+
+
+async def test_subscribers_publish_where_the_node_is_theirs(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path) as (server, _, _):
+        owner, eve = ada(server), server.client("eve@shakespeare.lit/x")
+        await create(owner, "eve.news", **PLAIN, **{"pubsub#publish_model": "subscribers"})
+        assert error_of(await put(eve, "eve.news", "item")) == ("auth", "forbidden")
+        assert (await affiliate(owner, bare(eve), "publish-only", "eve.news")).get("type") == "result"
+        await eve.receive()
+        assert (await put(eve, "eve.news", "item")).get("type") == "result"
+
+
+async def asked(owner: XmppClient) -> dict[str, str]:
+    shown = within(await owner.receive(), "x:x")
+    assert within(shown, "x:field[@var='FORM_TYPE']/x:value").text == f"{PUBSUB}#{ASKED}"
+    return fields(shown)
+
+
+async def decide(owner: XmppClient, filled_in: dict[str, str], allow: str) -> None:
+    await owner.send(f"<message id='d'>{form(ASKED, **{**filled_in, 'pubsub#allow': allow})}</message>")
+
+
+async def test_an_owner_lets_somebody_subscribe(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path, rules=READERS) as (server, _, _):
+        owner, one = ada(server), reader(server)
+        server.clients[ADA] = owner
+        await create(owner, NODE, **PLAIN, **{"pubsub#access_model": "authorize"})
+        await put(owner, NODE, "item")
+        answer = await items(one)
+        assert error_of(answer) == ("auth", "not-authorized")
+        assert within(answer, "c:error/pe:not-subscribed") is not None
+        answer = await one.iq("set", subscribe(one.jid, None, NODE))
+        assert within(answer, "p:pubsub/p:subscription").get("subscription") == "pending"
+        assert await states(one) == ["pending"]
+        filled_in = await asked(owner)
+        assert filled_in["pubsub#subscriber_jid"] == one.jid
+        await decide(owner, filled_in, "true")
+        told = [await one.receive(), await one.receive()]
+        assert {within(each, "e:event")[0].tag.rpartition("}")[2] for each in told} == {
+            "subscription",
+            "items",
+        }
+        assert await states(one) == ["subscribed"]
+        # who was let in once comes back without being asked
+        await one.iq("set", pubsub(f"<unsubscribe node='{NODE}' jid='{one.jid}'/>"))
+        answer = await one.iq("set", subscribe(one.jid, None, NODE))
+        assert within(answer, "p:pubsub/p:subscription").get("subscription") == "subscribed"
+
+
+async def test_an_owner_refuses_and_only_an_owner(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path, rules=READERS) as (server, _, _):
+        owner, one, other = ada(server), reader(server), reader(server, 2)
+        server.clients[ADA] = owner
+        await create(owner, NODE, **PLAIN, **{"pubsub#access_model": "authorize"})
+        await one.iq("set", subscribe(one.jid, None, NODE))
+        filled_in = await asked(owner)
+        await decide(other, filled_in, "1")
+        assert error_of(await other.receive()) == ("auth", "forbidden")
+        await decide(owner, filled_in, "0")
+        assert within(await one.receive(), "e:event/e:subscription").get("subscription") == "none"
+        assert await states(one) == []
+        await decide(owner, filled_in, "1")
+        assert error_of(await owner.receive()) == ("cancel", "item-not-found")
+
+
+async def test_what_waits_for_an_owner_is_there_after_a_restart_and_can_be_asked_for(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path, rules=READERS) as (server, _, _):
+        one = reader(server)
+        await create(ada(server), NODE, **{"pubsub#access_model": "authorize"})
+        answer = await one.iq("set", subscribe(bare(one), "3", NODE))
+        assert within(answer, "p:pubsub/p:subscription").get("subscription") == "pending"
+    async with xmpp_site(tmp_path, rules=READERS) as (server, _, _):
+        owner, one = ada(server), reader(server)
+        assert await states(one) == ["pending"]
+        command = f"<command xmlns='{COMMANDS}' node='{PUBSUB}#get-pending' action='execute'/>"
+        answer = await owner.iq("set", command)
+        offered = within(answer, ".//x:field[@var='pubsub#node']/x:option/x:value")
+        assert offered.text == NODE
+        session = within(answer, _COMMAND).get("sessionid")
+        start = command.replace("/>", f" sessionid='{session}'>")
+        answer = await owner.iq("set", start + form(ASKED, **{"pubsub#node": NODE}) + "</command>")
+        assert within(answer, _COMMAND).get("status") == "completed"
+        assert (await asked(owner))["pubsub#subscriber_jid"] == bare(one)
+        listed = f"<subscription jid='{bare(one)}' subscription='subscribed'/>"
+        text = pubsub(f"<subscriptions node='{NODE}'>{listed}</subscriptions>", "#owner")
+        assert (await owner.iq("set", text)).get("type") == "result"
+        await put(owner, NODE, "job")
+        while (found := within(await one.receive(), "e:event/e:items/e:item")) is None:
+            pass
+        assert found.get("id") == "job"
+        assert within(await reader(server, 2).iq("set", command), _COMMAND).get("status") == "completed"
+
+
+async def test_whoever_asks_can_think_better_of_it(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path, rules=READERS) as (server, _, _):
+        owner, one = ada(server), reader(server)
+        await create(owner, NODE, **PLAIN, **{"pubsub#access_model": "authorize"})
+        await one.iq("set", subscribe(one.jid, None, NODE))
+        answer = await owner.iq("get", pubsub(f"<subscriptions node='{NODE}'/>", "#owner"))
+        assert next(answer.iter(f"{{{PUBSUB}#owner}}subscription")).get("subscription") == "pending"
+        text = pubsub(f"<unsubscribe node='{NODE}' jid='{one.jid}'/>")
+        assert (await one.iq("set", text)).get("type") == "result"
+        assert await states(one) == []
+
+
+async def test_no_more_wait_than_may(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path, rules=READERS) as (server, _, _):
+        await create(ada(server), NODE, **PLAIN, **{"pubsub#access_model": "authorize"})
+        for number in range(100):
+            one = reader(server, number)
+            assert (await one.iq("set", subscribe(one.jid, None, NODE))).get("type") == "result"
+        one = reader(server, 100)
+        assert error_of(await one.iq("set", subscribe(one.jid, None, NODE))) == (
+            "wait",
+            "resource-constraint",
+        )
+
+
+async def test_a_node_without_subscriptions_is_read(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path, rules=READERS) as (server, _, _):
+        owner, one = ada(server), reader(server)
+        await create(owner, NODE, **PLAIN, **{"pubsub#subscribe": "0"})
+        await put(owner, NODE, "item")
+        answer = await one.iq("set", subscribe(one.jid, None, NODE))
+        assert error_of(answer) == ("cancel", "not-allowed")
+        assert [item.get("id") for item in (await items(one)).iter(f"{{{PUBSUB}}}item")] == ["item"]

@@ -1,0 +1,228 @@
+"""What an owner chooses for a node, over restarts; XEP-0060 5.4, 8.2."""
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from daemon.frontend import Identity
+from routing.message import Message
+from tests.support.patience import PATIENCE_S
+from tests.support.xmpp import XmppClient, xmpp_site
+from tests.support.xmpp_pubsub import (
+    INFO,
+    PUBSUB,
+    SMQP,
+    ada,
+    create,
+    error_of,
+    fields,
+    form,
+    notified,
+    pubsub,
+    put,
+    subscribe,
+    within,
+)
+
+PLAIN = {f"{{{SMQP}}}queueing": "0", "pubsub#persist_items": "1"}
+
+
+async def configure(client: XmppClient, node: str, **values: str) -> Any:
+    text = f"<configure node='{node}'>{form('node_config', **values)}</configure>"
+    return await client.iq("set", pubsub(text, "#owner"))
+
+
+async def ids_of(client: XmppClient, node: str) -> list[str | None]:
+    answer = await client.iq("get", pubsub(f"<items node='{node}'/>"))
+    return [item.get("id") for item in answer.iter(f"{{{PUBSUB}}}item")]
+
+
+async def test_what_is_chosen_is_told_and_there_after_a_restart(tmp_path: Path) -> None:
+    chosen = {
+        "pubsub#title": "Weather in Straßburg",
+        "pubsub#description": "Each hour",
+        "pubsub#type": "http://www.w3.org/2005/Atom",
+        "pubsub#language": "de",
+        "pubsub#access_model": "whitelist",
+        "pubsub#publish_model": "open",
+        "pubsub#max_items": "7",
+        "pubsub#notification_type": "headline",
+        "pubsub#deliver_payloads": "0",
+        "pubsub#notify_config": "1",
+        "pubsub#notify_delete": "0",
+        "pubsub#notify_retract": "0",
+        "pubsub#notify_sub": "1",
+        "pubsub#send_last_published_item": "never",
+        f"{{{SMQP}}}publisher": "1",
+    }
+    async with xmpp_site(tmp_path) as (server, _, _):
+        await create(ada(server), "news", **PLAIN, **chosen)
+    async with xmpp_site(tmp_path) as (server, _, _):
+        client = ada(server)
+        answer = await client.iq("get", pubsub("<configure node='news'/>", "#owner"))
+        assert chosen.items() <= fields(next(answer.iter("{jabber:x:data}x"))).items()
+        answer = await client.iq("get", f"<query xmlns='{INFO}' node='news'/>")
+        told = fields(within(answer, f"{{{INFO}}}query/x:x"))
+        assert chosen.items() <= told.items()
+        assert told["pubsub#creator"] == told["pubsub#owner"] == "ada@shakespeare.lit"
+        assert told["pubsub#creation_date"].endswith("Z")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("pubsub#title", "x" * 501),
+        ("pubsub#max_items", "0"),
+        ("pubsub#max_items", "many"),
+        ("pubsub#notify_sub", "perhaps"),
+        ("pubsub#notification_type", "chat"),
+        ("pubsub#publish_model", "everyone"),
+        ("pubsub#purge_offline", "1"),
+        ("pubsub#children_max", "1"),
+    ],
+)
+async def test_what_cannot_be_chosen_changes_nothing(tmp_path: Path, field: str, value: str) -> None:
+    async with xmpp_site(tmp_path) as (server, _, _):
+        client = ada(server)
+        await create(client, "news", **PLAIN, **{"pubsub#title": "News"})
+        answer = await configure(client, "news", **{"pubsub#title": "Other", field: value})
+        assert error_of(answer) == ("modify", "not-acceptable")
+        answer = await client.iq("get", pubsub("<configure node='news'/>", "#owner"))
+        assert fields(next(answer.iter("{jabber:x:data}x")))["pubsub#title"] == "News"
+
+
+async def test_a_node_without_settings_of_its_own_is_remembered(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path) as (server, _, _):
+        await create(ada(server), "any", **{f"{{{SMQP}}}delivery": "MESSAGE"})
+    async with xmpp_site(tmp_path) as (server, _, _):
+        answer = await ada(server).iq("set", pubsub("<create node='any'/>"))
+        assert error_of(answer) == ("cancel", "conflict")
+
+
+async def test_the_newest_items_are_kept(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path) as (server, _, site):
+        client = ada(server)
+        await create(client, "news", **PLAIN, **{"pubsub#max_items": "3"})
+        for number in range(5):
+            await put(client, "news", f"i{number}")
+        await put(client, "news", "i3")
+        with trio.fail_after(PATIENCE_S):
+            while site.broker._router._state.topics["news"].messages > 3:
+                await client.iq("get", "<ping xmlns='urn:xmpp:ping'/>")
+        assert await ids_of(client, "news") == ["i2", "i4", "i3"]
+        assert (await configure(client, "news", **{"pubsub#max_items": "1"})).get("type") == "result"
+        assert await ids_of(client, "news") == ["i3"]
+
+
+async def test_what_nobody_has_removed_yet_is_not_shown(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path) as (server, _, site):
+        client = ada(server)
+        await create(client, "news", **PLAIN, **{"pubsub#max_items": "2"})
+        session = site.open_session(Identity(account="ada"), "desk", protocol="smqp", remote="")
+        for number in range(4):
+            session.publish("news", Message(others=(("Item-Id", f"i{number}"),)))
+        assert await ids_of(client, "news") == ["i2", "i3"]
+        answer = await client.iq("get", pubsub("<items node='news' max_items='5'/>"))
+        assert [item.get("id") for item in answer.iter(f"{{{PUBSUB}}}item")] == ["i2", "i3"]
+        session.close()
+
+
+async def test_a_node_tells_in_the_way_that_its_owner_wants(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path) as (server, _, _):
+        client = ada(server)
+        await create(client, "news", **PLAIN)
+        await client.iq("set", subscribe(client.jid, None, "news"))
+        await configure(
+            client, "news", **{"pubsub#notification_type": "headline", "pubsub#deliver_payloads": "0"}
+        )
+        await put(client, "news", "one")
+        stanza = await client.receive()
+        item = within(stanza, "e:event/e:items/e:item")
+        assert (stanza.get("type"), item.get("id"), len(item)) == ("headline", "one", 0)
+        await configure(client, "news", **{"pubsub#deliver_notifications": "0"})
+        await put(client, "news", "two")
+        await configure(client, "news", **{"pubsub#deliver_notifications": "1"})
+        await put(client, "news", "three")
+        assert (await notified(client)).get("id") == "three"
+
+
+async def test_a_queue_has_nothing_that_loses_items(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path) as (server, _, _):
+        client = ada(server)
+        await create(client, "work")
+        for field, value in (
+            ("pubsub#notification_type", "headline"),
+            ("pubsub#deliver_notifications", "0"),
+            ("pubsub#max_items", "5"),
+        ):
+            assert error_of(await configure(client, "work", **{field: value})) == ("modify", "not-acceptable")
+        # a plain node that becomes a queue gives them up
+        await create(client, "news", **PLAIN, **{"pubsub#max_items": "5"})
+        assert (await configure(client, "news", **{f"{{{SMQP}}}queueing": "1"})).get("type") == "result"
+        answer = await client.iq("get", pubsub("<configure node='news'/>", "#owner"))
+        assert fields(next(answer.iter("{jabber:x:data}x")))["pubsub#max_items"] == "max"
+
+
+async def test_an_item_says_who_published_it_and_nobody_else(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path) as (server, _, site):
+        client, other = ada(server), server.client("worker@shakespeare.lit/1")
+        await create(client, "news", **PLAIN, **{f"{{{SMQP}}}publisher": "1"})
+        await client.iq("set", subscribe(client.jid, None, "news"))
+        forged = f"<headers xmlns='{SMQP}'><header name='Xmpp-Publisher'>{client.jid}</header></headers>"
+        await put(other, "news", "one", f"<a xmlns='urn:a'/>{forged}")
+        assert (await notified(client)).get("publisher") == other.jid
+        answer = await client.iq("get", pubsub("<items node='news'/>"))
+        assert next(answer.iter(f"{{{PUBSUB}}}item")).get("publisher") == other.jid
+        session = site.open_session(Identity(account="ada"), "desk", protocol="smqp", remote="")
+        session.publish("news", Message(delivery="ALL", others=(("Xmpp-Publisher", client.jid),)))
+        assert (await notified(client)).get("publisher") is None
+        session.close()
+
+
+async def test_subscribers_are_told_of_a_configuration_and_owners_of_subscribers(
+    tmp_path: Path,
+) -> None:
+    async with xmpp_site(tmp_path) as (server, _, _):
+        client, other = ada(server), server.client("worker@shakespeare.lit/1")
+        await create(client, "news", **PLAIN, **{"pubsub#notify_config": "1", "pubsub#notify_sub": "1"})
+        await other.iq("set", subscribe(other.jid, None, "news"))
+        event = within(await client.receive(), "e:event/e:subscription")
+        assert (event.get("jid"), event.get("subscription")) == (other.jid, "subscribed")
+        await configure(client, "news", **{"pubsub#title": "News"})
+        told = within(await other.receive(), "e:event/e:configuration/x:x")
+        assert fields(told)["pubsub#title"] == "News"
+        await other.iq("set", pubsub(f"<unsubscribe node='news' jid='{other.jid}'/>"))
+        event = within(await client.receive(), "e:event/e:subscription")
+        assert (event.get("jid"), event.get("subscription")) == (other.jid, "none")
+
+
+async def test_a_node_need_not_be_made_by_publishing(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path, create_on_publish=False) as (server, _, site):
+        client = ada(server)
+        assert error_of(await put(client, "news", "one")) == ("cancel", "item-not-found")
+        assert "news" not in site.broker._router._state.topics
+        await create(client, "news")
+        assert (await put(client, "news", "one")).get("type") == "result"
+
+
+@pytest.mark.parametrize("text", ["''", '\'{"options":{"title":7}}\'', "'nonsense'", "x'ff'"])
+async def test_a_node_whose_record_is_damaged_is_for_its_owners(tmp_path: Path, text: str) -> None:
+    async with xmpp_site(tmp_path) as (server, _, _):
+        await create(ada(server), "news.open", **PLAIN)
+    with sqlite3.connect(next(tmp_path.rglob("smqpd.db"))) as store:
+        store.execute(f"UPDATE annotation SET text = {text}")
+    store.close()
+    async with xmpp_site(tmp_path) as (server, _, _):
+        client, dan = ada(server), server.client("dan@shakespeare.lit/1")
+        assert error_of(await dan.iq("set", subscribe(dan.jid, None, "news.open"))) == (
+            "cancel",
+            "not-allowed",
+        )
+        assert (await client.iq("set", subscribe(client.jid, None, "news.open"))).get("type") == "result"
+        assert (await configure(client, "news.open", **{"pubsub#access_model": "open"})).get(
+            "type"
+        ) == "result"
+        assert (await dan.iq("set", subscribe(dan.jid, None, "news.open"))).get("type") == "result"
