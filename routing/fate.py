@@ -26,9 +26,6 @@ FateState = Literal[
     "unknown",
 ]
 
-BalanceState = Literal["finished", "held", "gone", "lost", "log missing", "unknown"]
-"""The same in the words of the balance, to which all copies of a message add up."""
-
 
 class Reader(msgspec.Struct):
     """One subscription that the message was delivered to.
@@ -116,20 +113,6 @@ def _left_once_or_twice(records: list[HopRecord]) -> bool:
     if len(begins) != 1 or len(ends) != 1 or not _came_back(begins):
         return False
     return ends[0].mode == "ONE" and ends[0].event == "forwarded" and ends[0].record > begins[0].record
-
-
-def balance_state(fate: Fate) -> BalanceState:
-    """What a fate is in the balance; `log missing` where a doubt stands in its way.
-
-    That a copy is lost no log of its own can say.
-    """
-    if fate.ended is not None:
-        return "finished"
-    if fate.state == "gone":
-        return "gone"
-    if fate.state == "unknown":
-        return "log missing"
-    return "held" if fate.began is not None else "unknown"
 
 
 def duration(us: int) -> str:

@@ -120,7 +120,8 @@ DUE_TO_NOBODY: Final[dict[CopyState, CopyState]] = {
 _STATE_FLAGS: Final = ONE | STATED | EXPIRED | GONE
 
 
-def _state_of_flags(flags: int) -> CopyState:
+def state_of(flags: int) -> CopyState:
+    """The state of a copy with these `Entry.flags`."""
     if flags & GONE:
         return "ended"
     if flags & EXPIRED:
@@ -131,7 +132,7 @@ def _state_of_flags(flags: int) -> CopyState:
 
 
 _STATES: Final = {
-    flags: _state_of_flags(flags) for flags in range(_STATE_FLAGS + 1) if flags & _STATE_FLAGS == flags
+    flags: state_of(flags) for flags in range(_STATE_FLAGS + 1) if flags & _STATE_FLAGS == flags
 }
 
 
@@ -145,11 +146,6 @@ _AFTER: Final = {
     for event in get_args(CopyEvent)
 }
 """The same table by event and flags."""
-
-
-def state_of(entry: Entry) -> CopyState:
-    """The state that a copy is in."""
-    return _STATES[entry.flags & _STATE_FLAGS]
 
 
 def advance(entry: Entry, event: CopyEvent, left_to: int = 0) -> bool:

@@ -157,9 +157,3 @@ def memory_bytes() -> int:
     except OSError:
         return total
     return min(total, int(text)) if text.isdigit() else total
-
-
-def partitions_for(input_bytes: int, cores: int | None = None) -> int:
-    """Shuffle partitions for logs of this size: four a core, and about one for each 128 MB beyond."""
-    cores = cores or os.cpu_count() or 1
-    return max(SHUFFLE_PARTITIONS_MIN, 4 * cores, input_bytes // (128 << 20))

@@ -26,12 +26,13 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from routing import fate
+from routing.fate import judge
 from routing.hop_words import BEGINS, REFUSES
 from routing.hops import HopRecord
 from tests.bench.planted import Fault, plant
 from tests.sim.machine import WALL_BEGINS_S
 from tests.sim.simulation import Outcome, simulate
+from tests.support.fates import balance_state
 
 SITES_MAX: Final = 6
 NOW_US: Final = int(WALL_BEGINS_S + 86_400) * 1_000_000
@@ -88,7 +89,7 @@ class Truth:
             elif record.event == "forwarded":
                 self.hops.add((record.smuid, record.server, record.peer))
         self.states = {
-            copy: fate.balance_state(fate.judge(sorted(of_it, key=lambda record: record.record), None))
+            copy: balance_state(judge(sorted(of_it, key=lambda record: record.record), None))
             for copy, of_it in records.items()
             if any(record.event in BEGINS for record in of_it)
         }

@@ -13,6 +13,7 @@ time, on a machine that has other work. The comparison needs `pip install 'smqpd
 
 import argparse
 import json
+import os
 import resource
 import shutil
 import subprocess
@@ -48,9 +49,16 @@ def peak_mb(pid: int | str = "self") -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) // 1024
 
 
+def partitions_for(input_bytes: int) -> int:
+    """Shuffle partitions for logs of this size: four a core, and about one for each 128 MB beyond."""
+    from routing.trace.session import SHUFFLE_PARTITIONS_MIN
+
+    return max(SHUFFLE_PARTITIONS_MIN, 4 * (os.cpu_count() or 1), input_bytes // (128 << 20))
+
+
 def spark_engine(records: str, out: str) -> dict[str, Any]:
     from routing.trace import clocks, coverage, facts, links, routes
-    from routing.trace.session import open_session, partitions_for
+    from routing.trace.session import open_session
 
     size = sum(path.stat().st_size for path in Path(records).rglob("*.parquet"))
     session = open_session(partitions=partitions_for(size * 12), heap_bytes=HEAP_BYTES)
@@ -266,7 +274,7 @@ def prepare(events: int, directory: Path) -> tuple[str, int]:
     from pyspark.sql import functions as f
 
     from routing.trace import compaction
-    from routing.trace.session import open_session, partitions_for
+    from routing.trace.session import open_session
 
     records, base = directory / f"records-{events}", min(events, GENERATED_MAX)
     logs = directory / f"logs-{base}"

@@ -2,8 +2,9 @@
 
 import pytest
 
-from routing.fate import balance_state, duration, judge
+from routing.fate import duration, judge
 from routing.hops import HopRecord
+from tests.support.fates import balance_state
 
 ADA = "ada:desk@alpha.example"
 BOB = "bob:desk@alpha.example"

@@ -54,7 +54,6 @@ class ComponentStream:
 
     def __init__(self, component: str, secret: str, limits: ParserLimits) -> None:
         self.state: StreamState = "opening"
-        self._component = component
         self._secret = secret
         self._parser = StreamParser(limits)
         self._to_send = (

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from routing import fate
 from routing.hops import HopRecord
 from routing.trace import proof
+from tests.support.fates import balance_state
 
 READER = "reader:main"
 
@@ -408,7 +408,7 @@ def test_the_jobs_and_the_judge_of_single_logs_say_the_same_of_every_copy(jobs: 
         if record.smuid:
             of_copies.setdefault((record.server, record.smuid), []).append(record)
     judged = {
-        (server, smuid): fate.balance_state(proof.judged(records, jobs.logs[server]))
+        (server, smuid): balance_state(proof.judged(records, jobs.logs[server]))
         for (server, smuid), records in of_copies.items()
     }
     assert set(judged.values()) == {"finished", "held", "gone", "log missing"}
