@@ -19,8 +19,10 @@ import statistics
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import trio
 
@@ -46,7 +48,7 @@ class Counter(RealClient):
         self._tail = b""
         self._more = trio.Event()
 
-    async def _next(self):
+    async def _next(self) -> Any:
         while self.counting or not self._events:
             data = await self._stream.receive_some(65_536)
             if self.counting:
@@ -146,7 +148,7 @@ async def latency_ms(publisher: Counter, subscriber: Counter, service: str) -> f
 
 
 @contextmanager
-def syncs(pid: int, counted: list[int], *, wanted: bool):
+def syncs(pid: int, counted: list[int], *, wanted: bool) -> Iterator[Any]:
     """Count what a process asks to be put on disk."""
     if not wanted:
         yield

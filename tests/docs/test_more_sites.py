@@ -1,6 +1,7 @@
 """The federation that the README makes, from an empty folder, links."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ README = Path(__file__).parents[2] / "README.md"
 
 
 @pytest.fixture
-def session(tmp_path: Path):
+def session(tmp_path: Path) -> Iterator[Session]:
     session = Session(tmp_path)
     yield session
     session.close()

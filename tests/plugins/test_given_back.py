@@ -1,6 +1,9 @@
 """However a connection ends that holds part of a message, what it held is given back."""
 
 import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -35,13 +38,15 @@ def stomp(account: str, topic: str) -> tuple[bytes, bytes]:
 
 
 @pytest.mark.parametrize("speak", [smqp, stomp])
-async def test_nothing_stays_counted_when_all_have_gone(tmp_path, monkeypatch, speak):
+async def test_nothing_stays_counted_when_all_have_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, speak: Callable[..., Any]
+) -> None:
     monkeypatch.setattr("daemon.connections.unfinished.WAIT_S", 0.05)
     chance = random.Random(20)
     limits = Limits(message_bytes_max=100_000, unfinished_bytes_max=250_000)
     async with running_site(tmp_path, limits) as site:
         budget, most = site.broker.unfinished, 0
-        server = connections(site, StompSettings())
+        server = connections(site, StompSettings())  # type: ignore[arg-type]  # nobody listens here
         for account in ("ada", "bob", "eve"):  # from now on to log in takes no time
             await site.authenticate(account, PASSWORD, REMOTES[0])
 

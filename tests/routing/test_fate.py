@@ -1,5 +1,7 @@
 """What the records of one message mean, in words."""
 
+from typing import Any
+
 import pytest
 
 from routing.fate import duration, judge
@@ -11,7 +13,7 @@ BOB = "bob:desk@alpha.example"
 EVE = "eve:desk@alpha.example"
 
 
-def records(*events: dict[str, object], boot: int = 1) -> list[HopRecord]:
+def records(*events: dict[str, Any], boot: int = 1) -> list[HopRecord]:
     """One record for each event, a millisecond after another."""
     return [
         HopRecord(

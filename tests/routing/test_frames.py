@@ -1,3 +1,5 @@
+from typing import Any
+
 import msgspec
 import pytest
 from hypothesis import example, given, settings
@@ -23,14 +25,14 @@ LIMITS = FrameLimits(header_bytes_max=1000, headers_max=20, message_bytes_max=50
 PING = b"PING\r\n\r\n"
 
 
-def frame(*lines, body=b""):
+def frame(*lines: Any, body: bytes = b"") -> Any:
     return "\r\n".join((*lines, "", "")).encode() + body
 
 
-def outcomes(*arrivals, limits=LIMITS):
+def outcomes(*arrivals: Any, limits: Any = LIMITS) -> Any:
     """All frames and refusals that the arrivals give; "lost" ends it."""
     reader = FrameReader(limits)
-    found = []
+    found: list[Any] = []
     for data in arrivals:
         reader.feed(data)
         while True:
@@ -47,7 +49,7 @@ def outcomes(*arrivals, limits=LIMITS):
     return found
 
 
-def all_ways(data, limits=LIMITS):
+def all_ways(data: Any, limits: Any = LIMITS) -> Any:
     """The outcome of `data`, the same whole, byte by byte, and with something in front and behind."""
     whole = outcomes(data, limits=limits)
     assert outcomes(*(data[at : at + 1] for at in range(len(data))), limits=limits) == whole
@@ -57,18 +59,18 @@ def all_ways(data, limits=LIMITS):
     return whole
 
 
-def test_a_start_line_alone():
+def test_a_start_line_alone() -> None:
     assert all_ways(b"PING\r\n\r\n") == [Frame("PING")]
     assert all_ways(b"pass ada/desk  two words \r\n\r\n") == [Frame("PASS", "ada/desk  two words ")]
 
 
-def test_attributes_in_order_with_at_most_one_space_taken_away():
+def test_attributes_in_order_with_at_most_one_space_taken_away() -> None:
     assert all_ways(frame("A b", "X:1", "Y: 2", "Z:  3 ", "X: 4", "Priority: 5")) == [
         Frame("A", "b", [("X", "1"), ("Y", "2"), ("Z", " 3 "), ("X", "4"), ("Priority", "5")])
     ]
 
 
-def test_sections_byte_for_byte():
+def test_sections_byte_for_byte() -> None:
     data = (
         frame("PUBLISH t", "Sections: 2")
         + frame("Content-Type: text/plain", "Content-Length: 4", "Content-ID: one", body=b"\r\n\r\n")
@@ -84,7 +86,7 @@ def test_sections_byte_for_byte():
     ]
 
 
-def test_empty_lines_in_front_of_a_frame_are_passed_over():
+def test_empty_lines_in_front_of_a_frame_are_passed_over() -> None:
     assert all_ways(b"\r\n\r\n\r\nPING\r\n\r\n\r\n") == [Frame("PING")]
 
 
@@ -98,7 +100,7 @@ def test_empty_lines_in_front_of_a_frame_are_passed_over():
         ("X: a\x1bb", "X"),
     ],
 )
-def test_a_line_that_cannot_be_read_costs_its_frame_and_no_more(line, names):
+def test_a_line_that_cannot_be_read_costs_its_frame_and_no_more(line: Any, names: Any) -> None:
     data = frame("PUBLISH t", line, "Cmuid: 7", "Sections: 1") + frame(
         "Content-Type: a/b", "Content-Length: 3", body=b"abc"
     )
@@ -111,7 +113,7 @@ def test_a_line_that_cannot_be_read_costs_its_frame_and_no_more(line, names):
     assert reader.refused == Frame("PUBLISH", "t", [("Cmuid", "7")])
 
 
-def test_bytes_that_are_not_utf_8_cost_their_frame_and_no_more():
+def test_bytes_that_are_not_utf_8_cost_their_frame_and_no_more() -> None:
     assert [code for code, _ in all_ways(b"A\r\nX: \xff\r\n\r\n")] == [Refusal.BAD_HEADER]
     assert [code for code, _ in all_ways(b"A\xff\r\n\r\n")] == [Refusal.BAD_FRAME]
 
@@ -127,7 +129,7 @@ def test_bytes_that_are_not_utf_8_cost_their_frame_and_no_more():
         ["Content-Type: a/b", "Content-Length: 3", "what"],
     ],
 )
-def test_a_section_that_cannot_be_read_costs_its_frame_and_no_more(head):
+def test_a_section_that_cannot_be_read_costs_its_frame_and_no_more(head: Any) -> None:
     data = frame("PUBLISH t", "Sections: 2") + frame("Content-Type: a/b", "Content-Length: 1", body=b"x")
     assert [code for code, _ in all_ways(data + frame(*head, body=b"abc"))] == [Refusal.BAD_HEADER]
 
@@ -152,11 +154,11 @@ def test_a_section_that_cannot_be_read_costs_its_frame_and_no_more(head):
         b"A" * 1004,
     ],
 )
-def test_framing_is_lost_where_the_end_of_a_frame_is_not_known(data):
+def test_framing_is_lost_where_the_end_of_a_frame_is_not_known(data: bytes) -> None:
     assert all_ways(data + PING + PING) == ["lost"]
 
 
-def test_too_much_is_refused_and_passed_over_without_being_kept():
+def test_too_much_is_refused_and_passed_over_without_being_kept() -> None:
     section = frame("Content-Type: a/b", "Content-Length: 300", body=b"x" * 300)
     assert [code for code, _ in all_ways(frame("A", "Sections: 2") + section * 2)] == [Refusal.TOO_LARGE]
     assert [code for code, _ in all_ways(frame("A", "Sections: 4") + section * 4)] == [Refusal.TOO_MANY]
@@ -170,7 +172,7 @@ def test_too_much_is_refused_and_passed_over_without_being_kept():
         assert reader.buffered == 0
 
 
-def test_limits_are_kept_to_the_byte():
+def test_limits_are_kept_to_the_byte() -> None:
     assert outcomes(b"A" * 1000 + b"\r\n\r\n") == [Frame("A" * 1000)]
     assert all_ways(b"A" * 1000 + b"\r\n\r\n") == [Frame("A" * 1000)]
     assert all_ways(b"A" * 1001 + b"\r\n\r\n") == ["lost"]
@@ -179,7 +181,7 @@ def test_limits_are_kept_to_the_byte():
 
 
 @given(messages)
-def test_a_message_is_read_as_it_was_written(message):
+def test_a_message_is_read_as_it_was_written(message: Any) -> None:
     wire = encode_message(message)
     assert decode_message(wire) == message
     assert encode_message(decode_message(wire)) == wire
@@ -191,7 +193,7 @@ def test_a_message_is_read_as_it_was_written(message):
 
 
 @given(messages)
-def test_a_head_that_was_encoded_before_its_server_took_it_makes_the_same_wire(message):
+def test_a_head_that_was_encoded_before_its_server_took_it_makes_the_same_wire(message: Any) -> None:
     published = msgspec.structs.replace(message, smuid="", account="", hops=())
     head = encode_head(published)
     assert encode_message(published) == b"".join((head, *wire_sections(published)))
@@ -199,12 +201,12 @@ def test_a_head_that_was_encoded_before_its_server_took_it_makes_the_same_wire(m
     assert encode_message(taken, head) == encode_message(taken)
 
 
-def wire_sections(message):
+def wire_sections(message: Any) -> Any:
     return (part for section in message.sections for part in (write_section_head(section), section.body))
 
 
 @given(messages, st.lists(st.integers(0, 4000), max_size=6).map(sorted))
-def test_frames_are_the_same_however_the_bytes_are_split(message, cuts):
+def test_frames_are_the_same_however_the_bytes_are_split(message: Any, cuts: Any) -> None:
     publish = Frame("PUBLISH", "t", [("X-First", "1")], message.sections)
     data = encode_frame(publish) + b"MESSAGE t\r\n" + encode_message(message) + PING
     parts = [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]
@@ -214,7 +216,7 @@ def test_frames_are_the_same_however_the_bytes_are_split(message, cuts):
 
 
 @given(messages, st.binary(min_size=1, max_size=4))
-def test_a_wire_with_something_missing_or_added_is_refused(message, more):
+def test_a_wire_with_something_missing_or_added_is_refused(message: Any, more: Any) -> None:
     wire = encode_message(message)
     for damaged in (wire + more, wire[:-1]):
         with pytest.raises(Refusal):
@@ -222,7 +224,7 @@ def test_a_wire_with_something_missing_or_added_is_refused(message, more):
 
 
 @pytest.mark.parametrize("bad", ["a\r\nX: 1", "a\nb", "a\rb", "a\x00", "a\x7f", "\ud800"])
-def test_nothing_that_would_end_a_line_is_ever_written(bad):
+def test_nothing_that_would_end_a_line_is_ever_written(bad: Any) -> None:
     section = Section("text/plain", b"")
     for message in (
         Message(name=bad),
@@ -256,7 +258,7 @@ mutation = st.tuples(
 )
 
 
-def mutated(changes):
+def mutated(changes: Any) -> Any:
     data = BASE
     for kind, at, what in changes:
         if kind == "replace":
@@ -272,7 +274,7 @@ def mutated(changes):
 
 @settings(max_examples=1_000, deadline=None)
 @given(st.lists(mutation, min_size=1, max_size=4))
-def test_whatever_arrives_the_reader_gives_frames_or_refusals(changes):
+def test_whatever_arrives_the_reader_gives_frames_or_refusals(changes: Any) -> None:
     for found in outcomes(mutated(changes)):
         if isinstance(found, Frame):
             try:
@@ -282,12 +284,12 @@ def test_whatever_arrives_the_reader_gives_frames_or_refusals(changes):
             assert decode_message(again) == message_of(found)
 
 
-def test_an_empty_line_without_carriage_returns_loses_the_framing_also_before_a_proper_one():
+def test_an_empty_line_without_carriage_returns_loses_the_framing_also_before_a_proper_one() -> None:
     data = b"PUBLISH t\r\nCmuid: 1\n\nCreated: x\r\n\r\n"
     assert outcomes(data) == outcomes(*(data[at : at + 1] for at in range(len(data)))) == ["lost"]
 
 
-def test_an_empty_line_that_is_passed_over_is_no_part_of_what_follows():
+def test_an_empty_line_that_is_passed_over_is_no_part_of_what_follows() -> None:
     data = PING + b"\r\n\n"
     assert outcomes(*(data[at : at + 1] for at in range(len(data)))) == outcomes(data) == [Frame("PING")]
     assert all_ways(data + PING) == all_ways(data + b"\n") == [Frame("PING"), "lost"]
@@ -297,13 +299,13 @@ def test_an_empty_line_that_is_passed_over_is_no_part_of_what_follows():
 @settings(max_examples=200, deadline=None)
 @given(st.lists(mutation, min_size=1, max_size=4))
 @example([("insert", 0, b":"), ("insert", len(BASE), b"\n\r\n")])
-def test_whatever_arrives_is_the_same_byte_by_byte(changes):
+def test_whatever_arrives_is_the_same_byte_by_byte(changes: Any) -> None:
     data = mutated(changes)
     assert outcomes(*(data[at : at + 1] for at in range(len(data)))) == outcomes(data)
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_a_wire_or_refused(data):
+def test_any_bytes_are_a_wire_or_refused(data: bytes) -> None:
     try:
         message = decode_message(data)
     except Refusal:

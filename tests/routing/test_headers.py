@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from routing.errors import HeaderRefusal
@@ -12,7 +14,7 @@ from routing.headers import (
 from routing.message import INFINITE, Message
 
 
-def read(*lines):
+def read(*lines: Any) -> Any:
     return Message(**parse_headers([tuple(line.split(": ", 1)) for line in lines]))
 
 
@@ -50,7 +52,7 @@ def read(*lines):
         ("X-Mine:  two spaces ".replace(":  ", ": "), Message(others=(("X-Mine", "two spaces "),))),
     ],
 )
-def test_a_header_is_read(line, message):
+def test_a_header_is_read(line: Any, message: Any) -> None:
     assert read(line) == message
 
 
@@ -89,7 +91,9 @@ def test_a_header_is_read(line, message):
         ("Account", "ada"),
     ],
 )
-def test_a_header_that_cannot_be_read_is_refused_by_name_value_and_expectation(header, value):
+def test_a_header_that_cannot_be_read_is_refused_by_name_value_and_expectation(
+    header: Any, value: Any
+) -> None:
     with pytest.raises(HeaderRefusal) as refusal:
         read(f"{header}: {value}")
     assert (refusal.value.header, refusal.value.value) == (header, value)
@@ -98,7 +102,7 @@ def test_a_header_that_cannot_be_read_is_refused_by_name_value_and_expectation(h
 
 
 @pytest.mark.parametrize("rule", HEADER_RULES, ids=lambda rule: rule.names[0])
-def test_a_known_header_comes_once_under_all_its_names(rule):
+def test_a_known_header_comes_once_under_all_its_names(rule: Any) -> None:
     good = {
         "smuid": "a/0193abcdef01-1-1",
         "account": "ada:desk@a",
@@ -117,12 +121,12 @@ def test_a_known_header_comes_once_under_all_its_names(rule):
 
 
 @pytest.mark.parametrize("rule", HEADER_RULES, ids=lambda rule: rule.names[0])
-def test_what_the_table_says_of_an_absent_header_is_the_default_of_a_message(rule):
+def test_what_the_table_says_of_an_absent_header_is_the_default_of_a_message(rule: Any) -> None:
     assert rule.field in Message.__struct_fields__
     assert not any(line.startswith(rule.names[0]) for line in write_headers(Message()))
 
 
-def test_unknown_headers_are_carried_unchanged_and_in_order_even_when_repeated():
+def test_unknown_headers_are_carried_unchanged_and_in_order_even_when_repeated() -> None:
     others = (("X-B", " 1"), ("x-a", "2 "), ("X-B", ""))
     message = Message(**parse_headers([("X-B", " 1"), ("Priority", "1"), ("x-a", "2 "), ("X-B", "")]))
     assert message.others == others
@@ -130,25 +134,25 @@ def test_unknown_headers_are_carried_unchanged_and_in_order_even_when_repeated()
 
 
 @pytest.mark.parametrize("name", ["priority", "Seq", "SECTIONS", "Content-Type", "content-anything"])
-def test_no_unknown_header_can_pose_as_one_of_smqp(name):
+def test_no_unknown_header_can_pose_as_one_of_smqp(name: Any) -> None:
     assert is_reserved(name)
     with pytest.raises(HeaderRefusal):
         write_headers(Message(others=((name, "1"),)))
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a:b", "ø", "x" * 129, "a\r\nb"])
-def test_no_header_is_written_under_a_name_that_cannot_be_read(name):
+def test_no_header_is_written_under_a_name_that_cannot_be_read(name: Any) -> None:
     with pytest.raises(HeaderRefusal):
         write_headers(Message(others=((name, "1"),)))
 
 
 @pytest.mark.parametrize("message", [Message(name="x" * 129), Message(name='a; charset="b"')])
-def test_a_name_that_would_be_read_as_another_is_not_written(message):
+def test_a_name_that_would_be_read_as_another_is_not_written(message: Any) -> None:
     with pytest.raises(HeaderRefusal, match="Name"):
         write_headers(message)
 
 
 @pytest.mark.parametrize("seconds", [0.0, 1.0, 0.25, 1e-9, 86400.5, 4_999_999_999.999, INFINITE])
-def test_seconds_are_written_as_they_are_read(seconds):
+def test_seconds_are_written_as_they_are_read(seconds: float) -> None:
     assert read_seconds(write_seconds(seconds)) == seconds
     assert "e" not in write_seconds(seconds)

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from routing.errors import HeaderRefusal, Refusal
@@ -23,39 +25,39 @@ from routing.names import (
 @pytest.mark.parametrize(
     "name", ["smqp.example", "smqp.example:1720", "localhost", "10.0.0.1:65535", "[::1]:720"]
 )
-def test_server_names(name):
+def test_server_names(name: Any) -> None:
     assert server_name(name) == name
 
 
 @pytest.mark.parametrize(
     "name", ["", "Smqp.example", "a b", "host:", "host:0", "host:65536", "a/b", "-a", "a,b"]
 )
-def test_what_is_no_server_name_is_refused(name):
+def test_what_is_no_server_name_is_refused(name: Any) -> None:
     with pytest.raises(Refusal, match="server name"):
         server_name(name)
 
 
-def test_smuid_comes_apart_as_it_was_made():
+def test_smuid_comes_apart_as_it_was_made() -> None:
     smuid = make_smuid("smqp.example:1720", 1_795_255_200_250, 7, 255)
     assert smuid == "smqp.example:1720/01a1fd8c69fa-7-ff"
     assert parse_smuid(smuid) == Smuid("smqp.example:1720", 1_795_255_200_250, 7, 255)
     assert str(parse_smuid(smuid)) == smuid
 
 
-def test_smuids_of_one_server_sort_by_age_as_text():
+def test_smuids_of_one_server_sort_by_age_as_text() -> None:
     assert make_smuid("a", 999, 9, 1) < make_smuid("a", 1000, 1, 1) < make_smuid("a", 2**44, 0, 0)
 
 
 @pytest.mark.parametrize(
     "text", ["", "a", "a/", "a/1-2-3", "A/0193abcdef01-1-1", "a/0193abcdef01-1-1 ", "a/x-y-z"]
 )
-def test_what_is_no_smuid_is_refused_by_header_and_value(text):
+def test_what_is_no_smuid_is_refused_by_header_and_value(text: str) -> None:
     with pytest.raises(HeaderRefusal) as refusal:
         parse_smuid(text)
     assert (refusal.value.header, refusal.value.value) == ("Smuid", text)
 
 
-def test_address_comes_apart_as_it_was_made():
+def test_address_comes_apart_as_it_was_made() -> None:
     text = make_address("ada+ops", "desk", "smqp.example:1720")
     assert parse_address(text) == Address("ada+ops", "desk", "smqp.example:1720")
     assert str(parse_address(text)) == text
@@ -65,7 +67,7 @@ def test_address_comes_apart_as_it_was_made():
 @pytest.mark.parametrize(
     "text", ["", "ada", "ada@host", "ada:desk", "ada:de+sk@host", "ada:desk@Host", "a:b@c d"]
 )
-def test_what_is_no_address_is_refused(text):
+def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(HeaderRefusal, match="Account"):
         parse_address(text)
     assert not is_system_topic(text)
@@ -74,26 +76,26 @@ def test_what_is_no_address_is_refused(text):
 @pytest.mark.parametrize(
     "text", ["a", "weather.oslo", "vær.øst", "ada:desk@smqp.example:1720", "x" * 255, "@"]
 )
-def test_topics(text):
+def test_topics(text: str) -> None:
     assert check_topic(text) == text
 
 
 @pytest.mark.parametrize(
     "text", ["", "a b", "a/b", "a*", "#", "a>b", "a\nb", "a\x7f", "a\u2028b", "x" * 256, "ø" * 128, "\ud800"]
 )
-def test_what_is_no_topic_is_refused(text):
+def test_what_is_no_topic_is_refused(text: str) -> None:
     with pytest.raises(Refusal) as refusal:
         check_topic(text)
     assert refusal.value.code == Refusal.BAD_TOPIC
 
 
 @pytest.mark.parametrize("text", ["#", "*", "a.#", "a.*.b", "*.#", "a"])
-def test_patterns(text):
+def test_patterns(text: str) -> None:
     assert check_pattern(text) == text
 
 
 @pytest.mark.parametrize("text", ["", "#.a", "a.b#", "a*", "a b", "a.#.b", "a/#"])
-def test_what_is_no_pattern_is_refused(text):
+def test_what_is_no_pattern_is_refused(text: str) -> None:
     with pytest.raises(Refusal, match="pattern"):
         check_pattern(text)
 
@@ -108,12 +110,12 @@ def test_what_is_no_pattern_is_refused(text):
         ("#", ["a", "a.b", "ada:desk@smqp.example"], []),
     ],
 )
-def test_a_pattern_covers(pattern, covered, not_covered):
+def test_a_pattern_covers(pattern: Any, covered: Any, not_covered: Any) -> None:
     assert [topic for topic in covered if not topic_matches(pattern, topic)] == []
     assert [topic for topic in not_covered if topic_matches(pattern, topic)] == []
 
 
-def test_accounts_channels_and_client_ids():
+def test_accounts_channels_and_client_ids() -> None:
     assert account_name("ada.l+x_y-1") == "ada.l+x_y-1"
     assert channel_name("desk-1") == "desk-1"
     assert check_cmuid("ø-1") == "ø-1"
@@ -132,16 +134,16 @@ def test_accounts_channels_and_client_ids():
 @pytest.mark.parametrize(
     "topic", ["t" * 250, "t" * 251, "t" * 255, "\u00fc" * 125, "\u00fc" * 126, "\U0001f600" * 63]
 )
-def test_every_topic_has_dead_letters_that_can_be_subscribed_to(topic):
+def test_every_topic_has_dead_letters_that_can_be_subscribed_to(topic: Any) -> None:
     dead = dead_letter_topic(topic)
     assert check_topic(dead) == dead
     assert dead.startswith("dead." + topic[:50])
     assert dead != dead_letter_topic(topic[:-1])
 
 
-def test_dead_letters_of_two_long_topics_are_apart():
+def test_dead_letters_of_two_long_topics_are_apart() -> None:
     assert dead_letter_topic("t" * 254 + "a") != dead_letter_topic("t" * 254 + "b")
 
 
-def test_dead_letters_of_a_system_topic_are_none():
+def test_dead_letters_of_a_system_topic_are_none() -> None:
     assert not is_system_topic(dead_letter_topic("ada:desk@smqp.example"))

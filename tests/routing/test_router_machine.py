@@ -1,5 +1,7 @@
 """Every promise of routing contract 3, 5 and 6 that one site can break, under random use and crashes."""
 
+from typing import Any
+
 from hypothesis import settings
 
 from routing import decisions as d
@@ -12,7 +14,7 @@ class Dictionaries(Backing):
     def __init__(self) -> None:
         self.store = ModelStore()
         self.committed = self.store.committed()
-        self.bodies = {}
+        self.bodies: dict[int, Any] = {}
 
     def start(self, boot: int, now: float) -> ObservedRouter:
         self.router = ObservedRouter(SERVER, boot, SETTINGS, lambda: 0)

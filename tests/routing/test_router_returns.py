@@ -1,6 +1,7 @@
 """Locks, two phases, giving back, and the dead-letter topic. Source: routing contract 3 and 5."""
 
 import math
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ def site() -> Site:
     return Site(max_deliveries=4)
 
 
-def lost(request, *got: Got) -> str:
+def lost(request: Any, *got: Got) -> str:
     with pytest.raises(Refusal) as refused:
         request(*got)
     assert refused.value.code == Refusal.LOCK_LOST

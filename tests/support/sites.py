@@ -5,7 +5,7 @@ import random
 from collections import Counter, deque
 from typing import Any
 
-from routing.decisions import Deliver, Record
+from routing.decisions import Deliver, KeepMessage, Record, StoreMessage
 from routing.federation.copies import Answered, Arrival, PeerRules, UnitId
 from routing.federation.decisions import AcknowledgeUnit, Send, TellInterest, TellReceipt, TellRemoved
 from routing.message import Message, Section
@@ -125,7 +125,7 @@ class Federation:
                         self.control[site, peer].append(decision)
                 case Record():
                     self.records.append((site, decision))
-                case _ if hasattr(decision, "message"):
+                case StoreMessage() | KeepMessage():
                     self.messages[site, decision.entry.id] = decision.message
 
     def _arrival(self, site: str, send: Send) -> Arrival:

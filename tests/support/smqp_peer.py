@@ -8,10 +8,9 @@ import trio
 import trio.testing
 
 from daemon.connections.transport import StreamTransport
-from daemon.frontend import Site
 from plugins.smqp.plugin import connections
 from routing.frames import FrameLimits, FrameReader
-from tests.support.site import PASSWORD
+from tests.support.site import PASSWORD, BrokerSite
 
 REMOTE = "192.0.2.1:4711"
 
@@ -21,7 +20,7 @@ def frame(*lines: str, body: bytes = b"") -> bytes:
     return "\r\n".join((*lines, "", "")).encode() + body
 
 
-def publish(topic: str, cmuid: str, *headers: str, body: bytes = b"hello") -> bytes:
+def publish(topic: str, cmuid: str | int, *headers: str, body: bytes = b"hello") -> bytes:
     """A PUBLISH with one section."""
     head = frame(
         f"PUBLISH {topic}", "Created: 2026-11-21T10:00:00Z", f"Cmuid: {cmuid}", *headers, "Sections: 1"
@@ -29,9 +28,9 @@ def publish(topic: str, cmuid: str, *headers: str, body: bytes = b"hello") -> by
     return head + frame("Content-Type: text/plain", f"Content-Length: {len(body)}", body=body)
 
 
-async def serve_connection(site: Site, stream: trio.abc.Stream, remote: str) -> None:
+async def serve_connection(site: BrokerSite, stream: trio.abc.Stream, remote: str) -> None:
     """Speak SMQP on a stream until either side ends it, as a site would; then close it."""
-    served = connections(site)
+    served = connections(site)  # type: ignore[arg-type]  # nobody listens here
     async with trio.open_nursery() as nursery:
         nursery.start_soon(served.drain)
         try:

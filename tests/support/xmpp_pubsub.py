@@ -4,6 +4,7 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from tests.support.xmpp import XmppClient, XmppServer
+from tests.support.xmpp_client import StanzaClient
 
 NODE = "a290fjsl29j19kjb"
 ITEM = "ae890ac52d0df67ed7cfd51b644e901"
@@ -49,7 +50,7 @@ def subscribe(jid: str, requests: str | None = "5", node: str = NODE) -> str:
     return f"<pubsub xmlns='{PUBSUB}'><subscribe jid='{jid}' node='{node}'/>{options}</pubsub>"
 
 
-async def notified(client: XmppClient) -> Element:
+async def notified(client: StanzaClient) -> Element:
     """The item of the next notification."""
     item = (await client.receive()).find("e:event/e:items/e:item", NS)
     assert item is not None

@@ -1,5 +1,7 @@
 """What the broker releases for peers while links come and go."""
 
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 import trio
@@ -99,7 +101,7 @@ class Alpha:
         [query] = self.router._state.asked_of
         return query
 
-    def carry_out(self, decisions: list[object]) -> None:
+    def carry_out(self, decisions: Sequence[object]) -> None:
         """They are on disk."""
         for decision in decisions:
             if isinstance(decision, StoreMessage):

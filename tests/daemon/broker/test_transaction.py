@@ -1,36 +1,40 @@
 """Calls of a session that happen together or not at all."""
 
 import resource
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
 
+from daemon.broker.session import BrokerSession
 from daemon.frontend import Answer, Delivered, Identity, SubscribeOptions
 from daemon.settings import QueueSettings
 from routing.errors import Refusal
 from routing.message import Message, Section
 from tests.support.patience import PATIENCE_S
-from tests.support.site import running_site
+from tests.support.site import BrokerSite, running_site
 
 WORK = Message(delivery="ONE", sections=(Section("text/plain", b"work"),))
 ALONE = SubscribeOptions(accepts="ONE", durable=False)
 
 
 @pytest.fixture
-async def site(tmp_path):
+async def site(tmp_path: Path) -> AsyncIterator[BrokerSite]:
     async with running_site(tmp_path, queues=QueueSettings(queue_messages_max=3)) as site:
         yield site
 
 
 @pytest.fixture
-def session(site):
+def session(site: BrokerSite) -> Iterator[BrokerSession]:
     session = site.open_session(Identity("ada"), "desk", protocol="test", remote="test")
     yield session
     session.close()
 
 
-async def event(session, kind, found):
+async def event(session: BrokerSession, kind: type[Answer] | type[Delivered], found: list[Any]) -> Any:
     """The next event of a kind; others are kept in `found` for later."""
     with trio.fail_after(PATIENCE_S):
         while True:
@@ -41,21 +45,21 @@ async def event(session, kind, found):
             found += await session.events()
 
 
-def together(session, *calls):
+def together(session: BrokerSession, *calls: Any) -> None:
     with session.transaction("together"):
         for call, *arguments in calls:
             call(*arguments)
 
 
-async def held(session, found):
+async def held(session: BrokerSession, found: list[Any]) -> int:
     """A message that the session holds, and its number."""
     session.publish("in", WORK)
     session.subscribe("in", ALONE)
     return (await event(session, Delivered, found)).number
 
 
-async def test_all_calls_happen_and_are_answered_once(session):
-    found = []
+async def test_all_calls_happen_and_are_answered_once(session: BrokerSession) -> None:
+    found: list[Any] = []
     number = await held(session, found)
     session.subscribe("out", ALONE)
     with session.transaction("done"):
@@ -66,8 +70,8 @@ async def test_all_calls_happen_and_are_answered_once(session):
     assert [(await event(session, Delivered, found)).topic for _ in range(2)] == ["out", "out"]
 
 
-async def test_a_call_that_is_refused_undoes_the_others(session):
-    found = []
+async def test_a_call_that_is_refused_undoes_the_others(session: BrokerSession) -> None:
+    found: list[Any] = []
     number = await held(session, found)
     with pytest.raises(Refusal, match="is not a topic"):
         together(session, (session.commit, [number]), (session.publish, "no topic", WORK))
@@ -75,14 +79,14 @@ async def test_a_call_that_is_refused_undoes_the_others(session):
     assert (await event(session, Answer, found)).error is None
 
 
-async def test_a_lost_lock_is_refused_in_the_block(session):
+async def test_a_lost_lock_is_refused_in_the_block(session: BrokerSession) -> None:
     with pytest.raises(Refusal) as raised:
         together(session, (session.publish, "out", WORK), (session.commit, [7]))
     assert raised.value.code == Refusal.LOCK_LOST
 
 
-async def test_a_delivery_can_be_settled_only_once_in_it(session):
-    found = []
+async def test_a_delivery_can_be_settled_only_once_in_it(session: BrokerSession) -> None:
+    found: list[Any] = []
     number = await held(session, found)
     with pytest.raises(Refusal, match="no longer"):
         together(session, (session.commit, [number]), (session.give_back, [number]))
@@ -90,8 +94,8 @@ async def test_a_delivery_can_be_settled_only_once_in_it(session):
     assert (await event(session, Answer, found)).error is None
 
 
-async def test_what_does_not_fit_whole_is_refused_whole(session):
-    found = []
+async def test_what_does_not_fit_whole_is_refused_whole(session: BrokerSession) -> None:
+    found: list[Any] = []
     with pytest.raises(Refusal) as raised:
         together(session, *[(session.publish, "out", WORK)] * 4)
     assert raised.value.code == Refusal.QUEUE_FULL
@@ -102,7 +106,7 @@ async def test_what_does_not_fit_whole_is_refused_whole(session):
     assert not [event for event in found if isinstance(event, Delivered)]
 
 
-async def test_what_fits_exactly_is_taken_whole(tmp_path):
+async def test_what_fits_exactly_is_taken_whole(tmp_path: Path) -> None:
     """Also where its last message, of no bytes, finds the topic as full as it may be."""
     empty = Message(delivery="ONE")
     async with running_site(tmp_path, queues=QueueSettings(queue_bytes_max=WORK.size_bytes)) as site:
@@ -114,7 +118,7 @@ async def test_what_fits_exactly_is_taken_whole(tmp_path):
 
 
 @contextmanager
-def full_disk():
+def full_disk() -> Iterator[Any]:
     """No file grows beyond what any has now."""
     _, hard = limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1, hard))
@@ -124,8 +128,10 @@ def full_disk():
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-async def test_while_the_store_fails_it_waits_whole_and_single_messages_are_refused(session):
-    found = []
+async def test_while_the_store_fails_it_waits_whole_and_single_messages_are_refused(
+    session: BrokerSession,
+) -> None:
+    found: list[Any] = []
     number = await held(session, found)
     session.subscribe("out", ALONE)
     with full_disk():

@@ -3,13 +3,12 @@ import os
 import re
 import sqlite3
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import typer
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from daemon.cli.backup import backup
 from daemon.cli.restore import restore
@@ -33,7 +32,7 @@ def site(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def store(site: Path):
+def store(site: Path) -> Iterator[Store]:
     """The store as a running daemon has it."""
     store = Store(site / "state" / "smqpd.db")
     yield store
@@ -58,7 +57,9 @@ def files(directory: Path) -> list[str]:
     return sorted(str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file())
 
 
-def test_the_copy_of_a_running_site_is_a_site(site: Path, store: Store, run, tmp_path: Path) -> None:
+def test_the_copy_of_a_running_site_is_a_site(
+    site: Path, store: Store, run: Callable[..., Result], tmp_path: Path
+) -> None:
     result = run(tmp_path / "copy")
     assert result.exit_code == 0
     assert files(tmp_path / "copy") == sorted(
@@ -71,20 +72,22 @@ def test_the_copy_of_a_running_site_is_a_site(site: Path, store: Store, run, tmp
     copy.close()
 
 
-def test_the_copy_has_the_same_peers(site: Path, store: Store, run, tmp_path: Path) -> None:
+def test_the_copy_has_the_same_peers(
+    site: Path, store: Store, run: Callable[..., Result], tmp_path: Path
+) -> None:
     add_peer(site / "peers.toml", PeerEntry(name="beta.example"))
     run(tmp_path / "copy")
     assert load_peers(tmp_path / "copy" / "peers.toml") == {"beta.example": PeerEntry(name="beta.example")}
 
 
-def test_nobody_else_can_read_it(store: Store, run, tmp_path: Path) -> None:
+def test_nobody_else_can_read_it(store: Store, run: Callable[..., Result], tmp_path: Path) -> None:
     run(tmp_path / "copy")
     for path in (tmp_path / "copy", *(tmp_path / "copy").rglob("*")):
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
 
 
 def test_what_is_secret_is_left_out_where_that_is_asked_for(
-    site: Path, store: Store, run, tmp_path: Path
+    site: Path, store: Store, run: Callable[..., Result], tmp_path: Path
 ) -> None:
     (site / "keys" / "ca.pem").write_text("public")
     (site / "keys" / "site.key").write_text("secret")
@@ -94,28 +97,30 @@ def test_what_is_secret_is_left_out_where_that_is_asked_for(
     assert files(tmp_path / "with" / "keys") == files(site / "keys")
 
 
-def test_json_names_what_was_copied(store: Store, run, tmp_path: Path) -> None:
+def test_json_names_what_was_copied(store: Store, run: Callable[..., Result], tmp_path: Path) -> None:
     done = json.loads(run(tmp_path / "copy", "--json").stdout)
     assert done["target"] == str(tmp_path / "copy")
     assert done["files"] == files(tmp_path / "copy")
     assert (done["store"]["messages"], done["store"]["unreadable"]) == (0, 0)
 
 
-def test_nothing_is_overwritten(store: Store, run, tmp_path: Path) -> None:
+def test_nothing_is_overwritten(store: Store, run: Callable[..., Result], tmp_path: Path) -> None:
     (tmp_path / "copy").write_text("precious")
     result = run(tmp_path / "copy")
     assert "exists already" in str(result.exception)
     assert (tmp_path / "copy").read_text() == "precious"
 
 
-def test_a_site_without_a_store_is_said_to_have_none(site: Path, run, tmp_path: Path) -> None:
+def test_a_site_without_a_store_is_said_to_have_none(
+    site: Path, run: Callable[..., Result], tmp_path: Path
+) -> None:
     (site / "state" / "smqpd.db").unlink()
     result = run(tmp_path / "copy")
     assert "there is no store at" in str(result.exception)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["site"]
 
 
-def test_a_damaged_store_makes_no_backup(site: Path, run, tmp_path: Path) -> None:
+def test_a_damaged_store_makes_no_backup(site: Path, run: Callable[..., Result], tmp_path: Path) -> None:
     path = site / "state" / "smqpd.db"
     store = Store(path)
     store.close()
@@ -156,7 +161,7 @@ def test_what_is_committed_while_it_copies_is_not_in_it_and_holds_nothing_up(tmp
 
 
 def test_the_copy_never_runs_on_files_of_the_site_that_it_was_made_of(
-    site: Path, store: Store, run, tmp_path: Path
+    site: Path, store: Store, run: Callable[..., Result], tmp_path: Path
 ) -> None:
     config = (site / "smqpd.toml").read_text()
     config = config.replace('# state_directory = "state"', f'state_directory = "{site}/state"')
@@ -188,7 +193,7 @@ def scattered(site: Path, tmp_path: Path) -> Path:
 
 
 def test_what_a_site_has_in_other_places_is_in_the_backup_too(
-    scattered: Path, run, restore_to, tmp_path: Path
+    scattered: Path, run: Callable[..., Result], restore_to: Callable[..., Result], tmp_path: Path
 ) -> None:
     (scattered / "keys" / "ca.pem").write_text("public")
     assert run(tmp_path / "copy").exit_code == 0
@@ -203,7 +208,7 @@ def test_what_a_site_has_in_other_places_is_in_the_backup_too(
 
 
 def test_a_secret_in_another_place_is_left_out_too_whatever_it_is_called(
-    scattered: Path, run, restore_to, tmp_path: Path
+    scattered: Path, run: Callable[..., Result], restore_to: Callable[..., Result], tmp_path: Path
 ) -> None:
     assert run(tmp_path / "copy", "--no-keys").exit_code == 0
     assert files(tmp_path / "copy" / "keys") == []
@@ -222,7 +227,9 @@ def test_a_secret_in_another_place_is_left_out_too_whatever_it_is_called(
     assert any("the component's secret cannot be read" in one for one in done["to_do"])
 
 
-def test_a_store_that_this_version_cannot_run_makes_no_backup(site: Path, store: Store, run, tmp_path: Path):
+def test_a_store_that_this_version_cannot_run_makes_no_backup(
+    site: Path, store: Store, run: Callable[..., Result], tmp_path: Path
+) -> None:
     with sqlite3.connect(site / "state" / "smqpd.db") as writer:
         writer.execute("INSERT INTO _sqlite_migrations VALUES (99, 'smqpd', 'tomorrow', '')")
     result = run(tmp_path / "copy")
@@ -233,7 +240,9 @@ def test_a_store_that_this_version_cannot_run_makes_no_backup(site: Path, store:
 # -- restore --------------------------------------------------------------------------------------
 
 
-def test_a_site_is_made_of_a_backup(site: Path, store: Store, run, restore_to, tmp_path: Path) -> None:
+def test_a_site_is_made_of_a_backup(
+    site: Path, store: Store, run: Callable[..., Result], restore_to: Callable[..., Result], tmp_path: Path
+) -> None:
     run(tmp_path / "copy")
     done = json.loads(restore_to(tmp_path / "copy", tmp_path / "a/b/again", "--json").stdout)
     assert (done["server_name"], done["replaced"], done["to_do"]) == ("alpha.example", "", [])
@@ -247,7 +256,7 @@ def test_a_site_is_made_of_a_backup(site: Path, store: Store, run, restore_to, t
 
 
 def test_what_a_backup_without_keys_lacks_is_made_anew_or_said(
-    site: Path, store: Store, run, restore_to, tmp_path: Path
+    site: Path, store: Store, run: Callable[..., Result], restore_to: Callable[..., Result], tmp_path: Path
 ) -> None:
     add_peer(site / "peers.toml", PeerEntry(name="beta.example"))
     run(tmp_path / "copy", "--no-keys")
@@ -281,7 +290,12 @@ def test_what_a_backup_without_keys_lacks_is_made_anew_or_said(
     ],
 )
 def test_a_backup_that_is_not_whole_is_no_site(
-    store: Store, run, restore_to, tmp_path: Path, spoil: Callable[[Path], object], said: str
+    store: Store,
+    run: Callable[..., Result],
+    restore_to: Callable[..., Result],
+    tmp_path: Path,
+    spoil: Callable[[Path], object],
+    said: str,
 ) -> None:
     run(tmp_path / "copy")
     spoil(tmp_path / "copy")
@@ -293,7 +307,7 @@ def test_a_backup_that_is_not_whole_is_no_site(
 
 
 def test_a_site_that_is_there_is_replaced_only_when_asked_for_and_kept(
-    site: Path, store: Store, run, restore_to, tmp_path: Path
+    site: Path, store: Store, run: Callable[..., Result], restore_to: Callable[..., Result], tmp_path: Path
 ) -> None:
     run(tmp_path / "copy")
     (site / "precious").write_text("x")
@@ -311,7 +325,13 @@ def test_a_site_that_is_there_is_replaced_only_when_asked_for_and_kept(
 
 @pytest.mark.parametrize("knows", [True, False], ids=["exchange", "two renames"])
 def test_the_new_site_is_whole_in_its_place_and_the_old_one_in_another(
-    site: Path, store: Store, run, restore_to, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, knows: bool
+    site: Path,
+    store: Store,
+    run: Callable[..., Result],
+    restore_to: Callable[..., Result],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    knows: bool,
 ) -> None:
     if not knows:
         monkeypatch.setattr(private_files, "_renameat2", None)  # a C library that has none
@@ -333,7 +353,9 @@ def test_the_new_site_is_whole_in_its_place_and_the_old_one_in_another(
     assert [path.name for path in site.parent.iterdir() if path.name.startswith(f".{site.name}.")] == []
 
 
-def test_an_empty_directory_becomes_the_site(store: Store, run, restore_to, tmp_path: Path) -> None:
+def test_an_empty_directory_becomes_the_site(
+    store: Store, run: Callable[..., Result], restore_to: Callable[..., Result], tmp_path: Path
+) -> None:
     run(tmp_path / "copy")
     (tmp_path / "again").mkdir()
     done = json.loads(restore_to(tmp_path / "copy", tmp_path / "again", "--json").stdout)
@@ -341,7 +363,11 @@ def test_an_empty_directory_becomes_the_site(store: Store, run, restore_to, tmp_
 
 
 def test_a_directory_that_cannot_be_another_is_said_to_be_none(
-    store: Store, run, restore_to, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Store,
+    run: Callable[..., Result],
+    restore_to: Callable[..., Result],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A mount point, and the directory that the shell of the operator would stay in."""
     run(tmp_path / "copy")
@@ -355,7 +381,9 @@ def test_a_directory_that_cannot_be_another_is_said_to_be_none(
     assert [path.name for path in tmp_path.glob(".*")] == []
 
 
-def test_a_site_that_runs_is_not_replaced(site: Path, store: Store, run, restore_to, tmp_path: Path) -> None:
+def test_a_site_that_runs_is_not_replaced(
+    site: Path, store: Store, run: Callable[..., Result], restore_to: Callable[..., Result], tmp_path: Path
+) -> None:
     run(tmp_path / "copy")
     with state_lock(site / "state"):
         refused = restore_to(tmp_path / "copy", site, "--replace")

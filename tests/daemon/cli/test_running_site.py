@@ -19,7 +19,8 @@ from daemon.cli import telling
 from daemon.site.directory import make_site
 from daemon.site.lock import state_lock
 from daemon.terminal.failure import FAILED, UNREACHABLE
-from plugins.smqp.client import Client, ConnectionLost, session
+from plugins.smqp.client import Client, session
+from plugins.smqp.connection import ConnectionLost
 from routing.errors import Refusal
 from routing.message import Message, Section
 from routing.rights import EVERYTHING

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from daemon.cli.why import why
 from daemon.hops.writer import HopLog
@@ -43,7 +42,7 @@ def ask(log: HopLog, tmp_path: Path) -> Callable[..., Result]:
     return ask
 
 
-def test_the_fate_of_a_message_is_a_table_and_a_verdict(log: HopLog, ask) -> None:
+def test_the_fate_of_a_message_is_a_table_and_a_verdict(log: HopLog, ask: Callable[..., Result]) -> None:
     log.append("published", smuid=SMUID, topic="news", account="ada:desk@alpha.example", size=5, priority=3)
     log.append("delivered", smuid=SMUID, topic="news", subscription="bob:desk@alpha.example", attempt=1)
     log.append("published", smuid=SMUID + "2", topic="other")
@@ -62,7 +61,7 @@ def test_the_fate_of_a_message_is_a_table_and_a_verdict(log: HopLog, ask) -> Non
     )
 
 
-def test_json_has_the_verdict_and_every_record(log: HopLog, ask) -> None:
+def test_json_has_the_verdict_and_every_record(log: HopLog, ask: Callable[..., Result]) -> None:
     log.append("published", smuid=SMUID, topic="news", account="ada:desk@alpha.example")
     report = json.loads(ask(SMUID, "--json").stdout)
     assert (report["state"], report["covered"]) == ("waiting", True)
@@ -70,7 +69,7 @@ def test_json_has_the_verdict_and_every_record(log: HopLog, ask) -> None:
     assert [record["event"] for record in report["records"]] == ["published"]
 
 
-def test_what_others_wrote_cannot_act_on_the_terminal(log: HopLog, ask) -> None:
+def test_what_others_wrote_cannot_act_on_the_terminal(log: HopLog, ask: Callable[..., Result]) -> None:
     log.append("published", smuid=SMUID, topic="\x1b[2J[red]\u202e", account="ada\x07")
     log.append("dead", smuid=SMUID, topic="\x1b[2J", reason="\x1b]0;owned\x07", final=True)
     out = ask(SMUID).stdout
@@ -78,7 +77,9 @@ def test_what_others_wrote_cannot_act_on_the_terminal(log: HopLog, ask) -> None:
     assert "\\x1b[2J[red]\\u202e" in out
 
 
-def test_a_log_that_is_damaged_is_read_around_and_said_to_be(log: HopLog, ask, tmp_path: Path) -> None:
+def test_a_log_that_is_damaged_is_read_around_and_said_to_be(
+    log: HopLog, ask: Callable[..., Result], tmp_path: Path
+) -> None:
     log.append("published", smuid=SMUID, topic="news")
     log.flush()
     with (tmp_path / "state/hops/open-1.jsonl").open("ab") as file:
@@ -88,7 +89,9 @@ def test_a_log_that_is_damaged_is_read_around_and_said_to_be(log: HopLog, ask, t
     assert "Part of the log could not be read (1 torn, 1 bad)." in result.stdout
 
 
-def test_an_unknown_message_that_the_log_covers_was_never_here(log: HopLog, ask) -> None:
+def test_an_unknown_message_that_the_log_covers_was_never_here(
+    log: HopLog, ask: Callable[..., Result]
+) -> None:
     log.append("heartbeat")
     for number in range(10):
         log.append("published", smuid=f"{SMUID}{number}", topic="news")
@@ -98,7 +101,9 @@ def test_an_unknown_message_that_the_log_covers_was_never_here(log: HopLog, ask)
     assert result.stdout.startswith("No record of it, though the log covers its birth, 2026-11-18 ")
 
 
-def test_an_unknown_message_from_before_the_log_may_have_been_here(log: HopLog, ask) -> None:
+def test_an_unknown_message_from_before_the_log_may_have_been_here(
+    log: HopLog, ask: Callable[..., Result]
+) -> None:
     log.append("heartbeat")
     result = ask(f"alpha.example/{BORN_US // 1000 - 86_400_000:012x}-1-1")
     assert result.exit_code == 1
@@ -106,20 +111,20 @@ def test_an_unknown_message_from_before_the_log_may_have_been_here(log: HopLog, 
     assert json.loads(ask(f"alpha.example/{1:012x}-1-1", "--json").stdout)["covered"] is False
 
 
-def test_an_unknown_message_from_after_the_log_is_said_to_be(log: HopLog, ask) -> None:
+def test_an_unknown_message_from_after_the_log_is_said_to_be(log: HopLog, ask: Callable[..., Result]) -> None:
     log.append("heartbeat")
     result = ask("alpha.example/ffffffffffff-1-1")
     assert result.exit_code == 1
     assert "after the last record of the log" in result.stdout
 
 
-def test_an_empty_log_is_said_to_be_empty(ask) -> None:
+def test_an_empty_log_is_said_to_be_empty(ask: Callable[..., Result]) -> None:
     result = ask(SMUID)
     assert result.exit_code == 1
     assert "is empty" in result.stdout
 
 
-def test_what_is_no_smuid_is_wrong_usage(ask) -> None:
+def test_what_is_no_smuid_is_wrong_usage(ask: Callable[..., Result]) -> None:
     result = ask("no\x1bsmuid")
     assert isinstance(result.exception, Failure)
     assert result.exception.exit_code == 2

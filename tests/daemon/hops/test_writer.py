@@ -5,6 +5,7 @@ import resource
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -63,7 +64,9 @@ def names(directory: Path) -> list[str]:
     return [file.path.name for file in list_files(directory)]
 
 
-def test_a_record_is_one_line_without_its_defaults(start, clock: Clock, tmp_path: Path) -> None:
+def test_a_record_is_one_line_without_its_defaults(
+    start: Callable[..., HopLog], clock: Clock, tmp_path: Path
+) -> None:
     log = start(boot=1, committed=0)
     log.append("published", smuid="alpha.example/1-1-1", topic="news", size=3)
     log.flush()
@@ -73,7 +76,7 @@ def test_a_record_is_one_line_without_its_defaults(start, clock: Clock, tmp_path
     )
 
 
-def test_records_wait_in_memory_until_they_are_flushed(start, tmp_path: Path) -> None:
+def test_records_wait_in_memory_until_they_are_flushed(start: Callable[..., HopLog], tmp_path: Path) -> None:
     log = start(boot=1, committed=0)
     log.append("published", topic="news")
     assert log.last_record == 1
@@ -82,7 +85,7 @@ def test_records_wait_in_memory_until_they_are_flushed(start, tmp_path: Path) ->
     assert numbers(tmp_path) == [1]
 
 
-def test_a_closed_file_is_named_for_what_it_holds(start, tmp_path: Path) -> None:
+def test_a_closed_file_is_named_for_what_it_holds(start: Callable[..., HopLog], tmp_path: Path) -> None:
     log = start(boot=3, committed=0)
     batch(log, 5)
     log.close()
@@ -90,7 +93,9 @@ def test_a_closed_file_is_named_for_what_it_holds(start, tmp_path: Path) -> None
     assert numbers(tmp_path) == [1, 2, 3, 4, 5]
 
 
-def test_after_a_kill_what_the_store_did_not_commit_is_cut_away(start, tmp_path: Path) -> None:
+def test_after_a_kill_what_the_store_did_not_commit_is_cut_away(
+    start: Callable[..., HopLog], tmp_path: Path
+) -> None:
     killed = start(boot=1, committed=0)
     batch(killed, 4)
     killed.append("published", topic="never accepted")
@@ -103,7 +108,7 @@ def test_after_a_kill_what_the_store_did_not_commit_is_cut_away(start, tmp_path:
 
 
 def test_the_first_record_of_a_boot_and_no_other_names_the_last_of_the_boot_before(
-    start, tmp_path: Path
+    start: Callable[..., HopLog], tmp_path: Path
 ) -> None:
     batch(start(boot=1, committed=0), 4)
     log = start(boot=2, committed=4)
@@ -112,14 +117,16 @@ def test_the_first_record_of_a_boot_and_no_other_names_the_last_of_the_boot_befo
     assert [record.previous for record in HopLogReader(tmp_path).records()] == [0, 0, 0, 0, 4, 0, 0]
 
 
-def test_a_tail_that_a_power_loss_took_shows_as_a_gap(start, tmp_path: Path) -> None:
+def test_a_tail_that_a_power_loss_took_shows_as_a_gap(start: Callable[..., HopLog], tmp_path: Path) -> None:
     batch(start(boot=1, committed=0), 4)
     batch(start(boot=2, committed=10), 1)
     assert numbers(tmp_path) == [1, 2, 3, 4, 11]
     assert [record.previous for record in HopLogReader(tmp_path).records()][-1] == 10
 
 
-def test_a_torn_last_line_is_cut_away_even_where_the_store_committed_it(start, tmp_path: Path) -> None:
+def test_a_torn_last_line_is_cut_away_even_where_the_store_committed_it(
+    start: Callable[..., HopLog], tmp_path: Path
+) -> None:
     batch(start(boot=1, committed=0), 4)
     torn = tmp_path / "open-1.jsonl"
     os.truncate(torn, torn.stat().st_size - 7)
@@ -129,13 +136,17 @@ def test_a_torn_last_line_is_cut_away_even_where_the_store_committed_it(start, t
 
 
 @pytest.mark.parametrize("content", [b"", b"\x00\xff", b'{"version":1,"server":"a', b"[" * 100_000])
-def test_an_open_file_that_holds_no_record_is_deleted(start, tmp_path: Path, content: bytes) -> None:
+def test_an_open_file_that_holds_no_record_is_deleted(
+    start: Callable[..., HopLog], tmp_path: Path, content: bytes
+) -> None:
     (tmp_path / "open-1.jsonl").write_bytes(content)
     batch(start(boot=2, committed=0), 1)
     assert numbers(tmp_path) == [1]
 
 
-def test_numbers_continue_after_closed_files_that_the_store_does_not_know(start, tmp_path: Path) -> None:
+def test_numbers_continue_after_closed_files_that_the_store_does_not_know(
+    start: Callable[..., HopLog], tmp_path: Path
+) -> None:
     """An idle site logs heartbeats, and closes files of them, without a batch of the store."""
     log = start(boot=1, committed=0)
     batch(log, 5)
@@ -145,14 +156,16 @@ def test_numbers_continue_after_closed_files_that_the_store_does_not_know(start,
 
 
 def test_numbers_do_not_continue_after_a_name_with_a_number_that_no_log_has_reached(
-    start, tmp_path: Path
+    start: Callable[..., HopLog], tmp_path: Path
 ) -> None:
     (tmp_path / f"hops-alpha.example_7200-1-1-{2**63 - 1}.jsonl").write_bytes(b"")
     batch(start(boot=2, committed=2), 1)
     assert numbers(tmp_path) == [3]
 
 
-def test_a_start_that_was_killed_half_way_is_simply_repeated(start, tmp_path: Path) -> None:
+def test_a_start_that_was_killed_half_way_is_simply_repeated(
+    start: Callable[..., HopLog], tmp_path: Path
+) -> None:
     killed = start(boot=1, committed=0)
     batch(killed, 4)
     start(boot=2, committed=3)
@@ -161,7 +174,7 @@ def test_a_start_that_was_killed_half_way_is_simply_repeated(start, tmp_path: Pa
 
 
 def test_a_file_is_finished_at_its_age_once_everything_in_it_is_committed(
-    start, clock: Clock, tmp_path: Path
+    start: Callable[..., HopLog], clock: Clock, tmp_path: Path
 ) -> None:
     log = start(boot=1, committed=0)
     batch(log, 1)
@@ -180,7 +193,7 @@ def test_a_file_is_finished_at_its_age_once_everything_in_it_is_committed(
     assert numbers(tmp_path) == [1, 2, 3]
 
 
-def test_a_file_is_finished_at_its_size(start, tmp_path: Path) -> None:
+def test_a_file_is_finished_at_its_size(start: Callable[..., HopLog], tmp_path: Path) -> None:
     log = start(boot=1, committed=0, settings=HopSettings(file_bytes_max=4_096))
     written = 0
     while not (finished := log.take_finished()):
@@ -190,7 +203,9 @@ def test_a_file_is_finished_at_its_size(start, tmp_path: Path) -> None:
     assert (tmp_path / names(tmp_path)[0]).stat().st_size >= 4_096
 
 
-def test_an_empty_log_makes_no_files_however_old_it_gets(start, clock: Clock, tmp_path: Path) -> None:
+def test_an_empty_log_makes_no_files_however_old_it_gets(
+    start: Callable[..., HopLog], clock: Clock, tmp_path: Path
+) -> None:
     log = start(boot=1, committed=0)
     clock.us += 3_600_000_000
     log.settle(log.flush())
@@ -198,7 +213,7 @@ def test_an_empty_log_makes_no_files_however_old_it_gets(start, clock: Clock, tm
     assert names(tmp_path) == []
 
 
-def test_a_clock_set_back_finishes_the_file(start, clock: Clock) -> None:
+def test_a_clock_set_back_finishes_the_file(start: Callable[..., HopLog], clock: Clock) -> None:
     log = start(boot=1, committed=0)
     batch(log, 1)
     clock.us -= 86_400_000_000
@@ -206,7 +221,9 @@ def test_a_clock_set_back_finishes_the_file(start, clock: Clock) -> None:
     assert len(log.take_finished()) == 1
 
 
-def test_a_commit_that_failed_leaves_no_record_of_its_batch(start, tmp_path: Path) -> None:
+def test_a_commit_that_failed_leaves_no_record_of_its_batch(
+    start: Callable[..., HopLog], tmp_path: Path
+) -> None:
     log = start(boot=1, committed=0)
     settled = batch(log, 2)
     log.append("published", topic="refused after all")
@@ -219,7 +236,9 @@ def test_a_commit_that_failed_leaves_no_record_of_its_batch(start, tmp_path: Pat
     assert numbers(tmp_path) == [1, 2, 3]
 
 
-def test_what_came_true_without_a_transaction_stays_when_the_next_one_fails(start, tmp_path: Path) -> None:
+def test_what_came_true_without_a_transaction_stays_when_the_next_one_fails(
+    start: Callable[..., HopLog], tmp_path: Path
+) -> None:
     log = start(boot=1, committed=0)
     log.append("delivered", topic="true")
     log.confirm()
@@ -233,7 +252,7 @@ def test_what_came_true_without_a_transaction_stays_when_the_next_one_fails(star
 
 
 def test_what_came_true_stays_when_the_next_transaction_fails_before_it_is_written(
-    start, tmp_path: Path
+    start: Callable[..., HopLog], tmp_path: Path
 ) -> None:
     log = start(boot=1, committed=0)
     log.append("delivered", topic="true")
@@ -245,7 +264,9 @@ def test_what_came_true_stays_when_the_next_transaction_fails_before_it_is_writt
     assert numbers(tmp_path) == [1, 2]
 
 
-def test_only_the_batches_after_the_settled_one_are_reverted(start, tmp_path: Path) -> None:
+def test_only_the_batches_after_the_settled_one_are_reverted(
+    start: Callable[..., HopLog], tmp_path: Path
+) -> None:
     log = start(boot=1, committed=0)
     log.append("published", topic="committed")
     first = log.flush()
@@ -260,7 +281,7 @@ def test_only_the_batches_after_the_settled_one_are_reverted(start, tmp_path: Pa
 
 
 def test_the_first_batch_of_a_boot_tells_of_the_boot_before_also_when_it_is_repeated(
-    start, tmp_path: Path
+    start: Callable[..., HopLog], tmp_path: Path
 ) -> None:
     log = start(boot=2, committed=9)
     log.append("published")
@@ -272,7 +293,7 @@ def test_the_first_batch_of_a_boot_tells_of_the_boot_before_also_when_it_is_repe
 
 
 @pytest.fixture
-def full_disk():
+def full_disk() -> Iterator[Callable[..., Any]]:
     """A disk that takes so many bytes of one file: the process's own limit, with its signal ignored."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
 
@@ -290,7 +311,10 @@ def nothing_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_on_a_full_disk_records_wait_and_none_is_lost(
-    start, tmp_path: Path, full_disk, caplog: pytest.LogCaptureFixture
+    start: Callable[..., HopLog],
+    tmp_path: Path,
+    full_disk: Callable[..., Any],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     log = start(boot=1, committed=0)
     batch(log, 2)
@@ -309,7 +333,9 @@ def test_on_a_full_disk_records_wait_and_none_is_lost(
     assert names(tmp_path) == ["hops-alpha.example_7200-1-1-7.jsonl"]
 
 
-def test_room_that_is_made_is_used_at_once(start, tmp_path: Path, full_disk) -> None:
+def test_room_that_is_made_is_used_at_once(
+    start: Callable[..., HopLog], tmp_path: Path, full_disk: Callable[..., Any]
+) -> None:
     log = start(boot=1, committed=0)
 
     def make_room() -> bool:
@@ -324,7 +350,10 @@ def test_room_that_is_made_is_used_at_once(start, tmp_path: Path, full_disk) -> 
 
 @pytest.mark.usefixtures("nothing_waits")
 def test_a_full_disk_loses_records_and_nothing_else(
-    start, tmp_path: Path, full_disk, caplog: pytest.LogCaptureFixture
+    start: Callable[..., HopLog],
+    tmp_path: Path,
+    full_disk: Callable[..., Any],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     log = start(boot=1, committed=0)
     batch(log, 2)
@@ -346,7 +375,7 @@ def test_a_full_disk_loses_records_and_nothing_else(
 
 @pytest.mark.usefixtures("nothing_waits")
 def test_a_file_whose_first_write_failed_is_named_for_what_came_after(
-    start, tmp_path: Path, full_disk
+    start: Callable[..., HopLog], tmp_path: Path, full_disk: Callable[..., Any]
 ) -> None:
     log = start(boot=2, committed=5)
     full_disk(10)
@@ -360,7 +389,7 @@ def test_a_file_whose_first_write_failed_is_named_for_what_came_after(
 
 @pytest.mark.usefixtures("nothing_waits")
 def test_the_boot_before_is_told_of_also_where_its_first_records_were_lost_and_a_commit_failed(
-    start, tmp_path: Path, full_disk
+    start: Callable[..., HopLog], tmp_path: Path, full_disk: Callable[..., Any]
 ) -> None:
     log = start(boot=2, committed=5)
     full_disk(10)
@@ -372,7 +401,9 @@ def test_the_boot_before_is_told_of_also_where_its_first_records_were_lost_and_a
     assert [(record.record, record.previous) for record in HopLogReader(tmp_path).records()] == [(8, 5)]
 
 
-def test_every_field_of_a_record_that_is_not_the_logs_own_can_be_given(start, tmp_path: Path) -> None:
+def test_every_field_of_a_record_that_is_not_the_logs_own_can_be_given(
+    start: Callable[..., HopLog], tmp_path: Path
+) -> None:
     given = HopRecord(
         version=1, server=SERVER, boot=1, record=1, time_us=1_795_000_000_000_000, event="forwarded",
         smuid="s", topic="t", peer="p", account="a", subscription="u", mode="ONE", depth=-1, attempt=2,
@@ -393,7 +424,7 @@ UNENCODABLE = "half a pair: \ud800"
 
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_a_record_that_cannot_be_encoded_is_missing_and_the_others_are_there(
-    start, tmp_path: Path, place: int, caplog: pytest.LogCaptureFixture
+    start: Callable[..., HopLog], tmp_path: Path, place: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     batch(log := start(1, 0), 2)
     for number in range(3):
@@ -413,7 +444,7 @@ def test_a_record_that_cannot_be_encoded_is_missing_and_the_others_are_there(
 
 
 def test_the_first_record_of_a_boot_tells_of_the_one_before_though_it_cannot_be_encoded(
-    start, tmp_path: Path
+    start: Callable[..., HopLog], tmp_path: Path
 ) -> None:
     log = start(1, 0)
     batch(log, 2)
@@ -425,7 +456,7 @@ def test_the_first_record_of_a_boot_tells_of_the_one_before_though_it_cannot_be_
     assert [(record.record, record.previous) for record in HopLogReader(tmp_path).records()][2:] == [(4, 2)]
 
 
-def test_a_record_that_cannot_be_made_has_its_number(start, tmp_path: Path) -> None:
+def test_a_record_that_cannot_be_made_has_its_number(start: Callable[..., HopLog], tmp_path: Path) -> None:
     log = start(1, 0)
     batch(log, 1)
     log.skip()
@@ -452,7 +483,7 @@ def read_only(log: HopLog) -> Iterator[None]:
 
 
 def test_a_log_that_cannot_be_cut_back_is_not_written_until_it_can(
-    start, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    start: Callable[..., HopLog], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     batch(log := start(1, 0), 2)
     log.append("published", topic="never came true")
@@ -469,7 +500,9 @@ def test_a_log_that_cannot_be_cut_back_is_not_written_until_it_can(
     assert numbers(tmp_path) == [1, 2, 3, 4]
 
 
-def test_a_log_that_can_never_be_cut_back_is_cut_at_the_next_start(start, tmp_path: Path) -> None:
+def test_a_log_that_can_never_be_cut_back_is_cut_at_the_next_start(
+    start: Callable[..., HopLog], tmp_path: Path
+) -> None:
     batch(log := start(1, 0), 2)
     log.append("published", topic="never came true")
     log.flush()

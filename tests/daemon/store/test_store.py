@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlite_utils import Database, Migrations
 
 from daemon.store import schema
 from daemon.store.batch import Batch
@@ -301,13 +302,13 @@ def test_a_migration_that_is_interrupted_has_not_happened(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Store(path).close()
-    later = schema.Migrations("smqpd")
-    for step in schema.migrations.pending(schema.Database(memory=True)):
+    later = Migrations("smqpd")
+    for step in schema.migrations.pending(Database(memory=True)):
         later(name=step.name)(lambda db: None)
     interrupted = True
 
     @later(name="from-tomorrow")
-    def from_tomorrow(db: schema.Database) -> None:
+    def from_tomorrow(db: Database) -> None:
         db.execute("CREATE TABLE later (id INTEGER)")
         db.execute("INSERT INTO later VALUES (1)")
         if interrupted:

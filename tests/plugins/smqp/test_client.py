@@ -1,3 +1,7 @@
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
 import trio
 import trio.testing
@@ -7,23 +11,23 @@ from plugins.smqp.client import SubscriptionEnded, session
 from plugins.smqp.connection import ConnectionLost
 from routing.errors import HeaderRefusal, Refusal
 from routing.message import INFINITE, Message, Section
-from tests.support.site import PASSWORD, SERVER, running_site
+from tests.support.site import PASSWORD, SERVER, BrokerSite, running_site
 from tests.support.smqp_peer import serve_connection
 
 HELLO = Message(sections=(Section("text/plain", b"hello"),))
 
 
 @pytest.fixture
-async def site(tmp_path):
+async def site(tmp_path: Path) -> AsyncIterator[BrokerSite]:
     async with running_site(tmp_path) as site:
         yield site
 
 
 @pytest.fixture
-def login(site, nursery):
+def login(site: BrokerSite, nursery: trio.Nursery) -> Callable[..., Any]:
     """Connects a client to the site: `login("ada", "desk")`."""
 
-    def connect(account="ada", channel="desk", password=PASSWORD):
+    def connect(account: str = "ada", channel: str = "desk", password: str = PASSWORD) -> Any:
         ours, theirs = trio.testing.memory_stream_pair()
         nursery.start_soon(serve_connection, site, theirs, "192.0.2.1:4711")
         return session(ours, account, password, channel=channel)
@@ -31,7 +35,7 @@ def login(site, nursery):
     return connect
 
 
-async def test_a_client_knows_what_the_server_told_it(login):
+async def test_a_client_knows_what_the_server_told_it(login: Callable[..., Any]) -> None:
     async with login() as client:
         assert client.topic == f"ada:desk@{SERVER}"
         assert client.server_ident == "smqpd/test"
@@ -39,14 +43,14 @@ async def test_a_client_knows_what_the_server_told_it(login):
         assert client.timeout_s == 86_400
 
 
-async def test_a_wrong_login_is_refused(login):
+async def test_a_wrong_login_is_refused(login: Callable[..., Any]) -> None:
     with pytest.raises(Refusal) as refusal:
         async with login(password="wrong"):
             pass
     assert refusal.value.code == Refusal.BAD_LOGIN
 
 
-async def test_what_is_published_comes_and_is_finished_in_two_phases(login):
+async def test_what_is_published_comes_and_is_finished_in_two_phases(login: Callable[..., Any]) -> None:
     message = Message(
         name="Rain",
         priority=3,
@@ -71,7 +75,7 @@ async def test_what_is_published_comes_and_is_finished_in_two_phases(login):
             break
 
 
-async def test_many_messages_can_be_on_their_way(login):
+async def test_many_messages_can_be_on_their_way(login: Callable[..., Any]) -> None:
     async with login() as client:
         await client.subscribe("t", SubscribeOptions(credit=5_000))
         on_their_way = [await client.publish_soon("t", HELLO) for _ in range(3_000)]
@@ -84,7 +88,7 @@ async def test_many_messages_can_be_on_their_way(login):
         await client.commit(deliveries)
 
 
-async def test_publishing_again_after_a_lost_answer_is_routed_once(login):
+async def test_publishing_again_after_a_lost_answer_is_routed_once(login: Callable[..., Any]) -> None:
     message = Message(cmuid="mine", sections=HELLO.sections)
     async with login() as client:
         first = await client.publish("t", message)
@@ -93,7 +97,7 @@ async def test_publishing_again_after_a_lost_answer_is_routed_once(login):
         assert await publication.wait() == {"cmuid": "mine", "smuid": first, "repeated": "YES"}
 
 
-async def test_a_refusal_reaches_who_asked_and_nobody_else(login):
+async def test_a_refusal_reaches_who_asked_and_nobody_else(login: Callable[..., Any]) -> None:
     async with login("eve") as eve:
         good = await eve.publish_soon("eve.t", HELLO)
         bad = await eve.publish_soon("t", HELLO)
@@ -106,7 +110,7 @@ async def test_a_refusal_reaches_who_asked_and_nobody_else(login):
         assert header_refusal.value.header == "Account"
 
 
-async def test_what_cannot_be_written_never_leaves(login):
+async def test_what_cannot_be_written_never_leaves(login: Callable[..., Any]) -> None:
     async with login() as client:
         with pytest.raises(HeaderRefusal):
             await client.publish("t", Message(others=(("X", "a\r\nb"),)))
@@ -115,7 +119,9 @@ async def test_what_cannot_be_written_never_leaves(login):
         await client.ping()
 
 
-async def test_an_unguaranteed_message_is_not_waited_for_and_not_acknowledged(login):
+async def test_an_unguaranteed_message_is_not_waited_for_and_not_acknowledged(
+    login: Callable[..., Any],
+) -> None:
     async with login() as client:
         await client.subscribe("t")
         assert await client.publish("t", Message(guarantee=False, sections=HELLO.sections)) == ""
@@ -124,7 +130,7 @@ async def test_an_unguaranteed_message_is_not_waited_for_and_not_acknowledged(lo
         await client.commit([delivery])
 
 
-async def test_what_is_given_back_comes_again(login):
+async def test_what_is_given_back_comes_again(login: Callable[..., Any]) -> None:
     async with login() as client:
         await client.subscribe("t")
         await client.publish("t", HELLO)
@@ -134,7 +140,7 @@ async def test_what_is_given_back_comes_again(login):
         assert (second.attempt, second.message.smuid) == (2, first.message.smuid)
 
 
-async def test_what_was_withdrawn_before_it_was_taken_is_not_seen(login):
+async def test_what_was_withdrawn_before_it_was_taken_is_not_seen(login: Callable[..., Any]) -> None:
     async with login() as client:
         await client.subscribe("t")
         removed = await client.publish("t", HELLO)
@@ -144,7 +150,9 @@ async def test_what_was_withdrawn_before_it_was_taken_is_not_seen(login):
         assert delivery.message.smuid != removed
 
 
-async def test_a_subscription_that_was_taken_over_is_told_once_and_the_connection_lives(login):
+async def test_a_subscription_that_was_taken_over_is_told_once_and_the_connection_lives(
+    login: Callable[..., Any],
+) -> None:
     async with login() as first, login() as second:
         await first.subscribe("t")
         await second.subscribe("t")
@@ -155,7 +163,7 @@ async def test_a_subscription_that_was_taken_over_is_told_once_and_the_connectio
         assert len(await first.take()) == 1
 
 
-async def test_topic_settings_and_connect_to(login):
+async def test_topic_settings_and_connect_to(login: Callable[..., Any]) -> None:
     async with login("ada") as ada, login("bob") as bob:
         await ada.set_topic_delivery("t", "ONE")
         await ada.set_topic_delivery("t", None)
@@ -170,7 +178,7 @@ async def test_topic_settings_and_connect_to(login):
             await bob.unsubscribe(bob.topic, "another")
 
 
-async def test_a_draining_server_names_another(login, site):
+async def test_a_draining_server_names_another(login: Callable[..., Any], site: BrokerSite) -> None:
     site.draining.set()
     with pytest.raises(ConnectionLost) as lost:
         async with login():
@@ -178,10 +186,12 @@ async def test_a_draining_server_names_another(login, site):
     assert (lost.value.reason, lost.value.redirect) == ("not-available", "other.example:720")
 
 
-async def test_who_waits_when_the_connection_ends_is_told(login, site):
+async def test_who_waits_when_the_connection_ends_is_told(
+    login: Callable[..., Any], site: BrokerSite
+) -> None:
     async with login() as client, trio.open_nursery() as nursery:
 
-        async def wait_for_messages():
+        async def wait_for_messages() -> None:
             with pytest.raises(ConnectionLost) as lost:
                 await client.take()
             assert lost.value.reason == "disabled"
@@ -203,7 +213,9 @@ async def test_who_waits_when_the_connection_ends_is_told(login, site):
         (b"", ConnectionLost),
     ],
 )
-async def test_what_is_no_server_of_this_protocol_is_told_from_one(greeting, reason):
+async def test_what_is_no_server_of_this_protocol_is_told_from_one(
+    greeting: bytes, reason: type[ConnectionLost] | type[Refusal]
+) -> None:
     ours, theirs = trio.testing.memory_stream_pair()
     await theirs.send_all(greeting)
     await theirs.send_eof()
@@ -212,7 +224,9 @@ async def test_what_is_no_server_of_this_protocol_is_told_from_one(greeting, rea
             pass
 
 
-async def test_an_idle_client_stays_connected(login, mock_clock):
+async def test_an_idle_client_stays_connected(
+    login: Callable[..., Any], mock_clock: trio.testing.MockClock
+) -> None:
     async with login() as client:
         for _ in range(10):
             mock_clock.jump(101)
@@ -220,7 +234,7 @@ async def test_an_idle_client_stays_connected(login, mock_clock):
         await client.ping()
 
 
-async def test_a_silent_server_is_noticed(mock_clock):
+async def test_a_silent_server_is_noticed(mock_clock: trio.testing.MockClock) -> None:
     ours, theirs = trio.testing.memory_stream_pair()
     await theirs.send_all(
         b"SMQP 1.0 Ready x\r\n\r\nOK PASS\r\nTopic: ada:desk@a\r\nTime: x\r\nSuid: x\r\nIdle: 90\r\n\r\n"

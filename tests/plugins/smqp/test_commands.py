@@ -4,13 +4,16 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
 
 from daemon.certificates.self_signed import make_self_signed
 from tests.support.command_line import CommandLine
-from tests.support.site import PASSWORD, running_site
+from tests.support.site import PASSWORD, BrokerSite, running_site
 from tests.support.smqp_peer import serve_connection
 from tests.support.terminal import CTRL_C, terminal
 
@@ -18,14 +21,14 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 
 
 @pytest.fixture
-async def site(tmp_path):
+async def site(tmp_path: Path) -> AsyncIterator[BrokerSite]:
     async with running_site(tmp_path / "site") as site:
         yield site
 
 
 @pytest.fixture
-async def address(site, nursery):
-    async def serve(stream):
+async def address(site: BrokerSite, nursery: trio.Nursery) -> str:
+    async def serve(stream: Any) -> None:
         await serve_connection(site, stream, "127.0.0.1:1")
 
     (listener,) = await nursery.start(
@@ -35,13 +38,13 @@ async def address(site, nursery):
 
 
 @pytest.fixture
-def smqpd(tmp_path, address):
+def smqpd(tmp_path: Path, address: str) -> CommandLine:
     return CommandLine(
         tmp_path, SMQPD_SERVER=address, SMQPD_ACCOUNT="ada", SMQPD_PASSWORD=PASSWORD, LANG="C.UTF-8"
     )
 
 
-async def test_what_is_published_is_received(smqpd):
+async def test_what_is_published_is_received(smqpd: CommandLine) -> None:
     published = await smqpd(
         "pub", "t", "rain", "--name", "Wæther", "--priority", "3", "--timeout", "60", "-H", "X-A: b", "--json"
     )
@@ -66,7 +69,7 @@ async def test_what_is_published_is_received(smqpd):
     }
 
 
-async def test_lines_of_stdin_are_messages_with_a_rising_sequence(smqpd):
+async def test_lines_of_stdin_are_messages_with_a_rising_sequence(smqpd: CommandLine) -> None:
     published = await smqpd(
         "pub", "t", "--lines", "--delivery", "ONE", "--sequence", "7", "--cmuid", "x", stdin=b"a\r\nb\n\nd"
     )
@@ -84,7 +87,7 @@ async def test_lines_of_stdin_are_messages_with_a_rising_sequence(smqpd):
     assert [json.loads(line)["repeated"] for line in again.out.splitlines()] == [True, True]
 
 
-async def test_files_are_sections_byte_for_byte(smqpd, tmp_path):
+async def test_files_are_sections_byte_for_byte(smqpd: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"one\r\n")
     (tmp_path / "b.png").write_bytes(bytes(range(256)))
     published = await smqpd(
@@ -95,7 +98,7 @@ async def test_files_are_sections_byte_for_byte(smqpd, tmp_path):
     assert received.out == b"one\r\n" + bytes(range(256))
 
 
-async def test_a_channel_keeps_what_comes_while_nobody_listens(smqpd):
+async def test_a_channel_keeps_what_comes_while_nobody_listens(smqpd: CommandLine) -> None:
     assert (await smqpd("sub", "t", "--channel", "desk", "--timeout", "0")).exit_code == 0
     assert (await smqpd("pub", "t", "kept")).exit_code == 0
     received = await smqpd("sub", "t", "--channel", "desk", "-n", "1", "--headers")
@@ -106,7 +109,7 @@ async def test_a_channel_keeps_what_comes_while_nobody_listens(smqpd):
     assert rest.error == "smqpd: nothing came for 0.2 s; messages still to come: 1\n"
 
 
-async def test_a_count_takes_no_message_more(smqpd):
+async def test_a_count_takes_no_message_more(smqpd: CommandLine) -> None:
     await smqpd("pub", "t", "--lines", "--delivery", "ONE", stdin=b"1\n2\n3\n4\n5\n")
     assert (await smqpd("sub", "t", "-n", "2")).out == b"1\n2\n"
     rest = await smqpd("sub", "t", "-n", "3", "--json")
@@ -118,7 +121,7 @@ async def test_a_count_takes_no_message_more(smqpd):
     ]
 
 
-async def test_a_receipt_is_waited_for_and_printed(smqpd):
+async def test_a_receipt_is_waited_for_and_printed(smqpd: CommandLine) -> None:
     await smqpd("sub", "t", "--channel", "desk", "--timeout", "0")
     async with trio.open_nursery() as nursery:
         nursery.start_soon(smqpd, "sub", "t", "--channel", "desk", "-n", "1")
@@ -148,7 +151,9 @@ async def test_a_receipt_is_waited_for_and_printed(smqpd):
         (("sub", "t", "--json", "--raw"), 2, "exclude each other"),
     ],
 )
-async def test_what_goes_wrong_is_one_line_and_an_exit_code(smqpd, words, exit_code, error):
+async def test_what_goes_wrong_is_one_line_and_an_exit_code(
+    smqpd: CommandLine, words: Any, exit_code: int, error: str
+) -> None:
     result = await smqpd(*words)
     assert (result.exit_code, result.out) == (exit_code, b""), result
     assert error in result.error
@@ -156,7 +161,9 @@ async def test_what_goes_wrong_is_one_line_and_an_exit_code(smqpd, words, exit_c
     assert result.error.count("\n") == 1
 
 
-async def test_the_password_comes_from_a_file_or_a_sites_own_login(smqpd, address, tmp_path):
+async def test_the_password_comes_from_a_file_or_a_sites_own_login(
+    smqpd: CommandLine, address: str, tmp_path: Path
+) -> None:
     del smqpd.environment["SMQPD_PASSWORD"], smqpd.environment["SMQPD_SERVER"]
     missing = await smqpd("pub", "t", "x", "--server", address)
     assert (missing.exit_code, missing.error) == (
@@ -174,7 +181,9 @@ async def test_the_password_comes_from_a_file_or_a_sites_own_login(smqpd, addres
     assert result.exit_code == 0, result
 
 
-async def test_tls_checks_the_certificate(smqpd, site, nursery, tmp_path):
+async def test_tls_checks_the_certificate(
+    smqpd: CommandLine, site: BrokerSite, nursery: trio.Nursery, tmp_path: Path
+) -> None:
     import ssl
 
     certificate, key = make_self_signed("smqp.example")
@@ -183,7 +192,7 @@ async def test_tls_checks_the_certificate(smqpd, site, nursery, tmp_path):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
 
-    async def serve(stream):
+    async def serve(stream: Any) -> None:
         await serve_connection(site, stream, "127.0.0.1:1")
 
     (listener,) = await nursery.start(
@@ -201,7 +210,7 @@ async def test_tls_checks_the_certificate(smqpd, site, nursery, tmp_path):
         assert (result.exit_code, "CERTIFICATE_VERIFY_FAILED" in result.error) == (3, True), result
 
 
-async def test_an_interrupt_ends_sub_and_keeps_what_was_not_written(smqpd):
+async def test_an_interrupt_ends_sub_and_keeps_what_was_not_written(smqpd: CommandLine) -> None:
     process = await trio.lowlevel.open_process(
         smqpd.arguments("sub", "t", "--channel", "desk"), stdout=subprocess.PIPE, env=smqpd.environment
     )
@@ -214,7 +223,9 @@ async def test_an_interrupt_ends_sub_and_keeps_what_was_not_written(smqpd):
 
 
 @pytest.mark.parametrize("words", [("pub", "t", "--lines", "--timeout", "60"), ("pub", "t"), ("sub", "t")])
-async def test_ctrl_c_at_a_terminal_ends_a_command_without_a_word(smqpd, site, words):
+async def test_ctrl_c_at_a_terminal_ends_a_command_without_a_word(
+    smqpd: CommandLine, site: BrokerSite, words: tuple[str, str, str, str, str] | tuple[str, str]
+) -> None:
     """`pub` is reading what is typed, in a thread that nobody can end."""
     async with terminal(smqpd.arguments(*words), smqpd.environment) as at:
         if "--lines" in words:
@@ -227,8 +238,8 @@ async def test_ctrl_c_at_a_terminal_ends_a_command_without_a_word(smqpd, site, w
     assert [line for line in at.shown.splitlines() if "^C" not in line and "/" not in line] in ([], ["rain"])
 
 
-async def test_stored_messages_are_named_where_their_ids_cannot_be_written(smqpd):
-    async def pub(*words, stdin=b""):
+async def test_stored_messages_are_named_where_their_ids_cannot_be_written(smqpd: CommandLine) -> None:
+    async def pub(*words: Any, stdin: bytes = b"") -> Any:
         with open("/dev/full", "w") as full:
             return await trio.run_process(
                 smqpd.arguments("pub", "t", "--timeout", "60", *words),
@@ -250,7 +261,7 @@ async def test_stored_messages_are_named_where_their_ids_cannot_be_written(smqpd
     )
 
 
-async def test_what_cannot_be_written_is_not_committed(smqpd):
+async def test_what_cannot_be_written_is_not_committed(smqpd: CommandLine) -> None:
     await smqpd("pub", "t", "rain", "--delivery", "ONE")
     with open("/dev/full", "w") as full:
         failed = await trio.run_process(
@@ -268,7 +279,7 @@ async def test_what_cannot_be_written_is_not_committed(smqpd):
     assert (await smqpd("sub", "t", "-n", "1")).out == b"rain\n"
 
 
-async def test_a_message_to_all_where_nobody_subscribes_is_said_to_be_gone(smqpd):
+async def test_a_message_to_all_where_nobody_subscribes_is_said_to_be_gone(smqpd: CommandLine) -> None:
     gone = await smqpd("pub", "t", "rain")
     smuid = gone.out.decode().strip()
     assert (gone.exit_code, gone.error) == (
@@ -282,7 +293,7 @@ async def test_a_message_to_all_where_nobody_subscribes_is_said_to_be_gone(smqpd
     assert json.loads((await smqpd("pub", "t", "rain", "--json")).out)["due"] == 0
 
 
-async def test_a_receipt_that_does_not_come_leaves_the_smuid_on_stdout(smqpd):
+async def test_a_receipt_that_does_not_come_leaves_the_smuid_on_stdout(smqpd: CommandLine) -> None:
     await smqpd("sub", "t", "--channel", "desk", "--timeout", "0")
     waited = await smqpd("pub", "t", "rain", "--wait-receipt", "--wait-timeout", "0.2")
     smuid = waited.out.decode().strip()
@@ -290,7 +301,7 @@ async def test_a_receipt_that_does_not_come_leaves_the_smuid_on_stdout(smqpd):
     assert (waited.exit_code, waited.error) == (1, f"smqpd: no receipt within 0.2 s for {smuid}\n")
 
 
-async def test_a_reader_that_has_enough_ends_sub_without_complaint(smqpd):
+async def test_a_reader_that_has_enough_ends_sub_without_complaint(smqpd: CommandLine) -> None:
     await smqpd("pub", "t", "--lines", "--delivery", "ONE", stdin=b"x" * 100_000 + b"\n1\n")
     command = " ".join(f"'{word}'" for word in smqpd.arguments("sub", "t", "--credit", "1"))
     result = await trio.run_process(

@@ -1,5 +1,8 @@
 """Whatever arrives: each frame becomes a command or an error that a client can read, and nothing else."""
 
+from collections.abc import Iterator
+from typing import Any
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -47,7 +50,7 @@ change = st.tuples(
 )
 
 
-def changed(data, changes):
+def changed(data: bytes, changes: list[tuple[str, int, bytes]]) -> bytes:
     for kind, at, piece in changes:
         at %= len(data) + 1
         if kind == "replace":
@@ -61,7 +64,7 @@ def changed(data, changes):
     return data
 
 
-def commands_and_errors(data):
+def commands_and_errors(data: Any) -> Iterator[Any]:
     """What the server would make of it: commands, and the bytes of its errors."""
     reader = FrameReader(FrameLimits(header_bytes_max=2_000, headers_max=20, sections_max=3))
     reader.feed(data)
@@ -81,7 +84,7 @@ def commands_and_errors(data):
 
 @settings(max_examples=1_000, deadline=None)
 @given(st.lists(st.sampled_from(SCENES), min_size=1, max_size=3), st.lists(change, min_size=1, max_size=5))
-def test_each_frame_is_a_command_or_an_error_that_can_be_read(scenes, changes):
+def test_each_frame_is_a_command_or_an_error_that_can_be_read(scenes: Any, changes: Any) -> None:
     for found in commands_and_errors(changed(b"".join(scenes), changes)):
         if isinstance(found, Command):
             assert found.word

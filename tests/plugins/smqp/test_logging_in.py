@@ -1,29 +1,33 @@
 """The time to log in is the client's: what the site takes to verify a password does not count."""
 
 import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 from daemon.accounts import verifying
 from daemon.settings import Limits
 from tests.support.patience import PATIENCE_S, pass_time
-from tests.support.site import PASSWORD, running_site
+from tests.support.site import PASSWORD, BrokerSite, running_site
 from tests.support.smqp_peer import connected, frame, publish
 
 
 @pytest.fixture
-async def site(tmp_path):
+async def site(tmp_path: Path) -> AsyncIterator[BrokerSite]:
     async with running_site(tmp_path, Limits(login_timeout_s=10.0)) as site:
         yield site
 
 
 async def test_a_login_whose_time_ends_while_its_password_is_verified_is_answered(
-    site, monkeypatch, mock_clock
-):
+    site: BrokerSite, monkeypatch: pytest.MonkeyPatch, mock_clock: trio.testing.MockClock
+) -> None:
     verify, gate = verifying.verify_password, threading.Event()
 
-    def verify_later(password, phc):
+    def verify_later(password: str, phc: str) -> Any:
         gate.wait(PATIENCE_S)
         return verify(password, phc)
 
@@ -38,14 +42,18 @@ async def test_a_login_whose_time_ends_while_its_password_is_verified_is_answere
         assert (await peer.line())[0] == "OK PUBLISH"
 
 
-async def test_who_says_nothing_is_told_how_long_it_had(site, mock_clock):
+async def test_who_says_nothing_is_told_how_long_it_had(
+    site: BrokerSite, mock_clock: trio.testing.MockClock
+) -> None:
     async with connected(site, None) as peer:
         assert (await peer.line())[0] == "SMQP 1.0 Ready smqpd/test"
         mock_clock.jump(20)
         assert await peer.line() == ("BYE login-timeout", {"Text": "no login within 10 s"})
 
 
-async def test_who_leaves_while_its_password_waits_gives_its_place_up(site, monkeypatch):
+async def test_who_leaves_while_its_password_waits_gives_its_place_up(
+    site: BrokerSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gate = threading.Event()
     monkeypatch.setattr(verifying, "verify_password", lambda password, phc: gate.wait(PATIENCE_S))
     verifier = site.broker.accounts._verifier

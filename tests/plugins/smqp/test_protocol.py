@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,9 +27,11 @@ from routing.frames import Frame
 from routing.message import INFINITE, Message, Section
 
 
-def read(start_line, *lines):
+def read(start_line: str, *lines: str) -> Any:
     command, _, arguments = start_line.partition(" ")
-    return read_command(Frame(command, arguments, [tuple(line.split(": ", 1)) for line in lines]))
+    return read_command(
+        Frame(command, arguments, [(name, value) for name, value in (line.split(": ", 1) for line in lines)])
+    )
 
 
 @pytest.mark.parametrize(
@@ -69,7 +73,7 @@ def read(start_line, *lines):
         (["QUIT"], Quit()),
     ],
 )
-def test_a_command_is_read(lines, command):
+def test_a_command_is_read(lines: list[str], command: Any) -> None:
     assert read(*lines) == command
 
 
@@ -98,7 +102,7 @@ def test_a_command_is_read(lines, command):
         (["PUBLISH a b"], Refusal.BAD_TOPIC),
     ],
 )
-def test_a_command_that_cannot_be_read_is_refused_with_the_form_it_has(lines, code):
+def test_a_command_that_cannot_be_read_is_refused_with_the_form_it_has(lines: list[str], code: str) -> None:
     with pytest.raises(Refusal) as refusal:
         read(*lines)
     assert refusal.value.code == code
@@ -126,13 +130,15 @@ def test_a_command_that_cannot_be_read_is_refused_with_the_form_it_has(lines, co
         (["PUBLISH t", "Cmuid: 1", "Created: today"], "Created", "today"),
     ],
 )
-def test_an_attribute_that_cannot_be_read_is_refused_by_name_and_value(lines, header, value):
+def test_an_attribute_that_cannot_be_read_is_refused_by_name_and_value(
+    lines: list[str], header: str, value: str
+) -> None:
     with pytest.raises(HeaderRefusal) as refusal:
         read(*lines)
     assert (refusal.value.header, refusal.value.value) == (header, value)
 
 
-def test_publish_carries_all_header_lines_as_the_message():
+def test_publish_carries_all_header_lines_as_the_message() -> None:
     sections = (Section("text/plain", b"rain"),)
     headers = [("Cmuid", "1"), ("Created", "2026-11-21T10:00:00Z"), ("Request", "7"), ("Pri", "3")]
     assert read_command(Frame("PUBLISH", "weather.oslo", headers, sections)) == Publish(
@@ -147,17 +153,17 @@ def test_publish_carries_all_header_lines_as_the_message():
     )
 
 
-def test_only_publish_has_sections():
+def test_only_publish_has_sections() -> None:
     with pytest.raises(Refusal, match="sections"):
         read_command(Frame("PING", "", [], (Section("text/plain", b""),)))
 
 
 @given(st.sets(st.integers(1, 10**17), max_size=50) | st.sets(st.integers(1, 60)))
-def test_ids_are_read_as_they_were_written(numbers):
+def test_ids_are_read_as_they_were_written(numbers: Any) -> None:
     assert list(read_ids(write_ids(numbers).split())) == sorted(numbers)
 
 
-def test_a_frame_names_a_bounded_number_of_deliveries():
+def test_a_frame_names_a_bounded_number_of_deliveries() -> None:
     assert len(read_ids([f"1-{IDS_MAX}"])) == IDS_MAX
     with pytest.raises(Refusal):
         read_ids([f"1-{IDS_MAX + 1}"])

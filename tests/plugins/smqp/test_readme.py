@@ -13,17 +13,17 @@ CODES = sorted(value for name, value in vars(Refusal).items() if name.isupper())
 
 
 @pytest.mark.parametrize("command", sorted(protocol._COMMANDS))
-def test_each_command_is_documented(command):
+def test_each_command_is_documented(command: str) -> None:
     assert f"**`{command} " in README or f"**`{command}`**" in README or f"(or `{command}`)" in README
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_each_error_is_documented(code):
+def test_each_error_is_documented(code: str) -> None:
     assert f"\n| {code} | " in README
 
 
 @pytest.mark.parametrize("name", [name for rule in HEADER_RULES for name in rule.names])
-def test_each_header_is_documented(name):
+def test_each_header_is_documented(name: str) -> None:
     table = README.partition("## Headers of a message")[2]
     cells = [
         cell.strip() for line in table.splitlines() if line.startswith("| ") for cell in line.split("|")[1:2]
@@ -31,6 +31,6 @@ def test_each_header_is_documented(name):
     assert name in [word for cell in cells for word in cell.split(", ")]
 
 
-def test_each_file_is_documented():
+def test_each_file_is_documented() -> None:
     for path in Path(protocol.__file__).parent.glob("*.py"):
         assert path.name == "__init__.py" or f"`{path.name}`" in README

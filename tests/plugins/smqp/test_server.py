@@ -1,20 +1,23 @@
+from collections.abc import AsyncIterator
+from pathlib import Path
+
 import pytest
 import trio
 import trio.testing
 
 from daemon.frontend import Limits
 from tests.support.full_disk import no_file_beyond
-from tests.support.site import PASSWORD, SERVER, running_site
+from tests.support.site import PASSWORD, SERVER, BrokerSite, running_site
 from tests.support.smqp_peer import connected, frame, publish
 
 
 @pytest.fixture
-async def site(tmp_path):
+async def site(tmp_path: Path) -> AsyncIterator[BrokerSite]:
     async with running_site(tmp_path) as site:
         yield site
 
 
-async def test_the_server_greets_and_tells_who_logged_in_what_it_needs_to_know(site):
+async def test_the_server_greets_and_tells_who_logged_in_what_it_needs_to_know(site: BrokerSite) -> None:
     async with connected(site, None) as peer:
         assert await peer.line() == ("SMQP 1.0 Ready smqpd/test", {})
         await peer.send(frame(f"PASS ada/desk {PASSWORD}", "Request: 1"))
@@ -30,7 +33,7 @@ async def test_the_server_greets_and_tells_who_logged_in_what_it_needs_to_know(s
         }
 
 
-async def test_a_draining_server_says_where_to_go(site):
+async def test_a_draining_server_says_where_to_go(site: BrokerSite) -> None:
     site.draining.set()
     async with connected(site, None) as peer:
         assert await peer.line() == (
@@ -40,7 +43,9 @@ async def test_a_draining_server_says_where_to_go(site):
         assert await peer.line() is None
 
 
-async def test_who_has_not_logged_in_when_the_site_begins_to_drain_is_told_so_at_once(site):
+async def test_who_has_not_logged_in_when_the_site_begins_to_drain_is_told_so_at_once(
+    site: BrokerSite,
+) -> None:
     async with connected(site, None) as peer:
         assert (await peer.line())[0] == "SMQP 1.0 Ready smqpd/test"
         site.draining.set()
@@ -51,7 +56,7 @@ async def test_who_has_not_logged_in_when_the_site_begins_to_drain_is_told_so_at
         assert await peer.line() is None
 
 
-async def test_nothing_is_done_before_the_login(site):
+async def test_nothing_is_done_before_the_login(site: BrokerSite) -> None:
     async with connected(site, None) as peer:
         await peer.line()
         await peer.send(frame("SUBSCRIBE t", "Request: 9"), frame("PING"))
@@ -61,7 +66,7 @@ async def test_nothing_is_done_before_the_login(site):
         assert await peer.line() == ("PONG", {})
 
 
-async def test_before_the_login_no_content_is_kept(site):
+async def test_before_the_login_no_content_is_kept(site: BrokerSite) -> None:
     async with connected(site, None) as peer:
         await peer.line()
         await peer.send(publish("t", 1, body=b"x" * 100_000))
@@ -69,7 +74,7 @@ async def test_before_the_login_no_content_is_kept(site):
         assert (start, attributes["Cmuid"]) == ("ERROR too-many", "1")
 
 
-async def test_a_wrong_password_is_refused_and_the_third_ends_the_connection(tmp_path):
+async def test_a_wrong_password_is_refused_and_the_third_ends_the_connection(tmp_path: Path) -> None:
     async with running_site(tmp_path, Limits(login_timeout_s=60)) as site, connected(site, None) as peer:
         await peer.line()
         await peer.send(frame("PASS ada wrong") * 3)
@@ -80,14 +85,14 @@ async def test_a_wrong_password_is_refused_and_the_third_ends_the_connection(tmp
         assert await peer.line() is None
 
 
-async def test_commands_may_follow_the_login_without_waiting(site):
+async def test_commands_may_follow_the_login_without_waiting(site: BrokerSite) -> None:
     async with connected(site, None) as peer:
         await peer.send(frame(f"PASS ada/desk {PASSWORD}"), publish("t", 1), frame("QUIT"))
         found = [(await peer.line())[0] for _ in range(4)]
         assert found == ["SMQP 1.0 Ready smqpd/test", "OK PASS", "OK PUBLISH", "BYE quit"]
 
 
-async def test_a_message_goes_from_publisher_to_subscriber_in_two_phases(site):
+async def test_a_message_goes_from_publisher_to_subscriber_in_two_phases(site: BrokerSite) -> None:
     async with connected(site, "bob/desk") as bob, connected(site, "ada/desk") as ada:
         await bob.send(frame("SUBSCRIBE weather.oslo", "Request: 1"))
         assert await bob.line() == ("OK SUBSCRIBE", {"Request": "1"})
@@ -120,7 +125,7 @@ async def test_a_message_goes_from_publisher_to_subscriber_in_two_phases(site):
         assert (start, attributes["Command"], attributes["Request"]) == ("ERROR lock-lost", "COMMIT", "3")
 
 
-async def test_what_was_received_and_not_committed_comes_again_marked_as_received(site):
+async def test_what_was_received_and_not_committed_comes_again_marked_as_received(site: BrokerSite) -> None:
     async with connected(site, "bob/desk") as bob:
         await bob.send(frame("SUBSCRIBE t"), publish("t", 1))
         assert [(await bob.line())[0] for _ in range(3)] == ["OK SUBSCRIBE", "OK PUBLISH", "MESSAGE t"]
@@ -133,7 +138,7 @@ async def test_what_was_received_and_not_committed_comes_again_marked_as_receive
         assert "Lock" not in lines["MESSAGE t"]
 
 
-async def test_one_frame_acknowledges_a_whole_batch(site):
+async def test_one_frame_acknowledges_a_whole_batch(site: BrokerSite) -> None:
     async with connected(site) as ada:
         await ada.send(frame("SUBSCRIBE t"), *(publish("t", number) for number in range(50)))
         found = [(await ada.line())[0] for _ in range(101)]
@@ -145,7 +150,7 @@ async def test_one_frame_acknowledges_a_whole_batch(site):
         assert lines["MESSAGE t"]["Attempt"] == "2"
 
 
-async def test_a_repeated_publish_is_answered_with_the_first_smuid(site):
+async def test_a_repeated_publish_is_answered_with_the_first_smuid(site: BrokerSite) -> None:
     async with connected(site) as ada:
         await ada.send(publish("t", "x"))
         _, first = await ada.line()
@@ -155,7 +160,7 @@ async def test_a_repeated_publish_is_answered_with_the_first_smuid(site):
         assert await ada.line() == ("OK PUBLISH", {**first, "Repeated": "YES"})
 
 
-async def test_an_unguaranteed_message_is_answered_by_nothing_and_has_no_id(site):
+async def test_an_unguaranteed_message_is_answered_by_nothing_and_has_no_id(site: BrokerSite) -> None:
     async with connected(site, "eve/desk") as eve, connected(site, "ada/desk") as ada:
         await ada.send(frame("SUBSCRIBE eve.mouse"))
         assert await ada.line() == ("OK SUBSCRIBE", {})
@@ -168,7 +173,7 @@ async def test_an_unguaranteed_message_is_answered_by_nothing_and_has_no_id(site
         assert not {"Id", "Attempt", "Lock"} & attributes.keys()
 
 
-async def test_a_subscription_may_acknowledge_unguaranteed_messages_too(site):
+async def test_a_subscription_may_acknowledge_unguaranteed_messages_too(site: BrokerSite) -> None:
     async with connected(site, "eve/desk") as eve, connected(site, "ada/desk") as ada:
         await ada.send(frame("SUBSCRIBE eve.mouse", "Acknowledge: ALL"))
         assert await ada.line() == ("OK SUBSCRIBE", {})
@@ -187,7 +192,7 @@ async def test_a_subscription_may_acknowledge_unguaranteed_messages_too(site):
 
 
 @pytest.mark.parametrize("name", ["Smuid", "Hops", "Account"])
-async def test_what_only_a_server_writes_is_refused_by_name(site, name):
+async def test_what_only_a_server_writes_is_refused_by_name(site: BrokerSite, name: str) -> None:
     value = {"Smuid": "a/0193abcdef01-1-1", "Hops": "a", "Account": "bob:desk@a"}[name]
     async with connected(site) as ada:
         await ada.send(publish("t", "x", f"{name}: {value}"))
@@ -197,7 +202,7 @@ async def test_what_only_a_server_writes_is_refused_by_name(site, name):
         assert attributes["Expected"]
 
 
-async def test_a_header_that_cannot_be_read_costs_one_message_and_says_why(site):
+async def test_a_header_that_cannot_be_read_costs_one_message_and_says_why(site: BrokerSite) -> None:
     async with connected(site) as ada:
         await ada.send(
             publish("t", "x", "Priority: high"), publish("t", "y", "no colon"), publish("t", "z"), b"\r\n"
@@ -218,7 +223,7 @@ async def test_a_header_that_cannot_be_read_costs_one_message_and_says_why(site)
         assert (start, attributes["Cmuid"]) == ("OK PUBLISH", "z")
 
 
-async def test_lost_framing_is_told_and_ends_the_connection(site):
+async def test_lost_framing_is_told_and_ends_the_connection(site: BrokerSite) -> None:
     async with connected(site) as ada:
         await ada.send(frame("PUBLISH t", "Cmuid: 1", "Content-Length: 5", body=b"hello"), frame("PING"))
         start, attributes = await ada.line()
@@ -228,13 +233,13 @@ async def test_lost_framing_is_told_and_ends_the_connection(site):
         assert await ada.line() is None
 
 
-async def test_rights_are_checked(site):
+async def test_rights_are_checked(site: BrokerSite) -> None:
     async with connected(site, "eve/desk") as eve:
         await eve.send(frame("SUBSCRIBE eve.t"), publish("t", 1), frame("SET TOPIC DELIVERY eve.t ONE"))
         assert [(await eve.line())[0] for _ in range(3)] == ["ERROR forbidden"] * 3
 
 
-async def test_topic_settings_removal_and_the_end_of_a_subscription(site):
+async def test_topic_settings_removal_and_the_end_of_a_subscription(site: BrokerSite) -> None:
     async with connected(site) as ada:
         await ada.send(frame("SET TOPIC DELIVERY t ONE"), frame("SET TOPIC TIMEOUT t 60"), publish("t", 1))
         assert await ada.line() == ("OK SET", {})
@@ -255,7 +260,7 @@ async def test_topic_settings_removal_and_the_end_of_a_subscription(site):
         assert (await ada.line())[0] == "ERROR not-subscribed"
 
 
-async def test_a_second_connection_takes_a_subscription_over(site):
+async def test_a_second_connection_takes_a_subscription_over(site: BrokerSite) -> None:
     async with connected(site) as first, connected(site) as second:
         await first.send(frame("SUBSCRIBE t"))
         assert await first.line() == ("OK SUBSCRIBE", {})
@@ -264,7 +269,7 @@ async def test_a_second_connection_takes_a_subscription_over(site):
         assert await first.line() == ("DETACHED t", {"Reason": "replaced"})
 
 
-async def test_what_comes_for_a_subscription_with_a_name_says_the_name(site):
+async def test_what_comes_for_a_subscription_with_a_name_says_the_name(site: BrokerSite) -> None:
     async with connected(site) as first, connected(site) as second:
         await first.send(frame("SUBSCRIBE t", "Subscription: s"), publish("t", 1))
         assert await first.line() == ("OK SUBSCRIBE", {})
@@ -282,7 +287,9 @@ async def test_what_comes_for_a_subscription_with_a_name_says_the_name(site):
     ("where", "told"),
     [("4711", "192.0.2.1:4711"), ("host.example:1", "host.example:1"), ("[::1]:1", "[::1]:1")],
 )
-async def test_connectto_comes_to_the_other_logins_system_topic(site, where, told):
+async def test_connectto_comes_to_the_other_logins_system_topic(
+    site: BrokerSite, where: str, told: str
+) -> None:
     async with connected(site, "bob/desk") as bob, connected(site, "ada/desk") as ada:
         await bob.send(frame(f"SUBSCRIBE bob:desk@{SERVER}"))
         assert await bob.line() == ("OK SUBSCRIBE", {})
@@ -296,7 +303,7 @@ async def test_connectto_comes_to_the_other_logins_system_topic(site, where, tol
         assert message.sections[0].body == told.encode()
 
 
-async def test_a_client_that_quits_gets_all_its_answers_first(site):
+async def test_a_client_that_quits_gets_all_its_answers_first(site: BrokerSite) -> None:
     async with connected(site) as ada:
         await ada.send(*(publish("t", number) for number in range(100)), frame("QUIT"), frame("PING"))
         found = [(await ada.line())[0] for _ in range(101)]
@@ -304,7 +311,7 @@ async def test_a_client_that_quits_gets_all_its_answers_first(site):
         assert await ada.line() is None
 
 
-async def test_a_client_that_ends_its_stream_gets_all_its_answers(site):
+async def test_a_client_that_ends_its_stream_gets_all_its_answers(site: BrokerSite) -> None:
     async with connected(site) as ada:
         await ada.send(*(publish("t", number) for number in range(10)))
         await ada.stream.send_eof()
@@ -312,7 +319,7 @@ async def test_a_client_that_ends_its_stream_gets_all_its_answers(site):
         assert await ada.line() is None
 
 
-async def test_a_client_is_read_no_further_while_too_much_is_unanswered(tmp_path):
+async def test_a_client_is_read_no_further_while_too_much_is_unanswered(tmp_path: Path) -> None:
     async with (
         running_site(tmp_path, Limits(unanswered_per_session_max=3)) as site,
         connected(site) as ada,
@@ -322,7 +329,7 @@ async def test_a_client_is_read_no_further_while_too_much_is_unanswered(tmp_path
         assert found == ["OK PUBLISH"] * 20 + ["BYE quit"]
 
 
-async def test_a_disabled_account_is_told_goodbye(site):
+async def test_a_disabled_account_is_told_goodbye(site: BrokerSite) -> None:
     async with connected(site) as ada:
         site.disable_all()
         start, attributes = await ada.line()
@@ -334,11 +341,13 @@ async def test_a_disabled_account_is_told_goodbye(site):
 
 
 @pytest.fixture
-def clock(mock_clock):
+def clock(mock_clock: trio.testing.MockClock) -> trio.testing.MockClock:
     return mock_clock
 
 
-async def test_who_can_be_answered_nothing_for_long_is_told_goodbye_though_nothing_is_read(tmp_path, clock):
+async def test_who_can_be_answered_nothing_for_long_is_told_goodbye_though_nothing_is_read(
+    tmp_path: Path, clock: trio.testing.MockClock
+) -> None:
     clock.autojump_threshold = 0.01
     async with (
         running_site(tmp_path, Limits(unanswered_per_session_max=2)) as site,
@@ -351,7 +360,9 @@ async def test_who_can_be_answered_nothing_for_long_is_told_goodbye_though_nothi
             assert await ada.line() is None
 
 
-async def test_who_does_not_log_in_in_time_is_told_goodbye(site, clock):
+async def test_who_does_not_log_in_in_time_is_told_goodbye(
+    site: BrokerSite, clock: trio.testing.MockClock
+) -> None:
     async with connected(site, None) as peer:
         await peer.line()
         for _ in range(15):
@@ -362,7 +373,9 @@ async def test_who_does_not_log_in_in_time_is_told_goodbye(site, clock):
         assert start == "BYE login-timeout"
 
 
-async def test_a_byte_now_and_then_is_no_sign_of_life(site, clock):
+async def test_a_byte_now_and_then_is_no_sign_of_life(
+    site: BrokerSite, clock: trio.testing.MockClock
+) -> None:
     async with connected(site) as slow, connected(site) as other:
         for byte in b"PUBLISH t\r\n" * 40:
             await slow.send(bytes([byte]))
@@ -379,7 +392,9 @@ async def test_a_byte_now_and_then_is_no_sign_of_life(site, clock):
         assert await other.line() == ("PONG", {})
 
 
-async def test_a_client_that_does_not_read_is_dropped_and_slows_nobody(site, clock):
+async def test_a_client_that_does_not_read_is_dropped_and_slows_nobody(
+    site: BrokerSite, clock: trio.testing.MockClock
+) -> None:
     async with (
         connected(site, "bob/desk", pair=trio.testing.lockstep_stream_pair) as slow,
         connected(site, "ada/desk") as ada,
@@ -396,7 +411,7 @@ async def test_a_client_that_does_not_read_is_dropped_and_slows_nobody(site, clo
             await slow.send(frame("PING"))
 
 
-async def test_a_message_that_is_on_its_way_is_whole_before_the_goodbye(site):
+async def test_a_message_that_is_on_its_way_is_whole_before_the_goodbye(site: BrokerSite) -> None:
     async with (
         connected(site, "bob/desk", pair=trio.testing.lockstep_stream_pair) as bob,
         connected(site) as ada,

@@ -2,9 +2,13 @@
 
 import io
 import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
+import trio.testing
 from trio.testing import memory_stream_pair
 
 from daemon.frontend import SubscribeOptions
@@ -15,21 +19,21 @@ from plugins.smqp.sub import Wish, receive
 from routing.errors import Refusal
 from routing.message import Message, Section
 from tests.support.patience import pass_time
-from tests.support.site import PASSWORD, running_site
+from tests.support.site import PASSWORD, BrokerSite, running_site
 from tests.support.smqp_peer import serve_connection
 
 
 class Server:
     """Connections to a site, as `plugins.smqp.profile.Profile` makes them; they can be cut, and refused."""
 
-    def __init__(self, site, nursery):
+    def __init__(self, site: BrokerSite, nursery: trio.Nursery) -> None:
         self.refuses = 0
         self.attempts = 0
         self._site = site
         self._nursery = nursery
         self._serving = trio.CancelScope()
 
-    def connect(self, channel):
+    def connect(self, channel: str) -> Any:
         self.attempts += 1
         if self.refuses:
             self.refuses -= 1
@@ -39,51 +43,53 @@ class Server:
         self._nursery.start_soon(self._serve, theirs, self._serving)
         return session(ours, "ada", PASSWORD, channel=channel)
 
-    async def _serve(self, stream, scope):
+    async def _serve(self, stream: trio.abc.Stream, scope: Any) -> None:
         with scope:
             async with stream:
                 await serve_connection(self._site, stream, "127.0.0.1:1")
 
-    def cut(self):
+    def cut(self) -> None:
         self._serving.cancel()
 
 
 class Output:
     """Standard output; `at_write` is called with what is written. `said` is what stderr has."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.buffer = self
         self.written = b""
         self.said = io.StringIO()
-        self.at_write = lambda data: None
+        self.at_write: Callable[[bytes], object] = lambda data: None
         self.has_written = trio.Event()
 
-    def write(self, data):
+    def write(self, data: bytes) -> None:
         self.written += data
         self.at_write(data)
         if data:
             self.has_written.set()
 
-    def flush(self):
+    def flush(self) -> None:
         pass
 
-    def isatty(self):
+    def isatty(self) -> bool:
         return False
 
 
 @pytest.fixture
-async def site(tmp_path):
+async def site(tmp_path: Path) -> AsyncIterator[BrokerSite]:
     async with running_site(tmp_path / "site") as site:
         yield site
 
 
 @pytest.fixture
-def server(site, nursery):
+def server(site: BrokerSite, nursery: trio.Nursery) -> Server:
     return Server(site, nursery)
 
 
 @pytest.fixture
-async def output(monkeypatch):  # async: within the test, as pytest puts its own in place before that
+async def output(
+    monkeypatch: pytest.MonkeyPatch,
+) -> Output:  # async: within the test, as pytest puts its own in place before that
     output = Output()
     monkeypatch.setattr(sys, "stdout", output)
     monkeypatch.setattr(sys, "stderr", output.said)
@@ -91,10 +97,10 @@ async def output(monkeypatch):  # async: within the test, as pytest puts its own
 
 
 @pytest.fixture
-async def publish(site, nursery):
+async def publish(site: BrokerSite, nursery: trio.Nursery) -> Any:
     publisher = Server(site, nursery)
 
-    async def publish(text):
+    async def publish(text: str) -> None:
         async with publisher.connect("pub") as client:
             sections = (Section("text/plain", text),)
             await client.publish("t", Message(sections=sections, delivery="ONE"))
@@ -102,11 +108,13 @@ async def publish(site, nursery):
     return publish
 
 
-def wish(count, timeout_s=None):
+def wish(count: int | None, timeout_s: float | None = None) -> Wish:
     return Wish(("t",), SubscribeOptions(), count, timeout_s, "text")
 
 
-async def test_sub_goes_on_over_another_connection_and_says_so(server, output, publish):
+async def test_sub_goes_on_over_another_connection_and_says_so(
+    server: Server, output: Output, publish: Callable[..., Any]
+) -> None:
     async with trio.open_nursery() as receiving:
         receiving.start_soon(receive, server, "desk", wish(2))
         await publish(b"one")
@@ -122,7 +130,9 @@ async def test_sub_goes_on_over_another_connection_and_says_so(server, output, p
     ]
 
 
-async def test_what_is_written_and_was_not_committed_is_not_written_again(server, output, publish):
+async def test_what_is_written_and_was_not_committed_is_not_written_again(
+    server: Server, output: Output, publish: Callable[..., Any]
+) -> None:
     output.at_write = lambda data: server.cut() if data == b"one\n" else None
     async with trio.open_nursery() as receiving:
         receiving.start_soon(receive, server, "desk", wish(2))
@@ -133,11 +143,11 @@ async def test_what_is_written_and_was_not_committed_is_not_written_again(server
 
 
 async def test_what_a_connection_took_with_it_is_no_message_of_the_count(
-    server, output, publish, monkeypatch
-):
+    server: Server, output: Output, publish: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     stores = Client.received
 
-    async def cut_first(client, deliveries):
+    async def cut_first(client: Any, deliveries: Any) -> None:
         monkeypatch.setattr(Client, "received", stores)
         server.cut()
         await stores(client, deliveries)
@@ -150,7 +160,9 @@ async def test_what_a_connection_took_with_it_is_no_message_of_the_count(
     assert sorted(output.written.split()) == [b"one", b"two"]
 
 
-async def test_a_count_that_is_written_and_not_committed_is_said_to_be(server, output, publish):
+async def test_a_count_that_is_written_and_not_committed_is_said_to_be(
+    server: Server, output: Output, publish: Callable[..., Any]
+) -> None:
     """Nobody waits for a site that is gone, for a message that is written."""
     output.at_write = lambda data: server.cut()
     await publish(b"one")
@@ -160,10 +172,12 @@ async def test_a_count_that_is_written_and_not_committed_is_said_to_be(server, o
     assert (output.written, server.attempts) == (b"one\n", 1)
 
 
-async def test_sub_does_not_try_again_where_it_may_not_log_in_any_more(site, server, output, publish):
+async def test_sub_does_not_try_again_where_it_may_not_log_in_any_more(
+    site: BrokerSite, server: Server, output: Output, publish: Callable[..., Any]
+) -> None:
     async with trio.open_nursery() as receiving:
 
-        async def refused():
+        async def refused() -> None:
             with pytest.raises(Refusal) as refusal:
                 await receive(server, "desk", wish(2))
             assert refusal.value.code == Refusal.BAD_LOGIN
@@ -176,17 +190,19 @@ async def test_sub_does_not_try_again_where_it_may_not_log_in_any_more(site, ser
         site.disable_all()
 
 
-async def test_a_first_connection_that_cannot_be_made_ends_sub(server, output):
+async def test_a_first_connection_that_cannot_be_made_ends_sub(server: Server, output: Output) -> None:
     server.refuses = 1
     with pytest.raises(ConnectionLost):
         await receive(server, "desk", wish(1))
     assert server.attempts == 1
 
 
-async def test_a_silence_lasts_over_the_end_of_a_connection(server, output, publish, mock_clock):
+async def test_a_silence_lasts_over_the_end_of_a_connection(
+    server: Server, output: Output, publish: Callable[..., Any], mock_clock: trio.testing.MockClock
+) -> None:
     async with trio.open_nursery() as receiving:
 
-        async def silent():
+        async def silent() -> None:
             with pytest.raises(ConnectionLost):
                 await receive(server, "desk", wish(None, timeout_s=0.4))
 
@@ -199,7 +215,9 @@ async def test_a_silence_lasts_over_the_end_of_a_connection(server, output, publ
             await pass_time(mock_clock, 0.1)
 
 
-async def test_a_short_silence_does_not_begin_before_the_subscription_is_there(site, server, output):
+async def test_a_short_silence_does_not_begin_before_the_subscription_is_there(
+    site: BrokerSite, server: Server, output: Output
+) -> None:
     await receive(server, "desk", wish(None, timeout_s=0.0))
     assert output.written == b""
     assert [held.topic for held in site.durable_subscriptions("")] == ["t"]

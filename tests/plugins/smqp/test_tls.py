@@ -2,6 +2,7 @@
 
 import socket
 import ssl
+from pathlib import Path
 
 import trio
 
@@ -11,7 +12,7 @@ from tests.support.site import PASSWORD, ListeningSite, running_site
 from tests.support.smqp_peer import Peer, frame
 
 
-async def test_a_connection_ends_with_the_goodbye_of_tls_too(tmp_path, nursery):
+async def test_a_connection_ends_with_the_goodbye_of_tls_too(tmp_path: Path, nursery: trio.Nursery) -> None:
     """Without it some clients report an error at the end of each connection."""
     certificate, key = make_self_signed("smqp.example")
     (tmp_path / "tls.pem").write_bytes(certificate + key)

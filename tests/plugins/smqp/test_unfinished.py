@@ -1,33 +1,38 @@
 """Bodies that have not come whole: what cannot be taken is not held, and the connection goes on."""
 
+from collections.abc import AsyncIterator
+from pathlib import Path
+
 import pytest
 import trio.testing
 
 from daemon.frontend import Limits
-from tests.support.site import running_site
+from tests.support.site import BrokerSite, running_site
 from tests.support.smqp_peer import connected, frame, publish
 
 MEGABYTE = 1_000_000
 
 
 @pytest.fixture
-async def site(tmp_path):
+async def site(tmp_path: Path) -> AsyncIterator[BrokerSite]:
     limits = Limits(message_bytes_max=MEGABYTE, unfinished_bytes_max=4 * MEGABYTE)
     async with running_site(tmp_path, limits) as site:
         yield site
 
 
-def begun(topic, cmuid, *headers):
+def begun(topic: str, cmuid: str, *headers: str) -> tuple[bytes, bytes]:
     """All of a PUBLISH but its last byte, and that."""
     whole = publish(topic, cmuid, *headers, body=b"x" * (MEGABYTE - 1) + b"!")
     return whole[:-1], whole[-1:]
 
 
-async def settle():
+async def settle() -> None:
     await trio.testing.wait_all_tasks_blocked(0.01)
 
 
-async def test_a_body_counts_whole_as_soon_as_its_length_is_known_and_no_more_once_it_has_come(site):
+async def test_a_body_counts_whole_as_soon_as_its_length_is_known_and_no_more_once_it_has_come(
+    site: BrokerSite,
+) -> None:
     async with connected(site) as peer:
         begin, end = begun("t", "c1")
         await peer.send(begin[:5_000])
@@ -40,7 +45,7 @@ async def test_a_body_counts_whole_as_soon_as_its_length_is_known_and_no_more_on
 
 
 @pytest.mark.parametrize("topic", ["forbidden", "nobody:x@smqp.example", "no/topic"])
-async def test_the_body_of_what_is_forbidden_is_passed_over(site, topic):
+async def test_the_body_of_what_is_forbidden_is_passed_over(site: BrokerSite, topic: str) -> None:
     async with connected(site, "eve") as peer:
         begin, end = begun(topic, "c1")
         await peer.send(begin)
@@ -53,13 +58,13 @@ async def test_the_body_of_what_is_forbidden_is_passed_over(site, topic):
         assert (await peer.line())[0] == "OK PUBLISH"
 
 
-async def test_an_unguaranteed_one_is_passed_over_without_an_answer(site):
+async def test_an_unguaranteed_one_is_passed_over_without_an_answer(site: BrokerSite) -> None:
     async with connected(site, "eve") as peer:
         await peer.send(*begun("forbidden", "c1", "Guarantee: NO"), frame("PING"))
         assert (await peer.line())[0] == "PONG"
 
 
-async def test_a_command_that_has_no_body_is_refused_before_it_comes(site):
+async def test_a_command_that_has_no_body_is_refused_before_it_comes(site: BrokerSite) -> None:
     async with connected(site) as peer:
         head = frame("PING", "Sections: 1")
         section = frame("Content-Type: text/plain", f"Content-Length: {MEGABYTE}")
@@ -71,7 +76,9 @@ async def test_a_command_that_has_no_body_is_refused_before_it_comes(site):
         assert (await peer.line())[0] == "PONG"
 
 
-async def test_who_has_too_much_unfinished_is_refused_and_others_are_not(site, monkeypatch):
+async def test_who_has_too_much_unfinished_is_refused_and_others_are_not(
+    site: BrokerSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("daemon.connections.unfinished.WAIT_S", 0)
     async with connected(site) as one, connected(site) as two, connected(site) as three:
         unfinished = []
@@ -92,7 +99,7 @@ async def test_who_has_too_much_unfinished_is_refused_and_others_are_not(site, m
         assert (await three.line())[0] == "OK PUBLISH"
 
 
-async def test_what_a_connection_held_is_free_when_it_is_lost(site):
+async def test_what_a_connection_held_is_free_when_it_is_lost(site: BrokerSite) -> None:
     async with connected(site) as peer:
         await peer.send(begun("t", "c1")[0])
         await settle()

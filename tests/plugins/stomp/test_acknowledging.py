@@ -1,15 +1,18 @@
 """Ack modes, prefetch, redelivery and fair shares."""
 
+from typing import Any
+
 import pytest
 import trio.testing
 
-from plugins.stomp.codec import encode
+from plugins.stomp.codec import Frame, encode
 from routing.errors import Refusal
+from tests.support.stomp import Connect, StompClient
 
 SEND = {"destination": "/queue/work", "persistent": "true"}
 
 
-async def work(client, count):
+async def work(client: StompClient, count: int) -> None:
     """Send so many numbered messages and wait until they are stored."""
     for number in range(count):
         await client.send("SEND", SEND, b"%d" % number)
@@ -18,29 +21,29 @@ async def work(client, count):
 
 
 @pytest.fixture
-async def publisher(connect):
-    publisher = connect()
+async def publisher(connect: Connect) -> StompClient:
+    publisher: StompClient = connect()
     await publisher.connect()
     return publisher
 
 
 @pytest.fixture
-async def worker(connect):
-    worker = connect()
+async def worker(connect: Connect) -> StompClient:
+    worker: StompClient = connect()
     await worker.connect()
     return worker
 
 
-async def receive(client, count):
+async def receive(client: StompClient, count: int) -> list[Frame]:
     return [await client.expect("MESSAGE") for _ in range(count)]
 
 
-async def leave(client):
+async def leave(client: StompClient) -> None:
     await client.ask("DISCONNECT")
     await client.expect_end()
 
 
-async def left_over(connect):
+async def left_over(connect: Connect) -> list[tuple[bytes, str]]:
     """What a new consumer gets: the bodies and delivery counts up to a message sent last."""
     client = connect()
     await client.connect()
@@ -53,7 +56,9 @@ async def left_over(connect):
     return found
 
 
-async def test_in_mode_auto_what_was_sent_is_consumed(publisher, worker, connect):
+async def test_in_mode_auto_what_was_sent_is_consumed(
+    publisher: StompClient, worker: StompClient, connect: Connect
+) -> None:
     await worker.subscribe("/queue/work")
     await work(publisher, 3)
     await receive(worker, 3)
@@ -61,7 +66,9 @@ async def test_in_mode_auto_what_was_sent_is_consumed(publisher, worker, connect
     assert await left_over(connect) == []
 
 
-async def test_what_a_lost_connection_held_comes_again_with_a_higher_count(publisher, worker, connect):
+async def test_what_a_lost_connection_held_comes_again_with_a_higher_count(
+    publisher: StompClient, worker: StompClient, connect: Connect
+) -> None:
     await worker.subscribe("/queue/work", ack="client-individual")
     await work(publisher, 3)
     _, second, _ = await receive(worker, 3)
@@ -71,7 +78,9 @@ async def test_what_a_lost_connection_held_comes_again_with_a_higher_count(publi
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
-async def test_in_mode_client_an_ack_is_for_all_before_it_too(publisher, connect, version):
+async def test_in_mode_client_an_ack_is_for_all_before_it_too(
+    publisher: StompClient, connect: Connect, version: str
+) -> None:
     worker = connect(version)
     await worker.connect()
     await worker.subscribe("/queue/work", ack="client")
@@ -85,7 +94,9 @@ async def test_in_mode_client_an_ack_is_for_all_before_it_too(publisher, connect
     assert await left_over(connect) == [(b"3", "1")]
 
 
-async def test_who_acknowledges_several_at_once_has_worked_on_as_many(publisher, worker, connect):
+async def test_who_acknowledges_several_at_once_has_worked_on_as_many(
+    publisher: StompClient, worker: StompClient, connect: Connect
+) -> None:
     await worker.subscribe("/queue/work", ack="client")
     await work(publisher, 7)
     third = (await receive(worker, 7))[2]
@@ -94,7 +105,9 @@ async def test_who_acknowledges_several_at_once_has_worked_on_as_many(publisher,
     assert await left_over(connect) == [(b"3", "2"), (b"4", "2"), (b"5", "2"), (b"6", "1")]
 
 
-async def test_a_cumulative_ack_spares_other_subscriptions(publisher, worker, connect):
+async def test_a_cumulative_ack_spares_other_subscriptions(
+    publisher: StompClient, worker: StompClient, connect: Connect
+) -> None:
     await worker.subscribe("/queue/other", id="other", ack="client")
     await worker.send("SEND", {**SEND, "destination": "/queue/other"}, b"other")
     await worker.expect("MESSAGE")
@@ -107,13 +120,15 @@ async def test_a_cumulative_ack_spares_other_subscriptions(publisher, worker, co
     await worker.expect("MESSAGE", subscription="again", redelivered="true", delivery_count="1")
 
 
-async def bare(client, *bodies, **headers):
+async def bare(client: StompClient, *bodies: bytes, **headers: Any) -> None:
     """What `send(destination, body)` of a client library writes."""
     for body in bodies:
         await client.send("SEND", {"destination": "/queue/work", **headers}, body)
 
 
-async def test_a_bare_send_is_locked_until_it_is_acknowledged(publisher, worker, connect):
+async def test_a_bare_send_is_locked_until_it_is_acknowledged(
+    publisher: StompClient, worker: StompClient, connect: Connect
+) -> None:
     await worker.subscribe("/queue/work", ack="client-individual", prefetch_count="2")
     await bare(publisher, b"a", b"b", b"c")
     first, _ = await receive(worker, 2)
@@ -124,7 +139,9 @@ async def test_a_bare_send_is_locked_until_it_is_acknowledged(publisher, worker,
     assert await left_over(connect) == [(b"b", "2"), (b"c", "1")]
 
 
-async def test_a_bare_send_that_is_not_wanted_comes_again(publisher, worker):
+async def test_a_bare_send_that_is_not_wanted_comes_again(
+    publisher: StompClient, worker: StompClient
+) -> None:
     await worker.subscribe("/queue/work", ack="client")
     await bare(publisher, b"a", b"b")
     _, last = await receive(worker, 2)
@@ -133,7 +150,9 @@ async def test_a_bare_send_that_is_not_wanted_comes_again(publisher, worker):
     assert [message.body for message in again] == [b"a", b"b"]
 
 
-async def test_a_bare_send_belongs_to_the_transaction_of_its_ack(publisher, worker, connect):
+async def test_a_bare_send_belongs_to_the_transaction_of_its_ack(
+    publisher: StompClient, worker: StompClient, connect: Connect
+) -> None:
     await worker.subscribe("/queue/work", ack="client-individual")
     await bare(publisher, b"a", b"b")
     first, second = await receive(worker, 2)
@@ -146,8 +165,8 @@ async def test_a_bare_send_belongs_to_the_transaction_of_its_ack(publisher, work
 
 
 async def test_a_bare_send_is_finished_when_it_goes_to_a_consumer_that_acknowledges_nothing(
-    publisher, worker, connect
-):
+    publisher: StompClient, worker: StompClient, connect: Connect
+) -> None:
     await worker.subscribe("/queue/work")
     await bare(publisher, b"a")
     await receive(worker, 1)
@@ -155,7 +174,9 @@ async def test_a_bare_send_is_finished_when_it_goes_to_a_consumer_that_acknowled
     assert await left_over(connect) == []
 
 
-async def test_a_cumulative_ack_may_name_an_unguaranteed_message(publisher, worker, connect):
+async def test_a_cumulative_ack_may_name_an_unguaranteed_message(
+    publisher: StompClient, worker: StompClient, connect: Connect
+) -> None:
     await worker.subscribe("/queue/work", ack="client")
     await work(publisher, 1)
     await bare(publisher, b"loose")
@@ -165,7 +186,9 @@ async def test_a_cumulative_ack_may_name_an_unguaranteed_message(publisher, work
     assert await left_over(connect) == []
 
 
-async def test_after_a_nack_the_message_is_delivered_again(publisher, worker):
+async def test_after_a_nack_the_message_is_delivered_again(
+    publisher: StompClient, worker: StompClient
+) -> None:
     await worker.subscribe("/queue/work", ack="client-individual")
     await work(publisher, 2)
     first, _ = await receive(worker, 2)
@@ -174,7 +197,9 @@ async def test_after_a_nack_the_message_is_delivered_again(publisher, worker):
     assert again.headers["message-id"] == first.headers["message-id"]
 
 
-async def test_a_nack_without_requeue_makes_a_dead_letter(publisher, worker):
+async def test_a_nack_without_requeue_makes_a_dead_letter(
+    publisher: StompClient, worker: StompClient
+) -> None:
     await worker.subscribe("/queue/work", ack="client-individual")
     await worker.subscribe("/queue/dead.work", id="dead")
     await work(publisher, 2)
@@ -184,7 +209,9 @@ async def test_a_nack_without_requeue_makes_a_dead_letter(publisher, worker):
     assert (dead.body, dead.headers["Dead-Reason"]) == (b"0", "nack")
 
 
-async def test_what_was_prefetched_and_not_read_has_not_failed(publisher, connect):
+async def test_what_was_prefetched_and_not_read_has_not_failed(
+    publisher: StompClient, connect: Connect
+) -> None:
     await work(publisher, 40)
     for round in range(20):
         worker = connect()
@@ -202,7 +229,9 @@ async def test_what_was_prefetched_and_not_read_has_not_failed(publisher, connec
         assert frame.headers == {"receipt-id": "bye"}
 
 
-async def test_in_mode_client_a_nack_is_for_all_before_it_too(publisher, worker):
+async def test_in_mode_client_a_nack_is_for_all_before_it_too(
+    publisher: StompClient, worker: StompClient
+) -> None:
     await worker.subscribe("/queue/work", ack="client")
     await work(publisher, 3)
     second = (await receive(worker, 3))[1]
@@ -214,7 +243,9 @@ async def test_in_mode_client_a_nack_is_for_all_before_it_too(publisher, worker)
     ]
 
 
-async def test_a_second_ack_of_the_same_message_does_nothing(publisher, worker):
+async def test_a_second_ack_of_the_same_message_does_nothing(
+    publisher: StompClient, worker: StompClient
+) -> None:
     await worker.subscribe("/queue/work", ack="client-individual")
     await work(publisher, 1)
     (message,) = await receive(worker, 1)
@@ -226,7 +257,9 @@ async def test_a_second_ack_of_the_same_message_does_nothing(publisher, worker):
 @pytest.mark.parametrize(
     "then", [b"UNSUBSCRIBE\nid:0\n\n\0", b"DISCONNECT\n\n\0", b"HELLO\n\n\0", b"no frame\0", b"SEND\n"]
 )
-async def test_acks_that_came_with_something_else_count(publisher, worker, connect, then):
+async def test_acks_that_came_with_something_else_count(
+    publisher: StompClient, worker: StompClient, connect: Connect, then: bytes
+) -> None:
     await worker.subscribe("/queue/work", ack="client-individual")
     await work(publisher, 3)
     *acknowledged, _ = await receive(worker, 3)
@@ -238,7 +271,9 @@ async def test_acks_that_came_with_something_else_count(publisher, worker, conne
     assert [body for body, _ in await left_over(connect)] == [b"2"]
 
 
-async def test_in_1_1_the_subscription_has_to_be_the_right_one(publisher, connect):
+async def test_in_1_1_the_subscription_has_to_be_the_right_one(
+    publisher: StompClient, connect: Connect
+) -> None:
     worker = connect("1.1")
     await worker.connect()
     await worker.subscribe("/queue/work", ack="client")
@@ -248,7 +283,7 @@ async def test_in_1_1_the_subscription_has_to_be_the_right_one(publisher, connec
     await worker.refused(Refusal.NOT_FOUND)
 
 
-async def test_no_more_than_prefetch_count_are_under_way(publisher, worker):
+async def test_no_more_than_prefetch_count_are_under_way(publisher: StompClient, worker: StompClient) -> None:
     await worker.subscribe("/queue/work", ack="client-individual", prefetch_count="2")
     await work(publisher, 5)
     for _ in range(2):
@@ -261,13 +296,17 @@ async def test_no_more_than_prefetch_count_are_under_way(publisher, worker):
 
 
 @pytest.mark.parametrize("header", [{"prefetch_count": "0"}, {"activemq.prefetchSize": "30000"}])
-async def test_a_prefetch_beyond_the_limit_is_the_limit(publisher, worker, header):
+async def test_a_prefetch_beyond_the_limit_is_the_limit(
+    publisher: StompClient, worker: StompClient, header: dict[str, str]
+) -> None:
     await worker.subscribe("/queue/work", ack="client-individual", **header)
     await work(publisher, 150)
     await receive(worker, 150)
 
 
-async def test_consumers_of_a_queue_share_it_fairly(publisher, worker, connect):
+async def test_consumers_of_a_queue_share_it_fairly(
+    publisher: StompClient, worker: StompClient, connect: Connect
+) -> None:
     other = connect()
     await other.connect()
     for client in (worker, other):
@@ -277,7 +316,7 @@ async def test_consumers_of_a_queue_share_it_fairly(publisher, worker, connect):
     await receive(other, 20)
 
 
-async def test_one_consumer_gets_messages_in_their_order(publisher, worker):
+async def test_one_consumer_gets_messages_in_their_order(publisher: StompClient, worker: StompClient) -> None:
     await worker.subscribe("/queue/work", ack="client", prefetch_count="7")
     await work(publisher, 60)
     bodies = []
@@ -288,7 +327,9 @@ async def test_one_consumer_gets_messages_in_their_order(publisher, worker):
     assert bodies == list(range(60))
 
 
-async def test_a_message_that_is_not_acknowledged_in_time_is_delivered_again(publisher, worker):
+async def test_a_message_that_is_not_acknowledged_in_time_is_delivered_again(
+    publisher: StompClient, worker: StompClient
+) -> None:
     await worker.subscribe("/queue/work", ack="client-individual", visibility="0.05")
     await work(publisher, 1)
     (message,) = await receive(worker, 1)
@@ -302,7 +343,9 @@ async def test_a_message_that_is_not_acknowledged_in_time_is_delivered_again(pub
     assert answer.headers["receipt-id"] == "r"
 
 
-async def test_a_late_ack_is_told_what_became_of_the_message(publisher, worker):
+async def test_a_late_ack_is_told_what_became_of_the_message(
+    publisher: StompClient, worker: StompClient
+) -> None:
     await worker.subscribe("/queue/work", ack="client-individual")
     await publisher.send("SEND", {**SEND, "expiration": "1"})
     message = await worker.expect("MESSAGE")
@@ -312,7 +355,9 @@ async def test_a_late_ack_is_told_what_became_of_the_message(publisher, worker):
     assert b"expired" in error.body
 
 
-async def test_what_an_ended_subscription_held_goes_to_the_next_and_its_ack_does_nothing(publisher, worker):
+async def test_what_an_ended_subscription_held_goes_to_the_next_and_its_ack_does_nothing(
+    publisher: StompClient, worker: StompClient
+) -> None:
     await worker.subscribe("/queue/work", id="a", ack="client-individual")
     await work(publisher, 1)
     (message,) = await receive(worker, 1)

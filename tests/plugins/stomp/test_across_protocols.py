@@ -1,5 +1,8 @@
 """STOMP to SMQP and back: everything that SMQP has a name for, and everything that it has none for."""
 
+from collections.abc import AsyncIterator
+from typing import Any
+
 import msgspec
 import pytest
 import trio
@@ -9,8 +12,9 @@ from plugins.smqp.client import session
 from plugins.stomp.codec import VERSIONS
 from routing.message import Message, Section
 from tests.support.patience import PATIENCE_S
-from tests.support.site import PASSWORD
+from tests.support.site import PASSWORD, BrokerSite
 from tests.support.smqp_peer import serve_connection
+from tests.support.stomp import Connect, StompClient
 
 EVERY_BYTE = bytes(range(256))
 SMQPS_OWN = {
@@ -44,7 +48,7 @@ ESCAPED = {"line": "1\n2", "a:b": "c:d", "back\\slash": "\\n"}
 ONLY_IN_1_2 = {"return": "1\r2"}
 
 
-def everything(version):
+def everything(version: str) -> dict[str, str]:
     headers = {**SMQPS_OWN, **OTHERS}
     if version == "1.0":
         headers["Zebra"] = "striped"  # padding is no part of a value there
@@ -54,7 +58,7 @@ def everything(version):
 
 
 @pytest.fixture
-async def bob(site, nursery):
+async def bob(site: BrokerSite, nursery: trio.Nursery) -> AsyncIterator[Any]:
     """A client that speaks SMQP."""
     ours, theirs = trio.testing.memory_stream_pair()
     nursery.start_soon(serve_connection, site, theirs, "192.0.2.1:4711")
@@ -64,7 +68,9 @@ async def bob(site, nursery):
 
 @pytest.mark.parametrize("guarantee", ["YES", "NO"])
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_all_headers_and_every_byte_go_from_stomp_to_smqp_and_back(connect, bob, version, guarantee):
+async def test_all_headers_and_every_byte_go_from_stomp_to_smqp_and_back(
+    connect: Connect, bob: Any, version: str, guarantee: str
+) -> None:
     stomp = connect(version)
     await stomp.connect()
     await stomp.subscribe("/topic/back", ack="client-individual")
@@ -96,7 +102,7 @@ async def test_all_headers_and_every_byte_go_from_stomp_to_smqp_and_back(connect
     assert {name: message.headers.get(name) for name in expected} == expected
 
 
-async def test_who_speaks_smqp_answers_a_request_of_stomp(ada, bob):
+async def test_who_speaks_smqp_answers_a_request_of_stomp(ada: StompClient, bob: Any) -> None:
     await bob.subscribe("requests")
     request = {"destination": "/queue/requests", "reply-to": "/temp-queue/answers", "correlation-id": "7"}
     await ada.send("SEND", request, b"2+2")
@@ -109,7 +115,7 @@ async def test_who_speaks_smqp_answers_a_request_of_stomp(ada, bob):
     assert answer.body == b"4"
 
 
-async def test_who_speaks_stomp_answers_a_request_of_smqp(ada, bob):
+async def test_who_speaks_stomp_answers_a_request_of_smqp(ada: StompClient, bob: Any) -> None:
     await ada.subscribe("/topic/requests")
     await bob.subscribe(bob.topic)
     await bob.publish("requests", Message(reply=True, sections=(Section("text/plain", b"2+2"),)))

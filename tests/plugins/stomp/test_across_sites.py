@@ -1,6 +1,9 @@
 """STOMP at one site, STOMP at another two hops away."""
 
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +19,7 @@ CHAIN = {"alpha": ["beta"], "beta": ["alpha", "gamma"], "gamma": ["beta"]}
 
 
 @asynccontextmanager
-async def clients(directory, depth=0, version="1.2"):
+async def clients(directory: Any, depth: int = 0, version: str = "1.2") -> AsyncIterator[Any]:
     """The sites at both ends, and a client that is logged in at each."""
     network = Network()
     async with AsyncExitStack() as stack:
@@ -39,7 +42,9 @@ async def clients(directory, depth=0, version="1.2"):
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("kind", ["topic", "queue"])
-async def test_all_headers_and_every_byte_arrive_as_they_were_sent(tmp_path, kind, version):
+async def test_all_headers_and_every_byte_arrive_as_they_were_sent(
+    tmp_path: Path, kind: str, version: str
+) -> None:
     async with clients(tmp_path, version=version) as (alpha, _, sender, receiver):
         destination = f"/{kind}/weather"
         await receiver.subscribe(destination, ack="client-individual")
@@ -68,7 +73,7 @@ async def test_all_headers_and_every_byte_arrive_as_they_were_sent(tmp_path, kin
         await receiver.ask("ACK", {"message-id": message.headers["message-id"], "subscription": "0", **name})
 
 
-async def test_a_site_may_say_how_far_goes_what_does_not_say_so_itself(tmp_path):
+async def test_a_site_may_say_how_far_goes_what_does_not_say_so_itself(tmp_path: Path) -> None:
     async with clients(tmp_path, depth=-1) as (alpha, _, sender, receiver):
         await receiver.subscribe("/topic/weather")
         await alpha.wanted("ALL", "weather", within=1)
@@ -78,7 +83,7 @@ async def test_a_site_may_say_how_far_goes_what_does_not_say_so_itself(tmp_path)
         assert message.body == b"everywhere"
 
 
-async def test_a_request_is_answered_over_two_hops(tmp_path):
+async def test_a_request_is_answered_over_two_hops(tmp_path: Path) -> None:
     async with clients(tmp_path) as (alpha, gamma, asker, answerer):
         await answerer.subscribe("/queue/questions")
         await alpha.wanted("ONE", "questions", within=1)
@@ -96,7 +101,7 @@ async def test_a_request_is_answered_over_two_hops(tmp_path):
         assert answer.headers["destination"] == "/temp-queue/answers"
 
 
-async def test_a_receipt_from_all_sites_comes_to_the_sender(tmp_path):
+async def test_a_receipt_from_all_sites_comes_to_the_sender(tmp_path: Path) -> None:
     async with clients(tmp_path) as (alpha, _, sender, receiver):
         await receiver.subscribe("/topic/weather")
         await alpha.wanted("ALL", "weather", within=1)

@@ -1,11 +1,13 @@
 """Conversations made up at random, half sense and half nonsense: the server answers, or ends them."""
 
 import random
+from typing import Any
 
 import pytest
 
-from plugins.stomp.codec import VERSIONS, encode
+from plugins.stomp.codec import VERSIONS, Version, encode
 from plugins.stomp.settings import StompSettings
+from tests.support.site import BrokerSite
 from tests.support.stomp_wire import Wire
 
 CONVERSATIONS = 50
@@ -47,7 +49,7 @@ MORE = {
 }
 
 
-def frame(dice, version, given):
+def frame(dice: random.Random, version: Version, given: list[Any]) -> tuple[bytes, str]:
     """A frame, and the receipt that it asks for."""
     command = dice.choice(COMMANDS)
     headers = {name: dice.choice(values) for name, values in SENSE.get(command, {}).items()}
@@ -63,7 +65,7 @@ def frame(dice, version, given):
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_whatever_is_said_is_answered_or_ends_the_conversation(site, seed):
+async def test_whatever_is_said_is_answered_or_ends_the_conversation(site: BrokerSite, seed: int) -> None:
     dice = random.Random(seed)
     ended = 0
     for _ in range(CONVERSATIONS):

@@ -1,29 +1,33 @@
 """Transactions: all of a COMMIT happens, or nothing."""
 
 import sqlite3
+from pathlib import Path
 
 import pytest
 
 from plugins.stomp.settings import StompSettings
 from routing.errors import Refusal
+from tests.support.stomp import Connect, StompClient
 
 SEND = {"destination": "/queue/out", "transaction": "t"}
 
 
 @pytest.fixture
-async def reader(connect):
-    reader = connect()
+async def reader(connect: Connect) -> StompClient:
+    reader: StompClient = connect()
     await reader.connect()
     await reader.subscribe("/queue/out")
     return reader
 
 
-async def hears_nothing_of_it(reader):
+async def hears_nothing_of_it(reader: StompClient) -> None:
     await reader.send("SEND", {"destination": "/queue/out"}, b"after")
     assert (await reader.expect("MESSAGE")).body == b"after"
 
 
-async def test_nothing_happens_before_commit_and_all_of_it_then(ada, reader):
+async def test_nothing_happens_before_commit_and_all_of_it_then(
+    ada: StompClient, reader: StompClient
+) -> None:
     await ada.ask("BEGIN", {"transaction": "t"})
     for number in range(3):
         await ada.ask("SEND", SEND, b"%d" % number)
@@ -32,14 +36,14 @@ async def test_nothing_happens_before_commit_and_all_of_it_then(ada, reader):
     assert [(await reader.expect("MESSAGE")).body for _ in range(3)] == [b"0", b"1", b"2"]
 
 
-async def test_what_was_sent_in_a_transaction_is_guaranteed(ada, reader):
+async def test_what_was_sent_in_a_transaction_is_guaranteed(ada: StompClient, reader: StompClient) -> None:
     await ada.ask("BEGIN", {"transaction": "t"})
     await ada.send("SEND", SEND)
     await ada.send("COMMIT", {"transaction": "t"})
     await reader.expect("MESSAGE", persistent="true")
 
 
-async def test_nothing_of_an_aborted_transaction_happens(ada, reader):
+async def test_nothing_of_an_aborted_transaction_happens(ada: StompClient, reader: StompClient) -> None:
     await ada.ask("BEGIN", {"transaction": "t"})
     await ada.send("SEND", SEND)
     await ada.ask("ABORT", {"transaction": "t"})
@@ -47,7 +51,9 @@ async def test_nothing_of_an_aborted_transaction_happens(ada, reader):
 
 
 @pytest.mark.parametrize("goodbye", [True, False])
-async def test_a_transaction_left_open_by_a_disconnect_is_aborted(ada, reader, goodbye):
+async def test_a_transaction_left_open_by_a_disconnect_is_aborted(
+    ada: StompClient, reader: StompClient, goodbye: bool
+) -> None:
     await ada.ask("BEGIN", {"transaction": "t"})
     await ada.send("SEND", SEND)
     if goodbye:
@@ -56,7 +62,9 @@ async def test_a_transaction_left_open_by_a_disconnect_is_aborted(ada, reader, g
     await hears_nothing_of_it(reader)
 
 
-async def test_a_message_is_taken_from_one_queue_and_put_into_another_at_once(ada, reader, connect):
+async def test_a_message_is_taken_from_one_queue_and_put_into_another_at_once(
+    ada: StompClient, reader: StompClient, connect: Connect
+) -> None:
     await ada.subscribe("/queue/in", ack="client-individual")
     await ada.send("SEND", {"destination": "/queue/in", "persistent": "true"}, b"work")
     message = await ada.expect("MESSAGE")
@@ -73,7 +81,7 @@ async def test_a_message_is_taken_from_one_queue_and_put_into_another_at_once(ad
     assert (await other.expect("MESSAGE")).body == b"next"
 
 
-async def test_an_aborted_ack_leaves_the_message_unacknowledged(ada, connect):
+async def test_an_aborted_ack_leaves_the_message_unacknowledged(ada: StompClient, connect: Connect) -> None:
     await ada.subscribe("/queue/in", ack="client-individual")
     await ada.send("SEND", {"destination": "/queue/in", "persistent": "true"}, b"work")
     message = await ada.expect("MESSAGE")
@@ -87,7 +95,9 @@ async def test_an_aborted_ack_leaves_the_message_unacknowledged(ada, connect):
     await other.expect("MESSAGE", delivery_count="2")
 
 
-async def test_a_nack_may_be_part_of_a_transaction(ada, reader, connect):
+async def test_a_nack_may_be_part_of_a_transaction(
+    ada: StompClient, reader: StompClient, connect: Connect
+) -> None:
     await ada.subscribe("/queue/in", ack="client")
     for _ in range(2):
         await ada.send("SEND", {"destination": "/queue/in", "persistent": "true"}, b"work")
@@ -101,7 +111,9 @@ async def test_a_nack_may_be_part_of_a_transaction(ada, reader, connect):
     assert (await reader.expect("MESSAGE")).body == b"given up"
 
 
-async def test_an_ack_whose_lock_was_lost_undoes_the_whole_transaction(ada, reader):
+async def test_an_ack_whose_lock_was_lost_undoes_the_whole_transaction(
+    ada: StompClient, reader: StompClient
+) -> None:
     await ada.subscribe("/queue/in", ack="client-individual", visibility="0.05")
     await ada.send("SEND", {"destination": "/queue/in", "persistent": "true"}, b"work")
     message = await ada.expect("MESSAGE")
@@ -117,7 +129,9 @@ async def test_an_ack_whose_lock_was_lost_undoes_the_whole_transaction(ada, read
     await hears_nothing_of_it(reader)
 
 
-async def test_a_message_that_may_not_be_sent_undoes_the_whole_transaction(connect, reader):
+async def test_a_message_that_may_not_be_sent_undoes_the_whole_transaction(
+    connect: Connect, reader: StompClient
+) -> None:
     eve = connect()
     await eve.connect(login="eve")
     await eve.ask("BEGIN", {"transaction": "t"})
@@ -129,7 +143,7 @@ async def test_a_message_that_may_not_be_sent_undoes_the_whole_transaction(conne
     await hears_nothing_of_it(reader)
 
 
-async def test_transactions_with_other_names_are_others(ada, reader):
+async def test_transactions_with_other_names_are_others(ada: StompClient, reader: StompClient) -> None:
     await ada.ask("BEGIN", {"transaction": "t"})
     await ada.ask("BEGIN", {"transaction": "u"})
     await ada.send("SEND", SEND, b"t")
@@ -142,27 +156,27 @@ async def test_transactions_with_other_names_are_others(ada, reader):
 
 class TestBounds:
     @pytest.fixture
-    def settings(self):
+    def settings(self) -> StompSettings:
         return StompSettings(transactions_max=1, transaction_frames_max=2, transaction_bytes_max=200)
 
-    async def test_too_many_transactions_are_refused(self, ada):
+    async def test_too_many_transactions_are_refused(self, ada: StompClient) -> None:
         await ada.ask("BEGIN", {"transaction": "t"})
         await ada.send("BEGIN", {"transaction": "u"})
         await ada.refused(Refusal.TOO_MANY)
 
-    async def test_too_many_frames_are_refused(self, ada):
+    async def test_too_many_frames_are_refused(self, ada: StompClient) -> None:
         await ada.ask("BEGIN", {"transaction": "t"})
         for _ in range(2):
             await ada.ask("SEND", SEND)
         await ada.send("SEND", SEND)
         await ada.refused(Refusal.TOO_LARGE)
 
-    async def test_too_many_bytes_are_refused(self, ada):
+    async def test_too_many_bytes_are_refused(self, ada: StompClient) -> None:
         await ada.ask("BEGIN", {"transaction": "t"})
         await ada.send("SEND", SEND, b"x" * 200)
         await ada.refused(Refusal.TOO_LARGE)
 
-    async def test_headers_count_too(self, ada):
+    async def test_headers_count_too(self, ada: StompClient) -> None:
         await ada.ask("BEGIN", {"transaction": "t"})
         await ada.send("SEND", {**SEND, "x-much": "x" * 200})
         await ada.refused(Refusal.TOO_LARGE)
@@ -170,8 +184,8 @@ class TestBounds:
 
 @pytest.mark.parametrize("receipt", [{"receipt": "all of it"}, {}])
 async def test_where_one_message_cannot_be_stored_nothing_of_it_happens_and_the_client_is_told(
-    ada, reader, connect, tmp_path, receipt
-):
+    ada: StompClient, reader: StompClient, connect: Connect, tmp_path: Path, receipt: dict[str, str]
+) -> None:
     await ada.subscribe("/queue/in", ack="client-individual")
     await ada.send("SEND", {"destination": "/queue/in", "persistent": "true"}, b"work")
     message = await ada.expect("MESSAGE")
@@ -191,7 +205,7 @@ async def test_where_one_message_cannot_be_stored_nothing_of_it_happens_and_the_
     assert (await other.expect("MESSAGE")).body == b"work"
 
 
-def damage(directory):
+def damage(directory: Path) -> None:
     """No message to this queue can be stored, as where a page of the store is damaged."""
     with sqlite3.connect(next(directory.rglob("smqpd.db"))) as store:
         store.execute(

@@ -5,11 +5,13 @@ import trio.testing
 
 from daemon.frontend import Identity
 from routing.message import Message, Section
+from tests.support.site import BrokerSite
+from tests.support.stomp import Connect, StompClient
 
 VERSIONS = ["1.0", "1.1", "1.2"]
 
 
-async def test_a_login_is_answered_with_what_was_agreed(connect, site):
+async def test_a_login_is_answered_with_what_was_agreed(connect: Connect, site: BrokerSite) -> None:
     client = connect()
     connected = await client.connect(heart_beat="0,0")
     assert connected.headers["server"] == site.server_ident
@@ -18,7 +20,9 @@ async def test_a_login_is_answered_with_what_was_agreed(connect, site):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_a_message_goes_from_send_to_subscriber_in_every_version(connect, version):
+async def test_a_message_goes_from_send_to_subscriber_in_every_version(
+    connect: Connect, version: str
+) -> None:
     client = connect(version)
     await client.connect()
     await client.subscribe("/queue/orders")
@@ -36,13 +40,13 @@ async def test_a_message_goes_from_send_to_subscriber_in_every_version(connect, 
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_stomp_is_the_same_as_connect(connect, version):
+async def test_stomp_is_the_same_as_connect(connect: Connect, version: str) -> None:
     client = connect(version)
     await client.send("STOMP", {"accept-version": version, "login": "ada", "passcode": "correct horse"})
     await client.expect("CONNECTED", version=version)
 
 
-async def test_a_message_tells_all_that_the_servers_know(ada):
+async def test_a_message_tells_all_that_the_servers_know(ada: StompClient) -> None:
     await ada.subscribe("/queue/orders")
     await ada.send(
         "SEND", {"destination": "/queue/orders", "priority": "4", "persistent": "true", "x-mine": "y"}, b"1"
@@ -61,7 +65,7 @@ async def test_a_message_tells_all_that_the_servers_know(ada):
     assert message.headers["created"].endswith("Z")
 
 
-async def test_a_topic_goes_to_all_and_a_queue_to_one(connect):
+async def test_a_topic_goes_to_all_and_a_queue_to_one(connect: Connect) -> None:
     clients = [connect() for _ in range(3)]
     for client in clients:
         await client.connect()
@@ -75,7 +79,7 @@ async def test_a_topic_goes_to_all_and_a_queue_to_one(connect):
         assert sorted(frame.body for frame in received) == [b"all", b"one"]
 
 
-async def test_a_plain_subscription_takes_both_and_tells_them_apart(ada):
+async def test_a_plain_subscription_takes_both_and_tells_them_apart(ada: StompClient) -> None:
     await ada.subscribe("news")
     for destination in ("/queue/news", "/topic/news", "news"):
         await ada.send("SEND", {"destination": destination})
@@ -83,7 +87,7 @@ async def test_a_plain_subscription_takes_both_and_tells_them_apart(ada):
     assert sorted(received) == ["/queue/news", "/topic/news", "news"]
 
 
-async def test_a_channel_of_a_queue_is_its_own_queue(ada):
+async def test_a_channel_of_a_queue_is_its_own_queue(ada: StompClient) -> None:
     await ada.subscribe("/queue/orders/eu,us", id="some")
     await ada.subscribe("/queue/orders/asia", id="other")
     for channel in ("us", "asia", "eu"):
@@ -99,7 +103,7 @@ async def test_a_channel_of_a_queue_is_its_own_queue(ada):
     }
 
 
-async def test_user_headers_arrive_as_they_were_sent(connect):
+async def test_user_headers_arrive_as_they_were_sent(connect: Connect) -> None:
     headers = {
         "a:b": "c:d",
         "line": "1\n2",
@@ -119,7 +123,7 @@ async def test_user_headers_arrive_as_they_were_sent(connect):
         assert {name: message.headers.get(name) for name in headers} == headers
 
 
-async def test_a_1_0_subscriber_gets_the_headers_that_it_can_read(connect, ada):
+async def test_a_1_0_subscriber_gets_the_headers_that_it_can_read(connect: Connect, ada: StompClient) -> None:
     client = connect("1.0")
     await client.connect()
     await client.subscribe("/topic/news")
@@ -128,7 +132,7 @@ async def test_a_1_0_subscriber_gets_the_headers_that_it_can_read(connect, ada):
     assert "@" in message.headers["message-id"]
 
 
-async def test_1_0_needs_no_id_and_names_no_subscription(connect):
+async def test_1_0_needs_no_id_and_names_no_subscription(connect: Connect) -> None:
     client = connect("1.0")
     await client.connect()
     await client.ask("SUBSCRIBE", {"destination": "/queue/orders", "ack": "client"})
@@ -139,7 +143,7 @@ async def test_1_0_needs_no_id_and_names_no_subscription(connect):
     await client.ask("UNSUBSCRIBE", {"destination": "/queue/orders"})
 
 
-async def test_every_client_frame_may_ask_for_a_receipt(ada):
+async def test_every_client_frame_may_ask_for_a_receipt(ada: StompClient) -> None:
     await ada.ask("SUBSCRIBE", {"id": "1", "destination": "/queue/a", "ack": "client-individual"})
     await ada.send("SEND", {"destination": "/queue/a", "receipt": "sent"})
     frames = [await ada.receive() for _ in range(2)]
@@ -156,14 +160,14 @@ async def test_every_client_frame_may_ask_for_a_receipt(ada):
     await ada.expect_end()
 
 
-async def test_a_receipt_id_is_given_back_as_it_was(ada):
+async def test_a_receipt_id_is_given_back_as_it_was(ada: StompClient) -> None:
     await ada.send("BEGIN", {"transaction": "t", "receipt": "a:b\nc\\"})
     await ada.expect("RECEIPT", receipt_id="a:b\nc\\")
     await ada.send("ABORT", {"transaction": "t", "receipt": ""})
     await ada.expect("RECEIPT", receipt_id="")
 
 
-async def test_disconnect_is_answered_after_all_that_came_before(ada):
+async def test_disconnect_is_answered_after_all_that_came_before(ada: StompClient) -> None:
     for number in range(20):
         await ada.send("SEND", {"destination": "/queue/a", "receipt": str(number)})
     await ada.send("DISCONNECT", {"receipt": "bye"})
@@ -172,7 +176,7 @@ async def test_disconnect_is_answered_after_all_that_came_before(ada):
     await ada.expect_end()
 
 
-async def test_many_frames_may_come_in_one_segment_with_the_login(connect):
+async def test_many_frames_may_come_in_one_segment_with_the_login(connect: Connect) -> None:
     client = connect()
     await client.raw(
         b"CONNECT\naccept-version:1.2\nlogin:ada\npasscode:correct horse\n\n\0\n"
@@ -184,7 +188,7 @@ async def test_many_frames_may_come_in_one_segment_with_the_login(connect):
     await client.expect("RECEIPT", receipt_id="bye")
 
 
-async def test_frames_may_come_byte_by_byte(connect):
+async def test_frames_may_come_byte_by_byte(connect: Connect) -> None:
     client = connect()
     stream = (
         b"CONNECT\r\naccept-version:1.2\r\nlogin:ada\r\npasscode:correct horse\r\n\r\n\0\r\n"
@@ -197,7 +201,7 @@ async def test_frames_may_come_byte_by_byte(connect):
     assert (await client.expect("MESSAGE")).body == b"a\0b"
 
 
-async def test_a_site_that_stops_says_so_and_where_to_go(connect, site):
+async def test_a_site_that_stops_says_so_and_where_to_go(connect: Connect, site: BrokerSite) -> None:
     client, busy = connect(), connect()
     await client.connect()
     await busy.connect()
@@ -213,7 +217,9 @@ async def test_a_site_that_stops_says_so_and_where_to_go(connect, site):
     await late.refused("not-available")
 
 
-async def test_several_sections_of_an_smqp_message_become_one_body(connect, ada, site):
+async def test_several_sections_of_an_smqp_message_become_one_body(
+    connect: Connect, ada: StompClient, site: BrokerSite
+) -> None:
     await ada.subscribe("/topic/pictures")
     session = site.open_session(Identity("bob"), "desk", protocol="smqp", remote="test")
     parts = (Section("text/plain", b"a storm"), Section("image/png", b"\x89PNG", (("Content-ID", "i"),)))
@@ -225,7 +231,9 @@ async def test_several_sections_of_an_smqp_message_become_one_body(connect, ada,
 
 
 @pytest.mark.parametrize("fault", [b"RUBBISH\n\n\0", b"SEND\nreceipt:bad\n\n\0", b"SEND\n\xff:\n\n\0"])
-async def test_what_was_done_is_said_before_an_error_ends_the_connection(connect, fault):
+async def test_what_was_done_is_said_before_an_error_ends_the_connection(
+    connect: Connect, fault: bytes
+) -> None:
     client = connect()
     await client.connect()
     sends = (b"SEND\ndestination:/queue/a\nreceipt:%d\n\nbody\0" % number for number in range(100))
@@ -236,7 +244,7 @@ async def test_what_was_done_is_said_before_an_error_ends_the_connection(connect
     await client.expect_end()
 
 
-async def test_what_was_done_is_said_before_a_refused_commit_ends_the_connection(connect):
+async def test_what_was_done_is_said_before_a_refused_commit_ends_the_connection(connect: Connect) -> None:
     client = connect()
     await client.connect()
     await client.send("BEGIN", {"transaction": "t"})
@@ -250,7 +258,7 @@ async def test_what_was_done_is_said_before_a_refused_commit_ends_the_connection
     await client.expect_end()
 
 
-async def test_a_receipt_names_the_message_that_was_sent(connect):
+async def test_a_receipt_names_the_message_that_was_sent(connect: Connect) -> None:
     client = connect()
     await client.connect()
     await client.subscribe("/queue/a")
@@ -261,12 +269,12 @@ async def test_a_receipt_names_the_message_that_was_sent(connect):
 
 
 @pytest.mark.parametrize("address", ["x", "ada@smqp.example", "/queue/x"])
-async def test_a_reply_goes_to_an_address(ada, address):
+async def test_a_reply_goes_to_an_address(ada: StompClient, address: str) -> None:
     await ada.send("SEND", {"destination": f"/reply-queue/{address}"})
     await ada.refused("bad-topic")
 
 
-async def test_a_client_that_ends_its_stream_gets_all_its_answers(connect):
+async def test_a_client_that_ends_its_stream_gets_all_its_answers(connect: Connect) -> None:
     client = connect()
     await client.connect()
     for number in range(10):

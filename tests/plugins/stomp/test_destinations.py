@@ -21,18 +21,18 @@ from routing.errors import Refusal
         ("ada:desk@a", "plain", {"ada:desk@a": "ada:desk@a"}),
     ],
 )
-def test_a_destination_names_a_topic_and_how_it_is_used(text, kind, topics):
+def test_a_destination_names_a_topic_and_how_it_is_used(text: str, kind: str, topics: dict[str, str]) -> None:
     destination = parse_destination(text)
     assert (destination.kind, destination.topics) == (kind, topics)
 
 
-def test_a_temporary_destination_has_a_name_of_its_own():
+def test_a_temporary_destination_has_a_name_of_its_own() -> None:
     names = {parse_destination(f"/temp-{kind}/answers").name for kind in ("queue", "topic")}
     assert len(names) == 2
 
 
 @pytest.mark.parametrize("kind", ["queue", "topic"])
-def test_slashes_are_levels_where_the_site_says_so(kind):
+def test_slashes_are_levels_where_the_site_says_so(kind: str) -> None:
     destination = parse_destination(f"/{kind}/orders/eu/new", slashes=True)
     assert (destination.kind, destination.topics) == (kind, {"orders.eu.new": f"/{kind}/orders/eu/new"})
 
@@ -62,18 +62,18 @@ def test_slashes_are_levels_where_the_site_says_so(kind):
         " /queue/orders",
     ],
 )
-def test_what_is_no_destination_is_refused(text):
+def test_what_is_no_destination_is_refused(text: str) -> None:
     with pytest.raises(Refusal) as raised:
         parse_destination(text)
     assert raised.value.code == Refusal.BAD_TOPIC
 
 
 @pytest.mark.parametrize("text", ["/topic/a.*", "/topic/*", "/topic/a.>", "/topic/a.#", "*", "/queue/a/*"])
-def test_a_wildcard_is_refused_by_name(text):
+def test_a_wildcard_is_refused_by_name(text: str) -> None:
     with pytest.raises(Refusal, match="wildcards"):
         parse_destination(text)
 
 
-def test_several_channels_are_no_one_topic():
+def test_several_channels_are_no_one_topic() -> None:
     with pytest.raises(Refusal, match="not one destination"):
         _ = parse_destination("/queue/orders/eu,us").topic

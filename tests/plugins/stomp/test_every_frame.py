@@ -5,13 +5,16 @@ on a real broker; only the password is nobody's business here.
 """
 
 import itertools
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import trio
 
-from plugins.stomp.codec import VERSIONS, encode, escape
+from plugins.stomp.codec import VERSIONS, Version, encode, escape
 from plugins.stomp.settings import StompSettings
 from routing.errors import Refusal
+from tests.support.site import BrokerSite
 from tests.support.stomp_wire import Wire
 
 LINE_BYTES_MAX = 300
@@ -107,19 +110,19 @@ TO_ESCAPE = {"1.0": "a:b\\c d", "1.1": "a:b\\\nc d", "1.2": "a:b\\\r\nc d"}
 AFTER = encode("BEGIN", {"transaction": "after", "receipt": "after"})
 
 
-def whole(frame):
+def whole(frame: Any) -> Any:
     return [frame]
 
 
-def byte_by_byte(frame):
+def byte_by_byte(frame: Any) -> Any:
     return [frame[at : at + 1] for at in range(len(frame))]
 
 
-def many_in_one_segment(frame):
+def many_in_one_segment(frame: Any) -> Any:
     return [b"\n" + frame + AFTER]
 
 
-def expected(version, command, header, fault):
+def expected(version: Version, command: str, header: str, fault: str) -> str:
     """What comes of it: OK, or the code of the ERROR."""
     if fault == "too long":
         return LARGE
@@ -137,7 +140,7 @@ def expected(version, command, header, fault):
     return outcome
 
 
-def value(version, header, fault, right):
+def value(version: Version, header: str, fault: str, right: str) -> str:
     if fault == "empty":
         return ""
     if fault == "escaped":
@@ -149,7 +152,9 @@ def value(version, header, fault, right):
     return right
 
 
-def written(version, command, header, fault, headers):
+def written(
+    version: Version, command: str, header: str, fault: str, headers: dict[str, str]
+) -> tuple[bytes, dict[str, str]]:
     headers = dict(headers)
     if fault == "missing":
         del headers[header]
@@ -163,7 +168,9 @@ def written(version, command, header, fault, headers):
     return frame, headers
 
 
-async def check(site, version, command, header, fault, cut):
+async def check(
+    site: BrokerSite, version: Version, command: str, header: str, fault: str, cut: Callable[..., Any]
+) -> None:
     outcome = expected(version, command, header, fault)
     with Wire(site, version, SETTINGS) as wire:
         headers = {name: right for name, (right, *_) in FRAMES[command].items()}
@@ -202,7 +209,9 @@ async def check(site, version, command, header, fault, cut):
 @pytest.mark.parametrize("cut", [whole, byte_by_byte, many_in_one_segment])
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("command", FRAMES)
-async def test_a_frame_with_a_header_at_fault(site, version, command, cut):
+async def test_a_frame_with_a_header_at_fault(
+    site: BrokerSite, version: Version, command: str, cut: Callable[..., Any]
+) -> None:
     for header, fault in itertools.product(FRAMES[command], FAULTS):
         try:
             await check(site, version, command, header, fault, cut)

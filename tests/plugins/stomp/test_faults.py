@@ -3,6 +3,7 @@
 import pytest
 
 from routing.errors import Refusal
+from tests.support.stomp import Connect, StompClient
 
 
 @pytest.mark.parametrize(
@@ -22,14 +23,16 @@ from routing.errors import Refusal
         (b"\x16\x03\x01\x02\n\n\0", Refusal.BAD_COMMAND, b""),
     ],
 )
-async def test_what_cannot_be_a_login_is_refused(connect, frame, code, text):
+async def test_what_cannot_be_a_login_is_refused(
+    connect: Connect, frame: bytes, code: str, text: bytes
+) -> None:
     client = connect()
     await client.raw(frame)
     error = await client.refused(code)
     assert text in error.body
 
 
-async def test_without_a_common_version_the_error_names_those_there_are(connect):
+async def test_without_a_common_version_the_error_names_those_there_are(connect: Connect) -> None:
     client = connect()
     await client.send("CONNECT", {"accept-version": "2.1"})
     error = await client.refused(Refusal.NOT_AVAILABLE)
@@ -37,7 +40,7 @@ async def test_without_a_common_version_the_error_names_those_there_are(connect)
 
 
 @pytest.mark.parametrize("client_id", ["", "a b", "a:b", "x" * 65])
-async def test_a_client_id_is_a_channel_and_has_to_look_like_one(connect, client_id):
+async def test_a_client_id_is_a_channel_and_has_to_look_like_one(connect: Connect, client_id: str) -> None:
     client = connect()
     await client.send(
         "CONNECT",
@@ -88,15 +91,15 @@ async def test_a_client_id_is_a_channel_and_has_to_look_like_one(connect, client
     ],
 )
 async def test_what_the_server_will_not_do_is_an_error_with_the_receipt_and_the_end(
-    ada, command, headers, code
-):
+    ada: StompClient, command: str, headers: dict[str, str], code: str
+) -> None:
     await ada.send(command, {**headers, "receipt": "r"})
     error = await ada.refused(code)
     assert error.headers["receipt-id"] == "r"
     assert error.body.startswith(command.encode())
 
 
-async def test_who_may_not_send_is_told_so(connect):
+async def test_who_may_not_send_is_told_so(connect: Connect) -> None:
     eve = connect()
     await eve.connect(login="eve")
     await eve.ask("SEND", {"destination": "/topic/eve.news"})
@@ -104,7 +107,7 @@ async def test_who_may_not_send_is_told_so(connect):
     await eve.refused(Refusal.FORBIDDEN)
 
 
-async def test_nothing_is_carried_out_after_an_error(ada, connect):
+async def test_nothing_is_carried_out_after_an_error(ada: StompClient, connect: Connect) -> None:
     other = connect()
     await other.connect()
     await other.subscribe("/queue/a")

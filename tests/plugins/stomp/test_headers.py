@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +14,14 @@ from routing.message import DEPTH_UNLIMITED, INFINITE, Message, Section
 NOW_MS = 1_795_000_000_000
 
 
-def read(headers, body=b"", destination="T", guarantee=False, in_transaction=False, reply_address=None):
+def read(
+    headers: dict[str, str],
+    body: bytes = b"",
+    destination: str = "T",
+    guarantee: bool = False,
+    in_transaction: bool = False,
+    reply_address: str | None = None,
+) -> Message:
     return read_message(
         headers,
         body,
@@ -25,17 +34,17 @@ def read(headers, body=b"", destination="T", guarantee=False, in_transaction=Fal
     )
 
 
-def pairs(message):
+def pairs(message: Message) -> list[tuple[str, str]]:
     """What is written, as (name, value)."""
     lines = [line.split(":", 1) for line in write_message(message, "1.2")]
     return [(unescape(name, "1.2"), unescape(value, "1.2")) for name, value in lines]
 
 
-def written(message):
+def written(message: Message) -> dict[str, str]:
     return dict(pairs(message))
 
 
-def test_smqp_headers_are_read_under_their_stomp_names():
+def test_smqp_headers_are_read_under_their_stomp_names() -> None:
     message = read(
         {
             "name": "Storm",
@@ -85,7 +94,9 @@ def test_smqp_headers_are_read_under_their_stomp_names():
         ({"guar": "NO", "receipt": "1"}, False, False),
     ],
 )
-def test_guarantee_then_persistent_then_what_was_asked_for_decide(headers, in_transaction, guaranteed):
+def test_guarantee_then_persistent_then_what_was_asked_for_decide(
+    headers: dict[str, str], in_transaction: bool, guaranteed: bool
+) -> None:
     assert read(headers, in_transaction=in_transaction).guarantee is guaranteed
 
 
@@ -101,7 +112,7 @@ def test_guarantee_then_persistent_then_what_was_asked_for_decide(headers, in_tr
         ({"timeout": "3", "expiration": "1", "expires": "1"}, 3),
     ],
 )
-def test_a_timeout_is_understood_in_all_dialects(headers, timeout_s):
+def test_a_timeout_is_understood_in_all_dialects(headers: dict[str, str], timeout_s: float | None) -> None:
     assert read(headers).timeout_s == timeout_s
 
 
@@ -115,7 +126,9 @@ def test_a_timeout_is_understood_in_all_dialects(headers, timeout_s):
         ("/queue/T", {"delivery": "ONE"}, "ONE"),
     ],
 )
-def test_the_destination_says_to_how_many_it_goes(destination, headers, delivery):
+def test_the_destination_says_to_how_many_it_goes(
+    destination: str, headers: dict[str, str], delivery: str | None
+) -> None:
     assert read(headers, destination=destination).delivery == delivery
 
 
@@ -146,13 +159,13 @@ def test_the_destination_says_to_how_many_it_goes(destination, headers, delivery
         {"content-language": "a\nb"},
     ],
 )
-def test_a_header_that_cannot_be_read_is_refused_by_name(headers):
+def test_a_header_that_cannot_be_read_is_refused_by_name(headers: dict[str, str]) -> None:
     with pytest.raises(HeaderRefusal):
         read(headers, destination="/queue/T")
 
 
 @pytest.mark.parametrize("destination", ["/queue/T", "/topic/T", "T"])
-def test_what_a_message_came_with_may_be_sent_on_with_it(destination):
+def test_what_a_message_came_with_may_be_sent_on_with_it(destination: str) -> None:
     received = Message(smuid="a/000000000000-1-1", account="ada:desk@a", hops=("a", "b"), delivery="ONE")
     came = {
         "ack": "1-1",
@@ -166,35 +179,35 @@ def test_what_a_message_came_with_may_be_sent_on_with_it(destination):
     assert sent.delivery == ("ALL" if destination == "/topic/T" else "ONE")
 
 
-def test_what_the_first_publisher_wanted_is_not_wanted_by_who_sends_its_message_on():
+def test_what_the_first_publisher_wanted_is_not_wanted_by_who_sends_its_message_on() -> None:
     came = written(Message(smuid="a/1", account="ada:desk@a", cmuid="c-1", receipt="ALL", sequence=3))
     sent = read(came, destination="/queue/T")
     assert (sent.cmuid, sent.receipt, sent.sequence) == ("", "NONE", 3)
 
 
 @pytest.mark.parametrize("name", ["AMQ_SCHEDULED_DELAY", "JMSXGroupID", "_AMQ_SCHED_DELIVERY"])
-def test_what_would_mislead_is_refused_by_name(name):
+def test_what_would_mislead_is_refused_by_name(name: str) -> None:
     with pytest.raises(HeaderRefusal, match=name):
         read({name: "1"}, destination="/queue/T")
 
 
-def test_a_site_may_guarantee_every_send():
+def test_a_site_may_guarantee_every_send() -> None:
     assert read({}, guarantee=True).guarantee
     assert not read({"persistent": "false"}, guarantee=True).guarantee
     assert not read({"guarantee": "NO"}, guarantee=True).guarantee
 
 
-def test_priority_0_is_the_same_as_none():
+def test_priority_0_is_the_same_as_none() -> None:
     assert read({"priority": "0"}).priority == 0
 
 
-def test_headers_of_the_frame_are_no_headers_of_the_message():
+def test_headers_of_the_frame_are_no_headers_of_the_message() -> None:
     headers = {"destination": "T", "content-length": "0", "receipt": "1", "transaction": "t"}
     headers |= {"message-id": "m", "subscription": "s", "ack": "a", "redelivered": "true"}
     assert read(headers).others == ()
 
 
-def test_other_headers_keep_their_order_and_spelling():
+def test_other_headers_keep_their_order_and_spelling() -> None:
     headers = {"zebra": " 1 ", "Alpha": "2", "x:y": "3", "correlation-id": "4"}
     message = read(headers)
     assert message.others[:2] == (("zebra", " 1 "), ("Alpha", "2"))
@@ -218,41 +231,41 @@ def test_other_headers_keep_their_order_and_spelling():
         ("n" * 200, "x"),
     ],
 )
-def test_what_smqp_cannot_name_is_carried_all_the_same(name, value):
+def test_what_smqp_cannot_name_is_carried_all_the_same(name: str, value: str) -> None:
     message = read({name: value})
     across = decode_message(encode_message(message))
     assert written(across)[name] == value
 
 
-def test_a_reply_address_is_an_smqp_address_inside_and_a_destination_outside():
+def test_a_reply_address_is_an_smqp_address_inside_and_a_destination_outside() -> None:
     message = read({"reply-to": "/temp-queue/x"}, reply_address="ada:t1@a")
     assert (message.reply, message.others) == (True, (("reply-to", "ada:t1@a"),))
     assert written(message)["reply-to"] == "/reply-queue/ada:t1@a"
 
 
-def test_a_reply_address_of_another_is_an_smqp_address_inside_too():
+def test_a_reply_address_of_another_is_an_smqp_address_inside_too() -> None:
     message = read({"reply-to": "/reply-queue/ada:desk@a"})
     assert message.others == (("reply-to", "ada:desk@a"),)
     assert written(message)["reply-to"] == "/reply-queue/ada:desk@a"
 
 
-def test_a_reply_to_that_is_somebodys_queue_passes_unchanged():
+def test_a_reply_to_that_is_somebodys_queue_passes_unchanged() -> None:
     message = read({"reply-to": "/queue/answers"})
     assert not message.reply
     assert written(message)["reply-to"] == "/queue/answers"
 
 
-def test_an_smqp_publisher_that_wants_a_reply_gets_it_on_its_system_topic():
+def test_an_smqp_publisher_that_wants_a_reply_gets_it_on_its_system_topic() -> None:
     message = Message(reply=True, account="ada:desk@a", smuid="a/1")
     assert written(message)["reply-to"] == "/reply-queue/ada:desk@a"
 
 
-def test_a_reply_goes_as_far_as_it_must():
+def test_a_reply_goes_as_far_as_it_must() -> None:
     assert read({}, destination="/reply-queue/ada:desk@a").depth == DEPTH_UNLIMITED
     assert read({"depth": "1"}, destination="/reply-queue/ada:desk@a").depth == 1
 
 
-def test_all_that_the_servers_know_is_written():
+def test_all_that_the_servers_know_is_written() -> None:
     message = Message(
         name="Storm",
         charset="utf-8",
@@ -288,7 +301,7 @@ def test_all_that_the_servers_know_is_written():
     }
 
 
-def test_an_smqp_header_that_would_pass_for_one_of_the_frame_is_left_out():
+def test_an_smqp_header_that_would_pass_for_one_of_the_frame_is_left_out() -> None:
     others = (("subscription", "1"), ("ack", "2"), ("message-id", "3"), ("destination", "4"), ("x", "5"))
     assert written(Message(others=others, smuid="a/1", account="b:c@d")).keys() & dict(others).keys() == {"x"}
 
@@ -297,7 +310,7 @@ anything = st.text(st.characters(exclude_characters="\0", exclude_categories=["C
 
 
 @given(st.dictionaries(anything.filter(bool), anything, max_size=5), st.binary(max_size=50))
-def test_every_sent_message_is_refused_or_can_be_carried_by_smqp(headers, body):
+def test_every_sent_message_is_refused_or_can_be_carried_by_smqp(headers: dict[str, str], body: Any) -> None:
     try:
         message = read(headers, body)
     except HeaderRefusal:

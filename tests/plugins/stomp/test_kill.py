@@ -1,7 +1,10 @@
 """Transactions of a daemon that is killed in the middle of them: each has happened, or none of it."""
 
 from collections import Counter
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -18,36 +21,36 @@ KILLS = 2
 UNDER_WAY = 10
 
 
-class Receipts(set):
+class Receipts(set[Any]):
     """The receipts of COMMIT that have come."""
 
-    def expect(self, more):
+    def expect(self, more: Any) -> Any:
         """The event of so many more having come."""
         self._goal, self._reached = len(self) + more, trio.Event()
         return self._reached
 
-    def add(self, receipt):
+    def add(self, receipt: Any) -> None:
         super().add(receipt)
         if len(self) >= self._goal:
             self._reached.set()
 
 
 @asynccontextmanager
-async def client_of(port):
+async def client_of(port: int) -> AsyncIterator[Any]:
     async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
         client = StompClient(stream)
         await client.connect(login="guest", passcode="guest")
         yield client
 
 
-async def work(port, receipts):
+async def work(port: int, receipts: Any) -> None:
     """Move messages from one queue to two others, many transactions under way, until the daemon ends."""
     with suppress(trio.BrokenResourceError, AssertionError):
         async with client_of(port) as client:
             await move(client, receipts)
 
 
-async def move(client, receipts):
+async def move(client: Any, receipts: Any) -> None:
     await client.subscribe("/queue/in", ack="client-individual", prefetch_count=str(UNDER_WAY))
     await client.send("BEGIN", {"transaction": "left open"})
     await client.send("SEND", {"destination": "/queue/a", "transaction": "left open"}, b"never")
@@ -65,7 +68,7 @@ async def move(client, receipts):
         await client.send("COMMIT", {**part, "receipt": number})
 
 
-async def fill(port):
+async def fill(port: int) -> None:
     async with client_of(port) as client:
         for number in range(MESSAGES):
             headers = {"destination": "/queue/in", "persistent": "true"}
@@ -73,7 +76,7 @@ async def fill(port):
         await client.ask("DISCONNECT")
 
 
-async def take_all(client, queue):
+async def take_all(client: Any, queue: Any) -> Any:
     """The bodies that a queue holds."""
     await client.send("SEND", {"destination": queue, "persistent": "true", "receipt": "last"}, b"last")
     await client.expect("RECEIPT")
@@ -84,7 +87,7 @@ async def take_all(client, queue):
     return Counter(found)
 
 
-async def test_after_a_kill_a_transaction_has_happened_whole_or_not_at_all(tmp_path):
+async def test_after_a_kill_a_transaction_has_happened_whole_or_not_at_all(tmp_path: Path) -> None:
     port = free_port()
     config = make_stomp_site(tmp_path / "site", port)
     path = stomp_environment(tmp_path)["PYTHONPATH"]

@@ -2,22 +2,25 @@
 
 import socket
 import ssl
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 import trio
+from wsproto.events import TextMessage
 
 from daemon.certificates.self_signed import make_self_signed
 from daemon.settings import Limits
 from plugins.stomp.plugin import plugin
 from plugins.stomp.settings import StompSettings
 from routing.errors import Refusal
-from tests.plugins.stomp.test_websocket import CONNECT, Browser, TextMessage
-from tests.support.site import ListeningSite
+from tests.plugins.stomp.test_websocket import CONNECT, Browser
+from tests.support.site import BrokerSite, ListeningSite
 from tests.support.stomp import StompClient
 
 
-def listening(family, address):
+def listening(family: Any, address: str) -> Any:
     try:
         return socket.create_server((address, 0), family=family)
     except OSError:
@@ -27,7 +30,7 @@ def listening(family, address):
 
 
 @pytest.fixture
-def sockets():
+def sockets() -> dict[str, list[socket.socket]]:
     return {
         "stomp": [listening(socket.AF_INET, "127.0.0.1"), listening(socket.AF_INET6, "::1")],
         "stomp-tls": [listening(socket.AF_INET, "127.0.0.1")],
@@ -37,12 +40,12 @@ def sockets():
 
 
 @pytest.fixture
-def addresses(sockets):
+def addresses(sockets: dict[str, list[socket.socket]]) -> dict[str, list[tuple[str, int]]]:
     return {name: [taken.getsockname()[:2] for taken in passed] for name, passed in sockets.items()}
 
 
 @pytest.fixture
-def certificate(tmp_path):
+def certificate(tmp_path: Path) -> tuple[Path, Path]:
     """The PEM file of a certificate for localhost, and of its key."""
     made = make_self_signed("stomp.example")
     paths = tmp_path / "tls.crt", tmp_path / "tls.key"
@@ -52,7 +55,12 @@ def certificate(tmp_path):
 
 
 @pytest.fixture
-async def running(site, sockets, certificate, nursery):
+async def running(
+    site: BrokerSite,
+    sockets: dict[str, list[socket.socket]],
+    certificate: tuple[Path, Path],
+    nursery: trio.Nursery,
+) -> Any:
     """The front end, accepting."""
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(*certificate)
@@ -63,24 +71,28 @@ async def running(site, sockets, certificate, nursery):
 
 
 @pytest.fixture
-def trusting(certificate):
+def trusting(certificate: tuple[Path, Path]) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=str(certificate[0]))
 
 
-def test_without_settings_nothing_but_tcp_on_this_host_is_listened_on():
+def test_without_settings_nothing_but_tcp_on_this_host_is_listened_on() -> None:
     listens = {name: at for name, at in msgspec.structs.asdict(StompSettings()).items() if "listen" in name}
     assert {name: at for name, at in listens.items() if at} == {"listen": ("127.0.0.1:61613",)}
 
 
 @pytest.mark.parametrize("index", [0, 1])
-async def test_tcp_is_served_over_both_internet_protocols(running, addresses, index):
+async def test_tcp_is_served_over_both_internet_protocols(
+    running: Any, addresses: dict[str, list[tuple[str, int]]], index: int
+) -> None:
     async with await trio.open_tcp_stream(*addresses["stomp"][index]) as stream:
         client = StompClient(stream)
         await client.connect()
         await client.ask("DISCONNECT")
 
 
-async def test_tls_is_served(running, addresses, trusting):
+async def test_tls_is_served(
+    running: Any, addresses: dict[str, list[tuple[str, int]]], trusting: ssl.SSLContext
+) -> None:
     stream = await trio.open_ssl_over_tcp_stream(
         "localhost", addresses["stomp-tls"][0][1], ssl_context=trusting
     )
@@ -95,7 +107,9 @@ async def test_tls_is_served(running, addresses, trusting):
 
 
 @pytest.mark.parametrize("name", ["stomp-ws", "stomp-wss"])
-async def test_websocket_is_served_with_and_without_tls(running, addresses, trusting, name):
+async def test_websocket_is_served_with_and_without_tls(
+    running: Any, addresses: dict[str, list[tuple[str, int]]], trusting: ssl.SSLContext, name: str
+) -> None:
     port = addresses[name][0][1]
     if name == "stomp-wss":
         stream = await trio.open_ssl_over_tcp_stream("localhost", port, ssl_context=trusting)
@@ -108,7 +122,9 @@ async def test_websocket_is_served_with_and_without_tls(running, addresses, trus
     await stream.aclose()
 
 
-async def test_when_the_site_drains_clients_are_told_and_listening_ends(running, addresses):
+async def test_when_the_site_drains_clients_are_told_and_listening_ends(
+    running: Any, addresses: dict[str, list[tuple[str, int]]]
+) -> None:
     async with await trio.open_tcp_stream(*addresses["stomp"][0]) as stream:
         client = StompClient(stream)
         await client.connect()
@@ -120,10 +136,12 @@ async def test_when_the_site_drains_clients_are_told_and_listening_ends(running,
 
 class TestFull:
     @pytest.fixture
-    def limits(self):
+    def limits(self) -> Limits:
         return Limits(connections_max=1)
 
-    async def test_one_connection_too_many_is_told_why_it_is_closed(self, running, addresses):
+    async def test_one_connection_too_many_is_told_why_it_is_closed(
+        self, running: Any, addresses: dict[str, list[tuple[str, int]]]
+    ) -> None:
         async with (
             await trio.open_tcp_stream(*addresses["stomp"][0]),
             await trio.open_tcp_stream(*addresses["stomp"][0]) as second,
@@ -131,7 +149,9 @@ class TestFull:
             error = await StompClient(second).refused(Refusal.TOO_MANY)
             assert b"as many connections as may be" in error.body
 
-    async def test_a_websocket_too_many_is_told_in_http(self, running, addresses):
+    async def test_a_websocket_too_many_is_told_in_http(
+        self, running: Any, addresses: dict[str, list[tuple[str, int]]]
+    ) -> None:
         async with (
             await trio.open_tcp_stream(*addresses["stomp"][0]),
             await trio.open_tcp_stream(*addresses["stomp-ws"][0]) as second,

@@ -1,16 +1,25 @@
 """Heart-beats, silence, clients that do not read, and streams that break. Time is virtual."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import trio
+import trio.testing
 from trio.testing import lockstep_stream_pair, wait_all_tasks_blocked
 
-from daemon.frontend import Limits
+from daemon.broker.session import BrokerSession
+from daemon.frontend import Answer, Limits
 from plugins.stomp.codec import encode
 from routing.errors import Refusal
 from tests.support.patience import pass_time
+from tests.support.site import BrokerSite
+from tests.support.stomp import Connect, StompClient
 
 
-async def test_the_server_sends_heart_beats_as_often_as_was_agreed(connect, mock_clock):
+async def test_the_server_sends_heart_beats_as_often_as_was_agreed(
+    connect: Connect, mock_clock: trio.testing.MockClock
+) -> None:
     client = connect()
     await client.connect(heart_beat="0,2000")
     for _ in range(3):
@@ -18,7 +27,9 @@ async def test_the_server_sends_heart_beats_as_often_as_was_agreed(connect, mock
         assert await client.stream.receive_some(10) == b"\n"
 
 
-async def test_what_is_sent_anyway_is_a_heart_beat_too(connect, mock_clock):
+async def test_what_is_sent_anyway_is_a_heart_beat_too(
+    connect: Connect, mock_clock: trio.testing.MockClock
+) -> None:
     client = connect()
     await client.connect(heart_beat="0,2000")
     await client.subscribe("/topic/a")
@@ -29,7 +40,9 @@ async def test_what_is_sent_anyway_is_a_heart_beat_too(connect, mock_clock):
     assert client.heart_beats == 0
 
 
-async def test_what_is_answered_with_nothing_keeps_no_heart_beat_back(connect, mock_clock):
+async def test_what_is_answered_with_nothing_keeps_no_heart_beat_back(
+    connect: Connect, mock_clock: trio.testing.MockClock
+) -> None:
     """A SEND without a receipt is answered by the broker, but not to the client."""
     client, other = connect(), connect()
     await client.connect(heart_beat="0,2000")
@@ -43,14 +56,18 @@ async def test_what_is_answered_with_nothing_keeps_no_heart_beat_back(connect, m
     assert (await client.stream.receive_some(100)).startswith(b"\n\n\n\nRECEIPT")
 
 
-async def test_no_more_heart_beats_are_agreed_to_than_the_server_allows(connect, mock_clock):
+async def test_no_more_heart_beats_are_agreed_to_than_the_server_allows(
+    connect: Connect, mock_clock: trio.testing.MockClock
+) -> None:
     client = connect()
     await client.connect(heart_beat="0,1")
     await pass_time(mock_clock, 1)
     assert await client.stream.receive_some(10) == b"\n"
 
 
-async def test_a_client_that_misses_its_heart_beats_is_dropped(connect, mock_clock):
+async def test_a_client_that_misses_its_heart_beats_is_dropped(
+    connect: Connect, mock_clock: trio.testing.MockClock
+) -> None:
     client = connect()
     await client.connect(heart_beat="2000,0")
     await pass_time(mock_clock, 4.9)
@@ -59,7 +76,7 @@ async def test_a_client_that_misses_its_heart_beats_is_dropped(connect, mock_clo
     await client.expect_end()
 
 
-async def test_a_client_that_beats_stays(connect, mock_clock):
+async def test_a_client_that_beats_stays(connect: Connect, mock_clock: trio.testing.MockClock) -> None:
     client = connect()
     await client.connect(heart_beat="2000,0")
     for _ in range(5):
@@ -68,19 +85,25 @@ async def test_a_client_that_beats_stays(connect, mock_clock):
     await client.ask("SEND", {"destination": "/queue/a"})
 
 
-async def test_without_heart_beats_a_client_may_be_silent_for_ever(ada, mock_clock):
+async def test_without_heart_beats_a_client_may_be_silent_for_ever(
+    ada: StompClient, mock_clock: trio.testing.MockClock
+) -> None:
     await pass_time(mock_clock, 1_000_000)
     await ada.ask("SEND", {"destination": "/queue/a"})
 
 
-async def test_a_client_that_does_not_log_in_is_told_and_dropped(connect, mock_clock):
+async def test_a_client_that_does_not_log_in_is_told_and_dropped(
+    connect: Connect, mock_clock: trio.testing.MockClock
+) -> None:
     client = connect()
     await client.raw(b"CONNECT\naccept-version:1.2\n")
     await pass_time(mock_clock, 15.1)
     await client.refused(Refusal.NOT_LOGGED_IN)
 
 
-async def test_who_was_refused_a_login_hears_nothing_more(connect, mock_clock):
+async def test_who_was_refused_a_login_hears_nothing_more(
+    connect: Connect, mock_clock: trio.testing.MockClock
+) -> None:
     client = connect()
     await client.raw(b"CONNECT\naccept-version:1.2\n")
     await pass_time(mock_clock, 14)
@@ -90,7 +113,9 @@ async def test_who_was_refused_a_login_hears_nothing_more(connect, mock_clock):
     await client.expect_end()
 
 
-async def test_a_client_that_does_not_read_is_dropped_and_costs_nobody_else_anything(connect, mock_clock):
+async def test_a_client_that_does_not_read_is_dropped_and_costs_nobody_else_anything(
+    connect: Connect, mock_clock: trio.testing.MockClock
+) -> None:
     slow, quick = connect(pair=lockstep_stream_pair), connect()
     await slow.connect()
     await quick.connect()
@@ -105,7 +130,9 @@ async def test_a_client_that_does_not_read_is_dropped_and_costs_nobody_else_anyt
     await quick.ask("SEND", {"destination": "/queue/a"})
 
 
-async def test_a_client_that_does_not_read_is_not_read_from(connect, mock_clock):
+async def test_a_client_that_does_not_read_is_not_read_from(
+    connect: Connect, mock_clock: trio.testing.MockClock
+) -> None:
     client = connect(pair=lockstep_stream_pair)
     await client.connect()
     await client.send("BEGIN", {"transaction": "t", "receipt": "1"})
@@ -119,36 +146,38 @@ async def test_a_client_that_does_not_read_is_not_read_from(connect, mock_clock)
 class ReluctantSession:
     """A session whose events wait until they may come."""
 
-    def __init__(self, session):
+    def __init__(self, session: BrokerSession) -> None:
         self.may_answer = trio.Event()
         self._session = session
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Callable[..., Any]:
         return getattr(self._session, name)
 
-    async def events(self):
+    async def events(self) -> list[Answer]:
         await self.may_answer.wait()
         return await self._session.events()
 
 
 class TestUnanswered:
     @pytest.fixture
-    def limits(self):
+    def limits(self) -> Limits:
         return Limits(unanswered_per_session_max=2)
 
-    async def test_a_client_to_which_many_answers_are_owed_is_not_read_from(self, connect, site, mock_clock):
+    async def test_a_client_to_which_many_answers_are_owed_is_not_read_from(
+        self, connect: Connect, site: BrokerSite, mock_clock: trio.testing.MockClock
+    ) -> None:
         sessions = []
 
-        def open_session(identity, channel, **options):
+        def open_session(identity: Any, channel: str, **options: Any) -> Any:
             session = site.broker.open_session(identity, channel, **options)
             sessions.append(ReluctantSession(session))
             return sessions[-1]
 
-        site.open_session = open_session
+        site.open_session = open_session  # type: ignore[method-assign]
         client, sent = connect(pair=lockstep_stream_pair), []
         await client.connect()
 
-        async def send():
+        async def send() -> None:
             for number in range(6):
                 await client.send("SEND", {"destination": "/queue/a", "receipt": str(number)})
                 sent.append(number)
@@ -161,19 +190,21 @@ class TestUnanswered:
             answers = [(await client.expect("RECEIPT")).headers["receipt-id"] for _ in range(6)]
         assert answers == [str(number) for number in range(6)]
 
-    async def test_of_what_came_together_no_more_is_carried_out_than_may_be_unanswered(self, connect, site):
+    async def test_of_what_came_together_no_more_is_carried_out_than_may_be_unanswered(
+        self, connect: Connect, site: BrokerSite
+    ) -> None:
         sessions, published = [], []
 
         class CountingSession(ReluctantSession):
-            def publish(self, *arguments):
+            def publish(self, *arguments: Any) -> None:
                 published.append(arguments)
                 self._session.publish(*arguments)
 
-        def open_session(identity, channel, **options):
+        def open_session(identity: Any, channel: str, **options: Any) -> Any:
             sessions.append(CountingSession(site.broker.open_session(identity, channel, **options)))
             return sessions[-1]
 
-        site.open_session = open_session
+        site.open_session = open_session  # type: ignore[method-assign]
         client = connect()
         await client.connect()
         await client.raw(encode("SEND", {"destination": "/queue/a", "receipt": "r"}) * 6)
@@ -183,11 +214,13 @@ class TestUnanswered:
         for _ in range(6):
             await client.expect("RECEIPT")
 
-    async def test_where_no_answer_comes_for_long_the_connection_ends(self, connect, site, mock_clock):
-        def open_session(identity, channel, **options):
+    async def test_where_no_answer_comes_for_long_the_connection_ends(
+        self, connect: Connect, site: BrokerSite, mock_clock: trio.testing.MockClock
+    ) -> None:
+        def open_session(identity: Any, channel: str, **options: Any) -> Any:
             return ReluctantSession(site.broker.open_session(identity, channel, **options))
 
-        site.open_session = open_session
+        site.open_session = open_session  # type: ignore[method-assign]
         client = connect()
         await client.connect()
         for number in range(2):
@@ -197,8 +230,8 @@ class TestUnanswered:
 
 
 async def test_after_the_last_frame_the_server_waits_for_the_client_to_close_but_not_for_ever(
-    connect, mock_clock
-):
+    connect: Connect, mock_clock: trio.testing.MockClock
+) -> None:
     client = connect()
     await client.connect()
     await client.ask("DISCONNECT")
@@ -209,7 +242,7 @@ async def test_after_the_last_frame_the_server_waits_for_the_client_to_close_but
         await client.raw(b"\n")
 
 
-async def test_a_stream_that_breaks_ends_the_session_and_frees_what_it_held(connect):
+async def test_a_stream_that_breaks_ends_the_session_and_frees_what_it_held(connect: Connect) -> None:
     first, second = connect(), connect()
     await first.connect()
     await first.subscribe("/queue/a", ack="client")
@@ -222,7 +255,9 @@ async def test_a_stream_that_breaks_ends_the_session_and_frees_what_it_held(conn
     await second.expect("MESSAGE", delivery_count="2")
 
 
-async def test_a_frame_that_has_begun_has_to_go_on(connect, mock_clock):
+async def test_a_frame_that_has_begun_has_to_go_on(
+    connect: Connect, mock_clock: trio.testing.MockClock
+) -> None:
     client = connect()
     await client.connect()
     await pass_time(mock_clock, 1_000)
@@ -236,11 +271,13 @@ async def test_a_frame_that_has_begun_has_to_go_on(connect, mock_clock):
     assert error.body == b"no complete frame for 300 s\n"
 
 
-async def test_who_leaves_while_the_site_can_answer_nothing_is_let_go(connect, site, mock_clock):
-    def open_session(identity, channel, **options):
+async def test_who_leaves_while_the_site_can_answer_nothing_is_let_go(
+    connect: Connect, site: BrokerSite, mock_clock: trio.testing.MockClock
+) -> None:
+    def open_session(identity: Any, channel: str, **options: Any) -> Any:
         return ReluctantSession(site.broker.open_session(identity, channel, **options))
 
-    site.open_session = open_session
+    site.open_session = open_session  # type: ignore[method-assign]
     client = connect()
     await client.connect()
     await client.send("SEND", {"destination": "/queue/a", "receipt": "1"})

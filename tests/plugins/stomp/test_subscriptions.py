@@ -1,6 +1,8 @@
 """Durable and temporary subscriptions, requests and replies, limits."""
 
 import time
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -10,6 +12,8 @@ from plugins.stomp.codec import VERSIONS
 from plugins.stomp.settings import StompSettings
 from routing.errors import Refusal
 from routing.message import Message, Section
+from tests.support.site import BrokerSite
+from tests.support.stomp import Connect, StompClient
 
 PERSISTENT = {"destination": "/topic/news", "persistent": "true"}
 
@@ -22,10 +26,10 @@ DIALECTS = {
 
 
 @pytest.fixture
-def again(connect):
+def again(connect: Connect) -> Callable[..., Any]:
     """Another connection of the same account and client-id."""
 
-    async def again(**headers):
+    async def again(**headers: Any) -> Any:
         client = connect()
         await client.connect(**{"client_id": "desk", **headers})
         return client
@@ -33,17 +37,19 @@ def again(connect):
     return again
 
 
-async def subscribe(client, headers, id="0", **more):
+async def subscribe(client: StompClient, headers: dict[str, str], id: str = "0", **more: Any) -> None:
     await client.ask("SUBSCRIBE", {"id": id, "destination": "/topic/news", **headers, **more})
 
 
-async def leave(client):
+async def leave(client: StompClient) -> None:
     await client.ask("DISCONNECT")
     await client.expect_end()
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-async def test_a_durable_subscription_gets_what_came_while_nobody_listened(again, ada, dialect):
+async def test_a_durable_subscription_gets_what_came_while_nobody_listened(
+    again: Callable[..., Any], ada: StompClient, dialect: str
+) -> None:
     begin, _ = DIALECTS[dialect]
     first = await again()
     await subscribe(first, begin)
@@ -54,7 +60,7 @@ async def test_a_durable_subscription_gets_what_came_while_nobody_listened(again
     assert (await second.expect("MESSAGE")).body == b"missed"
 
 
-async def test_without_a_client_id_it_belongs_to_the_account(connect, ada):
+async def test_without_a_client_id_it_belongs_to_the_account(connect: Connect, ada: StompClient) -> None:
     await subscribe(ada, {"durable": "true"}, id="reports")
     await leave(ada)
     publisher, second = connect(), connect()
@@ -65,7 +71,9 @@ async def test_without_a_client_id_it_belongs_to_the_account(connect, ada):
     assert (await second.expect("MESSAGE")).body == b"missed"
 
 
-async def test_an_ordinary_subscription_ends_with_its_connection(again, ada):
+async def test_an_ordinary_subscription_ends_with_its_connection(
+    again: Callable[..., Any], ada: StompClient
+) -> None:
     first = await again()
     await subscribe(first, {})
     await leave(first)
@@ -79,8 +87,8 @@ async def test_an_ordinary_subscription_ends_with_its_connection(again, ada):
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("named", [True, False])
 async def test_unsubscribing_a_durable_subscription_ends_it_only_if_the_frame_says_so(
-    again, ada, dialect, named
-):
+    again: Callable[..., Any], ada: StompClient, dialect: str, named: bool
+) -> None:
     begin, end = DIALECTS[dialect]
     first = await again()
     await subscribe(first, begin)
@@ -94,7 +102,9 @@ async def test_unsubscribing_a_durable_subscription_ends_it_only_if_the_frame_sa
     assert bodies == ([b"heard"] if named else [b"missed", b"heard"])
 
 
-async def test_a_durable_subscription_of_an_earlier_connection_can_be_ended(again, ada):
+async def test_a_durable_subscription_of_an_earlier_connection_can_be_ended(
+    again: Callable[..., Any], ada: StompClient
+) -> None:
     first = await again()
     await subscribe(first, {"durable": "true"})
     await leave(first)
@@ -108,7 +118,9 @@ async def test_a_durable_subscription_of_an_earlier_connection_can_be_ended(agai
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("begun_here", [True, False])
-async def test_a_durable_subscription_can_be_ended_by_its_name_alone(connect, ada, version, begun_here):
+async def test_a_durable_subscription_can_be_ended_by_its_name_alone(
+    connect: Connect, ada: StompClient, version: str, begun_here: bool
+) -> None:
     """ActiveMQ's users need not say the id of the SUBSCRIBE, which their connection may never have sent."""
     named = {"destination": "/topic/news", "activemq.subscriptionName": "mine"}
     first, second = connect(version), connect(version)
@@ -125,7 +137,9 @@ async def test_a_durable_subscription_can_be_ended_by_its_name_alone(connect, ad
     assert (await client.expect("MESSAGE")).body == b"heard"
 
 
-async def test_a_connection_that_takes_over_a_durable_subscription_ends_the_other(again):
+async def test_a_connection_that_takes_over_a_durable_subscription_ends_the_other(
+    again: Callable[..., Any],
+) -> None:
     first, second = await again(), await again()
     await subscribe(first, {"durable": "true"})
     await subscribe(second, {"durable": "true"})
@@ -133,19 +147,21 @@ async def test_a_connection_that_takes_over_a_durable_subscription_ends_the_othe
     assert b"taken over" in error.body
 
 
-async def send_numbers(client, count):
+async def send_numbers(client: StompClient, count: int) -> None:
     for number in range(count):
         await client.ask("SEND", PERSISTENT, str(number).encode())
 
 
-async def bodies(client, count):
+async def bodies(client: StompClient, count: int) -> list[bytes]:
     return [(await client.expect("MESSAGE")).body for _ in range(count)]
 
 
 SHARED = {"durable": "true", "shared": "true", "ack": "client-individual"}
 
 
-async def test_connections_that_share_a_durable_subscription_get_a_message_each(again, ada):
+async def test_connections_that_share_a_durable_subscription_get_a_message_each(
+    again: Callable[..., Any], ada: StompClient
+) -> None:
     first, second = await again(), await again()
     for client in (first, second):
         await subscribe(client, SHARED)
@@ -154,7 +170,9 @@ async def test_connections_that_share_a_durable_subscription_get_a_message_each(
     assert await bodies(second, 2) == [b"1", b"3"]
 
 
-async def test_what_a_lost_connection_had_goes_to_the_one_that_shares_with_it(again, ada):
+async def test_what_a_lost_connection_had_goes_to_the_one_that_shares_with_it(
+    again: Callable[..., Any], ada: StompClient
+) -> None:
     first, second = await again(), await again()
     for client in (first, second):
         await subscribe(client, SHARED)
@@ -167,7 +185,9 @@ async def test_what_a_lost_connection_had_goes_to_the_one_that_shares_with_it(ag
     await second.ask("ACK", {"id": again_0.headers["ack"]})
 
 
-async def test_one_that_unsubscribes_leaves_the_subscription_to_the_others(again, ada):
+async def test_one_that_unsubscribes_leaves_the_subscription_to_the_others(
+    again: Callable[..., Any], ada: StompClient
+) -> None:
     first, second = await again(), await again()
     for client in (first, second):
         await subscribe(client, SHARED)
@@ -176,7 +196,7 @@ async def test_one_that_unsubscribes_leaves_the_subscription_to_the_others(again
     assert await bodies(second, 2) == [b"0", b"1"]
 
 
-async def test_one_that_ends_a_shared_subscription_ends_it_for_all(again):
+async def test_one_that_ends_a_shared_subscription_ends_it_for_all(again: Callable[..., Any]) -> None:
     first, second = await again(), await again()
     for client in (first, second):
         await subscribe(client, SHARED)
@@ -188,10 +208,12 @@ async def test_one_that_ends_a_shared_subscription_ends_it_for_all(again):
 
 class TestByTheSetting:
     @pytest.fixture
-    def settings(self):
+    def settings(self) -> StompSettings:
         return StompSettings(shared=True)
 
-    async def test_durable_subscriptions_are_shared(self, again, ada):
+    async def test_durable_subscriptions_are_shared(
+        self, again: Callable[..., Any], ada: StompClient
+    ) -> None:
         first, second = await again(), await again()
         await subscribe(first, {"durable": "true"})
         await subscribe(second, {"durable": "true"})
@@ -199,13 +221,13 @@ class TestByTheSetting:
         assert await bodies(first, 1) == [b"0"]
         assert await bodies(second, 1) == [b"1"]
 
-    async def test_a_header_says_otherwise(self, again):
+    async def test_a_header_says_otherwise(self, again: Callable[..., Any]) -> None:
         first, second = await again(), await again()
         await subscribe(first, {"durable": "true"})
         await subscribe(second, {"durable": "true", "shared": "false"})
         assert b"taken over" in (await first.refused(Refusal.NOT_SUBSCRIBED)).body
 
-    async def test_others_are_not(self, again, ada):
+    async def test_others_are_not(self, again: Callable[..., Any], ada: StompClient) -> None:
         first, second = await again(), await again()
         for client in (first, second):
             await subscribe(client, {})
@@ -214,13 +236,13 @@ class TestByTheSetting:
 
 
 @pytest.mark.parametrize("more", [{}, {"durable": "false"}])
-async def test_only_a_durable_subscription_can_be_shared(ada, more):
+async def test_only_a_durable_subscription_can_be_shared(ada: StompClient, more: dict[str, str]) -> None:
     await ada.send("SUBSCRIBE", {"id": "0", "destination": "/topic/news", "shared": "true", **more})
     error = await ada.refused(Refusal.BAD_HEADER)
     assert b"durable" in error.body
 
 
-async def test_a_queue_is_shared_in_any_case(again):
+async def test_a_queue_is_shared_in_any_case(again: Callable[..., Any]) -> None:
     first, second = await again(), await again()
     for client in (first, second):
         await client.subscribe("/queue/work", shared="true")
@@ -230,7 +252,7 @@ async def test_a_queue_is_shared_in_any_case(again):
     await second.expect("MESSAGE")
 
 
-async def test_durable_on_a_queue_is_about_the_queue(again):
+async def test_durable_on_a_queue_is_about_the_queue(again: Callable[..., Any]) -> None:
     first, second = await again(), await again()
     for client in (first, second):
         await client.subscribe("/queue/work", durable="true", auto_delete="false")
@@ -240,7 +262,7 @@ async def test_durable_on_a_queue_is_about_the_queue(again):
     await second.expect("MESSAGE")
 
 
-async def test_two_subscriptions_of_one_connection_to_one_topic_get_a_message_each(ada):
+async def test_two_subscriptions_of_one_connection_to_one_topic_get_a_message_each(ada: StompClient) -> None:
     await ada.subscribe("/topic/news", id="a")
     await ada.subscribe("/topic/news", id="b")
     await ada.send("SEND", {"destination": "/topic/news"})
@@ -248,13 +270,13 @@ async def test_two_subscriptions_of_one_connection_to_one_topic_get_a_message_ea
     assert sorted(received) == ["a", "b"]
 
 
-async def test_two_subscriptions_with_one_id_are_refused(ada):
+async def test_two_subscriptions_with_one_id_are_refused(ada: StompClient) -> None:
     await ada.subscribe("/topic/news", id="a")
     await ada.send("SUBSCRIBE", {"destination": "/topic/other", "id": "a"})
     await ada.refused(Refusal.BAD_FRAME)
 
 
-async def test_after_unsubscribe_no_more_comes_and_the_id_is_free(ada):
+async def test_after_unsubscribe_no_more_comes_and_the_id_is_free(ada: StompClient) -> None:
     await ada.subscribe("/topic/news", id="a")
     await ada.ask("UNSUBSCRIBE", {"id": "a"})
     await ada.send("SEND", {"destination": "/topic/news"}, b"missed")
@@ -264,7 +286,9 @@ async def test_after_unsubscribe_no_more_comes_and_the_id_is_free(ada):
 
 
 class TestReplies:
-    async def test_a_request_is_answered_without_a_subscription(self, ada, connect):
+    async def test_a_request_is_answered_without_a_subscription(
+        self, ada: StompClient, connect: Connect
+    ) -> None:
         server = connect()
         await server.connect(login="bob")
         await server.subscribe("/queue/requests")
@@ -285,7 +309,9 @@ class TestReplies:
         assert answer.body == b"4"
 
     @pytest.mark.parametrize("kind", ["queue", "topic"])
-    async def test_replies_find_the_connection_and_the_temporary_queue_that_asked(self, connect, kind):
+    async def test_replies_find_the_connection_and_the_temporary_queue_that_asked(
+        self, connect: Connect, kind: str
+    ) -> None:
         server, *clients = connect(), connect(), connect()
         await server.connect()
         await server.subscribe("/queue/requests")
@@ -304,7 +330,9 @@ class TestReplies:
                 f"/temp-{kind}/b": b"b",
             }
 
-    async def test_a_temporary_queue_may_be_subscribed_to_with_an_id_of_ones_own(self, ada):
+    async def test_a_temporary_queue_may_be_subscribed_to_with_an_id_of_ones_own(
+        self, ada: StompClient
+    ) -> None:
         await ada.subscribe("/temp-queue/answers", id="mine")
         await ada.send("SEND", {"destination": "/queue/loop", "reply-to": "/temp-queue/answers"})
         await ada.subscribe("/queue/loop", id="loop")
@@ -314,7 +342,9 @@ class TestReplies:
         await ada.send("SEND", {"destination": "/temp-queue/answers"})
         await ada.expect("MESSAGE", subscription="mine", destination="/temp-queue/answers")
 
-    async def test_an_smqp_publisher_gets_its_reply_on_its_system_topic(self, ada, site):
+    async def test_an_smqp_publisher_gets_its_reply_on_its_system_topic(
+        self, ada: StompClient, site: BrokerSite
+    ) -> None:
         await ada.subscribe("/topic/requests")
         bob = site.open_session(Identity("bob"), "desk", protocol="smqp", remote="test")
         bob.publish("requests", Message(reply=True, sections=(Section("text/plain", b"?"),)))
@@ -323,7 +353,9 @@ class TestReplies:
         await ada.ask("DISCONNECT")
         bob.close()
 
-    async def test_an_smqp_receipt_is_asked_for_and_comes_to_the_system_topic(self, ada, connect):
+    async def test_an_smqp_receipt_is_asked_for_and_comes_to_the_system_topic(
+        self, ada: StompClient, connect: Connect
+    ) -> None:
         listener = connect()
         await listener.connect(login="bob")
         await listener.subscribe("/topic/news")
@@ -333,14 +365,14 @@ class TestReplies:
         assert receipt.headers["Receipt-Cmuid"] == "c-1"
         assert receipt.body == b"1/1"
 
-    async def test_a_message_sent_twice_with_one_cmuid_is_routed_once(self, ada):
+    async def test_a_message_sent_twice_with_one_cmuid_is_routed_once(self, ada: StompClient) -> None:
         await ada.subscribe("/queue/work")
         for _ in range(2):
             await ada.send("SEND", {"destination": "/queue/work", "cmuid": "c-1"}, b"once")
         await ada.send("SEND", {"destination": "/queue/work"}, b"next")
         assert [(await ada.expect("MESSAGE")).body for _ in range(2)] == [b"once", b"next"]
 
-    async def test_a_message_that_has_a_cmuid_is_sent_on_with_all_its_headers(self, ada):
+    async def test_a_message_that_has_a_cmuid_is_sent_on_with_all_its_headers(self, ada: StompClient) -> None:
         await ada.subscribe("/queue/work")
         await ada.send("SEND", {"destination": "/queue/work", "cmuid": "c-1"}, b"for others")
         message = await ada.expect("MESSAGE")
@@ -352,7 +384,9 @@ class TestReplies:
 
 
 class TestTimeouts:
-    async def test_a_late_subscriber_gets_what_has_a_timeout_and_hears_what_is_left(self, ada):
+    async def test_a_late_subscriber_gets_what_has_a_timeout_and_hears_what_is_left(
+        self, ada: StompClient
+    ) -> None:
         await ada.ask("SEND", {"destination": "/topic/news", "timeout": "60"}, b"kept")
         await ada.ask("SEND", {"destination": "/topic/news"}, b"gone")
         await ada.subscribe("/topic/news")
@@ -361,7 +395,7 @@ class TestTimeouts:
         assert 0 < float(message.headers["timeout"]) <= 60
         assert message.headers["expires"].isdigit()
 
-    async def test_a_state_message_says_that_it_stays(self, ada):
+    async def test_a_state_message_says_that_it_stays(self, ada: StompClient) -> None:
         await ada.ask("SEND", {"destination": "/topic/news", "timeout": "INFINITE"}, b"state")
         await ada.subscribe("/topic/news")
         message = await ada.expect("MESSAGE", timeout="INFINITE")
@@ -370,37 +404,37 @@ class TestTimeouts:
 
 class TestLimits:
     @pytest.fixture
-    def limits(self):
+    def limits(self) -> Limits:
         return Limits(subscriptions_per_session_max=2, message_bytes_max=100, frame_headers_max=16)
 
-    async def test_too_many_subscriptions_are_refused(self, ada):
+    async def test_too_many_subscriptions_are_refused(self, ada: StompClient) -> None:
         for number in range(2):
             await ada.subscribe("/topic/news", id=str(number))
         await ada.send("SUBSCRIBE", {"destination": "/topic/news", "id": "2"})
         await ada.refused(Refusal.TOO_MANY)
 
-    async def test_too_many_temporary_queues_are_refused(self, ada):
+    async def test_too_many_temporary_queues_are_refused(self, ada: StompClient) -> None:
         for number in range(3):
             headers = {"destination": "/queue/a", "reply-to": f"/temp-queue/{number}"}
             await ada.send("SEND", headers)
         await ada.refused(Refusal.TOO_MANY)
 
-    async def test_too_large_a_message_is_refused(self, ada):
+    async def test_too_large_a_message_is_refused(self, ada: StompClient) -> None:
         await ada.send("SEND", {"destination": "/queue/a", "content-length": "101", "receipt": "r"})
         error = await ada.refused(Refusal.TOO_LARGE)
         assert error.headers["receipt-id"] == "r"
 
-    async def test_too_many_headers_are_refused(self, ada):
+    async def test_too_many_headers_are_refused(self, ada: StompClient) -> None:
         await ada.send("SEND", {f"h{number}": "x" for number in range(17)})
         await ada.refused(Refusal.TOO_MANY)
 
 
 class TestCloudHeaders:
     @pytest.fixture
-    def settings(self):
+    def settings(self) -> StompSettings:
         return StompSettings(cloud_headers=True)
 
-    async def test_they_are_written_where_they_are_asked_for(self, ada):
+    async def test_they_are_written_where_they_are_asked_for(self, ada: StompClient) -> None:
         await ada.subscribe("/queue/a", ack="client-individual", visibility="30")
         await ada.send("SEND", {"destination": "/queue/a", "persistent": "true", "timeout": "60"})
         message = await ada.expect("MESSAGE", delivery_count="1")
@@ -409,7 +443,9 @@ class TestCloudHeaders:
         assert 20_000 < int(headers["expire-after"]) - int(headers["visible-after"]) < 40_000
 
     @pytest.mark.parametrize("destination", ["/queue/a", "/topic/a"])
-    async def test_without_a_timeout_they_say_what_the_site_will_do(self, ada, destination):
+    async def test_without_a_timeout_they_say_what_the_site_will_do(
+        self, ada: StompClient, destination: str
+    ) -> None:
         await ada.subscribe(destination)
         await ada.send("SEND", {"destination": destination})
         headers = (await ada.expect("MESSAGE")).headers
@@ -420,7 +456,7 @@ class TestCloudHeaders:
             day_ms = 86_400_000
             assert day_ms - 600_000 < int(headers["expire-after"]) - time.time() * 1000 < day_ms + 600_000
 
-    async def test_what_stays_until_it_is_removed_has_no_end(self, ada):
+    async def test_what_stays_until_it_is_removed_has_no_end(self, ada: StompClient) -> None:
         await ada.subscribe("/topic/a")
         await ada.send("SEND", {"destination": "/topic/a", "timeout": "INFINITE", "persistent": "true"})
         assert (await ada.expect("MESSAGE")).headers["expire-after"] == "253402300799000"

@@ -5,7 +5,7 @@ from plugins.stomp.transactions import Transactions
 from routing.errors import Refusal
 
 
-def test_steps_come_back_in_their_order_at_the_end():
+def test_steps_come_back_in_their_order_at_the_end() -> None:
     transactions, done = Transactions(StompSettings()), []
     transactions.begin("t")
     for number in range(3):
@@ -15,7 +15,7 @@ def test_steps_come_back_in_their_order_at_the_end():
     assert done == [0, 1, 2]
 
 
-def test_transactions_are_told_apart():
+def test_transactions_are_told_apart() -> None:
     transactions = Transactions(StompSettings())
     transactions.begin("a")
     transactions.begin("b")
@@ -25,7 +25,7 @@ def test_transactions_are_told_apart():
 
 
 @pytest.mark.parametrize("call", ["end", "add"])
-def test_one_that_is_not_open_cannot_be_used(call):
+def test_one_that_is_not_open_cannot_be_used(call: str) -> None:
     transactions = Transactions(StompSettings())
     transactions.begin("t")
     transactions.end("t")
@@ -33,14 +33,14 @@ def test_one_that_is_not_open_cannot_be_used(call):
         transactions.end("t") if call == "end" else transactions.add("t", lambda: None)
 
 
-def test_one_cannot_be_opened_twice():
+def test_one_cannot_be_opened_twice() -> None:
     transactions = Transactions(StompSettings())
     transactions.begin("t")
     with pytest.raises(Refusal, match="open already"):
         transactions.begin("t")
 
 
-def test_their_number_their_frames_and_their_bytes_are_bounded():
+def test_their_number_their_frames_and_their_bytes_are_bounded() -> None:
     settings = StompSettings(transactions_max=2, transaction_frames_max=3, transaction_bytes_max=10)
     transactions = Transactions(settings)
     transactions.begin("a")
@@ -56,7 +56,7 @@ def test_their_number_their_frames_and_their_bytes_are_bounded():
         transactions.add("b", lambda: None)
 
 
-def test_what_has_ended_counts_no_more():
+def test_what_has_ended_counts_no_more() -> None:
     transactions = Transactions(StompSettings(transactions_max=1, transaction_bytes_max=10))
     for _ in range(3):
         transactions.begin("t")

@@ -5,26 +5,28 @@ import trio.testing
 
 from daemon.settings import Limits
 from plugins.stomp.codec import encode
+from tests.support.site import BrokerSite
+from tests.support.stomp import Connect, StompClient
 
 MEGABYTE = 1_000_000
 
 
 @pytest.fixture
-def limits():
+def limits() -> Limits:
     return Limits(message_bytes_max=MEGABYTE, unfinished_bytes_max=4 * MEGABYTE)
 
 
-async def settle():
+async def settle() -> None:
     await trio.testing.wait_all_tasks_blocked(0.01)
 
 
-def begun(destination, **headers):
+def begun(destination: str, **headers: str) -> bytes:
     """All of a SEND of a megabyte but its last byte."""
     named = {"destination": destination, "content-length": str(MEGABYTE), **headers}
     return encode("SEND", named, b"x" * MEGABYTE)[:-1]
 
 
-async def test_a_body_counts_until_it_has_come(site, ada):
+async def test_a_body_counts_until_it_has_come(site: BrokerSite, ada: StompClient) -> None:
     await ada.raw(begun("/queue/t", receipt="1")[:6_000])
     await settle()
     assert MEGABYTE <= site.broker.unfinished.bytes < MEGABYTE + 1_000
@@ -34,7 +36,7 @@ async def test_a_body_counts_until_it_has_come(site, ada):
     assert site.broker.unfinished.bytes == 0
 
 
-async def test_a_body_without_a_length_counts_as_it_comes(site, ada):
+async def test_a_body_without_a_length_counts_as_it_comes(site: BrokerSite, ada: StompClient) -> None:
     await ada.raw(b"SEND\ndestination:/queue/t\nreceipt:1\n\n" + b"x" * 500_000)
     await settle()
     assert 500_000 <= site.broker.unfinished.bytes < 600_000
@@ -43,7 +45,9 @@ async def test_a_body_without_a_length_counts_as_it_comes(site, ada):
 
 
 @pytest.mark.parametrize("destination", ["/queue/forbidden", "/reply-queue/nobody:x@smqp.example"])
-async def test_what_is_forbidden_is_refused_before_its_body(site, connect, destination):
+async def test_what_is_forbidden_is_refused_before_its_body(
+    site: BrokerSite, connect: Connect, destination: str
+) -> None:
     eve = connect()
     await eve.connect(login="eve")
     await eve.raw(begun(destination, receipt="1")[:6_000])
@@ -52,7 +56,7 @@ async def test_what_is_forbidden_is_refused_before_its_body(site, connect, desti
     assert site.broker.unfinished.bytes == 0
 
 
-async def test_open_transactions_count_until_they_end(site, ada):
+async def test_open_transactions_count_until_they_end(site: BrokerSite, ada: StompClient) -> None:
     await ada.send("BEGIN", {"transaction": "a"})
     await ada.ask("SEND", {"destination": "/queue/t", "transaction": "a"}, b"x" * 100_000)
     await settle()
@@ -62,7 +66,9 @@ async def test_open_transactions_count_until_they_end(site, ada):
     assert site.broker.unfinished.bytes == 0
 
 
-async def test_one_too_many_is_told_what_to_do_and_the_others_go_on(site, connect, monkeypatch):
+async def test_one_too_many_is_told_what_to_do_and_the_others_go_on(
+    site: BrokerSite, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("daemon.connections.unfinished.WAIT_S", 0)
     clients = [connect() for _ in range(3)]
     for number, client in enumerate(clients):

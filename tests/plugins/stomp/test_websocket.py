@@ -1,5 +1,7 @@
 """STOMP in WebSocket messages, cut and typed as clients do it."""
 
+from typing import Any
+
 import pytest
 import trio
 import trio.testing
@@ -16,6 +18,7 @@ from wsproto.events import (
 
 from plugins.stomp.codec import Decoder, FrameLimits, encode
 from tests.support.patience import PATIENCE_S
+from tests.support.stomp import Connect
 
 CONNECT = encode("CONNECT", {"accept-version": "1.2", "login": "ada", "passcode": "correct horse"})
 
@@ -23,29 +26,29 @@ CONNECT = encode("CONNECT", {"accept-version": "1.2", "login": "ada", "passcode"
 class Browser:
     """The client's side of a WebSocket."""
 
-    def __init__(self, stream):
+    def __init__(self, stream: Any) -> None:
         self.stream = stream
         self.websocket = WSConnection(ConnectionType.CLIENT)
-        self.events = []
+        self.events: list[Any] = []
         self.decoder = Decoder(FrameLimits())
 
-    async def send(self, event):
+    async def send(self, event: Any) -> None:
         await self.stream.send_all(self.websocket.send(event))
 
-    async def event(self):
+    async def event(self) -> Any:
         with trio.fail_after(PATIENCE_S):
             while not self.events:
                 self.websocket.receive_data(await self.stream.receive_some(65_536) or None)
                 self.events += self.websocket.events()
         return self.events.pop(0)
 
-    async def open(self, *subprotocols):
+    async def open(self, *subprotocols: str) -> str | None:
         await self.send(Request(host="a", target="/ws", subprotocols=list(subprotocols)))
         accepted = await self.event()
         assert isinstance(accepted, AcceptConnection)
         return accepted.subprotocol
 
-    async def frame(self):
+    async def frame(self) -> Any:
         """The next STOMP frame, and the type of the WebSocket message that it came in."""
         kind = None
         while (frame := self.decoder.next_frame()) is None:
@@ -56,7 +59,7 @@ class Browser:
 
 
 @pytest.fixture
-def browser(connect):
+def browser(connect: Connect) -> Any:
     return Browser(connect(websocket=True).stream)
 
 
@@ -70,19 +73,23 @@ def browser(connect):
         ([], None),
     ],
 )
-async def test_the_best_subprotocol_offered_is_agreed_to(browser, offered, agreed):
+async def test_the_best_subprotocol_offered_is_agreed_to(
+    browser: Any, offered: list[str], agreed: str | None
+) -> None:
     assert await browser.open(*offered) == agreed
 
 
 @pytest.mark.parametrize("kind", [TextMessage, BytesMessage])
-async def test_the_server_answers_in_the_kind_of_message_that_the_client_uses(browser, kind):
+async def test_the_server_answers_in_the_kind_of_message_that_the_client_uses(
+    browser: Any, kind: Any
+) -> None:
     await browser.open("v12.stomp")
     await browser.send(kind(CONNECT.decode() if kind is TextMessage else CONNECT))
     frame, came_as = await browser.frame()
     assert (frame.command, came_as) == ("CONNECTED", kind)
 
 
-async def test_a_body_that_is_no_text_comes_as_bytes(browser):
+async def test_a_body_that_is_no_text_comes_as_bytes(browser: Any) -> None:
     await browser.open("v12.stomp")
     await browser.send(TextMessage(CONNECT.decode()))
     await browser.frame()
@@ -98,7 +105,7 @@ async def test_a_body_that_is_no_text_comes_as_bytes(browser):
     assert (frame.body.decode(), came_as) == ("smörgås", TextMessage)
 
 
-async def test_frames_may_be_cut_and_joined_by_messages_anyhow(browser):
+async def test_frames_may_be_cut_and_joined_by_messages_anyhow(browser: Any) -> None:
     await browser.open("v12.stomp")
     stream = CONNECT + b"\n" + encode("BEGIN", {"transaction": "t", "receipt": "ø"})
     text = stream.decode()
@@ -108,20 +115,20 @@ async def test_frames_may_be_cut_and_joined_by_messages_anyhow(browser):
     assert (await browser.frame())[0].headers["receipt-id"] == "ø"
 
 
-async def test_a_message_may_come_in_fragments(browser):
+async def test_a_message_may_come_in_fragments(browser: Any) -> None:
     await browser.open("v12.stomp")
     await browser.send(BytesMessage(CONNECT[:20], message_finished=False))
     await browser.send(BytesMessage(CONNECT[20:]))
     assert (await browser.frame())[0].command == "CONNECTED"
 
 
-async def test_a_ping_is_answered(browser):
+async def test_a_ping_is_answered(browser: Any) -> None:
     await browser.open("v12.stomp")
     await browser.send(Ping(b"there?"))
     assert await browser.event() == Pong(bytearray(b"there?"))
 
 
-async def test_after_an_error_the_server_closes_the_websocket(browser):
+async def test_after_an_error_the_server_closes_the_websocket(browser: Any) -> None:
     await browser.open("v12.stomp")
     await browser.send(TextMessage("SEND\n\n\0"))
     assert (await browser.frame())[0].command == "ERROR"
@@ -132,7 +139,7 @@ async def test_after_an_error_the_server_closes_the_websocket(browser):
     assert await browser.stream.receive_some(1) == b""
 
 
-async def test_a_ping_that_crosses_the_close_does_no_harm(browser):
+async def test_a_ping_that_crosses_the_close_does_no_harm(browser: Any) -> None:
     await browser.open("v12.stomp")
     ping = browser.websocket.send(Ping(b"there?"))
     await browser.send(TextMessage("SEND\n\n\0"))
@@ -145,7 +152,7 @@ async def test_a_ping_that_crosses_the_close_does_no_harm(browser):
     assert not await browser.stream.receive_some(1)
 
 
-async def test_a_client_may_close_the_websocket(browser):
+async def test_a_client_may_close_the_websocket(browser: Any) -> None:
     await browser.open("v12.stomp")
     await browser.send(TextMessage(CONNECT.decode()))
     await browser.frame()
@@ -154,14 +161,14 @@ async def test_a_client_may_close_the_websocket(browser):
     assert await browser.stream.receive_some(1) == b""
 
 
-async def test_who_breaks_the_rules_of_websocket_is_told_so(browser):
+async def test_who_breaks_the_rules_of_websocket_is_told_so(browser: Any) -> None:
     await browser.open("v12.stomp")
     await browser.stream.send_all(b"\xff\xff\xff\xff")
     closed = await browser.event()
     assert (type(closed), closed.code) == (CloseConnection, 1002)
 
 
-async def test_a_message_of_the_websocket_is_one_frame(browser):
+async def test_a_message_of_the_websocket_is_one_frame(browser: Any) -> None:
     await browser.open("v12.stomp")
     await browser.send(TextMessage(CONNECT.decode()))
     await browser.frame()
@@ -175,7 +182,7 @@ async def test_a_message_of_the_websocket_is_one_frame(browser):
         assert browser.decoder.next_frame() is None
 
 
-async def test_an_http_request_that_is_no_websocket_is_answered_as_http(browser):
+async def test_an_http_request_that_is_no_websocket_is_answered_as_http(browser: Any) -> None:
     await browser.stream.send_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
     answer = b""
     while data := await browser.stream.receive_some(65_536):
@@ -184,13 +191,13 @@ async def test_an_http_request_that_is_no_websocket_is_answered_as_http(browser)
     assert b"STOMP over WebSocket" in answer.partition(b"\r\n\r\n")[2]
 
 
-async def test_what_is_not_even_http_is_dropped(browser):
+async def test_what_is_not_even_http_is_dropped(browser: Any) -> None:
     await browser.stream.send_all(CONNECT)
     while await browser.stream.receive_some(65_536):
         pass
 
 
-async def test_an_old_websocket_version_is_told_which_one_is_spoken(browser):
+async def test_an_old_websocket_version_is_told_which_one_is_spoken(browser: Any) -> None:
     request = (
         b"GET /ws HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
         b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 8\r\n\r\n"
@@ -199,7 +206,9 @@ async def test_an_old_websocket_version_is_told_which_one_is_spoken(browser):
     assert (await browser.stream.receive_some(65_536)).startswith(b"HTTP/1.1 426 ")
 
 
-async def test_who_does_not_shake_hands_is_dropped(connect, mock_clock):
+async def test_who_does_not_shake_hands_is_dropped(
+    connect: Connect, mock_clock: trio.testing.MockClock
+) -> None:
     client = connect(websocket=True)
     await client.raw(b"GET / HT")
     await trio.testing.wait_all_tasks_blocked()
@@ -207,7 +216,9 @@ async def test_who_does_not_shake_hands_is_dropped(connect, mock_clock):
     assert await client.stream.receive_some(1) == b""
 
 
-async def test_the_time_to_log_in_is_not_longer_over_a_websocket(connect, mock_clock):
+async def test_the_time_to_log_in_is_not_longer_over_a_websocket(
+    connect: Connect, mock_clock: trio.testing.MockClock
+) -> None:
     browser = Browser(connect(websocket=True).stream)
     await trio.testing.wait_all_tasks_blocked()
     mock_clock.jump(10)

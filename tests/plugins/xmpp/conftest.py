@@ -4,6 +4,8 @@ Where they are not installed their tests are skipped; where they have to be ther
 names them.
 """
 
+from collections.abc import AsyncIterator, Iterator
+
 import pytest
 import trio
 
@@ -12,7 +14,9 @@ from tests.support.xmpp_servers import RealServer, installed
 
 
 @pytest.fixture(scope="session", params=["prosody", "ejabberd"])
-def started_server(request, tmp_path_factory):
+def started_server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RealServer]:
     if may_skip(request.param, installed(request.param)):
         pytest.skip(f"{request.param} is not installed")
     real = RealServer(request.param, tmp_path_factory.mktemp(request.param) / "server")
@@ -25,7 +29,7 @@ def started_server(request, tmp_path_factory):
 
 
 @pytest.fixture
-async def server(started_server):
+async def server(started_server: RealServer) -> AsyncIterator[RealServer]:
     """Running; a test may kill it."""
     yield started_server
     if not started_server.running:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -16,7 +17,7 @@ from tests.support.process import ROOT
 from tests.support.required import may_skip
 from tests.support.xmpp_pubsub import NODE, pubsub, subscribe
 from tests.support.xmpp_real import ready, site_at
-from tests.support.xmpp_servers import COMPONENT_NAME, PASSWORD, log_in
+from tests.support.xmpp_servers import COMPONENT_NAME, PASSWORD, RealServer, log_in
 
 CLIENTS = ROOT / "tests" / "support" / "clients"
 
@@ -42,7 +43,9 @@ def command_of(library: str, port: int) -> list[str]:
 
 
 @pytest.mark.parametrize("library", ["slixmpp", "aioxmpp", "xmpp.js"])
-async def test_a_program_with_a_common_library_works(server, tmp_path, library):
+async def test_a_program_with_a_common_library_works(
+    server: RealServer, tmp_path: Path, library: Any
+) -> None:
     command = command_of(library, server.c2s)
     environment = {**os.environ, "NODE_PATH": str(node_modules() or ""), "PYTHONPATH": str(ROOT)}
     async with site_at(server, tmp_path / "site", create_on_subscribe=False) as (_, _, nursery):
@@ -54,7 +57,9 @@ async def test_a_program_with_a_common_library_works(server, tmp_path, library):
         assert ended.returncode == 0, (ended.stdout + ended.stderr).decode()
 
 
-async def test_a_worker_whose_library_answers_no_questions_keeps_its_subscription(server, tmp_path):
+async def test_a_worker_whose_library_answers_no_questions_keeps_its_subscription(
+    server: RealServer, tmp_path: Path
+) -> None:
     """It is quiet for long, and gets its item all the same: an error of its own is no sign of absence."""
     async with site_at(server, tmp_path / "site") as (service, _, nursery):
         engine = await log_in(server.c2s, nursery, "ada", "engine")

@@ -1,9 +1,11 @@
 """Messages between XMPP and other front ends: their headers both ways, and every content byte for byte."""
 
 import base64
+from pathlib import Path
 
 import pytest
 
+from daemon.broker.session import BrokerSession
 from daemon.frontend import Delivered, Identity, SubscribeOptions
 from daemon.settings import QueueSettings
 from plugins.xmpp.wire.serializer import serialize
@@ -24,14 +26,14 @@ from tests.support.xmpp_pubsub import (
 )
 
 
-async def next_delivery(session) -> Delivered:
+async def next_delivery(session: BrokerSession) -> Delivered:
     while True:
         for event in await session.events():
             if isinstance(event, Delivered):
                 return event
 
 
-async def test_receipts_come_to_the_node_that_the_service_names(tmp_path):
+async def test_receipts_come_to_the_node_that_the_service_names(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         client, worker = ada(server), ada(server, "worker")
         answer = await client.iq("get", f"<query xmlns='{INFO}'/>")
@@ -57,7 +59,7 @@ async def test_receipts_come_to_the_node_that_the_service_names(tmp_path):
         assert answer.find(f"{{{INFO}}}query/x:x", NS) is None
 
 
-async def test_headers_go_both_ways(tmp_path):
+async def test_headers_go_both_ways(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
         session = site.open_session(Identity(account="ada"), "desk", protocol="test", remote="")
         session.subscribe("work", SubscribeOptions())
@@ -91,7 +93,7 @@ async def test_headers_go_both_ways(tmp_path):
         session.close()
 
 
-async def test_headers_that_are_the_servers_own_are_refused(tmp_path):
+async def test_headers_that_are_the_servers_own_are_refused(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         for name, value in (("Hops", "b.example"), ("Account", "a:b@c"), ("Priority", "high")):
             content = f"<headers xmlns='{SMQP}'><header name='{name}'>{value}</header></headers>"
@@ -112,7 +114,7 @@ BODIES = [
 
 
 @pytest.mark.parametrize("section", BODIES)
-async def test_any_content_comes_back_byte_for_byte(tmp_path, section):
+async def test_any_content_comes_back_byte_for_byte(tmp_path: Path, section: Section) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
         session = site.open_session(Identity(account="ada"), "desk", protocol="test", remote="")
         session.subscribe("back", SubscribeOptions())
@@ -133,7 +135,7 @@ async def test_any_content_comes_back_byte_for_byte(tmp_path, section):
         session.close()
 
 
-async def test_what_looks_like_an_items_own_parts_is_content_in_a_message(tmp_path):
+async def test_what_looks_like_an_items_own_parts_is_content_in_a_message(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         client = ada(server)
         await client.iq("set", subscribe(client.jid, "1", "there"))
@@ -143,7 +145,7 @@ async def test_what_looks_like_an_items_own_parts_is_content_in_a_message(tmp_pa
         assert base64.b64decode(item.findtext(f"{{{SMQP}}}data")) == own.encode()
 
 
-async def test_what_the_server_could_not_take_goes_to_the_dead_letters(tmp_path):
+async def test_what_the_server_could_not_take_goes_to_the_dead_letters(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path, queues=QueueSettings(max_deliveries=1), send_bytes_max=10_000) as (
         server, _, site,
     ):  # fmt: skip
@@ -168,7 +170,7 @@ async def test_what_the_server_could_not_take_goes_to_the_dead_letters(tmp_path)
     "content_type",
     ["text/plain", "text/plain; charset=utf-8", 'text/csv;charset="UTF-8"', "application/json"],
 )
-async def test_text_that_xml_can_hold_is_text_in_both_directions(tmp_path, content_type):
+async def test_text_that_xml_can_hold_is_text_in_both_directions(tmp_path: Path, content_type: str) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
         client = ada(server)
         await client.iq("set", subscribe(client.jid, "1", "work"))
@@ -190,7 +192,9 @@ async def test_text_that_xml_can_hold_is_text_in_both_directions(tmp_path, conte
     ("content_type", "body"),
     [("text/plain", b"\xff"), ("text/plain", b"a\x00"), ("text/plain; charset=latin-1", b"a"), ("a/b", b"a")],
 )
-async def test_what_is_no_text_that_xml_can_hold_is_bytes(tmp_path, content_type, body):
+async def test_what_is_no_text_that_xml_can_hold_is_bytes(
+    tmp_path: Path, content_type: str, body: bytes
+) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
         client = ada(server)
         await client.iq("set", subscribe(client.jid, "1", "work"))

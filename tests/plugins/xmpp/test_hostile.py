@@ -1,6 +1,9 @@
 """What a hostile client sends, through real servers: refused, and the component's stream lives on."""
 
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -12,7 +15,7 @@ from routing.message import Message, Section
 from tests.support.patience import PATIENCE_S
 from tests.support.xmpp_pubsub import ITEMS, SMQP, error_of, notified, subscribe
 from tests.support.xmpp_real import ready, site_at
-from tests.support.xmpp_servers import COMPONENT_NAME, log_in
+from tests.support.xmpp_servers import COMPONENT_NAME, RealServer, log_in
 
 LAUGHS = (
     "<!DOCTYPE lolz [<!ENTITY lol 'lol'>"
@@ -22,7 +25,9 @@ LAUGHS = (
 
 
 @asynccontextmanager
-async def attacked(server, directory, caplog, **changes):
+async def attacked(
+    server: RealServer, directory: Any, caplog: pytest.LogCaptureFixture, **changes: Any
+) -> AsyncIterator[Any]:
     """Gives (mallory's client, ada's client, site); at the end ada is answered, over the same stream."""
     async with site_at(server, directory, **changes) as (_, site, nursery):
         mallory = await log_in(server.c2s, nursery, "bob", "mallory")
@@ -48,7 +53,9 @@ def publication(content: str) -> str:
         f"<message to='work@{COMPONENT_NAME}'><body></message>",
     ],
 )
-async def test_entity_bombs_and_broken_xml_end_the_clients_own_stream_only(server, tmp_path, caplog, stanza):
+async def test_entity_bombs_and_broken_xml_end_the_clients_own_stream_only(
+    server: RealServer, tmp_path: Path, caplog: pytest.LogCaptureFixture, stanza: Any
+) -> None:
     async with attacked(server, tmp_path / "site", caplog) as (mallory, _, site):
         await mallory.send(stanza)
         with trio.fail_after(PATIENCE_S):
@@ -67,7 +74,9 @@ async def test_entity_bombs_and_broken_xml_end_the_clients_own_stream_only(serve
     ],
     ids=["deep nesting", "many attributes", "a huge attribute", "many elements"],
 )
-async def test_a_stanza_over_the_limits_is_answered_with_an_error(server, tmp_path, caplog, content):
+async def test_a_stanza_over_the_limits_is_answered_with_an_error(
+    server: RealServer, tmp_path: Path, caplog: pytest.LogCaptureFixture, content: Any
+) -> None:
     changes = {"receive_bytes_max": 50_000}
     async with attacked(server, tmp_path / "site", caplog, **changes) as (mallory, _, site):
         for _ in range(3):
@@ -76,7 +85,9 @@ async def test_a_stanza_over_the_limits_is_answered_with_an_error(server, tmp_pa
         assert site.broker.held == 0
 
 
-async def test_names_and_ids_of_any_length_are_refused_or_answered(server, tmp_path, caplog):
+async def test_names_and_ids_of_any_length_are_refused_or_answered(
+    server: RealServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     long = "x" * 30_000
     async with attacked(server, tmp_path / "site", caplog) as (mallory, _, _):
         for text in (
@@ -91,7 +102,9 @@ async def test_names_and_ids_of_any_length_are_refused_or_answered(server, tmp_p
 FORBIDDEN = [chr(code) for code in (0, 1, 8, 0x0B, 0x0C, 0x0E, 0x1F, 0xFFFE, 0xFFFF)]
 
 
-async def test_characters_that_xml_forbids_come_from_another_front_end_as_they_are(server, tmp_path, caplog):
+async def test_characters_that_xml_forbids_come_from_another_front_end_as_they_are(
+    server: RealServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """As a STOMP client sends them: in bodies of any type, and in headers."""
     async with attacked(server, tmp_path / "site", caplog) as (worker, _, site):
         await worker.iq("set", subscribe("bob@localhost", "100", "work"))
@@ -117,7 +130,9 @@ async def test_characters_that_xml_forbids_come_from_another_front_end_as_they_a
         session.close()
 
 
-async def test_a_million_nodes_are_refused_or_shown_by_pages(server, tmp_path, caplog):
+async def test_a_million_nodes_are_refused_or_shown_by_pages(
+    server: RealServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with attacked(server, tmp_path / "site", caplog, nodes_max=50) as (mallory, _, site):
         requests = "".join(
             f"<iq type='set' id='c{n}' to='{COMPONENT_NAME}'>"
@@ -142,7 +157,9 @@ async def test_a_million_nodes_are_refused_or_shown_by_pages(server, tmp_path, c
         assert kinds.count("result") <= most
 
 
-async def test_what_was_published_by_the_well_behaved_is_still_delivered(server, tmp_path, caplog):
+async def test_what_was_published_by_the_well_behaved_is_still_delivered(
+    server: RealServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with attacked(server, tmp_path / "site", caplog) as (mallory, ada, site):
         session = site.open_session(Identity(account="ada"), "listener", protocol="test", remote="")
         session.subscribe("work", SubscribeOptions())

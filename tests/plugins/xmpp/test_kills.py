@@ -4,8 +4,10 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -95,13 +97,15 @@ class Publisher:
         return False
 
 
-async def until(what) -> None:
+async def until(what: Callable[..., Any]) -> None:
     with trio.fail_after(PATIENCE_S):
         while not what():
             await trio.sleep(0.02)
 
 
-async def test_no_item_is_lost_and_none_worked_on_twice_whoever_is_killed(server: RealServer, tmp_path):
+async def test_no_item_is_lost_and_none_worked_on_twice_whoever_is_killed(
+    server: RealServer, tmp_path: Path
+) -> None:
     config, path = make_xmpp_site(tmp_path / "site", server), python_path(tmp_path)
     workers = [WorkerProcess(server.c2s, number, tmp_path) for number in range(2)]
     publisher = Publisher(server.c2s)
@@ -142,7 +146,7 @@ async def test_no_item_is_lost_and_none_worked_on_twice_whoever_is_killed(server
     assert any(held_at_kill)
 
 
-def test_a_bad_table_is_said_in_one_line(tmp_path):
+def test_a_bad_table_is_said_in_one_line(tmp_path: Path) -> None:
     config = make_site(tmp_path / "site", "smqp.example", 0, Installed({})).config
     with config.open("a") as file:
         file.write("\n[plugins.xmpp]\n")

@@ -5,14 +5,17 @@ What is sent is the listing itself, and what comes is compared with the listing,
 plugins/xmpp/README.md says.
 """
 
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.xmpp_listings import here, missing
 from tests.support.xmpp_pubsub import ITEM, NODE, PUBSUB, error_of, notified, subscribe
 from tests.support.xmpp_real import ready, site_at
-from tests.support.xmpp_servers import COMPONENT_NAME, log_in
+from tests.support.xmpp_servers import COMPONENT_NAME, RealClient, RealServer, log_in
 
 LISTING_1 = f"""
 <iq from='workflows.shakespeare.lit' id='sub1' to='workerbee237@shakespeare.lit/foo' type='error'>
@@ -175,13 +178,13 @@ RETRACT, UNLOCK = LISTING_6, LISTING_10.replace("unlock1", "delete1")
 class Desk:
     """The clients of the XEP, logged in: the engine and a worker bee; `other` is another worker's login."""
 
-    def __init__(self, site, worker, other, engine) -> None:
+    def __init__(self, site: Any, worker: RealClient, other: RealClient, engine: Any) -> None:
         self.site = site
         self.worker = worker
         self.other = other
         self.engine = engine
 
-    async def subscribed(self, *clients) -> None:
+    async def subscribed(self, *clients: Any) -> None:
         for client in clients:
             answer = await client.exchange(
                 here(LISTING_2).replace("/foo", client.jid.partition("bob@localhost")[2])
@@ -211,13 +214,13 @@ class Desk:
 
 
 @pytest.fixture
-async def desk(server, tmp_path):
+async def desk(server: RealServer, tmp_path: Path) -> AsyncIterator[Desk]:
     async with opened(server, tmp_path) as desk:
         yield desk
 
 
 @asynccontextmanager
-async def opened(server, tmp_path):
+async def opened(server: RealServer, tmp_path: Path) -> AsyncIterator[Any]:
     async with site_at(server, tmp_path / "site") as (_, site, nursery):
         worker = await log_in(server.c2s, nursery, "bob", "foo")
         other = await log_in(server.c2s, nursery, "bob", "other")
@@ -226,21 +229,21 @@ async def opened(server, tmp_path):
         yield Desk(site, worker, other, engine)
 
 
-async def test_listing_1_service_indicates_that_subscription_configuration_is_required(desk):
+async def test_listing_1_service_indicates_that_subscription_configuration_is_required(desk: Desk) -> None:
     answer = await desk.worker.iq("set", subscribe("bob@localhost", None, NODE), id="sub1")
     assert missing(answer, LISTING_1) == []
 
 
-async def test_listing_2_subscribing_with_options(desk):
+async def test_listing_2_subscribing_with_options(desk: Desk) -> None:
     assert (await desk.worker.exchange(here(LISTING_2))).get("type") == "result"
     assert desk.site.durable_subscriptions("xmpp/")[0].credit == 5
 
 
-async def test_listing_3_service_replies_with_success_including_configuration_options(desk):
+async def test_listing_3_service_replies_with_success_including_configuration_options(desk: Desk) -> None:
     assert missing(await desk.worker.exchange(here(LISTING_2)), LISTING_3) == []
 
 
-async def test_listing_4_publisher_publishes_an_item(desk):
+async def test_listing_4_publisher_publishes_an_item(desk: Desk) -> None:
     answer = await desk.engine.exchange(here(LISTING_4))
     # XEP-0060 7.1.1
     published = f"""
@@ -251,7 +254,7 @@ async def test_listing_4_publisher_publishes_an_item(desk):
     assert desk.site.broker.held == 1
 
 
-async def test_listing_5_one_subscriber_receives_a_notification(desk):
+async def test_listing_5_one_subscriber_receives_a_notification(desk: Desk) -> None:
     await desk.subscribed(desk.worker, desk.other)
     await desk.published()
     assert missing(await desk.worker.receive(), LISTING_5) == []
@@ -259,13 +262,13 @@ async def test_listing_5_one_subscriber_receives_a_notification(desk):
     assert desk.other.quiet()
 
 
-async def test_listing_6_entity_deletes_an_item_from_a_node(desk):
+async def test_listing_6_entity_deletes_an_item_from_a_node(desk: Desk) -> None:
     await desk.worker_has_it()
     assert (await desk.worker.exchange(here(LISTING_6))).get("type") == "result"
     assert desk.site.broker.held == 0
 
 
-async def test_listing_7_subscriber_receives_delete_notification(desk):
+async def test_listing_7_subscriber_receives_delete_notification(desk: Desk) -> None:
     await desk.subscribed(desk.worker, desk.other)
     await desk.published()
     await notified(desk.worker)
@@ -276,7 +279,7 @@ async def test_listing_7_subscriber_receives_delete_notification(desk):
     assert desk.other.quiet()
 
 
-async def test_listing_8_item_is_locked_by_another_subscriber(desk):
+async def test_listing_8_item_is_locked_by_another_subscriber(desk: Desk) -> None:
     await desk.other_has_it()
     assert missing(await desk.worker.exchange(here(RETRACT)), LISTING_8) == []
     # the text above the listing wants a conflict, which is for those who take part in the queue
@@ -284,12 +287,12 @@ async def test_listing_8_item_is_locked_by_another_subscriber(desk):
     assert missing(await desk.worker.exchange(here(RETRACT)), refused_retraction(CONFLICT)) == []
 
 
-async def test_listing_9_item_is_no_longer_locked_by_subscriber(desk):
+async def test_listing_9_item_is_no_longer_locked_by_subscriber(desk: Desk) -> None:
     await desk.worker_had_it()
     assert missing(await desk.worker.exchange(here(RETRACT)), LISTING_9) == []
 
 
-async def test_listing_10_entity_unlocks_an_item(desk):
+async def test_listing_10_entity_unlocks_an_item(desk: Desk) -> None:
     await desk.worker_has_it()
     await desk.subscribed(desk.other)
     assert (await desk.worker.exchange(here(LISTING_10))).get("type") == "result"
@@ -297,36 +300,36 @@ async def test_listing_10_entity_unlocks_an_item(desk):
     assert (await notified(desk.other)).get("id") == ITEM
 
 
-async def test_listing_11_subscriber_receives_unlock_notification(desk):
+async def test_listing_11_subscriber_receives_unlock_notification(desk: Desk) -> None:
     await desk.worker_has_it()
     await desk.subscribed(desk.other)
     await desk.worker.exchange(here(LISTING_10))
     assert missing(await desk.worker.receive(), LISTING_11) == []
 
 
-async def test_listing_12_item_does_not_exist(desk):
+async def test_listing_12_item_does_not_exist(desk: Desk) -> None:
     await desk.subscribed(desk.worker)
     assert missing(await desk.worker.exchange(here(UNLOCK)), LISTING_12) == []
     assert missing(await desk.worker.exchange(here(RETRACT)), refused_retraction(NOT_FOUND)) == []
 
 
-async def test_listing_13_requesting_entity_did_not_receive_item(desk):
+async def test_listing_13_requesting_entity_did_not_receive_item(desk: Desk) -> None:
     await desk.other_has_it()
     assert missing(await desk.worker.exchange(here(UNLOCK)), LISTING_13) == []
 
 
-async def test_listing_14_item_is_locked_by_another_subscriber(desk):
+async def test_listing_14_item_is_locked_by_another_subscriber(desk: Desk) -> None:
     await desk.other_has_it()
     await desk.subscribed(desk.worker)
     assert missing(await desk.worker.exchange(here(UNLOCK)), LISTING_14) == []
 
 
-async def test_listing_15_item_is_no_longer_locked_by_subscriber(desk):
+async def test_listing_15_item_is_no_longer_locked_by_subscriber(desk: Desk) -> None:
     await desk.worker_had_it()
     assert missing(await desk.worker.exchange(here(UNLOCK)), LISTING_15) == []
 
 
-async def test_section_3_support_is_determined_by_service_discovery(desk):
+async def test_section_3_support_is_determined_by_service_discovery(desk: Desk) -> None:
     answer = await desk.worker.iq("get", "<query xmlns='http://jabber.org/protocol/disco#info'/>", id="d")
     announced = f"""
         <iq type='result' id='d' from='{COMPONENT_NAME}' to='bob@localhost/foo'>
@@ -338,7 +341,7 @@ async def test_section_3_support_is_determined_by_service_discovery(desk):
     assert missing(answer, announced) == []
 
 
-async def test_section_4_unavailable_presence_unlocks_and_unsubscribes(desk):
+async def test_section_4_unavailable_presence_unlocks_and_unsubscribes(desk: Desk) -> None:
     await desk.worker_has_it()
     await desk.subscribed(desk.other)
     await desk.worker.send(f"<presence type='unavailable' to='{COMPONENT_NAME}'/>")
@@ -348,13 +351,13 @@ async def test_section_4_unavailable_presence_unlocks_and_unsubscribes(desk):
     ]
 
 
-async def test_section_4_a_subscriber_in_trouble_unsubscribes_then_unlocks(desk):
+async def test_section_4_a_subscriber_in_trouble_unsubscribes_then_unlocks(desk: Desk) -> None:
     await desk.worker_had_it()
     await desk.subscribed(desk.other)
     assert (await notified(desk.other)).get("id") == ITEM
 
 
-async def test_section_4_an_item_without_an_answer_goes_to_the_next_subscriber(desk):
+async def test_section_4_an_item_without_an_answer_goes_to_the_next_subscriber(desk: Desk) -> None:
     soon = "<field var='{urn:smqp:xmpp:0}lock'><value>0.3</value></field></x>"
     answer = await desk.worker.exchange(here(LISTING_2).replace("</x>", soon))
     assert answer.get("type") == "result"

@@ -1,5 +1,8 @@
 """What nodes hold, and what is listed of them: by pages, forwards and backwards, and by their ids."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 import trio
 
@@ -23,7 +26,7 @@ from tests.support.xmpp_pubsub import (
 )
 
 
-async def test_persistent_items_stay_are_listed_by_pages_and_are_replaced_by_id(tmp_path):
+async def test_persistent_items_stay_are_listed_by_pages_and_are_replaced_by_id(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
         client = ada(server)
         await create(client, "state", **{f"{{{SMQP}}}queueing": "0", "pubsub#persist_items": "1"})
@@ -55,7 +58,7 @@ async def test_persistent_items_stay_are_listed_by_pages_and_are_replaced_by_id(
         ]  # fmt: skip
 
 
-async def test_an_item_is_found_and_replaced_among_thousands_whoever_published_them(tmp_path):
+async def test_an_item_is_found_and_replaced_among_thousands_whoever_published_them(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
         client = ada(server)
         await create(client, "state", **{f"{{{SMQP}}}queueing": "0", "pubsub#persist_items": "1"})
@@ -84,7 +87,9 @@ async def test_an_item_is_found_and_replaced_among_thousands_whoever_published_t
 
 
 @pytest.mark.parametrize(("account", "visible"), [("ada", "n"), ("dan", ".open"), ("eve", "nothing")])
-async def test_nodes_are_listed_by_pages_to_whoever_may_see_them(tmp_path, account, visible):
+async def test_nodes_are_listed_by_pages_to_whoever_may_see_them(
+    tmp_path: Path, account: str, visible: str
+) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         nodes = [f"n{number}{'.open' if number % 4 == 0 else ''}" for number in range(30)]
         for node in nodes:
@@ -102,7 +107,7 @@ async def test_nodes_are_listed_by_pages_to_whoever_may_see_them(tmp_path, accou
         assert seen == sorted(node for node in nodes if visible in node)
 
 
-async def test_the_newest_items_are_found_and_paged_through_backwards(tmp_path):
+async def test_the_newest_items_are_found_and_paged_through_backwards(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
         client = ada(server)
         await create(client, "state", **{f"{{{SMQP}}}queueing": "0", "pubsub#persist_items": "1"})
@@ -139,7 +144,7 @@ async def test_the_newest_items_are_found_and_paged_through_backwards(tmp_path):
         session.close()
 
 
-async def test_an_item_too_large_for_an_answer_hides_no_other(tmp_path):
+async def test_an_item_too_large_for_an_answer_hides_no_other(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path, send_bytes_max=10_000) as (server, _, site):
         client = ada(server)
         session = site.open_session(Identity(account="ada"), "desk", protocol="test", remote="")
@@ -160,7 +165,7 @@ async def test_an_item_too_large_for_an_answer_hides_no_other(tmp_path):
         session.close()
 
 
-async def test_what_is_listed_about_nodes_comes_by_pages(tmp_path):
+async def test_what_is_listed_about_nodes_comes_by_pages(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
         client = ada(server)
         session = site.open_session(Identity(account="ada"), "desk", protocol="test", remote="")
@@ -200,7 +205,7 @@ async def test_what_is_listed_about_nodes_comes_by_pages(tmp_path):
 @pytest.mark.parametrize(
     "request_", [f"<query xmlns='{ITEMS}'/>", f"<pubsub xmlns='{PUBSUB}'><affiliations/></pubsub>"]
 )
-async def test_one_client_has_few_requests_at_a_time(tmp_path, request_):
+async def test_one_client_has_few_requests_at_a_time(tmp_path: Path, request_: Any) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         client = ada(server)
         await create(client, "work")
@@ -213,7 +218,7 @@ async def test_one_client_has_few_requests_at_a_time(tmp_path, request_):
         assert len(refused) < 60
 
 
-async def test_a_million_of_anything_is_a_page(tmp_path):
+async def test_a_million_of_anything_is_a_page(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path, nodes_max=3) as (server, _, _):
         client = ada(server)
         for number in range(5):

@@ -1,8 +1,11 @@
 """Settings and rules, and how the front end starts and stops."""
 
+from pathlib import Path
+
 import msgspec
 import pytest
 import trio
+import trio.testing
 
 from daemon.settings import ConfigError
 from plugins.xmpp.known.identities import AccountRules, channel_of
@@ -41,23 +44,23 @@ RULES = AccountRules(
         ("ada@workXexample", None),
     ],
 )
-def test_the_first_rule_that_fits_says_the_account(jid, account):
+def test_the_first_rule_that_fits_says_the_account(jid: str, account: str | None) -> None:
     assert RULES.account_of(jid) == account
 
 
 @pytest.mark.parametrize("jid", ["a@b/c", "a@b/" + "é" * 900, "b", "a@b/c d", "@/", "a@b/-"])
-def test_every_full_jid_has_a_channel_of_its_own(jid):
+def test_every_full_jid_has_a_channel_of_its_own(jid: str) -> None:
     assert channel_name(channel_of(jid)) == channel_of(jid)
     assert channel_of(jid) != channel_of(jid + "x")
 
 
 @pytest.mark.parametrize("rule", [{}, {"jid": "a@b", "domain": "b"}])
-def test_a_rule_says_one_thing(rule):
+def test_a_rule_says_one_thing(rule: dict[str, str]) -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert({"account": "a", **rule}, JidRule)
 
 
-def test_a_secret_that_others_can_read_is_not_used(tmp_path):
+def test_a_secret_that_others_can_read_is_not_used(tmp_path: Path) -> None:
     path = tmp_path / "secret"
     with pytest.raises(ConfigError):
         read_secret(path)
@@ -69,13 +72,15 @@ def test_a_secret_that_others_can_read_is_not_used(tmp_path):
     assert read_secret(path) == "secret"
 
 
-async def test_without_a_name_it_does_not_start(tmp_path):
+async def test_without_a_name_it_does_not_start(tmp_path: Path) -> None:
     async with running_site(tmp_path) as site:
         with pytest.raises(ConfigError, match="component"):
             await plugin.serve(site, XmppSettings())
 
 
-async def test_it_starts_before_the_xmpp_server_does(tmp_path, autojump_clock):
+async def test_it_starts_before_the_xmpp_server_does(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
     secret = tmp_path / "secret"
     secret.write_text("s")
     secret.chmod(0o600)
@@ -85,7 +90,7 @@ async def test_it_starts_before_the_xmpp_server_does(tmp_path, autojump_clock):
         nursery.cancel_scope.cancel()
 
 
-async def test_a_site_that_drains_answers_what_was_asked_and_refuses_the_rest(tmp_path):
+async def test_a_site_that_drains_answers_what_was_asked_and_refuses_the_rest(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, service, site):
         client = server.client("ada@shakespeare.lit/desk")
         text = f"<pubsub xmlns='{PUBSUB}'><publish node='{NODE}'><item id='i'/></publish></pubsub>"

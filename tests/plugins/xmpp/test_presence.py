@@ -1,9 +1,14 @@
 """Who is there, and what becomes of items for who is not, at servers that keep messages (XEP-0160)."""
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
 import trio
 
 from daemon.settings import QueueSettings
+from plugins.xmpp.service import Service
 from tests.support.patience import PATIENCE_S
 from tests.support.xmpp import COMPONENT_NAME, XmppClient, xmpp_site
 from tests.support.xmpp_pubsub import (
@@ -17,6 +22,7 @@ from tests.support.xmpp_pubsub import (
     put,
     subscribe,
 )
+from tests.support.xmpp_servers import RealServer
 
 WORKER = "workerbee237@shakespeare.lit"
 SERVER_ERROR = (
@@ -24,7 +30,7 @@ SERVER_ERROR = (
 )
 
 
-async def working(server, resource: str, *, jid: str = "", lock_s: float = 60.0) -> XmppClient:
+async def working(server: RealServer, resource: str, *, jid: str = "", lock_s: float = 60.0) -> XmppClient:
     client = server.client(f"{WORKER}/{resource}")
     lock = f"<field var='{{{SMQP}}}lock'><value>{lock_s:g}</value></field></x>"
     answer = await client.iq("set", subscribe(jid or client.jid).replace("</x>", lock))
@@ -32,18 +38,18 @@ async def working(server, resource: str, *, jid: str = "", lock_s: float = 60.0)
     return client
 
 
-async def settled(condition) -> None:
+async def settled(condition: Callable[..., Any]) -> None:
     with trio.fail_after(PATIENCE_S):
         while not condition():
             await trio.sleep(0.01)
 
 
-def been_quiet(service, client) -> None:
+def been_quiet(service: Service, client: XmppClient) -> None:
     """It was heard of a minute ago."""
     service.clients[client.jid].seen_at -= 60
 
 
-async def test_nothing_is_sent_to_a_worker_that_has_left_in_silence(tmp_path):
+async def test_nothing_is_sent_to_a_worker_that_has_left_in_silence(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, service, _):
         server.keeps_messages = True
         worker = await working(server, "one")
@@ -60,7 +66,7 @@ async def test_nothing_is_sent_to_a_worker_that_has_left_in_silence(tmp_path):
         assert server.kept == []
 
 
-async def test_a_worker_that_is_there_is_asked_and_gets_its_items_in_their_order(tmp_path):
+async def test_a_worker_that_is_there_is_asked_and_gets_its_items_in_their_order(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, service, _):
         worker = await working(server, "one")
         been_quiet(service, worker)
@@ -69,7 +75,7 @@ async def test_a_worker_that_is_there_is_asked_and_gets_its_items_in_their_order
         assert [(await notified(worker)).get("id") for _ in range(4)] == [f"job-{n}" for n in range(4)]
 
 
-async def test_items_of_a_worker_that_left_with_them_are_no_failures(tmp_path):
+async def test_items_of_a_worker_that_left_with_them_are_no_failures(tmp_path: Path) -> None:
     """However many have left with it, it is no dead letter: the server kept it for each of them."""
     async with xmpp_site(tmp_path, queues=QueueSettings(max_deliveries=3)) as (server, service, site):
         server.keeps_messages = True
@@ -84,14 +90,14 @@ async def test_items_of_a_worker_that_left_with_them_are_no_failures(tmp_path):
         assert "dead." + NODE not in site.broker._router._state.topics
 
 
-async def test_a_worker_that_sees_an_item_and_does_nothing_fails(tmp_path):
+async def test_a_worker_that_sees_an_item_and_does_nothing_fails(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path, queues=QueueSettings(max_deliveries=2)) as (server, _, site):
         await put(ada(server), NODE, "job")
         await working(server, "one", lock_s=0.1)
         await settled(lambda: f"dead.{NODE}" in site.broker._router._state.topics)
 
 
-async def test_a_client_that_answers_as_if_it_was_not_there_is_believed_to_be_there(tmp_path):
+async def test_a_client_that_answers_as_if_it_was_not_there_is_believed_to_be_there(tmp_path: Path) -> None:
     """Until the lock of an item ends without a word of it."""
     async with xmpp_site(tmp_path) as (server, service, _):
         worker = server.client(f"{WORKER}/mute")
@@ -119,7 +125,7 @@ async def test_a_client_that_answers_as_if_it_was_not_there_is_believed_to_be_th
             nursery.cancel_scope.cancel()
 
 
-async def test_an_error_of_the_clients_own_shows_that_it_is_there(tmp_path):
+async def test_an_error_of_the_clients_own_shows_that_it_is_there(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, service, _):
         worker = await working(server, "one")
         worker.answers_questions = False
@@ -134,7 +140,7 @@ async def test_an_error_of_the_clients_own_shows_that_it_is_there(tmp_path):
 # -- bare JIDs ------------------------------------------------------------------------------------
 
 
-async def test_a_bare_jid_subscribes_once_however_often_it_logs_in(tmp_path):
+async def test_a_bare_jid_subscribes_once_however_often_it_logs_in(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         await create(ada(server), "news", **{f"{{{SMQP}}}queueing": "0"})
         reader = None
@@ -158,7 +164,7 @@ async def test_a_bare_jid_subscribes_once_however_often_it_logs_in(tmp_path):
         assert reader.quiet()
 
 
-async def test_workers_that_subscribe_by_their_bare_jid_share_a_queue_and_end_as_one(tmp_path):
+async def test_workers_that_subscribe_by_their_bare_jid_share_a_queue_and_end_as_one(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         one, other = await working(server, "one", jid=WORKER), await working(server, "other", jid=WORKER)
         answer = await one.iq("get", pubsub("<subscriptions/>"))
@@ -177,7 +183,7 @@ async def test_workers_that_subscribe_by_their_bare_jid_share_a_queue_and_end_as
         assert other.quiet()
 
 
-async def test_a_bare_jids_subscriptions_are_still_there_after_a_restart(tmp_path):
+async def test_a_bare_jids_subscriptions_are_still_there_after_a_restart(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         await create(ada(server), "news", **{f"{{{SMQP}}}queueing": "0"})
         reader = await working(server, "one", jid=WORKER)
@@ -194,7 +200,7 @@ async def test_a_bare_jids_subscriptions_are_still_there_after_a_restart(tmp_pat
 
 
 @pytest.mark.parametrize("sign", ["ping", "disco", "presence", "message"])
-async def test_any_sign_of_life_wakes_a_listener_that_was_away(tmp_path, sign):
+async def test_any_sign_of_life_wakes_a_listener_that_was_away(tmp_path: Path, sign: str) -> None:
     async with xmpp_site(tmp_path) as (server, service, _):
         await create(ada(server), "news", **{f"{{{SMQP}}}queueing": "0"})
         listener = server.client(f"{WORKER}/one")
@@ -219,7 +225,7 @@ async def test_any_sign_of_life_wakes_a_listener_that_was_away(tmp_path, sign):
 
 
 @pytest.mark.parametrize("jid", [WORKER, f"{WORKER}/one"])
-async def test_a_listener_that_says_nothing_is_found_again(tmp_path, jid):
+async def test_a_listener_that_says_nothing_is_found_again(tmp_path: Path, jid: str) -> None:
     async with xmpp_site(tmp_path) as (server, service, _):
         await create(ada(server), "news", **{f"{{{SMQP}}}queueing": "0"})
         listener = server.client(f"{WORKER}/one")
@@ -232,7 +238,7 @@ async def test_a_listener_that_says_nothing_is_found_again(tmp_path, jid):
         assert item.get("id") == "first"
 
 
-async def test_presence_is_answered_at_the_bare_jid(tmp_path):
+async def test_presence_is_answered_at_the_bare_jid(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         client = ada(server)
         await client.send(f"<presence type='subscribe' to='{COMPONENT_NAME}'/>")
@@ -248,7 +254,7 @@ async def test_presence_is_answered_at_the_bare_jid(tmp_path):
 
 
 @pytest.mark.parametrize("named", ["bare", "full"])
-async def test_an_owner_ends_a_subscription_by_bare_or_full_jid(tmp_path, named):
+async def test_an_owner_ends_a_subscription_by_bare_or_full_jid(tmp_path: Path, named: str) -> None:
     async with xmpp_site(tmp_path) as (server, service, _):
         worker = await working(server, "one")
         jid = worker.jid if named == "full" else WORKER
@@ -258,7 +264,9 @@ async def test_an_owner_ends_a_subscription_by_bare_or_full_jid(tmp_path, named)
 
 
 @pytest.mark.parametrize("attributes", ["jid='nobody@shakespeare.lit'", f"jid='{WORKER}/one' subid='wrong'"])
-async def test_an_owner_is_told_of_a_subscription_that_could_not_be_ended(tmp_path, attributes):
+async def test_an_owner_is_told_of_a_subscription_that_could_not_be_ended(
+    tmp_path: Path, attributes: str
+) -> None:
     async with xmpp_site(tmp_path) as (server, service, _):
         await working(server, "one")
         text = (
@@ -269,7 +277,7 @@ async def test_an_owner_is_told_of_a_subscription_that_could_not_be_ended(tmp_pa
         assert len(service.registry.of_node(NODE)) == 1
 
 
-async def test_a_worker_that_counts_as_gone_after_a_restart_is_told(tmp_path):
+async def test_a_worker_that_counts_as_gone_after_a_restart_is_told(tmp_path: Path) -> None:
     """It may be there, and only answer as its server does for who is not."""
     async with xmpp_site(tmp_path) as (server, _, _):
         worker = await working(server, "one")
@@ -287,7 +295,7 @@ async def test_a_worker_that_counts_as_gone_after_a_restart_is_told(tmp_path):
         assert service.registry.of_node(NODE) == []
 
 
-async def test_who_does_not_answer_gets_nothing_until_it_is_heard_of(tmp_path):
+async def test_who_does_not_answer_gets_nothing_until_it_is_heard_of(tmp_path: Path) -> None:
     """As a client whose connection has broken, and whose server keeps its session (XEP-0198)."""
     async with xmpp_site(tmp_path) as (server, service, _):
         worker = await working(server, "one")

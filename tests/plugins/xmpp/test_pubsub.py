@@ -1,9 +1,13 @@
 """XEP-0060 around the queue: nodes, their configuration, their items, and who may do what."""
 
 import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 from daemon.frontend import Identity
 from plugins.xmpp.wire.namespaces import QOS
@@ -28,7 +32,7 @@ from tests.support.xmpp_pubsub import (
 )
 
 
-async def test_a_created_node_is_found_described_configured_and_deleted(tmp_path):
+async def test_a_created_node_is_found_described_configured_and_deleted(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
         client = ada(server)
         await create(client, "orders.new")
@@ -53,7 +57,7 @@ async def test_a_created_node_is_found_described_configured_and_deleted(tmp_path
         assert error_of(answer) == ("cancel", "item-not-found")
 
 
-async def test_what_another_front_end_sets_is_the_nodes_configuration(tmp_path):
+async def test_what_another_front_end_sets_is_the_nodes_configuration(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
         client = ada(server)
         session = site.open_session(Identity(account="ada"), "desk", protocol="smqp", remote="")
@@ -77,7 +81,7 @@ async def test_what_another_front_end_sets_is_the_nodes_configuration(tmp_path):
         session.close()
 
 
-async def test_a_node_is_made_once(tmp_path):
+async def test_a_node_is_made_once(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         client = ada(server)
         await create(client, "orders")
@@ -85,7 +89,7 @@ async def test_a_node_is_made_once(tmp_path):
         assert error_of(answer) == ("cancel", "conflict")
 
 
-async def test_a_plain_node_delivers_to_all_and_needs_no_configuration(tmp_path):
+async def test_a_plain_node_delivers_to_all_and_needs_no_configuration(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
         one, other = ada(server, "one"), ada(server, "other")
         await create(one, "news", **{f"{{{SMQP}}}queueing": "0"})
@@ -116,7 +120,9 @@ async def assured(client: XmppClient, publish: str) -> None:
 
 
 @pytest.mark.parametrize("way", [by_message, acknowledged, assured])
-async def test_a_persistent_item_is_replaced_whichever_way_the_next_one_comes(tmp_path, way):
+async def test_a_persistent_item_is_replaced_whichever_way_the_next_one_comes(
+    tmp_path: Path, way: Callable[..., Any]
+) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         client = ada(server)
         await create(client, "state", **{f"{{{SMQP}}}queueing": "0", "pubsub#persist_items": "1"})
@@ -131,7 +137,9 @@ async def test_a_persistent_item_is_replaced_whichever_way_the_next_one_comes(tm
 
 
 @pytest.mark.parametrize("way", [by_message, acknowledged, assured])
-async def test_what_the_server_has_read_is_finished_with_the_next_publication(tmp_path, way, mock_clock):
+async def test_what_the_server_has_read_is_finished_with_the_next_publication(
+    tmp_path: Path, way: Callable[..., Any], mock_clock: trio.testing.MockClock
+) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
         client, other = ada(server), ada(server, "other")
         await create(client, "news", **{f"{{{SMQP}}}queueing": "0"})
@@ -148,7 +156,7 @@ async def test_what_the_server_has_read_is_finished_with_the_next_publication(tm
         assert site.broker._router._state.topics["news"].messages == 0
 
 
-async def test_who_leaves_while_an_item_is_being_replaced_disturbs_nobody(tmp_path):
+async def test_who_leaves_while_an_item_is_being_replaced_disturbs_nobody(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, service, site):
         client, other = ada(server), ada(server, "other")
         await create(client, "state", **{f"{{{SMQP}}}queueing": "0", "pubsub#persist_items": "1"})
@@ -162,7 +170,7 @@ async def test_who_leaves_while_an_item_is_being_replaced_disturbs_nobody(tmp_pa
                 await other.iq("get", "<ping xmlns='urn:xmpp:ping'/>")
 
 
-async def test_a_large_node_is_deleted_while_others_work(tmp_path):
+async def test_a_large_node_is_deleted_while_others_work(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
         owner, worker = ada(server), ada(server, "worker")
         await create(owner, "work")
@@ -180,7 +188,7 @@ async def test_a_large_node_is_deleted_while_others_work(tmp_path):
         session.close()
 
 
-async def test_a_subscriptions_own_lock_is_there_after_a_restart(tmp_path):
+async def test_a_subscriptions_own_lock_is_there_after_a_restart(tmp_path: Path) -> None:
     lock = f"<field var='{{{SMQP}}}lock'><value>7.5</value></field></x>"
     async with xmpp_site(tmp_path) as (server, _, _):
         client = ada(server)
@@ -193,7 +201,7 @@ async def test_a_subscriptions_own_lock_is_there_after_a_restart(tmp_path):
         assert fields(next(answer.iter("{jabber:x:data}x")))[f"{{{SMQP}}}lock"] == "7.5"
 
 
-async def test_a_purged_node_is_empty_and_its_subscribers_are_told(tmp_path):
+async def test_a_purged_node_is_empty_and_its_subscribers_are_told(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
         client = ada(server)
         await create(client, "work")
@@ -207,7 +215,7 @@ async def test_a_purged_node_is_empty_and_its_subscribers_are_told(tmp_path):
         assert sorted(tag.rpartition("}")[2] for tag in events) == ["items", "purge"]
 
 
-async def test_all_subscribers_are_told_of_an_item_that_somebody_retracts(tmp_path):
+async def test_all_subscribers_are_told_of_an_item_that_somebody_retracts(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         owner, reader = ada(server), ada(server, "reader")
         await create(owner, "state", **{f"{{{SMQP}}}queueing": "0", "pubsub#persist_items": "1"})
@@ -219,7 +227,7 @@ async def test_all_subscribers_are_told_of_an_item_that_somebody_retracts(tmp_pa
         assert (await reader.receive()).find("e:event/e:items/e:retract", NS).get("id") == "item"
 
 
-async def test_a_deleted_node_ends_its_subscriptions_and_tells_them(tmp_path):
+async def test_a_deleted_node_ends_its_subscriptions_and_tells_them(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, service, site):
         owner, client = ada(server), ada(server, "other")
         await create(owner, "work")
@@ -230,7 +238,7 @@ async def test_a_deleted_node_ends_its_subscriptions_and_tells_them(tmp_path):
         assert "work" not in site.broker._router._state.topics
 
 
-async def test_preconditions_of_a_publication_are_checked(tmp_path):
+async def test_preconditions_of_a_publication_are_checked(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         client = ada(server)
         await create(client, "work")
@@ -245,11 +253,11 @@ async def test_preconditions_of_a_publication_are_checked(tmp_path):
         ) == "result"
 
 
-async def test_a_node_that_its_first_item_makes_is_as_the_publisher_wants_it(tmp_path):
+async def test_a_node_that_its_first_item_makes_is_as_the_publisher_wants_it(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
         client, eve = ada(server), server.client("eve@shakespeare.lit/x")
 
-        async def publish(who: XmppClient, node: str, **wanted: str):
+        async def publish(who: XmppClient, node: str, **wanted: str) -> Any:
             item = f"<publish node='{node}'><item><a xmlns='urn:a'/></item></publish>"
             options = f"<publish-options>{form('publish-options', **wanted)}</publish-options>"
             return await who.iq("set", pubsub(item + options))
@@ -267,7 +275,7 @@ async def test_a_node_that_its_first_item_makes_is_as_the_publisher_wants_it(tmp
         assert not {"eve.state", "other"} & set(site.broker._router._state.topics)
 
 
-async def test_subscription_options_can_be_read_and_changed(tmp_path):
+async def test_subscription_options_can_be_read_and_changed(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, service, _):
         client = ada(server)
         await client.iq("set", subscribe(client.jid, "2", "work"))
@@ -281,7 +289,7 @@ async def test_subscription_options_can_be_read_and_changed(tmp_path):
         assert service.registry.find(client.jid, "work").credit == 7
 
 
-async def test_an_owner_ends_subscriptions_of_others_and_begins_none(tmp_path):
+async def test_an_owner_ends_subscriptions_of_others_and_begins_none(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, service, site):
         owner, worker = ada(server), server.client("worker@shakespeare.lit/1")
         await worker.iq("set", subscribe(worker.jid, "1", "work"))
@@ -306,7 +314,7 @@ async def test_an_owner_ends_subscriptions_of_others_and_begins_none(tmp_path):
         assert (await notified(owner)).get("id") == "item"
 
 
-async def test_an_item_is_replaced_whoever_publishes_it_again(tmp_path):
+async def test_an_item_is_replaced_whoever_publishes_it_again(tmp_path: Path) -> None:
     """XEP-0060 7.1.2, also by a publisher without the right to remove or to subscribe."""
     async with xmpp_site(tmp_path) as (server, _, site):
         owner, eve = ada(server), server.client("eve@shakespeare.lit/x")
@@ -324,7 +332,7 @@ async def test_an_item_is_replaced_whoever_publishes_it_again(tmp_path):
                 await trio.sleep(0.01)
 
 
-async def test_what_cannot_be_removed_yet_is_not_shown(tmp_path):
+async def test_what_cannot_be_removed_yet_is_not_shown(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, service, site):
         owner, eve = ada(server), server.client("eve@shakespeare.lit/x")
         kept = {f"{{{SMQP}}}queueing": "0", "pubsub#persist_items": "1"}
@@ -344,7 +352,7 @@ async def test_what_cannot_be_removed_yet_is_not_shown(tmp_path):
         assert list(answer.iter(f"{{{PUBSUB}}}item")) == []
 
 
-async def test_a_queue_keeps_its_items_and_says_so(tmp_path):
+async def test_a_queue_keeps_its_items_and_says_so(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         client = ada(server)
         await create(client, "work", **{"pubsub#persist_items": "1"})
@@ -359,7 +367,9 @@ async def test_a_queue_keeps_its_items_and_says_so(tmp_path):
 
 
 @pytest.mark.parametrize("before", ["0", "1"])
-async def test_who_would_get_nothing_any_more_is_told_that_its_subscription_has_ended(tmp_path, before):
+async def test_who_would_get_nothing_any_more_is_told_that_its_subscription_has_ended(
+    tmp_path: Path, before: str
+) -> None:
     async with xmpp_site(tmp_path) as (server, service, _):
         owner, reader = ada(server), ada(server, "reader")
         await create(owner, "work", **{f"{{{SMQP}}}queueing": before})
@@ -373,7 +383,7 @@ async def test_who_would_get_nothing_any_more_is_told_that_its_subscription_has_
         assert service.registry.of_node("work") == []
 
 
-async def test_a_new_subscriber_gets_the_last_item_and_what_comes(tmp_path):
+async def test_a_new_subscriber_gets_the_last_item_and_what_comes(tmp_path: Path) -> None:
     """XEP-0060 6.1.7; the node says so."""
     async with xmpp_site(tmp_path) as (server, _, _):
         owner = ada(server)
@@ -391,7 +401,7 @@ async def test_a_new_subscriber_gets_the_last_item_and_what_comes(tmp_path):
             assert (await notified(reader)).get("id") == f"item-{5 + number}"
 
 
-async def test_several_items_are_published_together_or_not_at_all(tmp_path):
+async def test_several_items_are_published_together_or_not_at_all(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
         client = ada(server)
         await client.iq("set", subscribe(client.jid, "10", "work"))
@@ -408,7 +418,7 @@ async def test_several_items_are_published_together_or_not_at_all(tmp_path):
         assert site.broker.held == 3
 
 
-async def test_a_node_is_created_without_a_name(tmp_path):
+async def test_a_node_is_created_without_a_name(tmp_path: Path) -> None:
     """XEP-0060 8.1.2."""
     async with xmpp_site(tmp_path) as (server, _, site):
         names = set()
@@ -421,7 +431,7 @@ async def test_a_node_is_created_without_a_name(tmp_path):
         assert error_of(await eve.iq("set", pubsub("<create/>"))) == ("auth", "forbidden")
 
 
-async def test_subscribing_makes_no_node_unless_the_site_says_so(tmp_path):
+async def test_subscribing_makes_no_node_unless_the_site_says_so(tmp_path: Path) -> None:
     """XEP-0060 6.1.3.12. The node of an account is always there."""
     async with xmpp_site(tmp_path, create_on_subscribe=False) as (server, _, _):
         client = ada(server)
@@ -434,7 +444,9 @@ async def test_subscribing_makes_no_node_unless_the_site_says_so(tmp_path):
         assert (await client.iq("set", subscribe(client.jid, "1", own))).get("type") == "result"
 
 
-async def test_what_a_node_cannot_say_of_itself_is_named_and_does_not_keep_it_from_being_made(tmp_path):
+async def test_what_a_node_cannot_say_of_itself_is_named_and_does_not_keep_it_from_being_made(
+    tmp_path: Path,
+) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         client = ada(server)
         wanted = {"pubsub#contact": "ada", "pubsub#max_items": "10", "pubsub#title": "News"}
@@ -449,7 +461,9 @@ async def test_what_a_node_cannot_say_of_itself_is_named_and_does_not_keep_it_fr
         assert error_of(await client.iq("set", pubsub(text, "#owner"))) == ("modify", "not-acceptable")
 
 
-async def test_a_request_that_meets_an_error_of_ours_is_answered_and_the_next_one_is_done(tmp_path):
+async def test_a_request_that_meets_an_error_of_ours_is_answered_and_the_next_one_is_done(
+    tmp_path: Path,
+) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
         client, state = ada(server), site.broker._router._state
         topics, state.topics = state.topics, None

@@ -1,8 +1,13 @@
 """The examples of urn:xmpp:qos, towards the service and from it, and its security section."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 import trio
+import trio.testing
 
+from daemon.broker.session import BrokerSession
 from daemon.frontend import Delivered, Identity, SubscribeOptions
 from daemon.settings import Limits
 from plugins.xmpp.known.assured import ELEMENT_BYTES
@@ -10,6 +15,7 @@ from plugins.xmpp.wire.namespaces import EVENT_LOG, QOS
 from routing.message import Message, Section
 from tests.support.full_disk import no_file_beyond
 from tests.support.patience import PATIENCE_S
+from tests.support.site import BrokerSite
 from tests.support.xmpp import COMPONENT_NAME, XmppClient, XmppServer, xmpp_site
 from tests.support.xmpp_pubsub import NODE, PUBSUB, error_of, subscribe
 
@@ -32,13 +38,13 @@ def deliver(msg_id: str) -> str:
     return f"<qos:deliver xmlns:qos='{QOS}' msgId='{msg_id}'/>"
 
 
-def listener(site, topic: str = "counter"):
+def listener(site: BrokerSite, topic: str = "counter") -> BrokerSession:
     session = site.open_session(Identity(account="ada"), "counter", protocol="test", remote="")
     session.subscribe(topic, SubscribeOptions())
     return session
 
 
-async def deliveries(session, count: int) -> list[Delivered]:
+async def deliveries(session: BrokerSession, count: int) -> list[Delivered]:
     out: list[Delivered] = []
     with trio.fail_after(PATIENCE_S):
         while len(out) < count:
@@ -50,7 +56,7 @@ def entrance(server: XmppServer) -> XmppClient:
     return server.client("ada@shakespeare.lit/34892374")
 
 
-async def test_unacknowledged_a_message_is_published_without_an_answer(tmp_path):
+async def test_unacknowledged_a_message_is_published_without_an_answer(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
         session = listener(site)
         client = entrance(server)
@@ -60,7 +66,7 @@ async def test_unacknowledged_a_message_is_published_without_an_answer(tmp_path)
         assert client.quiet()
 
 
-async def test_acknowledged_setting_light_level(tmp_path):
+async def test_acknowledged_setting_light_level(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
         session = listener(site)
         text = f"<qos:acknowledged xmlns:qos='{QOS}'><message>{LIGHT}</message></qos:acknowledged>"
@@ -72,7 +78,7 @@ async def test_acknowledged_setting_light_level(tmp_path):
         assert delivered.stored.message.account.startswith("ada:ada-34892374.")
 
 
-async def test_assured_counting_cars(tmp_path):
+async def test_assured_counting_cars(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
         session = listener(site)
         client = entrance(server)
@@ -92,7 +98,7 @@ async def test_assured_counting_cars(tmp_path):
         assert site.broker._router._state.topics["counter"].messages == 2
 
 
-async def test_a_msg_id_may_be_used_again_once_its_message_is_delivered(tmp_path):
+async def test_a_msg_id_may_be_used_again_once_its_message_is_delivered(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
         session = listener(site)
         client = entrance(server)
@@ -102,7 +108,7 @@ async def test_a_msg_id_may_be_used_again_once_its_message_is_delivered(tmp_path
         assert len(await deliveries(session, 2)) == 2
 
 
-async def test_what_was_received_outlives_the_daemon(tmp_path):
+async def test_what_was_received_outlives_the_daemon(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         answer = await entrance(server).iq("set", assured("1"), to=COUNTER)
         assert answer.find(f"{{{QOS}}}received") is not None
@@ -117,7 +123,7 @@ async def test_what_was_received_outlives_the_daemon(tmp_path):
         assert site.broker.held == 1
 
 
-async def test_what_is_delivered_while_the_disk_is_full_is_published_once_it_is_not(tmp_path):
+async def test_what_is_delivered_while_the_disk_is_full_is_published_once_it_is_not(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
         client = entrance(server)
         await client.iq("set", assured("1"), to=COUNTER)
@@ -135,7 +141,9 @@ async def test_what_is_delivered_while_the_disk_is_full_is_published_once_it_is_
         assert site.broker.held == 1
 
 
-async def test_what_is_never_asked_for_is_forgotten_after_a_week(tmp_path, mock_clock):
+async def test_what_is_never_asked_for_is_forgotten_after_a_week(
+    tmp_path: Path, mock_clock: trio.testing.MockClock
+) -> None:
     async with xmpp_site(tmp_path, assured_messages_max=1) as (server, service, _):
         mock_clock.rate = 1.0
         client, other = entrance(server), server.client("ada@shakespeare.lit/other")
@@ -152,7 +160,7 @@ async def test_what_is_never_asked_for_is_forgotten_after_a_week(tmp_path, mock_
         assert (await other.iq("set", assured("2"), to=COUNTER)).get("type") == "result"
 
 
-async def test_many_resources_of_one_jid_are_one_source(tmp_path):
+async def test_many_resources_of_one_jid_are_one_source(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path, assured_messages_max=2) as (server, _, _):
         one, two, three = (server.client(f"ada@shakespeare.lit/{number}") for number in range(3))
         for client in (one, two):
@@ -161,14 +169,14 @@ async def test_many_resources_of_one_jid_are_one_source(tmp_path):
         assert error_of(answer) == ("wait", "resource-constraint")
 
 
-async def test_support_is_announced(tmp_path):
+async def test_support_is_announced(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         info = "http://jabber.org/protocol/disco#info"
         answer = await entrance(server).iq("get", f"<query xmlns='{info}'/>", id="disco1")
         assert QOS in [each.get("var") for each in answer.iter(f"{{{info}}}feature")]
 
 
-async def test_the_untrusted_are_not_allowed_and_noted(tmp_path):
+async def test_the_untrusted_are_not_allowed_and_noted(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path, event_log="admin@shakespeare.lit/log") as (server, _, _):
         admin = server.client("admin@shakespeare.lit/log")
         stranger = server.client("mallory@elsewhere.example/x")
@@ -179,7 +187,9 @@ async def test_the_untrusted_are_not_allowed_and_noted(tmp_path):
         assert log.get("type") == "Warning"
 
 
-async def test_misuse_without_end_is_noted_once_a_minute(tmp_path, mock_clock, caplog):
+async def test_misuse_without_end_is_noted_once_a_minute(
+    tmp_path: Path, mock_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
     async with xmpp_site(tmp_path, event_log="admin@shakespeare.lit/log") as (server, _, _):
         mock_clock.rate = 1.0
         admin = server.client("admin@shakespeare.lit/log")
@@ -209,7 +219,9 @@ async def test_misuse_without_end_is_noted_once_a_minute(tmp_path, mock_clock, c
         {"assured_bytes_total_max": 400},
     ],
 )
-async def test_too_much_that_waits_is_refused_until_some_is_delivered(tmp_path, limits):
+async def test_too_much_that_waits_is_refused_until_some_is_delivered(
+    tmp_path: Path, limits: dict[str, int]
+) -> None:
     async with xmpp_site(tmp_path, **limits) as (server, _, _):
         client = entrance(server)
         for msg_id in ("1", "2"):
@@ -220,7 +232,7 @@ async def test_too_much_that_waits_is_refused_until_some_is_delivered(tmp_path, 
         assert (await client.iq("set", assured("3"), to=COUNTER)).get("type") == "result"
 
 
-async def test_what_is_held_counts_in_the_memory_that_all_front_ends_share(tmp_path):
+async def test_what_is_held_counts_in_the_memory_that_all_front_ends_share(tmp_path: Path) -> None:
     limits = Limits(message_bytes_max=10_000, unfinished_bytes_max=20_000)
     many = "<log xmlns='urn:xmpp:eventlog'>" + "<a/>" * 30 + "</log>"
     async with xmpp_site(tmp_path, limits=limits) as (server, _, site):
@@ -243,14 +255,14 @@ async def test_what_is_held_counts_in_the_memory_that_all_front_ends_share(tmp_p
         assert budget.bytes == 0
 
 
-async def test_what_may_not_be_published_is_not_held_either(tmp_path):
+async def test_what_may_not_be_published_is_not_held_either(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
         eve = server.client("eve@shakespeare.lit/x")
         assert error_of(await eve.iq("set", assured("1"), to=COUNTER)) == ("auth", "forbidden")
         assert site.broker.held == 0
 
 
-async def test_what_is_not_guaranteed_is_not_assured(tmp_path):
+async def test_what_is_not_guaranteed_is_not_assured(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
         header = "<headers xmlns='urn:smqp:xmpp:0'><header name='Guarantee'>NO</header></headers>"
         publish = f"<publish node='counter'><item>{header}</item></publish>"
@@ -270,14 +282,14 @@ async def counter(server: XmppServer, node: str = NODE, resource: str = "1") -> 
     return client
 
 
-async def next_request(client: XmppClient):
+async def next_request(client: XmppClient) -> Any:
     """(the IQ, what is in it)"""
     iq = await client.receive()
     assert iq.get("type") == "set"
     return iq, iq[0]
 
 
-async def answer(client: XmppClient, iq, content: str = "") -> None:
+async def answer(client: XmppClient, iq: Any, content: str = "") -> None:
     await client.send(f"<iq type='result' id='{iq.get('id')}'>{content}</iq>")
 
 
@@ -287,7 +299,7 @@ async def publish(server: XmppServer, item: str = "i", node: str = NODE) -> None
     assert got.get("type") == "result"
 
 
-async def test_a_client_that_speaks_it_gets_items_assured(tmp_path):
+async def test_a_client_that_speaks_it_gets_items_assured(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
         client = await counter(server)
         await publish(server)
@@ -308,7 +320,7 @@ async def test_a_client_that_speaks_it_gets_items_assured(tmp_path):
         assert site.broker.held == 0
 
 
-async def test_on_a_plain_node_the_answer_to_deliver_finishes_an_item(tmp_path):
+async def test_on_a_plain_node_the_answer_to_deliver_finishes_an_item(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
         session = site.open_session(Identity(account="ada"), "a", protocol="test", remote="")
         session.set_delivery("news", "ALL")
@@ -323,7 +335,7 @@ async def test_on_a_plain_node_the_answer_to_deliver_finishes_an_item(tmp_path):
         session.close()
 
 
-async def test_requests_are_repeated_until_they_are_answered(tmp_path):
+async def test_requests_are_repeated_until_they_are_answered(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path, answer_s=0.1) as (server, _, _):
         client = await counter(server)
         await publish(server)
@@ -337,7 +349,7 @@ async def test_requests_are_repeated_until_they_are_answered(tmp_path):
         await answer(client, pair[0])
 
 
-async def test_a_received_item_is_delivered_and_not_sent_again_after_a_restart(tmp_path):
+async def test_a_received_item_is_delivered_and_not_sent_again_after_a_restart(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         client = await counter(server)
         await publish(server)
@@ -360,7 +372,7 @@ async def test_a_received_item_is_delivered_and_not_sent_again_after_a_restart(t
         assert site.broker.held == 0
 
 
-async def test_an_item_that_was_not_received_goes_to_another_after_a_restart(tmp_path):
+async def test_an_item_that_was_not_received_goes_to_another_after_a_restart(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         client = await counter(server)
         await publish(server)
@@ -373,7 +385,9 @@ async def test_an_item_that_was_not_received_goes_to_another_after_a_restart(tmp
         assert item.get("id") == "i"
 
 
-async def test_an_error_to_deliver_gives_a_received_item_to_nobody_else(tmp_path, mock_clock):
+async def test_an_error_to_deliver_gives_a_received_item_to_nobody_else(
+    tmp_path: Path, mock_clock: trio.testing.MockClock
+) -> None:
     """It may be the server's, and an earlier request may have been worked on."""
     async with xmpp_site(tmp_path) as (server, _, site):
         client, other = await counter(server), await counter(server, resource="2")
@@ -398,7 +412,7 @@ async def test_an_error_to_deliver_gives_a_received_item_to_nobody_else(tmp_path
 
 
 @pytest.mark.parametrize("leaves", [False, True])
-async def test_an_item_received_by_who_is_gone_waits_for_it(tmp_path, leaves):
+async def test_an_item_received_by_who_is_gone_waits_for_it(tmp_path: Path, leaves: bool) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         client, other = await counter(server), await counter(server, resource="2")
         await publish(server)
@@ -418,7 +432,9 @@ async def test_an_item_received_by_who_is_gone_waits_for_it(tmp_path, leaves):
         assert again.get("msgId") == request.get("msgId")
 
 
-async def test_what_a_client_does_not_answer_counts_in_the_memory_that_all_front_ends_share(tmp_path):
+async def test_what_a_client_does_not_answer_counts_in_the_memory_that_all_front_ends_share(
+    tmp_path: Path,
+) -> None:
     limits = Limits(message_bytes_max=10_000, unfinished_bytes_max=20_000)
     async with xmpp_site(tmp_path, limits=limits) as (server, _, site):
         client, budget = await counter(server), site.broker.unfinished

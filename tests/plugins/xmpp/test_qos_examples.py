@@ -6,6 +6,9 @@ as the sender. What is sent is the example itself, and what comes is compared wi
 and `>` in the middle of a tag.
 """
 
+from pathlib import Path
+from typing import Any
+
 from daemon.frontend import Delivered, Identity, SubscribeOptions
 from plugins.xmpp.settings import JidRule
 from plugins.xmpp.wire.namespaces import EVENT_LOG, QOS
@@ -13,7 +16,7 @@ from routing.message import Message, Section
 from tests.support.xmpp_listings import here, missing, parsed
 from tests.support.xmpp_pubsub import PUBSUB, error_of
 from tests.support.xmpp_real import ready, site_at
-from tests.support.xmpp_servers import COMPONENT_NAME, log_in
+from tests.support.xmpp_servers import COMPONENT_NAME, RealServer, log_in
 
 MOMENTARY_VALUE = """
 <message from='temperaturesensor@example.org/34892374' to='user@example.org/938089023'>
@@ -68,13 +71,13 @@ COUNTING_CARS = [
 ]
 
 
-def listener(site, topic: str):
+def listener(site: Any, topic: str) -> Any:
     session = site.open_session(Identity(account="ada"), "counter", protocol="test", remote="")
     session.subscribe(topic, SubscribeOptions(), request="subscribed")
     return session
 
 
-async def deliveries(session, count: int) -> list[Message]:
+async def deliveries(session: Any, count: int) -> list[Message]:
     out: list[Message] = []
     while len(out) < count:
         out += [event.stored.message for event in await session.events() if isinstance(event, Delivered)]
@@ -93,7 +96,7 @@ def differences(messages: list[Message], *contents: str) -> list[str]:
 # -- towards the service ----------------------------------------------------------------------------
 
 
-async def test_sensor_sending_a_momentary_value(server, tmp_path):
+async def test_sensor_sending_a_momentary_value(server: RealServer, tmp_path: Path) -> None:
     async with site_at(server, tmp_path / "site") as (_, site, nursery):
         sensor = await log_in(server.c2s, nursery, "ada", "34892374")
         await ready(sensor)
@@ -106,7 +109,7 @@ async def test_sensor_sending_a_momentary_value(server, tmp_path):
         session.close()
 
 
-async def test_setting_light_level(server, tmp_path):
+async def test_setting_light_level(server: RealServer, tmp_path: Path) -> None:
     async with site_at(server, tmp_path / "site") as (_, site, nursery):
         controller = await log_in(server.c2s, nursery, "ada", "34892374")
         await ready(controller)
@@ -118,7 +121,7 @@ async def test_setting_light_level(server, tmp_path):
         session.close()
 
 
-async def test_counting_cars_or_individuals_in_a_closed_space(server, tmp_path):
+async def test_counting_cars_or_individuals_in_a_closed_space(server: RealServer, tmp_path: Path) -> None:
     async with site_at(server, tmp_path / "site") as (_, site, nursery):
         clients = {
             "ada@localhost": await log_in(server.c2s, nursery, "ada", "34892374"),
@@ -137,7 +140,7 @@ async def test_counting_cars_or_individuals_in_a_closed_space(server, tmp_path):
         session.close()
 
 
-async def test_service_discovery_information_request_and_response(server, tmp_path):
+async def test_service_discovery_information_request_and_response(server: RealServer, tmp_path: Path) -> None:
     async with site_at(server, tmp_path / "site") as (_, _, nursery):
         client = await log_in(server.c2s, nursery, "ada", "x")
         await ready(client)
@@ -160,7 +163,7 @@ async def test_service_discovery_information_request_and_response(server, tmp_pa
 # -- from the service -------------------------------------------------------------------------------
 
 
-async def told(site, client, topic: str, level: str | None, content: str, number: int = 1) -> None:
+async def told(site: Any, client: Any, topic: str, level: str | None, content: str, number: int = 1) -> None:
     """Subscribe the client to a plain node at a level, and publish one message to it by another front end."""
     session = site.open_session(Identity(account="ada"), f"p{number}", protocol="test", remote="")
     session.set_delivery(topic, "ALL", request="set")
@@ -183,13 +186,13 @@ def event(topic: str, content: str) -> str:
     return f"<event xmlns='{PUBSUB}#event'>{items}</event>"
 
 
-async def settled(site, client) -> None:
+async def settled(site: Any, client: Any) -> None:
     """The service holds nothing any more."""
     while site.broker.held:
         await ready(client)
 
 
-async def test_sensor_sending_a_momentary_value_to_a_client(server, tmp_path):
+async def test_sensor_sending_a_momentary_value_to_a_client(server: RealServer, tmp_path: Path) -> None:
     async with site_at(server, tmp_path / "site") as (_, site, nursery):
         user = await log_in(server.c2s, nursery, "bob", "938089023")
         await ready(user)
@@ -200,7 +203,7 @@ async def test_sensor_sending_a_momentary_value_to_a_client(server, tmp_path):
         await settled(site, user)
 
 
-async def test_setting_light_level_of_a_client(server, tmp_path):
+async def test_setting_light_level_of_a_client(server: RealServer, tmp_path: Path) -> None:
     async with site_at(server, tmp_path / "site") as (_, site, nursery):
         switch = await log_in(server.c2s, nursery, "bob", "938089023")
         await ready(switch)
@@ -221,7 +224,9 @@ async def test_setting_light_level_of_a_client(server, tmp_path):
         await settled(site, switch)
 
 
-async def test_counting_cars_or_individuals_in_a_closed_space_by_a_client(server, tmp_path):
+async def test_counting_cars_or_individuals_in_a_closed_space_by_a_client(
+    server: RealServer, tmp_path: Path
+) -> None:
     async with site_at(server, tmp_path / "site") as (_, site, nursery):
         # it answers the service's own disco#info with the feature, and says nothing else about it
         counter = await log_in(server.c2s, nursery, "bob", "938089023", QOS)
@@ -254,7 +259,9 @@ async def test_counting_cars_or_individuals_in_a_closed_space_by_a_client(server
 # -- Security Considerations ------------------------------------------------------------------------
 
 
-async def test_to_and_from_attributes_of_the_embedded_message_count_for_nothing(server, tmp_path):
+async def test_to_and_from_attributes_of_the_embedded_message_count_for_nothing(
+    server: RealServer, tmp_path: Path
+) -> None:
     async with site_at(server, tmp_path / "site") as (_, site, nursery):
         entrance = await log_in(server.c2s, nursery, "ada", "34892374")
         await ready(entrance)
@@ -270,7 +277,9 @@ async def test_to_and_from_attributes_of_the_embedded_message_count_for_nothing(
             each.close()
 
 
-async def test_memory_attacks_of_the_untrusted_are_not_allowed_and_logged(server, tmp_path):
+async def test_memory_attacks_of_the_untrusted_are_not_allowed_and_logged(
+    server: RealServer, tmp_path: Path
+) -> None:
     rules = (JidRule(jid="ada@localhost", account="ada"),)
     changes = {"accounts": rules, "event_log": "ada@localhost/log"}
     async with site_at(server, tmp_path / "site", **changes) as (_, site, nursery):
@@ -284,7 +293,9 @@ async def test_memory_attacks_of_the_untrusted_are_not_allowed_and_logged(server
         assert site.broker.held == 0
 
 
-async def test_memory_attacks_of_one_source_and_of_all_meet_a_limit(server, tmp_path):
+async def test_memory_attacks_of_one_source_and_of_all_meet_a_limit(
+    server: RealServer, tmp_path: Path
+) -> None:
     limits = {"assured_messages_max": 2, "assured_messages_total_max": 3}
     async with site_at(server, tmp_path / "site", **limits) as (_, _, nursery):
         ada = await log_in(server.c2s, nursery, "ada", "34892374")
@@ -292,7 +303,7 @@ async def test_memory_attacks_of_one_source_and_of_all_meet_a_limit(server, tmp_
         await ready(ada)
         assured, deliver = COUNTING_CARS[0][0], COUNTING_CARS[1][0]
 
-        async def send(client, request: str, msg_id: str):
+        async def send(client: Any, request: str, msg_id: str) -> Any:
             text = here(request).replace("984232334", msg_id).replace("ada@localhost/34892374", client.jid)
             return await client.exchange(text)
 

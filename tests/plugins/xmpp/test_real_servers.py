@@ -1,5 +1,9 @@
 """Through a real Prosody and a real ejabberd, with real client accounts: what breaks, and comes back."""
 
+from pathlib import Path
+from typing import Any
+
+import pytest
 import trio
 
 from daemon.frontend import Delivered, Identity, SubscribeOptions
@@ -13,7 +17,7 @@ from tests.support.patience import PATIENCE_S
 from tests.support.site import running_site
 from tests.support.xmpp_pubsub import NODE, NS, notified, subscribe
 from tests.support.xmpp_real import ready, site_at
-from tests.support.xmpp_servers import COMPONENT_NAME, log_in
+from tests.support.xmpp_servers import COMPONENT_NAME, RealServer, log_in
 
 
 def publish(item: str) -> str:
@@ -27,7 +31,9 @@ def act(action: str, item: str) -> str:
     return f"<pubsub xmlns='{PUBSUB}'>{content}</pubsub>"
 
 
-async def test_items_of_a_client_whose_connection_breaks_go_to_another(server, tmp_path):
+async def test_items_of_a_client_whose_connection_breaks_go_to_another(
+    server: RealServer, tmp_path: Path
+) -> None:
     async with site_at(server, tmp_path / "site") as (_, _, nursery):
         worker = await log_in(server.c2s, nursery, "bob", "foo")
         await ready(worker)
@@ -42,12 +48,14 @@ async def test_items_of_a_client_whose_connection_breaks_go_to_another(server, t
         assert {(await notified(other)).get("id") for _ in range(2)} == {"a", "b"}
 
 
-async def test_exactly_once_through_kills_of_the_xmpp_server_and_of_the_site(server, tmp_path):
+async def test_exactly_once_through_kills_of_the_xmpp_server_and_of_the_site(
+    server: RealServer, tmp_path: Path
+) -> None:
     """From an SMQP publisher to a worker that speaks urn:xmpp:qos and keeps what it has by msgId."""
     worked: list[str] = []
     waiting: dict[str, str] = {}
 
-    async def work(client) -> None:
+    async def work(client: Any) -> None:
         async for stanza in client.stanzas:
             request = stanza[0] if len(stanza) else None
             if stanza.get("type") != "set" or request is None:
@@ -65,7 +73,7 @@ async def test_exactly_once_through_kills_of_the_xmpp_server_and_of_the_site(ser
 
     published = 0
 
-    async def publish_some(site, count: int) -> None:
+    async def publish_some(site: Any, count: int) -> None:
         nonlocal published
         session = site.open_session(Identity(account="ada"), "p", protocol="test", remote="")
         session.set_delivery("news", "ALL", request="set")
@@ -77,7 +85,7 @@ async def test_exactly_once_through_kills_of_the_xmpp_server_and_of_the_site(ser
             answers += len(await session.events())
         session.close()
 
-    async def log_in_worker(nursery):
+    async def log_in_worker(nursery: trio.Nursery) -> Any:
         client = await log_in(server.c2s, nursery, "bob", "w", QOS)
         await ready(client)
         return client
@@ -107,7 +115,9 @@ async def test_exactly_once_through_kills_of_the_xmpp_server_and_of_the_site(ser
     assert sorted(worked) == sorted(f"item-{number}" for number in range(1, published + 1))
 
 
-async def test_assured_from_a_client_through_a_restart_of_the_site(server, tmp_path):
+async def test_assured_from_a_client_through_a_restart_of_the_site(
+    server: RealServer, tmp_path: Path
+) -> None:
     message = "<message xmlns='jabber:client'><a xmlns='urn:a'/></message>"
     car = f"<assured xmlns='{QOS}' msgId='984232334'>{message}</assured>"
     counter = f"counter@{COMPONENT_NAME}"
@@ -129,12 +139,14 @@ async def test_assured_from_a_client_through_a_restart_of_the_site(server, tmp_p
         session.close()
 
 
-async def test_a_wrong_secret_is_refused_once(server, tmp_path, caplog):
+async def test_a_wrong_secret_is_refused_once(
+    server: RealServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     settings = XmppSettings(component=COMPONENT_NAME, server=f"127.0.0.1:{server.component}")
     connect = tcp_connector("127.0.0.1", server.component, None)
     tries = 0
 
-    async def counted():
+    async def counted() -> Any:
         nonlocal tries
         tries += 1
         return await connect()
@@ -149,7 +161,9 @@ async def test_a_wrong_secret_is_refused_once(server, tmp_path, caplog):
     assert tries == 1
 
 
-async def test_a_worker_that_logs_out_without_a_word_makes_no_dead_letters(server, tmp_path):
+async def test_a_worker_that_logs_out_without_a_word_makes_no_dead_letters(
+    server: RealServer, tmp_path: Path
+) -> None:
     """Its server keeps messages for who is away, and gives them all to it when it logs in again."""
     queues = QueueSettings(max_deliveries=3)
     async with site_at(server, tmp_path / "site", queues=queues) as (service, site, nursery):
@@ -178,7 +192,7 @@ async def test_a_worker_that_logs_out_without_a_word_makes_no_dead_letters(serve
         assert kept == [], "nothing was sent to who was not there"
 
 
-async def test_presence_is_answered(server, tmp_path):
+async def test_presence_is_answered(server: RealServer, tmp_path: Path) -> None:
     async with site_at(server, tmp_path / "site") as (_, _, nursery):
         client = await log_in(server.c2s, nursery, "ada", "desk")
         await ready(client)

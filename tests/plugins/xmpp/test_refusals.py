@@ -1,5 +1,7 @@
 """What XEP-0060 prescribes for requests that make no sense, and for those of who may not."""
 
+from pathlib import Path
+
 import pytest
 
 from daemon.settings import Limits
@@ -35,7 +37,9 @@ from tests.support.xmpp_pubsub import (
         ("colour", "blue"),
     ],
 )
-async def test_a_configuration_that_cannot_be_is_not_acceptable(tmp_path, field, value):
+async def test_a_configuration_that_cannot_be_is_not_acceptable(
+    tmp_path: Path, field: str, value: str
+) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         configure = f"<configure>{form('node_config', **{field: value})}</configure>"
         answer = await ada(server).iq("set", pubsub("<create node='n'/>" + configure))
@@ -47,7 +51,7 @@ async def test_a_configuration_that_cannot_be_is_not_acceptable(tmp_path, field,
 @pytest.mark.parametrize(
     ("field", "value"), [("pubsub#deliver", "0"), ("pubsub#digest", "true"), ("pubsub#expire", "tomorrow")]
 )
-async def test_an_option_that_nobody_keeps_is_refused(tmp_path, field, value):
+async def test_an_option_that_nobody_keeps_is_refused(tmp_path: Path, field: str, value: str) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         client = ada(server)
         option = f"<field var='{field}'><value>{value}</value></field></x>"
@@ -75,7 +79,9 @@ async def test_an_option_that_nobody_keeps_is_refused(tmp_path, field, value):
         ("<nonsense/>", "cancel", "feature-not-implemented", None),
     ],
 )  # fmt: skip
-async def test_requests_that_make_no_sense_get_the_errors_of_xep_0060(tmp_path, text, kind, condition, exact):
+async def test_requests_that_make_no_sense_get_the_errors_of_xep_0060(
+    tmp_path: Path, text: str, kind: str, condition: str, exact: str | None
+) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         await create(ada(server), "there")
         answer = await ada(server).iq("set", pubsub(text))
@@ -83,7 +89,7 @@ async def test_requests_that_make_no_sense_get_the_errors_of_xep_0060(tmp_path, 
         assert exact is None or answer.find(f"c:error/pe:{exact}", NS) is not None
 
 
-async def test_a_jid_without_an_account_may_do_nothing(tmp_path):
+async def test_a_jid_without_an_account_may_do_nothing(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         stranger = server.client("mallory@elsewhere.example/x")
         for text in (
@@ -95,7 +101,7 @@ async def test_a_jid_without_an_account_may_do_nothing(tmp_path):
         assert (await stranger.iq("get", f"<query xmlns='{INFO}'/>")).get("type") == "result"
 
 
-async def test_every_operation_needs_its_right(tmp_path):
+async def test_every_operation_needs_its_right(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         eve = server.client("eve@shakespeare.lit/x")
         await create(ada(server), "orders")
@@ -127,7 +133,7 @@ async def test_every_operation_needs_its_right(tmp_path):
         assert error_of(answer) == ("cancel", "item-not-found")
 
 
-async def test_affiliations_are_the_rights_of_the_account(tmp_path):
+async def test_affiliations_are_the_rights_of_the_account(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         eve = server.client("eve@shakespeare.lit/x")
         for node, affiliation in (("eve.own", "publish-only"), ("orders", "outcast")):
@@ -153,14 +159,16 @@ def headers_of(*lines: str) -> str:
     ],
     ids=["sections", "headers", "a long header", "a long header of a section"],
 )
-async def test_what_no_other_front_end_could_read_is_refused(tmp_path, content, refused):
+async def test_what_no_other_front_end_could_read_is_refused(
+    tmp_path: Path, content: str, refused: tuple[str, str]
+) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
         client = ada(server)
         assert error_of(await put(client, "work", "i", content)) == refused
         assert site.broker.held == 0
 
 
-async def test_a_request_names_a_bounded_number_of_items(tmp_path):
+async def test_a_request_names_a_bounded_number_of_items(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         named = "".join(f"<item id='{number}'/>" for number in range(1_001))
         answer = await ada(server).iq("set", pubsub(f"<retract node='work'>{named}</retract>"))
@@ -168,7 +176,7 @@ async def test_a_request_names_a_bounded_number_of_items(tmp_path):
         assert answer.find("c:error/pe:max-items-exceeded", NS) is not None
 
 
-async def test_too_many_subscriptions_are_told_apart_from_too_much_of_anything_else(tmp_path):
+async def test_too_many_subscriptions_are_told_apart_from_too_much_of_anything_else(tmp_path: Path) -> None:
     limits = Limits(subscriptions_per_session_max=1, credit_max=10)
     async with xmpp_site(tmp_path, limits=limits) as (server, _, _):
         client = ada(server)
@@ -183,7 +191,7 @@ async def test_too_many_subscriptions_are_told_apart_from_too_much_of_anything_e
         assert answer.find("c:error/pe:too-many-subscriptions", NS) is None
 
 
-async def test_a_message_of_too_many_parts_is_refused(tmp_path):
+async def test_a_message_of_too_many_parts_is_refused(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
         client = ada(server)
         content = "<a xmlns='urn:a'/>" * 65
@@ -201,7 +209,7 @@ async def test_a_message_of_too_many_parts_is_refused(tmp_path):
         "<a xmlns='urn:a'/> and text",
     ],
 )
-async def test_an_item_has_one_payload(tmp_path, content):
+async def test_an_item_has_one_payload(tmp_path: Path, content: str) -> None:
     """XEP-0060 7.1.3.6."""
     async with xmpp_site(tmp_path) as (server, _, site):
         answer = await put(ada(server), "work", "i", content)
@@ -210,7 +218,7 @@ async def test_an_item_has_one_payload(tmp_path, content):
         assert site.broker.held == 0
 
 
-async def test_one_message_is_sent_acknowledged(tmp_path):
+async def test_one_message_is_sent_acknowledged(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
         publish = pubsub("<publish node='work'><item/></publish>")
         messages = f"<message xmlns='jabber:client'>{publish}</message>" * 2
@@ -219,7 +227,7 @@ async def test_one_message_is_sent_acknowledged(tmp_path):
         assert site.broker.held == 0
 
 
-async def test_pages_by_index_are_refused(tmp_path):
+async def test_pages_by_index_are_refused(tmp_path: Path) -> None:
     """XEP-0059 2.6."""
     async with xmpp_site(tmp_path) as (server, _, _):
         client = ada(server)
@@ -230,7 +238,7 @@ async def test_pages_by_index_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("jid", ["mallory@elsewhere.example/x", "ghost@nowhere.lit/x"])
-async def test_assured_from_who_has_no_account_is_not_allowed_and_told_of(tmp_path, jid):
+async def test_assured_from_who_has_no_account_is_not_allowed_and_told_of(tmp_path: Path, jid: str) -> None:
     """urn:xmpp:qos Memory attacks. A rule may name an account that the site does not have."""
     rules = (*RULES, JidRule(domain="nowhere.lit", account="{local}"))
     async with xmpp_site(tmp_path, rules=rules, event_log="log@shakespeare.lit/x") as (server, _, _):

@@ -3,6 +3,10 @@
 The listings as they stand are in `test_listings.py`, through real servers.
 """
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
 import trio
 
@@ -47,7 +51,7 @@ async def published(server: XmppServer, item: str = ITEM) -> None:
     assert (await engine.iq("set", publish(item), id="pub1")).get("type") == "result"
 
 
-async def test_listing_1_subscribing_to_a_queue_needs_configuration(tmp_path):
+async def test_listing_1_subscribing_to_a_queue_needs_configuration(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         bare = "workerbee237@shakespeare.lit"
         answer = await worker(server).iq("set", subscribe(bare, None), id="sub1")
@@ -61,7 +65,7 @@ async def test_listing_1_subscribing_to_a_queue_needs_configuration(tmp_path):
         assert field.find("x:required", NS) is not None
 
 
-async def test_listings_2_and_3_with_options_it_is_granted_and_they_are_told(tmp_path):
+async def test_listings_2_and_3_with_options_it_is_granted_and_they_are_told(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         bare = "workerbee237@shakespeare.lit"
         answer = await worker(server).iq("set", subscribe(bare), id="sub2")
@@ -78,14 +82,14 @@ async def test_listings_2_and_3_with_options_it_is_granted_and_they_are_told(tmp
 
 
 @pytest.mark.parametrize("requests", ["", "0", "-1", "many", "1.5", "99999999999", "٣"])
-async def test_a_bad_number_of_requests_is_refused(tmp_path, requests):
+async def test_a_bad_number_of_requests_is_refused(tmp_path: Path, requests: str) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         answer = await worker(server).iq("set", subscribe("workerbee237@shakespeare.lit", requests))
         assert error_of(answer) == ("modify", "bad-request")
         assert answer.find("c:error/pe:invalid-options", NS) is not None
 
 
-async def test_options_need_no_jid_and_node_of_their_own(tmp_path):
+async def test_options_need_no_jid_and_node_of_their_own(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         text = subscribe("workerbee237@shakespeare.lit").replace(
             f"<options jid='workerbee237@shakespeare.lit' node='{NODE}'>", "<options>"
@@ -93,7 +97,7 @@ async def test_options_need_no_jid_and_node_of_their_own(tmp_path):
         assert (await worker(server).iq("set", text)).get("type") == "result"
 
 
-async def test_listings_4_and_5_an_item_goes_to_one_subscriber(tmp_path):
+async def test_listings_4_and_5_an_item_goes_to_one_subscriber(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         one, other = await subscribed(server, "one"), await subscribed(server, "other")
         for number in range(10):
@@ -105,7 +109,7 @@ async def test_listings_4_and_5_an_item_goes_to_one_subscriber(tmp_path):
         assert other.quiet()
 
 
-async def test_the_payload_and_the_addresses_are_those_of_listing_5(tmp_path):
+async def test_the_payload_and_the_addresses_are_those_of_listing_5(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         client = await subscribed(server)
         await published(server)
@@ -119,7 +123,7 @@ async def test_the_payload_and_the_addresses_are_those_of_listing_5(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["get", "set"])
-async def test_listings_6_and_7_a_retracted_item_is_gone(tmp_path, kind):
+async def test_listings_6_and_7_a_retracted_item_is_gone(tmp_path: Path, kind: str) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
         client = await subscribed(server)
         await published(server)
@@ -132,7 +136,7 @@ async def test_listings_6_and_7_a_retracted_item_is_gone(tmp_path, kind):
         assert error_of(again) == ("cancel", "item-not-found")
 
 
-async def test_only_the_subscriber_that_had_it_is_told_of_a_retraction(tmp_path):
+async def test_only_the_subscriber_that_had_it_is_told_of_a_retraction(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         one, other = await subscribed(server, "one"), await subscribed(server, "other")
         await published(server)
@@ -144,7 +148,9 @@ async def test_only_the_subscriber_that_had_it_is_told_of_a_retraction(tmp_path)
 
 
 @pytest.mark.parametrize("action", [retract, unlock])
-async def test_listings_8_and_14_an_item_that_another_has_is_in_conflict(tmp_path, action):
+async def test_listings_8_and_14_an_item_that_another_has_is_in_conflict(
+    tmp_path: Path, action: Callable[..., Any]
+) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         one, other = await subscribed(server, "one"), await subscribed(server, "other")
         await published(server)
@@ -153,7 +159,9 @@ async def test_listings_8_and_14_an_item_that_another_has_is_in_conflict(tmp_pat
 
 
 @pytest.mark.parametrize("action", [retract, unlock])
-async def test_listings_8_and_13_who_never_had_an_item_and_does_not_subscribe_is_forbidden(tmp_path, action):
+async def test_listings_8_and_13_who_never_had_an_item_and_does_not_subscribe_is_forbidden(
+    tmp_path: Path, action: Callable[..., Any]
+) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         one = await subscribed(server, "one")
         await published(server)
@@ -163,7 +171,9 @@ async def test_listings_8_and_13_who_never_had_an_item_and_does_not_subscribe_is
 
 
 @pytest.mark.parametrize("action", [retract, unlock])
-async def test_listings_9_and_15_what_was_unlocked_meanwhile_is_unexpected(tmp_path, action):
+async def test_listings_9_and_15_what_was_unlocked_meanwhile_is_unexpected(
+    tmp_path: Path, action: Callable[..., Any]
+) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         client = await subscribed(server)
         await published(server)
@@ -177,7 +187,9 @@ async def test_listings_9_and_15_what_was_unlocked_meanwhile_is_unexpected(tmp_p
 
 
 @pytest.mark.parametrize("kind", ["get", "set"])
-async def test_listings_10_and_11_an_unlocked_item_goes_to_the_next_subscriber(tmp_path, kind):
+async def test_listings_10_and_11_an_unlocked_item_goes_to_the_next_subscriber(
+    tmp_path: Path, kind: str
+) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         one, other = await subscribed(server, "one"), await subscribed(server, "other")
         await published(server)
@@ -192,7 +204,7 @@ async def test_listings_10_and_11_an_unlocked_item_goes_to_the_next_subscriber(t
         assert (await other.iq("set", retract())).get("type") == "result"
 
 
-async def test_the_item_may_stand_in_either_namespace(tmp_path):
+async def test_the_item_may_stand_in_either_namespace(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         client = await subscribed(server)
         await published(server)
@@ -201,13 +213,13 @@ async def test_the_item_may_stand_in_either_namespace(tmp_path):
         assert (await client.iq("set", text)).get("type") == "result"
 
 
-async def test_listing_12_an_item_that_is_not_there_cannot_be_unlocked(tmp_path):
+async def test_listing_12_an_item_that_is_not_there_cannot_be_unlocked(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         client = await subscribed(server)
         assert error_of(await client.iq("set", unlock())) == ("cancel", "item-not-found")
 
 
-async def test_an_item_without_a_guarantee_is_locked_all_the_same(tmp_path):
+async def test_an_item_without_a_guarantee_is_locked_all_the_same(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
         one, other = await subscribed(server, "one"), await subscribed(server, "other")
         headers = "<headers xmlns='urn:smqp:xmpp:0'><header name='Guarantee'>NO</header></headers>"
@@ -220,7 +232,7 @@ async def test_an_item_without_a_guarantee_is_locked_all_the_same(tmp_path):
         assert not site.broker._router._state.entries
 
 
-async def test_support_is_announced_by_the_service_and_by_each_queue(tmp_path):
+async def test_support_is_announced_by_the_service_and_by_each_queue(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         client = await subscribed(server)
         info = "http://jabber.org/protocol/disco#info"
@@ -230,7 +242,7 @@ async def test_support_is_announced_by_the_service_and_by_each_queue(tmp_path):
             assert "urn:xmpp:pubsub:queueing:0" in features
 
 
-async def test_a_subscriber_that_is_unavailable_loses_its_items_and_its_subscription(tmp_path):
+async def test_a_subscriber_that_is_unavailable_loses_its_items_and_its_subscription(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, service, _):
         one, other = await subscribed(server, "one"), await subscribed(server, "other")
         await published(server)
@@ -244,7 +256,7 @@ async def test_a_subscriber_that_is_unavailable_loses_its_items_and_its_subscrip
         assert part.jid == other.jid
 
 
-async def test_a_notification_that_bounces_means_the_same(tmp_path):
+async def test_a_notification_that_bounces_means_the_same(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         one, other = await subscribed(server, "one"), await subscribed(server, "other")
         server.leave(one)
@@ -254,7 +266,7 @@ async def test_a_notification_that_bounces_means_the_same(tmp_path):
         assert seen == {f"item-{number}" for number in range(4)}
 
 
-async def test_who_unsubscribes_first_can_still_unlock(tmp_path):
+async def test_who_unsubscribes_first_can_still_unlock(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, service, _):
         one, other = await subscribed(server, "one"), await subscribed(server, "other")
         await published(server)
@@ -269,7 +281,9 @@ async def test_who_unsubscribes_first_can_still_unlock(tmp_path):
 
 
 @pytest.mark.parametrize("qos", [(), (QOS,)])
-async def test_who_has_unsubscribed_stays_so_through_a_restart(tmp_path, qos):
+async def test_who_has_unsubscribed_stays_so_through_a_restart(
+    tmp_path: Path, qos: tuple[()] | tuple[str]
+) -> None:
     """With items in hand, of which one that speaks urn:xmpp:qos may have received some."""
     leave = f"<pubsub xmlns='{PUBSUB}'><unsubscribe node='{NODE}'"
     async with xmpp_site(tmp_path) as (server, _, _):
@@ -297,7 +311,7 @@ async def test_who_has_unsubscribed_stays_so_through_a_restart(tmp_path, qos):
         assert site.broker.held == 1
 
 
-async def test_an_item_that_is_not_answered_goes_to_the_next_after_a_time(tmp_path):
+async def test_an_item_that_is_not_answered_goes_to_the_next_after_a_time(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         one = worker(server, "one")
         soon = "<field var='{urn:smqp:xmpp:0}lock'><value>0.2</value></field></x>"
@@ -311,7 +325,7 @@ async def test_an_item_that_is_not_answered_goes_to_the_next_after_a_time(tmp_pa
         assert error_of(await one.iq("set", retract())) == ("cancel", "conflict")
 
 
-async def test_an_item_nobody_can_work_on_becomes_a_dead_letter(tmp_path):
+async def test_an_item_nobody_can_work_on_becomes_a_dead_letter(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path, queues=QueueSettings(max_deliveries=2)) as (server, _, _):
         client = await subscribed(server)
         await published(server)
@@ -330,7 +344,7 @@ async def test_an_item_nobody_can_work_on_becomes_a_dead_letter(tmp_path):
         assert dead.findtext("ex:example", "", NS) == "payload"
 
 
-async def test_no_more_items_than_asked_for_are_on_the_way(tmp_path):
+async def test_no_more_items_than_asked_for_are_on_the_way(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         client = await subscribed(server, requests="2")
         for number in range(5):

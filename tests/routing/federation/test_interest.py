@@ -2,13 +2,14 @@
 
 import random
 from collections import deque
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from routing.federation.interest import DETOUR_LINKS, Interest
+from routing.federation.interest import DETOUR_LINKS, Interest, Want
 
-WANT = ("ALL", "news")
+WANT: Want = ("ALL", "news")
 
 
 class Sites:
@@ -19,7 +20,7 @@ class Sites:
         self.names = sorted({name for link in links for name in link})
         self.sites = {name: Interest(name) for name in self.names}
         self.links: set[frozenset[str]] = set()
-        self.under_way: dict[tuple[str, str], deque] = {}
+        self.under_way: dict[tuple[str, str], deque[Any]] = {}
         for link in sorted(links):
             self.join(*link)
 
@@ -82,7 +83,7 @@ class Sites:
 
 
 @st.composite
-def graphs(draw):
+def graphs(draw: Any) -> Any:
     count = draw(st.integers(2, 8))
     names = [f"s{n:02}" for n in range(count)]
     tree = {(names[draw(st.integers(0, n - 1))], names[n]) for n in range(1, count)}
@@ -91,7 +92,9 @@ def graphs(draw):
 
 
 @given(graphs(), st.integers(0, 2**32), st.data())
-def test_no_wanting_site_is_believed_to_be_further_than_it_is(links, seed, data):
+def test_no_wanting_site_is_believed_to_be_further_than_it_is(
+    links: set[tuple[str, str]], seed: int, data: st.DataObject
+) -> None:
     sites = Sites(links, seed)
     wanting = data.draw(st.sets(st.sampled_from(sites.names)))
     for name in wanting:
@@ -101,7 +104,7 @@ def test_no_wanting_site_is_believed_to_be_further_than_it_is(links, seed, data)
 
 
 @given(st.integers(2, 12), st.integers(0, 2**32), st.data())
-def test_in_a_tree_every_distance_is_the_true_one(count, seed, data):
+def test_in_a_tree_every_distance_is_the_true_one(count: int, seed: int, data: st.DataObject) -> None:
     names = [f"s{n:02}" for n in range(count)]
     sites = Sites({(names[data.draw(st.integers(0, n - 1))], names[n]) for n in range(1, count)}, seed)
     wanting = data.draw(st.sets(st.sampled_from(names)))
@@ -114,7 +117,9 @@ def test_in_a_tree_every_distance_is_the_true_one(count, seed, data):
 
 
 @given(graphs(), st.integers(0, 2**32), st.data())
-def test_what_nobody_wants_any_more_is_forgotten_everywhere(links, seed, data):
+def test_what_nobody_wants_any_more_is_forgotten_everywhere(
+    links: set[tuple[str, str]], seed: int, data: st.DataObject
+) -> None:
     sites = Sites(links, seed)
     wanting = data.draw(st.sets(st.sampled_from(sites.names), min_size=1))
     for name in wanting:
@@ -126,7 +131,7 @@ def test_what_nobody_wants_any_more_is_forgotten_everywhere(links, seed, data):
     assert all(not site.distances(WANT) for site in sites.sites.values())
 
 
-def test_a_want_that_has_gone_is_told_no_further_than_any_way_could_be_long():
+def test_a_want_that_has_gone_is_told_no_further_than_any_way_could_be_long() -> None:
     names = [f"s{n:02}" for n in range(12)]
     circle = {(a, b) for a, b in zip(names, [*names[1:], names[0]], strict=True)}
     sites = Sites(circle | {(names[0], names[6])}, 1)
@@ -140,7 +145,9 @@ def test_a_want_that_has_gone_is_told_no_further_than_any_way_could_be_long():
 
 
 @given(graphs(), st.integers(0, 2**32), st.data())
-def test_links_that_come_and_go_leave_no_distance_too_great(links, seed, data):
+def test_links_that_come_and_go_leave_no_distance_too_great(
+    links: set[tuple[str, str]], seed: int, data: st.DataObject
+) -> None:
     sites = Sites(links, seed)
     wanting = data.draw(st.sets(st.sampled_from(sites.names), min_size=1))
     for name in wanting:
@@ -153,7 +160,7 @@ def test_links_that_come_and_go_leave_no_distance_too_great(links, seed, data):
     sites.check_distances(wanting)
 
 
-def test_a_peer_is_told_only_what_has_changed():
+def test_a_peer_is_told_only_what_has_changed() -> None:
     sites = Sites({("a", "b"), ("b", "c")}, 0)
     sites.sites["c"].set_own(WANT, True)
     sites.settle()
@@ -162,7 +169,7 @@ def test_a_peer_is_told_only_what_has_changed():
     assert sites.sites["c"].tell("b") == []
 
 
-def test_servers_can_be_reached_by_name_over_the_nearest_peer():
+def test_servers_can_be_reached_by_name_over_the_nearest_peer() -> None:
     sites = Sites({("a", "b"), ("b", "c"), ("a", "d"), ("d", "e"), ("e", "c")}, 0)
     sites.settle()
     assert sites.sites["a"].distances(("SERVER", "c")) == {"b": 1, "d": 2}

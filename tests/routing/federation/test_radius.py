@@ -1,6 +1,7 @@
 """Depth: the servers that deliver are exactly those within it, each once, in any graph and order."""
 
 from collections import Counter
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,7 +10,7 @@ from tests.support.sites import Federation
 
 
 @st.composite
-def graphs(draw, most=30):
+def graphs(draw: Any, most: int = 30) -> Any:
     count = draw(st.integers(2, most))
     names = [f"s{n:02}.x" for n in range(count)]
     tree = {(names[draw(st.integers(max(0, n - 4), n - 1))], names[n]) for n in range(1, count)}
@@ -20,7 +21,9 @@ def graphs(draw, most=30):
 
 @settings(max_examples=50, deadline=None)
 @given(graphs(), st.integers(0, 2**32), st.integers(-1, 6), st.data())
-def test_without_pruning_exactly_the_sites_within_depth_take_it_each_once(links, seed, depth, data):
+def test_without_pruning_exactly_the_sites_within_depth_take_it_each_once(
+    links: set[tuple[str, str]], seed: int, depth: int, data: st.DataObject
+) -> None:
     sites = Federation(links, seed, flood=True)
     for name in sites.names:
         sites.subscribe(name)
@@ -35,7 +38,9 @@ def test_without_pruning_exactly_the_sites_within_depth_take_it_each_once(links,
 
 @settings(max_examples=50, deadline=None)
 @given(graphs(), st.integers(0, 2**32), st.integers(-1, 6), st.booleans(), st.integers(0, 300), st.data())
-def test_exactly_the_subscribers_within_depth_get_it_each_once(links, seed, depth, flood, heard, data):
+def test_exactly_the_subscribers_within_depth_get_it_each_once(
+    links: set[tuple[str, str]], seed: int, depth: int, flood: Any, heard: Any, data: st.DataObject
+) -> None:
     """Also where little of who wants it has been heard when it is published: what is told later pulls it."""
     sites = Federation(links, seed, flood=flood)
     subscribed = data.draw(st.sets(st.sampled_from(sites.names)), label="subscribed")
@@ -51,7 +56,9 @@ def test_exactly_the_subscribers_within_depth_get_it_each_once(links, seed, dept
 
 @settings(max_examples=50, deadline=None)
 @given(graphs(12), st.integers(0, 2**32), st.integers(-1, 4), st.sampled_from(["ONE", "ALL"]), st.data())
-def test_a_receipt_counts_the_subscriptions_of_all_sites(links, seed, depth, mode, data):
+def test_a_receipt_counts_the_subscriptions_of_all_sites(
+    links: set[tuple[str, str]], seed: int, depth: int, mode: Any, data: st.DataObject
+) -> None:
     sites = Federation(links, seed)
     subscribed = data.draw(st.sets(st.sampled_from(sites.names)), label="subscribed")
     for name in sorted(subscribed):
@@ -74,7 +81,9 @@ def test_a_receipt_counts_the_subscriptions_of_all_sites(links, seed, depth, mod
 
 @settings(max_examples=50, deadline=None)
 @given(graphs(12), st.integers(0, 2**32), st.integers(-1, 4), st.data())
-def test_mode_one_reaches_one_subscription_of_all_within_depth(links, seed, depth, data):
+def test_mode_one_reaches_one_subscription_of_all_within_depth(
+    links: set[tuple[str, str]], seed: int, depth: int, data: st.DataObject
+) -> None:
     sites = Federation(links, seed)
     subscribed = data.draw(st.sets(st.sampled_from(sites.names)), label="subscribed")
     for name in sorted(subscribed):
@@ -90,7 +99,9 @@ def test_mode_one_reaches_one_subscription_of_all_within_depth(links, seed, dept
 
 @settings(max_examples=40, deadline=None)
 @given(graphs(12), st.integers(0, 2**32), st.integers(0, 4), st.data())
-def test_late_interest_pulls_what_is_still_alive_within_depth(links, seed, depth, data):
+def test_late_interest_pulls_what_is_still_alive_within_depth(
+    links: set[tuple[str, str]], seed: int, depth: int, data: st.DataObject
+) -> None:
     sites = Federation(links, seed)
     origin = data.draw(st.sampled_from(sites.names), label="origin")
     sites.publish(origin, depth=depth, timeout_s=100.0)
@@ -104,12 +115,14 @@ def test_late_interest_pulls_what_is_still_alive_within_depth(links, seed, depth
 
 @settings(max_examples=40, deadline=None)
 @given(graphs(8), st.integers(0, 2**32), st.data())
-def test_after_a_partition_all_sites_hold_the_same_state_messages(links, seed, data):
+def test_after_a_partition_all_sites_hold_the_same_state_messages(
+    links: set[tuple[str, str]], seed: int, data: st.DataObject
+) -> None:
     sites = Federation(links, seed)
     for name in sites.names:
         sites.subscribe(name)
     sites.settle()
-    published = []
+    published: list[Any] = []
     for step in range(data.draw(st.integers(1, 6))):
         link = data.draw(st.sampled_from(sorted(links)))
         if data.draw(st.booleans()):

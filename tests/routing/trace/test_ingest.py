@@ -58,6 +58,7 @@ def test_fields_left_out_have_their_defaults(checked: Any) -> None:
     from routing.trace import ingest
 
     row = ingest.records(checked(msgspec.json.encode(BASE) + b"\n")).first()
+    assert row is not None
     assert (row.mode, row.guarantee, row.final, row.attempt, row.peer, row.due) == (
         "ALL",
         True,

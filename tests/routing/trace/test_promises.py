@@ -393,7 +393,7 @@ def found(spark: Any, records: list[HopRecord]) -> Found:
         states={(row.server, row.smuid): row.state for row in copies.collect()},
         logs={row.server: row.asDict() for row in covered.collect()},
         holdings={row.server: row.verdict for row in balance.holdings(copies, covered).collect()},
-        missing=balance.balance(copies).agg(f.sum("begin_missing")).first()[0],
+        missing=balance.balance(copies).agg(f.sum("begin_missing")).collect()[0][0],
     )
 
 

@@ -6,6 +6,7 @@ It answers no question about itself (XEP-0030), as most programs with aioxmpp do
 import asyncio
 import ssl
 import sys
+from typing import Any
 
 import aioxmpp
 import aioxmpp.forms
@@ -19,7 +20,7 @@ SMQP = "{urn:smqp:xmpp:0}"
 
 
 @pubsub_xso.as_payload_class
-class Entry(aioxmpp.xso.XSO):
+class Entry(aioxmpp.xso.XSO):  # type: ignore[misc] # it has no types
     TAG = ("http://www.w3.org/2005/Atom", "entry")
     title = aioxmpp.xso.ChildText(("http://www.w3.org/2005/Atom", "title"), default=None)
 
@@ -35,7 +36,7 @@ def form(kind: str, **values: str) -> aioxmpp.forms.Data:
 
 
 async def main(port: int) -> None:
-    async def password(jid, attempt):
+    async def password(jid: str, attempt: int) -> Any:
         return PASSWORD if attempt == 0 else None
 
     security = SecurityLayer(
@@ -49,7 +50,7 @@ async def main(port: int) -> None:
     pubsub = client.summon(aioxmpp.PubSubClient)
     items: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
 
-    def published(jid, node, item, *, message=None) -> bool:
+    def published(jid: str, node: str, item: Any, *, message: Any = None) -> bool:
         payload = item.registered_payload
         items.put_nowait((item.id_, payload.title if payload is not None else ""))
         return False

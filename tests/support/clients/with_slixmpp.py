@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from typing import Any
 
 import slixmpp
 from slixmpp.xmlstream import ET
@@ -11,7 +12,7 @@ from tests.support.xmpp_servers import COMPONENT_NAME, PASSWORD
 SMQP = "{urn:smqp:xmpp:0}"
 
 
-def node_config(client: slixmpp.ClientXMPP, **values: str):
+def node_config(client: slixmpp.ClientXMPP, **values: str) -> Any:
     form = client.plugin["xep_0004"].make_form("submit")
     form.add_field(var="FORM_TYPE", ftype="hidden", value="http://jabber.org/protocol/pubsub#node_config")
     for var, value in values.items():
@@ -39,7 +40,7 @@ async def main(port: int) -> None:
     pubsub = client.plugin["xep_0060"]
     items: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
 
-    def published(message) -> None:
+    def published(message: Any) -> None:
         # the library is iterating over the items itself
         item = message["pubsub_event"]["items"]["item"]
         items.put_nowait((item["id"], item["payload"].tag if item["payload"] is not None else ""))

@@ -5,7 +5,9 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,7 +70,7 @@ class StompDaemon:
 
 
 @pytest.fixture(scope="session")
-def daemon(tmp_path_factory):
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     daemon = StompDaemon(tmp_path_factory.mktemp("stomp") / "site")
     yield daemon
     daemon.stop()

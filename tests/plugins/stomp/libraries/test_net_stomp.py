@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import uuid
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from tests.support.patience import PATIENCE_S
 from tests.support.required import may_skip
 
 
-def is_installed():
+def is_installed() -> Any:
     perl = shutil.which("perl")
     return (
         perl is not None and not subprocess.run([perl, "-MNet::Stomp", "-e1"], capture_output=True).returncode
@@ -21,7 +22,7 @@ def is_installed():
 @pytest.mark.skipif(
     may_skip("net-stomp", is_installed()), reason="no Net::Stomp (apt-get install libnet-stomp-perl)"
 )
-def test_perl_talks(daemon):
+def test_perl_talks(daemon: Any) -> None:
     script = Path(__file__).parent / "net_stomp.pl"
     done = subprocess.run(
         ["perl", script, str(daemon.port), uuid.uuid4().hex],

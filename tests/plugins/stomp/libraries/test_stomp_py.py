@@ -2,6 +2,8 @@
 
 import queue
 import uuid
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import stomp
@@ -15,39 +17,42 @@ CONNECTIONS = {
 }
 
 
-class Listener(stomp.ConnectionListener):
+class Listener(stomp.ConnectionListener):  # type: ignore[misc] # it has no types
     """Puts what it hears into queues."""
 
-    def __init__(self):
-        self.messages, self.receipts, self.errors, self.ends = (queue.Queue() for _ in range(4))
+    def __init__(self) -> None:
+        self.messages: queue.Queue[Any] = queue.Queue()
+        self.receipts: queue.Queue[Any] = queue.Queue()
+        self.errors: queue.Queue[Any] = queue.Queue()
+        self.ends: queue.Queue[Any] = queue.Queue()
 
-    def on_message(self, frame):
+    def on_message(self, frame: Any) -> None:
         self.messages.put(frame)
 
-    def on_receipt(self, frame):
+    def on_receipt(self, frame: Any) -> None:
         self.receipts.put(frame.headers["receipt-id"])
 
-    def on_error(self, frame):
+    def on_error(self, frame: Any) -> None:
         self.errors.put(frame)
 
-    def on_disconnected(self):
+    def on_disconnected(self) -> None:
         self.ends.put(True)
 
 
 class Client:
     """A connection of the library with its listener."""
 
-    def __init__(self, version, port, host="127.0.0.1", **options):
+    def __init__(self, version: Any, port: int, host: str = "127.0.0.1", **options: Any) -> None:
         self.version = version
         self.connection = CONNECTIONS[version]([(host, port)], **options)
         self.heard = Listener()
         self.connection.set_listener("test", self.heard)
         self.receipts = 0
 
-    def connect(self, login="guest", passcode="guest", **headers):
+    def connect(self, login: str = "guest", passcode: str = "guest", **headers: Any) -> None:
         self.connection.connect(login, passcode, wait=True, **headers)
 
-    def subscribe(self, destination, id="1", ack="auto", **headers):
+    def subscribe(self, destination: Any, id: str = "1", ack: str = "auto", **headers: Any) -> None:
         if self.version == "1.0":
             headers = {**headers, "id": id}
             self.connection.subscribe(destination, ack=ack, headers=headers)
@@ -55,7 +60,7 @@ class Client:
             self.connection.subscribe(destination, id=id, ack=ack, headers=headers)
         self.settle()
 
-    def settle(self):
+    def settle(self) -> None:
         """Wait until the server has carried out what was sent."""
         self.receipts += 1
         name = f"settle-{self.receipts}"
@@ -64,10 +69,10 @@ class Client:
         while self.heard.receipts.get(timeout=PATIENCE_S) != name:
             pass
 
-    def message(self):
+    def message(self) -> Any:
         return self.heard.messages.get(timeout=PATIENCE_S)
 
-    def ack(self, frame, nack=False):
+    def ack(self, frame: Any, nack: bool = False) -> None:
         call = self.connection.nack if nack else self.connection.ack
         if self.version == "1.0":
             assert not nack
@@ -79,7 +84,7 @@ class Client:
 
 
 @pytest.fixture(params=CONNECTIONS)
-def client(request, daemon):
+def client(request: pytest.FixtureRequest, daemon: Any) -> Iterator[Any]:
     client = Client(request.param, daemon.port)
     client.connect()
     yield client
@@ -88,11 +93,11 @@ def client(request, daemon):
 
 
 @pytest.fixture
-def name():
+def name() -> Any:
     return uuid.uuid4().hex
 
 
-def test_a_message_comes_back_with_its_headers(client, name):
+def test_a_message_comes_back_with_its_headers(client: Any, name: Any) -> None:
     client.subscribe(f"/queue/{name}")
     headers = {"x-app": "value", "correlation-id": "7"}
     if client.version != "1.0":
@@ -104,7 +109,7 @@ def test_a_message_comes_back_with_its_headers(client, name):
     assert {key: frame.headers[key] for key in headers} == headers
 
 
-def test_a_receipt_comes_for_every_message(client, name):
+def test_a_receipt_comes_for_every_message(client: Any, name: Any) -> None:
     for number in range(50):
         client.connection.send(f"/queue/{name}", "x", receipt=f"r{number}", persistent="true")
     assert {client.heard.receipts.get(timeout=PATIENCE_S) for _ in range(50)} == {
@@ -112,7 +117,7 @@ def test_a_receipt_comes_for_every_message(client, name):
     }
 
 
-def test_an_unacknowledged_message_comes_to_the_next_connection(client, name, daemon):
+def test_an_unacknowledged_message_comes_to_the_next_connection(client: Any, name: Any, daemon: Any) -> None:
     client.subscribe(f"/queue/{name}", ack="client")
     for number in range(3):
         client.connection.send(f"/queue/{name}", str(number), persistent="true")
@@ -130,7 +135,7 @@ def test_an_unacknowledged_message_comes_to_the_next_connection(client, name, da
 
 
 @pytest.mark.parametrize("client", ["1.1", "1.2"], indirect=True)
-def test_a_nack_brings_the_message_again(client, name):
+def test_a_nack_brings_the_message_again(client: Any, name: Any) -> None:
     client.subscribe(f"/queue/{name}", ack="client-individual")
     client.connection.send(f"/queue/{name}", "again", persistent="true")
     client.ack(client.message(), nack=True)
@@ -140,7 +145,7 @@ def test_a_nack_brings_the_message_again(client, name):
     client.settle()
 
 
-def test_transactions_are_committed_or_aborted_whole(client, name):
+def test_transactions_are_committed_or_aborted_whole(client: Any, name: Any) -> None:
     client.subscribe(f"/queue/{name}")
     for outcome in ("abort", "commit"):
         transaction = client.connection.begin()
@@ -150,7 +155,7 @@ def test_transactions_are_committed_or_aborted_whole(client, name):
     assert [client.message().body for _ in range(2)] == ["commit 0", "commit 1"]
 
 
-def test_a_topic_reaches_every_subscriber(client, name, daemon):
+def test_a_topic_reaches_every_subscriber(client: Any, name: Any, daemon: Any) -> None:
     others = [Client(version, daemon.port) for version in CONNECTIONS]
     for other in others:
         other.connect()
@@ -161,7 +166,7 @@ def test_a_topic_reaches_every_subscriber(client, name, daemon):
         other.connection.disconnect()
 
 
-def test_a_durable_subscription_keeps_what_came_meanwhile(client, name, daemon):
+def test_a_durable_subscription_keeps_what_came_meanwhile(client: Any, name: Any, daemon: Any) -> None:
     first = Client(client.version, daemon.port)
     first.connect(headers={"client-id": name})
     first.subscribe(f"/topic/{name}", id="d", durable="true")
@@ -175,7 +180,7 @@ def test_a_durable_subscription_keeps_what_came_meanwhile(client, name, daemon):
     second.connection.disconnect()
 
 
-def test_a_request_is_answered(client, name, daemon):
+def test_a_request_is_answered(client: Any, name: Any, daemon: Any) -> None:
     server = Client(client.version, daemon.port)
     server.connect()
     server.subscribe(f"/queue/{name}")
@@ -186,7 +191,7 @@ def test_a_request_is_answered(client, name, daemon):
     server.connection.disconnect()
 
 
-def test_a_wrong_passcode_is_refused(client, daemon):
+def test_a_wrong_passcode_is_refused(client: Any, daemon: Any) -> None:
     other = Client(client.version, daemon.port)
     with pytest.raises(stomp.exception.ConnectFailedException):
         other.connect(passcode="wrong")
@@ -194,9 +199,9 @@ def test_a_wrong_passcode_is_refused(client, daemon):
 
 
 @pytest.mark.parametrize("version", ["1.1", "1.2"])
-def test_heart_beats_keep_a_connection_that_has_nothing_to_say(daemon, name, version):
+def test_heart_beats_keep_a_connection_that_has_nothing_to_say(daemon: Any, name: Any, version: Any) -> None:
     client = Client(version, daemon.port, heartbeats=(1000, 1000))
-    beats = queue.Queue()
+    beats: queue.Queue[Any] = queue.Queue()
     client.heard.on_heartbeat = lambda: beats.put(True)
     client.connect()
     for _ in range(2):
@@ -205,7 +210,7 @@ def test_heart_beats_keep_a_connection_that_has_nothing_to_say(daemon, name, ver
     client.connection.disconnect()
 
 
-def test_tls_carries_it_too(daemon, name):
+def test_tls_carries_it_too(daemon: Any, name: Any) -> None:
     client = Client("1.2", daemon.tls_port, host="localhost")
     hosts = [("localhost", daemon.tls_port)]
     client.connection.set_ssl(hosts, ca_certs=str(daemon.certificate))

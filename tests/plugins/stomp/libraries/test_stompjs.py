@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import uuid
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ HERE = Path(__file__).parent
 SEEN = ["connected 1.2", "text smörgås a:b", "binary true", "news", "receipt"]
 
 
-def find_modules():
+def find_modules() -> Any:
     """Where npm has installed @stomp/stompjs; None where it has not."""
     npm = shutil.which("npm")
     if npm is None or shutil.which("node") is None:
@@ -31,7 +32,7 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.mark.parametrize("kind", ["tcp", "ws"])
-def test_node_talks(daemon, kind):
+def test_node_talks(daemon: Any, kind: Any) -> None:
     if kind == "ws" and may_skip("stompjs", (MODULES / "ws").is_dir()):
         pytest.skip("the npm package ws is not installed (npm install -g ws)")
     port = daemon.port if kind == "tcp" else daemon.websocket_port
@@ -46,7 +47,7 @@ def test_node_talks(daemon, kind):
     assert done.stdout.splitlines() == SEEN, done.stderr
 
 
-def test_a_browser_talks(daemon, tmp_path):
+def test_a_browser_talks(daemon: Any, tmp_path: Path) -> None:
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if may_skip("chromium", browser is not None):
         pytest.skip("no chromium is installed (apt-get install chromium)")

@@ -1,10 +1,13 @@
 """The stream to the server: refused, broken, attacked, and come back."""
 
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 from xml.etree.ElementTree import Element
 
 import pytest
 import trio
+import trio.testing
 
 from daemon.frontend import Identity
 from daemon.settings import QueueSettings
@@ -17,7 +20,7 @@ from tests.support.xmpp import COMPONENT_NAME, SECRET, XmppServer, xmpp_site
 from tests.support.xmpp_pubsub import NODE, PUBSUB, notified, subscribe
 
 
-def component(server: XmppServer, secret: str = SECRET, handle=None) -> Component:
+def component(server: XmppServer, secret: str = SECRET, handle: Any = None) -> Component:
     async def ignore(stanza: Element) -> None:
         await trio.lowlevel.checkpoint()
 
@@ -34,7 +37,9 @@ def component(server: XmppServer, secret: str = SECRET, handle=None) -> Componen
     )
 
 
-async def test_a_wrong_secret_is_reported_and_not_tried_again(autojump_clock, caplog):
+async def test_a_wrong_secret_is_reported_and_not_tried_again(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
     server = XmppServer()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(server.run)
@@ -47,13 +52,15 @@ async def test_a_wrong_secret_is_reported_and_not_tried_again(autojump_clock, ca
     assert "wrong" not in record.getMessage().replace("not-authorized", "")
 
 
-async def test_a_server_that_is_not_there_is_tried_again_ever_more_slowly(autojump_clock):
+async def test_a_server_that_is_not_there_is_tried_again_ever_more_slowly(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     server = XmppServer()
     server.refuse = True
     times = []
     connect = server.connect
 
-    async def counted():
+    async def counted() -> Any:
         times.append(trio.current_time())
         return await connect()
 
@@ -68,7 +75,7 @@ async def test_a_server_that_is_not_there_is_tried_again_ever_more_slowly(autoju
     assert waits[0] < waits[5]
 
 
-async def test_a_server_that_answers_nothing_any_more_is_left(autojump_clock):
+async def test_a_server_that_answers_nothing_any_more_is_left(autojump_clock: trio.testing.MockClock) -> None:
     server = XmppServer()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(server.run)
@@ -80,13 +87,13 @@ async def test_a_server_that_answers_nothing_any_more_is_left(autojump_clock):
         nursery.cancel_scope.cancel()
 
 
-async def test_a_server_that_does_not_read_makes_senders_wait(autojump_clock):
+async def test_a_server_that_does_not_read_makes_senders_wait(autojump_clock: trio.testing.MockClock) -> None:
     server = XmppServer()
     link = component(server)
     connect = server.connect
     streams = []
 
-    async def connect_and_keep():
+    async def connect_and_keep() -> Any:
         streams.append(await connect())
         return streams[0]
 
@@ -108,7 +115,7 @@ async def test_a_server_that_does_not_read_makes_senders_wait(autojump_clock):
         nursery.cancel_scope.cancel()
 
 
-async def test_requests_are_answered_while_much_is_on_its_way_to_others(tmp_path):
+async def test_requests_are_answered_while_much_is_on_its_way_to_others(tmp_path: Path) -> None:
     """More than may be unread: only who reads on sees what the server has read."""
     async with xmpp_site(tmp_path) as (server, _, site):
         session = site.open_session(Identity(account="ada"), "desk", protocol="test", remote="")
@@ -126,13 +133,13 @@ async def test_requests_are_answered_while_much_is_on_its_way_to_others(tmp_path
         session.close()
 
 
-async def test_items_on_their_way_when_the_stream_breaks_come_again(tmp_path):
+async def test_items_on_their_way_when_the_stream_breaks_come_again(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
         client = server.client("worker@shakespeare.lit/1")
         await client.iq("set", subscribe(client.jid, "5"))
         route = server._route
 
-        async def deaf(stream, stanza):
+        async def deaf(stream: Any, stanza: Any) -> None:
             await trio.lowlevel.checkpoint()
 
         server._route = deaf
@@ -151,7 +158,9 @@ async def test_items_on_their_way_when_the_stream_breaks_come_again(tmp_path):
         assert next(stanza.iter(f"{{{PUBSUB}#event}}item")).get("id") == "i"
 
 
-async def test_items_wait_for_a_server_that_is_down_for_long(tmp_path, mock_clock):
+async def test_items_wait_for_a_server_that_is_down_for_long(
+    tmp_path: Path, mock_clock: trio.testing.MockClock
+) -> None:
     mock_clock.rate = 1.0
     queues = QueueSettings(max_deliveries=2)
     async with xmpp_site(tmp_path, queues=queues) as (server, _, site):
@@ -178,7 +187,7 @@ async def test_items_wait_for_a_server_that_is_down_for_long(tmp_path, mock_cloc
         session.close()
 
 
-async def test_a_subscriber_that_left_while_the_stream_was_down_is_noticed(tmp_path):
+async def test_a_subscriber_that_left_while_the_stream_was_down_is_noticed(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, service, _):
         one = server.client("worker@shakespeare.lit/1")
         await one.iq("set", subscribe(one.jid, "5"))
@@ -194,7 +203,9 @@ async def test_a_subscriber_that_left_while_the_stream_was_down_is_noticed(tmp_p
         assert (await notified(other)).get("id") == "i"
 
 
-async def test_a_subscriber_that_does_not_answer_at_first_is_asked_again(tmp_path, mock_clock):
+async def test_a_subscriber_that_does_not_answer_at_first_is_asked_again(
+    tmp_path: Path, mock_clock: trio.testing.MockClock
+) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         mock_clock.rate = 1.0
         reader = server.client("worker@shakespeare.lit/1")
@@ -223,7 +234,9 @@ async def test_a_subscriber_that_does_not_answer_at_first_is_asked_again(tmp_pat
         "<!DOCTYPE a [<!ENTITY b 'b'>]>",
     ],
 )
-async def test_after_xml_that_no_server_may_pass_on_the_component_connects_again(tmp_path, attack):
+async def test_after_xml_that_no_server_may_pass_on_the_component_connects_again(
+    tmp_path: Path, attack: str
+) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         client = server.client("ada@shakespeare.lit/x")
         await server.to_component(attack.format(to=COMPONENT_NAME))
@@ -255,7 +268,7 @@ async def test_after_xml_that_no_server_may_pass_on_the_component_connects_again
         "<nonsense/>",
     ],
 )
-async def test_odd_stanzas_break_nothing(tmp_path, stanza):
+async def test_odd_stanzas_break_nothing(tmp_path: Path, stanza: str) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         client = server.client("ada@shakespeare.lit/x")
         await client.send(stanza)

@@ -1,5 +1,7 @@
 """What the stream parser makes of bytes, whole, one at a time, and hostile."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,12 +24,12 @@ HEADER = (
 LIMITS = ParserLimits(stanza_bytes_max=10_000, depth_max=10, attributes_max=8, elements_max=1_000)
 
 
-def feed(*chunks: bytes) -> list:
+def feed(*chunks: bytes) -> list[Any]:
     parser = StreamParser(LIMITS)
     return [event for chunk in chunks for event in parser.feed(chunk)]
 
 
-def test_a_stream_is_a_header_stanzas_and_an_end():
+def test_a_stream_is_a_header_stanzas_and_an_end() -> None:
     events = feed(HEADER + b"<message to='a'><body>hi</body></message> \n<presence/></stream:stream>")
     assert isinstance(events[0], StreamHeader)
     assert events[0].attributes["id"] == "3"
@@ -39,7 +41,7 @@ def test_a_stream_is_a_header_stanzas_and_an_end():
     assert isinstance(events[3], StreamEnd)
 
 
-def test_the_same_comes_of_single_bytes():
+def test_the_same_comes_of_single_bytes() -> None:
     whole = HEADER + "<iq id='1'><a xmlns='urn:x'>ü&amp;<b xml:lang='de'/></a></iq>".encode()
     at_once = feed(whole)
     bytewise = feed(*(whole[i : i + 1] for i in range(len(whole))))
@@ -64,7 +66,7 @@ def test_the_same_comes_of_single_bytes():
         (HEADER + b"<a" + b"x" * 20_000, "policy-violation"),
     ],
 )
-def test_what_xmpp_forbids_and_what_is_too_much_ends_the_stream(data: bytes, condition: str):
+def test_what_xmpp_forbids_and_what_is_too_much_ends_the_stream(data: bytes, condition: str) -> None:
     for chunks in ([data], [data[i : i + 100] for i in range(0, len(data), 100)]):
         with pytest.raises(StreamBroken) as broken:
             feed(*chunks)
@@ -84,7 +86,7 @@ def test_what_xmpp_forbids_and_what_is_too_much_ends_the_stream(data: bytes, con
         (b"<b c='" + b"x" * 20_000 + b"'/>", "bytes"),
     ],
 )
-def test_a_stanza_that_is_too_much_is_passed_over_and_the_next_one_comes(content: bytes, text: str):
+def test_a_stanza_that_is_too_much_is_passed_over_and_the_next_one_comes(content: bytes, text: str) -> None:
     data = HEADER + b"<iq from='a' id='1' other='b'>" + content + b"</iq><iq id='2'><c/></iq>"
     for step in (len(data), 1_000):
         _, too_much, after = feed(*(data[i : i + step] for i in range(0, len(data), step)))
@@ -95,20 +97,20 @@ def test_a_stanza_that_is_too_much_is_passed_over_and_the_next_one_comes(content
         assert after[0].tag.endswith("c")
 
 
-def test_elements_are_counted_in_each_stanza_alone():
+def test_elements_are_counted_in_each_stanza_alone() -> None:
     stanza = b"<iq>" + b"<b/>" * 999 + b"</iq>"
     _, *stanzas = feed(HEADER + stanza * 3)
     assert [len(one) for one in stanzas] == [999, 999, 999]
 
 
-def test_so_is_one_whose_own_element_has_too_many_attributes():
+def test_so_is_one_whose_own_element_has_too_many_attributes() -> None:
     attributes = b" ".join(b"a%d=''" % n for n in range(9))
     _, too_much, after = feed(HEADER + b"<iq id='1' " + attributes + b"><b/></iq><iq id='2'/>")
     assert too_much.head.attrib == {"id": "1"}
     assert after.get("id") == "2"
 
 
-def test_the_limit_is_of_one_stanza_not_of_the_stream():
+def test_the_limit_is_of_one_stanza_not_of_the_stream() -> None:
     stanza = b"<message><body>" + b"x" * 5_000 + b"</body></message>"
     assert len(feed(HEADER, stanza * 20)) == 21
 
@@ -117,7 +119,7 @@ text = st.text(st.characters(exclude_categories=["Cs"]), max_size=50).filter(is_
 
 
 @given(text, text)
-def test_what_is_serialized_is_parsed_to_the_same(content: str, value: str):
+def test_what_is_serialized_is_parsed_to_the_same(content: str, value: str) -> None:
     element = parse_fragment(b"<a xmlns='urn:a'><b xmlns='urn:b' c=''><d xmlns=''/></b></a>", LIMITS)
     element[0].set("c", value)
     element[0].set("{urn:other}e", value)
@@ -130,6 +132,6 @@ def test_what_is_serialized_is_parsed_to_the_same(content: str, value: str):
 
 
 @pytest.mark.parametrize("character", ["\x00", "\x0b", "\x1f", "\ud800", "\ufffe", "\uffff"])
-def test_what_xml_forbids_is_never_written(character: str):
+def test_what_xml_forbids_is_never_written(character: str) -> None:
     with pytest.raises(UnsendableError):
         escape_text("a" + character)

@@ -27,7 +27,7 @@ def proving() -> ComponentStream:
     return stream
 
 
-def test_the_handshake_and_a_stanza_in_one_segment():
+def test_the_handshake_and_a_stanza_in_one_segment() -> None:
     stream = proving()
     [stanza] = stream.receive(b"<handshake/><message id='1'/>")
     assert stanza.get("id") == "1"
@@ -35,7 +35,7 @@ def test_the_handshake_and_a_stanza_in_one_segment():
 
 
 @pytest.mark.parametrize("condition", ["not-authorized", "host-unknown"])
-def test_a_refusal_is_told_apart(condition: str):
+def test_a_refusal_is_told_apart(condition: str) -> None:
     stream = proving()
     error = f"<stream:error><{condition} xmlns='urn:ietf:params:xml:ns:xmpp-streams'/></stream:error>"
     with pytest.raises(NotAuthorized) as refused:
@@ -43,7 +43,7 @@ def test_a_refusal_is_told_apart(condition: str):
     assert refused.value.condition == condition
 
 
-def test_an_unknown_host_may_be_refused_before_there_is_an_id():
+def test_an_unknown_host_may_be_refused_before_there_is_an_id() -> None:
     stream = begin()
     with pytest.raises(NotAuthorized):
         stream.receive(
@@ -52,12 +52,12 @@ def test_an_unknown_host_may_be_refused_before_there_is_an_id():
         )
 
 
-def test_a_server_that_just_closes_at_the_handshake_refuses():
+def test_a_server_that_just_closes_at_the_handshake_refuses() -> None:
     with pytest.raises(NotAuthorized):
         proving().receive(b"</stream:stream>")
 
 
-def test_a_conflict_may_pass():
+def test_a_conflict_may_pass() -> None:
     with pytest.raises(StreamFailed) as failed:
         proving().receive(
             b"<stream:error><conflict xmlns='urn:ietf:params:xml:ns:xmpp-streams'/></stream:error>"
@@ -65,18 +65,18 @@ def test_a_conflict_may_pass():
     assert not isinstance(failed.value, NotAuthorized)
 
 
-def test_an_end_of_the_connection_is_no_refusal():
+def test_an_end_of_the_connection_is_no_refusal() -> None:
     with pytest.raises(StreamFailed) as failed:
         proving().receive(b"")
     assert not isinstance(failed.value, NotAuthorized)
 
 
-def test_a_stanza_before_the_handshake_is_not_taken():
+def test_a_stanza_before_the_handshake_is_not_taken() -> None:
     with pytest.raises(StreamFailed):
         proving().receive(b"<message/>")
 
 
-def test_a_broken_server_is_told_why():
+def test_a_broken_server_is_told_why() -> None:
     stream = proving()
     stream.receive(b"<handshake/>")
     with pytest.raises(StreamFailed):
@@ -95,7 +95,7 @@ class Sender:
         self.outbox.put(Outgoing(text.encode(), lambda read: self.settled.append((text, read)), again))
 
 
-def test_what_was_written_counts_as_read_once_its_mark_is_back():
+def test_what_was_written_counts_as_read_once_its_mark_is_back() -> None:
     sender = Sender()
     sender.put("a")
     sender.put("b")
@@ -112,7 +112,7 @@ def test_what_was_written_counts_as_read_once_its_mark_is_back():
     assert sender.outbox.bytes == 0
 
 
-def test_of_a_broken_stream_answers_are_sent_again_and_what_was_written_is_reported():
+def test_of_a_broken_stream_answers_are_sent_again_and_what_was_written_is_reported() -> None:
     sender = Sender()
     sender.put("answer", again=True)
     sender.put("item")
@@ -127,7 +127,7 @@ def test_of_a_broken_stream_answers_are_sent_again_and_what_was_written_is_repor
     assert sender.settled[1:] == [("answer", True), ("late item", True)]
 
 
-def test_of_what_waits_for_a_stream_for_long_answers_are_kept_and_the_rest_is_reported():
+def test_of_what_waits_for_a_stream_for_long_answers_are_kept_and_the_rest_is_reported() -> None:
     sender = Sender()
     sender.put("answer", again=True)
     sender.put("item")

@@ -4,7 +4,10 @@ Prosody has no TLS for components; operators put a proxy in front, and so do the
 """
 
 import ssl
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -18,7 +21,7 @@ from tests.support.xmpp_servers import COMPONENT_NAME, RealServer, log_in
 
 
 @asynccontextmanager
-async def tls_endpoint(server: RealServer, host: str = "127.0.0.1"):
+async def tls_endpoint(server: RealServer, host: str = "127.0.0.1") -> AsyncIterator[Any]:
     """The port of an endpoint that ends TLS and passes everything on to the server's component port."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(server.certificate_and_key)
@@ -31,7 +34,7 @@ async def tls_endpoint(server: RealServer, host: str = "127.0.0.1"):
             pass
         scope.cancel()
 
-    async def serve(outside: trio.SSLStream) -> None:
+    async def serve(outside: trio.SSLStream[trio.SocketStream]) -> None:
         inside = await trio.open_tcp_stream("127.0.0.1", server.component)
         async with outside, inside, trio.open_nursery() as nursery:
             nursery.start_soon(pass_on, outside, inside, nursery.cancel_scope)
@@ -45,7 +48,7 @@ async def tls_endpoint(server: RealServer, host: str = "127.0.0.1"):
 
 
 @asynccontextmanager
-async def tls_port(server: RealServer):
+async def tls_port(server: RealServer) -> AsyncIterator[Any]:
     if server.name == "ejabberd":
         yield server.component_tls
     else:
@@ -53,11 +56,11 @@ async def tls_port(server: RealServer):
             yield port
 
 
-def connect(address: str, authorities):
+def connect(address: str, authorities: Path) -> Any:
     return connector(XmppSettings(server=address, tls=True, tls_authorities=authorities))
 
 
-async def test_items_go_both_ways_over_tls(server, tmp_path):
+async def test_items_go_both_ways_over_tls(server: RealServer, tmp_path: Path) -> None:
     async with (
         tls_port(server) as port,
         site_at(server, tmp_path / "site", connect=connect(f"127.0.0.1:{port}", server.certificate)) as (
@@ -75,7 +78,7 @@ async def test_items_go_both_ways_over_tls(server, tmp_path):
         assert held.stored.message.sections[0].body == large.encode()
 
 
-async def refused(server, directory, connect, caplog) -> str:
+async def refused(server: RealServer, directory: Any, connect: Any, caplog: pytest.LogCaptureFixture) -> str:
     """The component does not get in; what was logged, of the second try."""
     async with site_at(server, directory, connect=connect) as (_, _, nursery):
         client = await log_in(server.c2s, nursery, "ada", "x")
@@ -87,7 +90,9 @@ async def refused(server, directory, connect, caplog) -> str:
         return warnings[1].getMessage()
 
 
-async def test_a_server_that_nobody_vouches_for_is_not_told_the_secret(server, tmp_path, caplog):
+async def test_a_server_that_nobody_vouches_for_is_not_told_the_secret(
+    server: RealServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     other, _ = make_self_signed(COMPONENT_NAME)
     authorities = tmp_path / "authorities.pem"
     authorities.write_bytes(other)
@@ -96,20 +101,24 @@ async def test_a_server_that_nobody_vouches_for_is_not_told_the_secret(server, t
     assert "certificate verify failed" in logged
 
 
-async def test_nor_is_one_with_the_certificate_of_another_host(server, tmp_path, caplog):
+async def test_nor_is_one_with_the_certificate_of_another_host(
+    server: RealServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with tls_endpoint(server, "127.0.0.2") as port:
         address = f"127.0.0.2:{port}"
         logged = await refused(server, tmp_path / "site", connect(address, server.certificate), caplog)
     assert "127.0.0.2" in logged
 
 
-async def test_nor_one_that_speaks_no_tls(server, tmp_path, caplog):
+async def test_nor_one_that_speaks_no_tls(
+    server: RealServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     address = f"127.0.0.1:{server.component}"
     await refused(server, tmp_path / "site", connect(address, server.certificate), caplog)
 
 
 @pytest.mark.parametrize("content", [None, b"", b"no certificate"])
-def test_authorities_that_cannot_be_used_are_said_to_be_so(tmp_path, content):
+def test_authorities_that_cannot_be_used_are_said_to_be_so(tmp_path: Path, content: bytes | None) -> None:
     authorities = tmp_path / "authorities.pem"
     if content is not None:
         authorities.write_bytes(content)
