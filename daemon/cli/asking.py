@@ -1,18 +1,23 @@
 """How commands ask the running daemon of a site; they end with exit code 3 where there is none."""
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, TypeVar
 
 import msgspec
 import typer
 
+from daemon.control.operators import Declined
 from daemon.control.reports import End, Told
-from daemon.control.socket import NotRunningError, Question, ask, ask_all
+from daemon.control.socket import AnyQuestion, NotRunningError, Question, ask, ask_all
 from daemon.settings import Settings
-from daemon.terminal.failure import UNREACHABLE, Failure
+from daemon.terminal.failure import UNREACHABLE, USAGE, Failure
 from routing.federation.enquiry import LEFT_S_MAX
 
 T = TypeVar("T")
+
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask whether that is meant.")]
 
 TimeoutOption = Annotated[
     float,
@@ -22,12 +27,29 @@ TimeoutOption = Annotated[
 ]
 
 
-def value(settings: Settings, question: Question, expected: type[T]) -> T:
+def value(settings: Settings, question: AnyQuestion, expected: type[T]) -> T:
     """An answer of one value. Raises Failure."""
+    return decoded(line(settings.site.state_directory, question), expected)
+
+
+def line(state_directory: Path, question: AnyQuestion) -> bytes:
+    """An answer of one line, as JSON. Raises Failure, also for what was refused."""
     try:
-        return msgspec.json.decode(ask(settings.site.state_directory, question), type=expected)
+        answer = ask(state_directory, question).rstrip(b"\n")
     except NotRunningError as error:
         raise Failure(str(error), UNREACHABLE) from None
+    if answer.startswith(b'{"refused":'):
+        raise Failure(msgspec.json.decode(answer, type=Declined).text)
+    return answer
+
+
+def decoded(answer: bytes, expected: type[T]) -> T:
+    """What `line` has got. Raises Failure where another version of smqpd runs."""
+    try:
+        return msgspec.json.decode(answer, type=expected)
+    except msgspec.MsgspecError as error:
+        text = f"the site runs another version of smqpd, whose answer this one cannot read: {error}"
+        raise Failure(text) from None
 
 
 def told(settings: Settings, question: Question) -> Iterator[Told]:
@@ -42,3 +64,13 @@ def told(settings: Settings, question: Question) -> Iterator[Told]:
     except NotRunningError as error:
         raise Failure(str(error), UNREACHABLE) from None
     raise Failure("the daemon ended before its answer did; what came of it is not the whole", UNREACHABLE)
+
+
+def sure(yes: bool, question: str) -> None:
+    """Have somebody at a terminal say that it is meant, where `--yes` does not. Raises Failure."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise Failure("this cannot be undone, and nobody is there to be asked: give --yes", USAGE)
+    if not typer.confirm(question):
+        raise Failure("nothing was done")

@@ -2,13 +2,13 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from daemon.configuration.config import load
+from daemon.configuration.config import load, read_toml
 from daemon.configuration.discovery import installed_plugins
-from daemon.settings import Settings
+from daemon.settings import ConfigError, Settings, SiteSettings
 from daemon.terminal.failure import Failure
 
 ConfigOption = Annotated[
@@ -19,7 +19,7 @@ ConfigOption = Annotated[
         "--site",
         "-s",
         metavar="FILE|DIR",
-        envvar="SMQPD_CONFIG",
+        envvar=["SMQPD_SITE", "SMQPD_CONFIG"],
         help="The site's configuration, or its directory with smqpd.toml.",
     ),
 ]
@@ -42,3 +42,17 @@ def config_file(config: Path) -> Path:
 def read_settings(config: Path) -> Settings:
     """The configuration that `--config` or `--site` names. Raises ConfigError, Failure."""
     return load(config_file(config), installed_plugins())
+
+
+def state_directory(config: Path) -> Path:
+    """Where the site is asked; also where its configuration is bad, since it then goes on with the rest."""
+    file = config_file(config)
+    try:
+        return read_settings(file).site.state_directory
+    except ConfigError:
+        try:
+            site: Any = read_toml(file).get("site")
+            named = str(site["state_directory"])
+        except (ConfigError, KeyError, TypeError):
+            named = str(SiteSettings(server_name="x").state_directory)
+        return file.absolute().parent / Path(named).expanduser()

@@ -2,19 +2,21 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import typer
 
 from daemon.cli import telling
-from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, config_file, read_settings
-from daemon.configuration.config import read_toml
+from daemon.cli.asking import decoded, line
+from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, state_directory
+from daemon.control.operators import AskOverview
 from daemon.control.socket import NotRunningError
-from daemon.settings import ConfigError, SiteSettings
+from daemon.operating import Overview
 from daemon.site.standing import Standing, said
 from daemon.terminal.failure import FAILED, UNREACHABLE, Failure
+from daemon.terminal.figures import age_shown, bytes_shown, rate_shown, time_shown
 from daemon.terminal.output import JsonOption
+from daemon.terminal.printable import printable
 
 
 def reload(config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
@@ -33,35 +35,66 @@ def reload(config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) -
 
 
 def status(config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
-    """Show how the running site does; ends with 1 where it has not taken on its files, or cannot use them."""
+    """Show how the running site does; ends with 1 where it has not taken on its files, or cannot use them.
+
+    So it does where it cannot store messages. `smqpd check` is made for monitoring.
+    """
     standing = _standing(config, telling.status)
+    overview = decoded(line(state_directory(config), AskOverview()), Overview)
     if as_json:
-        typer.echo(msgspec.json.encode(standing))
+        shown = {**msgspec.to_builtins(overview), "findings": msgspec.to_builtins(standing.findings)}
+        typer.echo(msgspec.json.encode(shown))
     else:
         typer.echo(f"{standing.server} runs, smqpd {standing.version}: {standing.counts}")
+        for text in about(overview)[1:]:
+            typer.echo(text)
         for finding in standing.findings:
             level = "" if finding.level == "refused" else f"{finding.level}: "
             typer.echo(level + said(finding))
-    if any(finding.level != "warning" for finding in standing.findings):
+        said_already = {said(finding) for finding in standing.findings}
+        for warned in overview.warnings:
+            if warned.text not in said_already and warned.about != "errors":
+                typer.echo(printable(f"{warned.level}: {warned.text}"))
+    stores = not overview.disk_full and not overview.store_failed
+    if any(finding.level != "warning" for finding in standing.findings) or not stores:
         raise typer.Exit(FAILED)
+
+
+def about(site: Overview) -> list[str]:
+    """The whole site, in a few lines for people."""
+    totals = site.totals
+    lines = [
+        ("up", f"{age_shown(site.up_s)}, since {time_shown(site.started_at)} (UTC)"),
+        (
+            "rates",
+            f"{rate_shown(site.in_per_s, '0')}/s in, {rate_shown(site.out_per_s, '0')}/s out",
+        ),
+        (
+            "so far",
+            f"{totals.came:,} came, {totals.delivered:,} deliveries, {totals.committed:,} finished,"
+            f" {totals.expired:,} expired",
+        ),
+        (
+            "holds",
+            f"{site.held:,} messages, {bytes_shown(site.held_bytes)}; topics: {site.topics:,},"
+            f" subscriptions: {site.subscriptions:,}, dead letters: {site.dead_letters:,}",
+        ),
+        ("sessions", f"{site.sessions:,} in {site.connections:,} connections"),
+        (
+            "uses",
+            f"{bytes_shown(site.memory_bytes)} of memory, {bytes_shown(site.store_bytes)} of disk,"
+            f" {bytes_shown(site.disk_free_bytes)} free",
+        ),
+    ]
+    if site.links:
+        lines.append(("links", f"{site.links_up} of {site.links} up"))
+    lines += [("listens", address) for address in site.listening]
+    first = f"{site.server}, smqpd {site.version}{', draining' if site.draining else ''}"
+    return [first, *(f"  {name:<9} {text}" for name, text in lines)]
 
 
 def _standing(config: Path, ask: Callable[[Path], Standing]) -> Standing:
     try:
-        return ask(_state_directory(config))
+        return ask(state_directory(config))
     except NotRunningError as error:
         raise Failure(str(error), UNREACHABLE) from None
-
-
-def _state_directory(config: Path) -> Path:
-    """Where the site is asked; also where its configuration is bad, since it then goes on with the rest."""
-    file = config_file(config)
-    try:
-        return read_settings(file).site.state_directory
-    except ConfigError:
-        try:
-            site: Any = read_toml(file).get("site")
-            named = str(site["state_directory"])
-        except (ConfigError, KeyError, TypeError):
-            named = str(SiteSettings(server_name="x").state_directory)
-        return file.absolute().parent / Path(named).expanduser()

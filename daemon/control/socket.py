@@ -12,10 +12,14 @@ before that wants no more of it.
     {"ask": "trace", "name": TOPIC}
     {"ask": "why", "name": SMUID}
     {"ask": "quarantine-drop", "name": SMUID}   forget what was set aside of it, or of all; how many that were
+
+and what `daemon.control.operators` has.
 """
 
 import os
+import pwd
 import socket
+import struct
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,6 +30,7 @@ import trio
 
 from daemon.connections.accepting import accept_all
 from daemon.connections.listen import ListenError
+from daemon.control.operators import AnyOperatorQuestion, Declined, OperatorQuestion
 from routing.errors import Refusal
 from routing.federation.enquiry import LEFT_S_MAX
 from routing.message import DeliveryMode
@@ -58,6 +63,9 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     deliver: bool = False
 
 
+AnyQuestion = Question | AnyOperatorQuestion
+
+
 class NotRunningError(Exception):
     """No daemon answers."""
 
@@ -82,7 +90,7 @@ def _short(directory: Path) -> Iterator[str]:
 
 async def serve_control(
     state_directory: Path,
-    answer: Callable[[Question, Tell], Awaitable[None]],
+    answer: Callable[[AnyQuestion, Tell], Awaitable[None]],
     mishap: Callable[[str, Exception], None],
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -103,7 +111,7 @@ async def serve_control(
                     with trio.move_on_after(PATIENCE_S + question.timeout_s):
                         await _answer(stream, question, answer)
                 except Exception as error:
-                    mishap(f"the question {question.ask!r} of an operator", error)
+                    mishap(f"the question {_word(question)!r} of an operator", error)
 
     path = state_directory / SOCKET
     with trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
@@ -123,7 +131,13 @@ async def serve_control(
             path.unlink(missing_ok=True)
 
 
-async def _question(stream: trio.SocketStream) -> Question | None:
+def _word(question: AnyQuestion) -> str:
+    if isinstance(question, Question):
+        return question.ask
+    return str(question.__struct_config__.tag)
+
+
+async def _question(stream: trio.SocketStream) -> AnyQuestion | None:
     line = b""
     try:
         while not line.endswith(b"\n"):
@@ -131,13 +145,32 @@ async def _question(stream: trio.SocketStream) -> Question | None:
             line += part
             if not part or len(line) > QUESTION_BYTES_MAX:
                 return None
-        return msgspec.json.decode(line, type=Question)
+        return _read(line, _user(stream))
     except (trio.BrokenResourceError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
 
 
+def _read(line: bytes, user: str) -> AnyQuestion:
+    """Raises MsgspecError, UnicodeDecodeError."""
+    try:
+        return msgspec.json.decode(line, type=Question)
+    except msgspec.ValidationError:
+        asked: AnyOperatorQuestion = msgspec.json.decode(line, type=AnyOperatorQuestion)
+        return msgspec.structs.replace(asked, by=user)
+
+
+def _user(stream: trio.SocketStream) -> str:
+    """Whose process asks; its number where it has no name."""
+    size = struct.calcsize("3i")
+    _, uid, _ = struct.unpack("3i", stream.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
 async def _answer(
-    stream: trio.SocketStream, question: Question, answer: Callable[[Question, Tell], Awaitable[None]]
+    stream: trio.SocketStream, question: AnyQuestion, answer: Callable[[AnyQuestion, Tell], Awaitable[None]]
 ) -> None:
     async def tell(value: Any) -> None:
         await stream.send_all(msgspec.json.encode(value) + b"\n")
@@ -150,18 +183,22 @@ async def _answer(
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(watch)
-        # No answer says it: the commands check what they ask before they ask it.
-        with suppress(Refusal, trio.BrokenResourceError):
-            await answer(question, tell)
+        with suppress(trio.BrokenResourceError):
+            try:
+                await answer(question, tell)
+            except Refusal as refusal:
+                # of a `Question` no answer says it: the commands check what they ask before they ask it
+                if isinstance(question, OperatorQuestion):
+                    await tell(Declined(refusal.code, refusal.text))
         nursery.cancel_scope.cancel()
 
 
-def ask(state_directory: Path, question: Question) -> bytes:
+def ask(state_directory: Path, question: AnyQuestion) -> bytes:
     """A daemon's answer of one line, as JSON. Blocks. Raises NotRunningError, ForbiddenError."""
     return next(ask_all(state_directory, question))
 
 
-def ask_all(state_directory: Path, question: Question) -> Iterator[bytes]:
+def ask_all(state_directory: Path, question: AnyQuestion) -> Iterator[bytes]:
     """The lines of a daemon's answer, as they come; at least one. Blocks.
 
     Raises NotRunningError, ForbiddenError.

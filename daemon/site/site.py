@@ -31,7 +31,8 @@ from daemon.certificates.tls import ClientTls
 from daemon.configuration.config import load
 from daemon.configuration.discovery import Installed
 from daemon.connections.listen import Listeners
-from daemon.control.socket import Question, Tell, serve_control
+from daemon.control import operators
+from daemon.control.socket import AnyQuestion, Question, Tell, serve_control
 from daemon.frontend import Identity, Limits, Plugin, Right, Session, SubscriptionInfo, TopicInfo
 from daemon.metrics import Metrics
 from daemon.operating import Warned
@@ -227,8 +228,11 @@ class RunningSite:
         self.draining.set()
         self.broker.drain()
 
-    async def answer(self, question: Question, tell: Tell) -> None:
+    async def answer(self, question: AnyQuestion, tell: Tell) -> None:
         """What an operator asks, see `daemon.control.socket`. Raises Refusal."""
+        if not isinstance(question, Question):
+            await tell(await operators.answer(self.operations, question))
+            return
         match question.ask:
             case "status":
                 await tell(self.standing)

@@ -125,14 +125,11 @@ async def test_a_peer_that_cannot_be_linked_with_is_a_failure_until_that_is_mend
         done = site.systemctl_reload()
         assert (done.returncode, done.stdout, done.stderr) == (0, "Reloaded.\n", "")
         assert await site.command("reload") == (0, "Reloaded.\n", "")
-        assert await site.asked("status") == {
-            "server": "alpha.example",
-            "version": "1",
-            "connections": 0,
-            "held": 0,
-            "errors": 0,
-            "damaged": 0,
-            "findings": [],
+        known = {"server": "alpha.example", "version": "1", "connections": 0, "held": 0, "errors": 0}
+        assert known | {"damaged": 0, "findings": []} == {
+            name: value
+            for name, value in (await site.asked("status")).items()
+            if name in known or name in ("damaged", "findings")
         }
         assert (await site.command("peer", "add", "gamma.example", "127.0.0.1:9"))[1] == (
             "Added gamma.example. The site has taken it on.\n"

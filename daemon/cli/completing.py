@@ -1,0 +1,65 @@
+"""What the shell completes: names of topics, accounts and peers, asked of the site or read from its files.
+
+A shell that completes is told nothing of what fails.
+"""
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import typer
+
+from daemon.accounts.accounts_file import read_accounts
+from daemon.cli.options import DEFAULT_CONFIG, read_settings, state_directory
+from daemon.control.operators import AskSessions, AskTopics
+from daemon.control.socket import ask
+from daemon.link.peers_file import load_peers
+from daemon.operating import SessionStatus, TopicPage
+
+COMPLETED_MAX = 100
+
+
+def _site(context: typer.Context) -> Path:
+    named = context.params.get("config")
+    return Path(named or os.environ.get("SMQPD_SITE") or os.environ.get("SMQPD_CONFIG") or DEFAULT_CONFIG)
+
+
+def _completes(names: Callable[[Path, str], Iterable[str]]) -> Callable[[typer.Context, str], list[str]]:
+    def complete(ctx: typer.Context, incomplete: str) -> list[str]:
+        try:
+            return [name for name in names(_site(ctx), incomplete) if name.startswith(incomplete)]
+        except Exception:  # whatever it is, there is nothing to complete
+            return []
+
+    return complete
+
+
+def _asked(site: Path, question: Any, expected: Any) -> Any:
+    return msgspec.json.decode(ask(state_directory(site), question), type=expected)
+
+
+@_completes
+def complete_topic(site: Path, incomplete: str) -> Iterable[str]:
+    """Topics that begin so."""
+    search = AskTopics(search=incomplete, count=COMPLETED_MAX)
+    return [topic.name for topic in _asked(site, search, TopicPage).topics]
+
+
+@_completes
+def complete_session(site: Path, incomplete: str) -> Iterable[str]:
+    """Ids of sessions."""
+    return [str(session.id) for session in _asked(site, AskSessions(), list[SessionStatus])]
+
+
+@_completes
+def complete_account(site: Path, incomplete: str) -> Iterable[str]:
+    """Accounts in the file."""
+    return read_accounts(read_settings(site).site.accounts_file)
+
+
+@_completes
+def complete_peer(site: Path, incomplete: str) -> Iterable[str]:
+    """Peers in the file."""
+    return load_peers(read_settings(site).links.peers_file)

@@ -1,0 +1,292 @@
+"""`smqpd topics` and `smqpd topic`: what the running site's topics hold, and what is done to them."""
+
+import json
+from typing import Annotated, Final, Literal, get_args
+
+import typer
+
+from daemon.cli.asking import YesOption, decoded, line, sure
+from daemon.cli.completing import complete_topic
+from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, state_directory
+from daemon.control.operators import (
+    LONG_S,
+    AskMessages,
+    AskTopic,
+    AskTopics,
+    OrderDeletion,
+    OrderDelivery,
+    OrderPurge,
+    OrderTimeout,
+)
+from daemon.operating import (
+    BROWSED_MAX,
+    TOPICS_MAX,
+    BrowsedMessage,
+    SubscriptionStatus,
+    TopicOrder,
+    TopicPage,
+    TopicStatus,
+    TopicSummary,
+)
+from daemon.terminal.failure import FAILED, USAGE, Failure
+from daemon.terminal.figures import age_shown, bytes_shown, count_shown, rate_shown
+from daemon.terminal.output import JsonOption, show_table
+from daemon.terminal.printable import printable
+from routing.errors import Refusal
+from routing.headers import read_seconds
+from routing.message import DeliveryMode
+from routing.names import check_topic
+
+app = typer.Typer(no_args_is_help=True, help="Look at one topic, and change it.")
+
+TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", autocompletion=complete_topic)]
+
+BODY_SHOWN_MAX: Final = 300
+"""Characters of a body in a list."""
+
+NONE: Final = "none"
+
+
+def topics(
+    search: Annotated[
+        str, typer.Argument(metavar="[SEARCH]", help="Part of the name, or a pattern with * or #.")
+    ] = "",
+    sort: Annotated[str, typer.Option(metavar="ORDER", help=f"One of {', '.join(get_args(TopicOrder))}.")] = (
+        "name"
+    ),
+    count: Annotated[int, typer.Option("--count", "-n", min=1, max=TOPICS_MAX, help="At most so many.")] = 50,
+    offset: Annotated[int, typer.Option("--offset", min=0, help="Leave out the first ones.")] = 0,
+    config: ConfigOption = DEFAULT_CONFIG,
+    as_json: JsonOption = False,
+) -> None:
+    """Show topics: what they hold, how old, how fast it comes and goes, and what became of it."""
+    if sort not in get_args(TopicOrder):
+        raise Failure(f"--sort {sort}: is none of {', '.join(get_args(TopicOrder))}", USAGE)
+    order: TopicOrder = sort  # type: ignore[assignment] # just checked
+    question = AskTopics(search=search, order=order, count=count, offset=offset)
+    answer = line(state_directory(config), question)
+    if as_json:
+        typer.echo(answer)
+        return
+    page = decoded(answer, TopicPage)
+    if not page.topics:
+        typer.echo(f"No topic has {printable(search)} in its name." if search else "There are no topics.")
+        return
+    show_topics(page.topics)
+    if (shown := offset + len(page.topics)) < page.matching:
+        typer.echo(f"{page.matching - shown:,} more: see --count and --offset.")
+
+
+def show_topics(found: tuple[TopicSummary, ...]) -> None:
+    """As a table."""
+    rows = [
+        (
+            printable(topic.name),
+            count_shown(topic.held),
+            age_shown(topic.oldest_s),
+            rate_shown(topic.in_per_s),
+            rate_shown(topic.out_per_s),
+            count_shown(topic.subscriptions),
+            count_shown(topic.expired),
+            count_shown(topic.dead_letters),
+        )
+        for topic in found
+    ]
+    columns = ("topic", "held", "oldest", "in/s", "out/s", "subs", "expired", "dead")
+    show_table(columns, rows, folds=("topic",))
+
+
+@app.command()
+def show(topic: TopicArgument, config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
+    """Show a topic with its subscriptions, and what waits for each; ends with 1 where there is none."""
+    answer = line(state_directory(config), AskTopic(topic=_checked(topic)))
+    if as_json:
+        typer.echo(answer)
+    found = decoded(answer, TopicStatus | None)  # type: ignore[arg-type] # a union is no type to mypy
+    if found is None:
+        raise Failure(f"nothing is known of {printable(topic)}; `smqpd topics` lists what there is", FAILED)
+    if not as_json:
+        _show(found)
+
+
+def _show(found: TopicStatus) -> None:
+    summary = found.summary
+    full = max(summary.held / found.messages_max, summary.bytes / max(found.bytes_max, 1))
+    lines = [
+        ("holds", f"{summary.held:,} messages, {bytes_shown(summary.bytes)}: {full:.1%} of what it may"),
+        ("oldest", age_shown(summary.oldest_s)),
+        ("waiting", f"{found.waiting:,} for any subscription; {found.kept:,} also for late ones"),
+        (
+            "rates",
+            f"{rate_shown(summary.in_per_s, '0')}/s in, {rate_shown(summary.out_per_s, '0')}/s out",
+        ),
+        (
+            "so far",
+            f"{summary.came:,} came, {summary.delivered:,} deliveries, {summary.expired:,} expired,"
+            f" {summary.dead:,} dead",
+        ),
+        ("dead", f"{summary.dead_letters:,} dead letters now; see `smqpd dead list`"),
+        ("delivery", summary.delivery or "as each message says"),
+        ("timeout", _timeout_shown(summary.timeout_s)),
+    ]
+    if not summary.dead_letters:
+        lines.pop(5)
+    typer.echo(printable(summary.name))
+    for name, text in lines:
+        typer.echo(f"  {name:<9} {text}")
+    if not found.subscriptions:
+        typer.echo("  no subscriptions")
+        return
+    typer.echo("")
+    show_table(
+        ("subscription", "takes", "sessions", "waiting", "locked", "received", "credit", "unused"),
+        map(_row, found.subscriptions),
+        folds=("subscription",),
+    )
+
+
+def _timeout_shown(timeout_s: float | str | None) -> str:
+    if timeout_s is None:
+        return "none of its own"
+    return timeout_s if isinstance(timeout_s, str) else age_shown(timeout_s)
+
+
+def _row(subscription: SubscriptionStatus) -> tuple[str, ...]:
+    name = f"/{subscription.name}" if subscription.name else ""
+    return (
+        printable(f"{subscription.account}:{subscription.channel}{name}"),
+        subscription.accepts,
+        ",".join(map(str, subscription.sessions)) or "-",
+        count_shown(subscription.waiting),
+        count_shown(subscription.locked),
+        count_shown(subscription.received),
+        str(subscription.credit),
+        age_shown(subscription.unused_s),
+    )
+
+
+@app.command()
+def browse(
+    topic: TopicArgument,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, max=BROWSED_MAX, help="At most.")] = 10,
+    after: Annotated[int, typer.Option("--after", metavar="ID", min=0, help="From the next one on.")] = 0,
+    config: ConfigOption = DEFAULT_CONFIG,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what a topic holds, the oldest first; nothing is taken by that."""
+    question = AskMessages(topic=_checked(topic), count=count, after=after)
+    answer = line(state_directory(config), question)
+    if as_json:
+        typer.echo(answer)
+        return
+    found = decoded(answer, list[BrowsedMessage])
+    for message in found:
+        show_message(message)
+    if not found:
+        typer.echo("It holds nothing.")
+    elif len(found) == count:
+        typer.echo(f"More may follow: --after {found[-1].id}")
+
+
+def show_message(message: BrowsedMessage) -> None:
+    """Its headers, and the beginning of its bodies."""
+    ends = "" if message.expires_in_s is None else f", {age_shown(message.expires_in_s)} left"
+    locked = ", locked" if message.locked else ""
+    typer.echo(printable(f"{message.smuid}  {age_shown(message.age_s)} old{ends}{locked}, id {message.id}"))
+    for name, text in message.headers:
+        if name != "Smuid":
+            typer.echo(printable(f"  {name}: {text}"))
+    for section in message.sections:
+        typer.echo(printable(f"  {section.content_type}, {bytes_shown(section.size)}"))
+        text = section.body.decode(errors="backslashreplace")[:BODY_SHOWN_MAX]
+        for part in text.splitlines():
+            typer.echo("    " + printable(part))
+        if len(section.body) < section.size or len(text) == BODY_SHOWN_MAX:
+            typer.echo("    ...")
+
+
+@app.command()
+def purge(
+    topic: TopicArgument,
+    yes: YesOption = False,
+    config: ConfigOption = DEFAULT_CONFIG,
+    as_json: JsonOption = False,
+) -> None:
+    """Remove all messages that it holds now, also from subscribers that have them."""
+    sure(yes, f"Remove all messages of {printable(_checked(topic))}?")
+    answer = line(state_directory(config), OrderPurge(topic=topic, timeout_s=LONG_S))
+    _tell_removed(answer, f"Purged {printable(topic)}", as_json)
+
+
+@app.command()
+def delete(
+    topic: TopicArgument,
+    yes: YesOption = False,
+    config: ConfigOption = DEFAULT_CONFIG,
+    as_json: JsonOption = False,
+) -> None:
+    """Remove its messages, its subscriptions and its settings."""
+    sure(yes, f"Delete {printable(_checked(topic))}, with its messages and subscriptions?")
+    answer = line(state_directory(config), OrderDeletion(topic=topic, timeout_s=LONG_S))
+    _tell_removed(answer, f"Deleted {printable(topic)}", as_json)
+
+
+def _tell_removed(answer: bytes, done: str, as_json: bool) -> None:
+    removed = decoded(answer, int)
+    typer.echo(json.dumps({"removed": removed}) if as_json else f"{done}: {removed:,} messages removed.")
+
+
+@app.command("set")
+def set_(
+    topic: TopicArgument,
+    delivery: Annotated[
+        str | None,
+        typer.Option(metavar="ONE|ALL|none", help="To one subscription, to all, or as each message says."),
+    ] = None,
+    timeout: Annotated[
+        str | None,
+        typer.Option(metavar="SECONDS|INFINITE|none", help="For messages that state no timeout."),
+    ] = None,
+    config: ConfigOption = DEFAULT_CONFIG,
+    as_json: JsonOption = False,
+) -> None:
+    """Set how it delivers, or how long it keeps messages that do not say; of what comes from now on."""
+    if delivery is None and timeout is None:
+        raise Failure("give --delivery, --timeout or both", USAGE)
+    _checked(topic)
+    orders: list[OrderDelivery | OrderTimeout] = []
+    if delivery is not None:
+        orders.append(OrderDelivery(topic=topic, mode=_mode(delivery)))
+    if timeout is not None:
+        orders.append(OrderTimeout(topic=topic, seconds=_seconds(timeout)))
+    state = state_directory(config)
+    for order in orders:
+        line(state, order)
+    if as_json:
+        typer.echo(line(state, AskTopic(topic=topic)))
+    else:
+        typer.echo(f"Set {printable(topic)}.")
+
+
+def _mode(text: str) -> DeliveryMode | None:
+    modes: dict[str, DeliveryMode | None] = {"ONE": "ONE", "ALL": "ALL", NONE.upper(): None}
+    if text.upper() not in modes:
+        raise Failure(f"--delivery {text}: is neither ONE, ALL nor {NONE}", USAGE)
+    return modes[text.upper()]
+
+
+def _seconds(text: str) -> float | Literal["INFINITE"] | None:
+    if text.lower() == NONE:
+        return None
+    try:
+        seconds = read_seconds(text.upper())
+    except Refusal as refusal:
+        raise Failure(refusal.text, USAGE) from None
+    return "INFINITE" if seconds == float("inf") else seconds
+
+
+def _checked(topic: str) -> str:
+    try:
+        return check_topic(topic)
+    except Refusal as refusal:
+        raise Failure(refusal.text, USAGE) from None

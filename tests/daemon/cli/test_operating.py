@@ -1,0 +1,171 @@
+"""The operator's commands, asked of a daemon that runs: what they print, and how they end."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+
+from daemon.accounts.accounts_file import Account, edit
+from daemon.site.directory import make_site
+from daemon.terminal.failure import FAILED, UNREACHABLE, USAGE
+from plugins.smqp.client import Client, session
+from plugins.smqp.connection import ConnectionLost
+from routing.message import Message, Section
+from routing.rights import EVERYTHING
+from routing.subscription import SubscribeOptions
+from tests.support.installed import checkout_plugins
+from tests.support.operator import Operator
+from tests.support.passwords import cheap_hash
+from tests.support.ports import free_port
+from tests.support.process import daemon
+
+
+class Site(Operator):
+    """A site with the account eve, and its operator."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.port = free_port()
+        self.config = make_site(directory, "alpha.example", self.port, checkout_plugins()).config
+        with edit(directory / "accounts.toml") as editor:
+            editor.add("eve", Account(password=cheap_hash("secret"), rights=EVERYTHING))
+
+    @asynccontextmanager
+    async def eve(self, channel: str = "desk") -> AsyncIterator[Client]:
+        stream = await trio.open_tcp_stream("127.0.0.1", self.port)
+        async with session(stream, "eve", "secret", channel=channel) as client:
+            yield client
+
+    async def printed(self, *words: str) -> str:
+        """What a command prints that succeeds."""
+        code, out, why = await self.command(*words)
+        assert code == 0, why
+        return out
+
+
+def message(body: bytes, **headers: object) -> Message:
+    return Message(sections=(Section("text/plain", body),), **headers)  # type: ignore[arg-type] # of Message
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path / "site")
+
+
+async def test_an_operator_looks_at_topics_and_changes_them(site: Site) -> None:
+    async with daemon(site.config) as running, site.eve() as eve:
+        assert await site.printed("topics") == "There are no topics.\n"
+        await eve.subscribe("weather.oslo", SubscribeOptions(credit=1))
+        for body in (b"rain", b"\x1b[31msnow"):
+            await eve.publish("weather.oslo", message(body, name="Forecast"))
+        await eve.publish("work", message(b"x", delivery="ONE"))
+
+        page = await site.asked("topics", "weather", "--sort", "held")
+        assert [(topic["name"], topic["held"]) for topic in page["topics"]] == [("weather.oslo", 2)]
+        assert (page["matching"], page["total"]) == (1, 2)
+        listed = (await site.printed("topics")).splitlines()
+        assert listed[0].split() == ["topic", "held", "oldest", "in/s", "out/s", "subs", "expired", "dead"]
+        assert [line.split()[:2] for line in listed[1:]] == [["weather.oslo", "2"], ["work", "1"]]
+        assert all(len(line) <= 80 for line in listed)
+        assert (await site.command("topics", "--sort", "colour"))[0] == USAGE
+
+        shown = await site.printed("topic", "show", "weather.oslo")
+        assert shown.splitlines()[0] == "weather.oslo"
+        assert shown.splitlines()[-1].split()[:2] == ["eve:desk", "BOTH"]
+        [subscription] = (await site.asked("topic", "show", "weather.oslo"))["subscriptions"]
+        assert (subscription["waiting"], subscription["locked"]) == (1, 1)
+        code, _, why = await site.command("topic", "show", "nowhere")
+        assert (code, why) == (FAILED, "nothing is known of nowhere; `smqpd topics` lists what there is")
+
+        browsed = await site.printed("topic", "browse", "weather.oslo")
+        assert "Name: Forecast" in browsed
+        assert "rain" in browsed
+        assert "\\x1b[31msnow" in browsed
+        assert [one["size"] for one in await site.asked("topic", "browse", "weather.oslo")] == [4, 9]
+
+        assert (
+            await site.printed("topic", "set", "work", "--timeout", "90", "--delivery", "ONE")
+            == "Set work.\n"
+        )
+        work = (await site.asked("topic", "show", "work"))["summary"]
+        assert (work["timeout_s"], work["delivery"]) == (90.0, "ONE")
+        await site.asked("topic", "set", "work", "--timeout", "infinite")
+        assert (await site.asked("topic", "show", "work"))["summary"]["timeout_s"] == "INFINITE"
+        for wrong in (("--timeout", "soon"), ("--delivery", "SOME"), ()):
+            assert (await site.command("topic", "set", "work", *wrong))[0] == USAGE
+
+        code, _, why = await site.command("topic", "purge", "weather.oslo")
+        assert (code, why) == (USAGE, "this cannot be undone, and nobody is there to be asked: give --yes")
+        purged = await site.printed("topic", "purge", "weather.oslo", "--yes")
+        assert purged == "Purged weather.oslo: 2 messages removed.\n"
+        assert await site.asked("topic", "delete", "work", "--yes") == {"removed": 1}
+        assert [topic["name"] for topic in (await site.asked("topics"))["topics"]] == ["weather.oslo"]
+        assert "purged weather.oslo, which held 2 messages: by " in running.log
+
+
+async def test_an_operator_sends_dead_letters_back_or_drops_them(site: Site) -> None:
+    async with daemon(site.config), site.eve() as eve:
+        assert await site.printed("dead", "list") == "There are no dead letters.\n"
+        await eve.subscribe("work")
+        for body in (b"1", b"2", b"3"):
+            await eve.publish("work", message(body, delivery="ONE"))
+        for _ in range(3):
+            await eve.give_back([await anext(eve)], outcome="rejected", reason="no good")
+        listed = (await site.printed("dead", "list")).splitlines()
+        assert [line.split()[:4] for line in listed[1:]] == [["work", "3", "3", "B"]]
+        letters = await site.asked("dead", "list", "work")
+        assert {letter["reason"] for letter in letters} == {"no good"}
+        assert "Dead-Reason: no good" in await site.printed("dead", "list", "work")
+
+        first, second, _ = (letter["message"]["smuid"] for letter in letters)
+        assert await site.printed("dead", "drop", "work", first) == "Dropped: 1.\n"
+        assert await site.asked("dead", "replay", "work", second) == {"replayed": 1, "refused": {}}
+        again = await anext(eve)
+        assert again.message.sections[0].body == b"2"
+        code, _, why = await site.command("dead", "replay", "work", second)
+        assert (code, why) == (FAILED, f"{second} is not among the dead letters of work")
+        assert await site.printed("dead", "replay", "work", "--all") == "Replayed to work: 1.\n"
+        assert await site.printed("dead", "list", "work") == "work has no dead letters.\n"
+        assert await site.asked("dead", "drop", "work", "--all", "--yes") == {"dropped": 0}
+        assert (await site.command("dead", "drop", "work"))[0] == USAGE
+        code, _, why = await site.command("dead", "list", "dead.work")
+        assert (code, why) == (USAGE, "name the topic that they come from, work")
+
+
+async def test_an_operator_sees_who_is_logged_in_and_ends_a_session(site: Site) -> None:
+    async with daemon(site.config):
+        assert await site.printed("sessions") == "Nobody is logged in.\n"
+        async with site.eve("phone") as eve:
+            [shown] = await site.asked("sessions")
+            assert (shown["account"], shown["channel"], shown["protocol"]) == ("eve", "phone", "smqp")
+            assert (await site.printed("sessions")).splitlines()[1].split()[:3] == [
+                str(shown["id"]),
+                "smqp",
+                "eve:phone",
+            ]
+            assert await site.asked("sessions", "--account", "ada") == []
+            assert await site.printed("session", "close", str(shown["id"])) == (
+                f"Closed session {shown['id']}.\n"
+            )
+            with pytest.raises(ConnectionLost, match="closed"):
+                await anext(eve)
+        code, _, why = await site.command("session", "close", "99")
+        assert (code, why) == (FAILED, "there is no session 99; see `smqpd sessions`")
+
+
+async def test_status_and_top_tell_how_the_site_does(site: Site) -> None:
+    assert (await site.command("topics"))[0] == UNREACHABLE
+    async with daemon(site.config), site.eve() as eve:
+        await eve.publish("weather", message(b"rain", timeout_s=60.0))
+        status = await site.printed("status")
+        assert status.startswith("alpha.example runs, smqpd 1: 1 connections, 1 messages held\n")
+        assert "  listens   smqp 127.0.0.1:" in status
+        assert all(len(line) <= 80 for line in status.splitlines())
+        known = await site.asked("status")
+        assert (known["held"], known["topics"], known["sessions"], known["warnings"]) == (1, 1, 1, [])
+        assert "weather" in await site.printed("top", "--count", "1")
+        _, out, _ = await site.command("top", "--count", "2", "--every", "0.2", "--json")
+        assert [json.loads(line)["topics"]["total"] for line in out.splitlines()] == [1, 1]
