@@ -244,7 +244,8 @@ class Session(Protocol):
     def commit(self, numbers: Iterable[int], request: Any = None) -> None:
         """Finish these, which are not sent again: the second phase, or the only one.
 
-        A number whose lock was lost is answered `lock-lost`, after all others have been carried out.
+        A number whose lock was lost is answered `lock-lost`, after all others have been carried out. Nobody
+        waits for one without a `request`: it may be put off for some milliseconds, to share a transaction.
         """
 
     def reached_nobody(self, numbers: Iterable[int]) -> None:

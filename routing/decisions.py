@@ -11,7 +11,7 @@ import msgspec
 
 from routing.errors import Refusal
 from routing.federation.copies import Answered
-from routing.federation.decisions import FederationDecision, Send
+from routing.federation.decisions import DiscardReceipt, FederationDecision, Send, StoreCopy
 from routing.hops import HopEvent
 from routing.message import DeliveryMode, Message
 from routing.queue import Entry
@@ -281,6 +281,16 @@ Decision = (
     | Refused
     | FederationDecision
 )
+
+
+_UNAWAITED: Final = frozenset((Record, MarkDone, DiscardMessage, MarkReceipted, StoreCopy, DiscardReceipt))
+
+
+def is_awaited(decision: Decision) -> bool:
+    """Whether somebody waits for what comes of it; else it may be carried out with what comes next."""
+    if type(decision) is AnswerRequest:
+        return decision.request is not None or decision.error is not None
+    return type(decision) not in _UNAWAITED
 
 
 def message_of(decision: Decision) -> int | None:

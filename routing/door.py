@@ -8,10 +8,11 @@ Whoever carries decisions out has the router itself: it takes them, and says wha
 A new input is a method of that part of the router whose rule it is, with the time first, and a line here.
 """
 
-from collections.abc import Callable
-from typing import Concatenate, ParamSpec, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from routing.router import Router
+from routing.subscription import Consumer
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -23,12 +24,21 @@ class Door:
     Args:
         now: site time, in seconds, never going back.
         wake: has what was decided carried out. Called after each input, also after one that is refused.
+        wake_later: has it carried out soon, with what comes next; called instead where nobody waits for it.
     """
 
-    def __init__(self, router: Router, now: Callable[[], float], wake: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        router: Router,
+        now: Callable[[], float],
+        wake: Callable[[], None],
+        wake_later: Callable[[], None],
+    ) -> None:
         self._now = now
         self._wake = wake
         self._end_input = router.end_input
+        self._wake_later = wake_later
+        self._acknowledging = router.acknowledging
 
         self.server = router.server
         self.boot = router.boot
@@ -42,7 +52,6 @@ class Door:
         self.unsubscribe = self._timed(router.subscribing.unsubscribe)
         self.detach = self._timed(router.subscribing.detach)
         self.received = self._untimed(router.acknowledging.received)
-        self.commit = self._timed(router.acknowledging.commit)
         self.give_back = self._timed(router.acknowledging.give_back)
         self.reached_nobody = self._untimed(router.acknowledging.reached_nobody)
         self.remove = self._timed(router.topics.remove)
@@ -79,6 +88,18 @@ class Door:
         self.reconfigure = self._untimed(router.reconfigure)
         self.tick = self._timed(router.timing.tick)
         self.maintain = self._timed(router.maintain)
+
+    def commit(self, consumer: Consumer, numbers: Iterable[int], request: Any) -> None:
+        """See `routing.acknowledging.Acknowledgements.commit`; without a request it may wait for company."""
+        before = self.view.untaken
+        wake = self._wake
+        try:
+            self._acknowledging.commit(self._now(), consumer, numbers, request)
+            if request is None and not self.view.is_awaited(before):
+                wake = self._wake_later
+        finally:
+            self._end_input()
+            wake()
 
     def _timed(self, call: Callable[Concatenate[float, _P], _T]) -> Callable[_P, _T]:
         now, wake, end_input = self._now, self._wake, self._end_input

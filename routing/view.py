@@ -11,6 +11,7 @@ from itertools import islice
 
 import msgspec
 
+from routing.decisions import is_awaited
 from routing.message import DeliveryMode
 from routing.names import parse_address
 from routing.queue import ONE, Entry
@@ -77,6 +78,10 @@ class SiteView:
     def last_id(self) -> int:
         """The id of the newest message."""
         return self._state.last_id
+
+    def is_awaited(self, since: int) -> bool:
+        """Whether somebody waits for one of the decisions that nobody has taken, after so many of them."""
+        return any(map(is_awaited, self._state.out[since:]))
 
     @property
     def untaken(self) -> int:

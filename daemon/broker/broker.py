@@ -96,6 +96,7 @@ class Broker:
         self._alarm_at = math.inf
         self._record_at = math.inf
         self._record_due = False
+        self._carried_by = math.inf  # also what nobody waits for
         self._maintenance_due = False
         self.draining = False
         self._closing = False
@@ -109,7 +110,7 @@ class Broker:
             accounts.enabled,
             self.mishaps.note,
         )
-        self.door = Door(self._router, clock.now, self.wake)
+        self.door = Door(self._router, clock.now, self.wake, self.wake_later)
         self.room = StoreRoom(
             store, self._disk, self._store_health, self.door.room, lambda: self.settings.store
         )
@@ -223,6 +224,13 @@ class Broker:
         self._work.set()
         self._note_time()
 
+    def wake_later(self) -> None:
+        """The router has decisions for which nobody waits."""
+        if self._carried_by == math.inf and not self._work.is_set():
+            self._carried_by = trio.current_time() + self.commits.patience_s
+            self._set_alarm()
+        self._note_time()
+
     def _note_time(self) -> None:
         """Wake the router in time where something is due sooner now."""
         if self._router.wake_at < self._alarm_at:
@@ -255,6 +263,9 @@ class Broker:
     async def _carry_out(self, *, commits: bool = False) -> None:
         """One transaction; `commits` also where nothing is to be stored."""
         self.idle = False
+        if self._carried_by != math.inf:
+            self._carried_by = math.inf
+            self._set_alarm()
         try:
             prepared, record = await self._transact(commits=commits)
         except Exception as error:  # of ours, and not of what is carried
@@ -381,11 +392,14 @@ class Broker:
             if self._record_at <= trio.current_time():
                 self._record_due, self._record_at = True, math.inf
                 self._work.set()
+            if self._carried_by <= trio.current_time():
+                self._carried_by = math.inf
+                self._work.set()
 
     def _set_alarm(self) -> None:
         self._alarm_at = self._router.wake_at
         wakes_at = trio.current_time() + max(self._alarm_at - self.clock.now(), 0.0)
-        self._alarm.deadline = min(wakes_at, self._record_at)
+        self._alarm.deadline = min(wakes_at, self._record_at, self._carried_by)
 
     async def maintain(self, *chores: Callable[[], None]) -> None:
         """Each minute, do the `chores`, and reclaim what is no longer needed. Runs until cancelled."""

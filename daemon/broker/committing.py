@@ -4,7 +4,8 @@ A transaction costs a few hundred microseconds of CPU whatever it holds, so a bu
 each, and one where little happens should wait for nothing:
 
     when it begins    after one that carried few decisions, at once; else the more it carried, the later after
-                      its beginning, up to `gather_max_s`
+                      its beginning, up to `gather_max_s`; what nobody waits for waits for the next one, some
+                      milliseconds at most: so an acknowledgement shares the transaction of the next message
     where it waits    for a disk that answers sooner than a thread would, in place; for any other in a
                       worker thread, while inputs go on and their decisions gather
 """
@@ -22,6 +23,9 @@ FEW_DECISIONS: Final = 20
 
 GATHER_S_PER_DECISION: Final = 50e-6
 GATHER_MAX_S: Final = 0.004
+
+PATIENCE: Final = 5
+"""What nobody waits for may be put off so many times longer."""
 
 IN_PLACE_S: Final = 0.0005
 """The hand-over to a thread and back takes about a quarter of it."""
@@ -46,6 +50,11 @@ class Commits:
         self._took_s = took_s
         self._begins_at = 0.0
         self._average_s = 2 * IN_PLACE_S
+
+    @property
+    def patience_s(self) -> float:
+        """The longest that is put off what nobody waits for."""
+        return PATIENCE * self.gather_max_s
 
     async def gather(self) -> None:
         """Return when the next transaction may begin."""

@@ -75,7 +75,7 @@ class Disk(Backing):
             self.hops,
             self.clock,
             self.store,
-            Reading(Door(self.router, self.clock.now, lambda: None), self.store),
+            Reading(Door(self.router, self.clock.now, lambda: None, lambda: None), self.store),
             {},
             Mishaps(),
             lambda peer, reason: None,

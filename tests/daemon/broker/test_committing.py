@@ -6,14 +6,15 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-import trio
+import trio.testing
 from trio.testing import MockClock
 
-from daemon.broker.committing import FEW_DECISIONS, Commits
+from daemon.broker.committing import FEW_DECISIONS, GATHER_MAX_S, Commits
 from daemon.metrics import Histogram
 from daemon.store.batch import Batch
 from daemon.store.changes import Surroundings
 from daemon.store.store import Store
+from tests.support.broker import virtual_site
 
 EMPTY = Batch(Surroundings("a.example", lambda: 0.0, lambda: 0, {}))
 CLOCK_MARK = (0.0, 0.0, "", 0.0)
@@ -54,3 +55,35 @@ async def test_the_transaction_is_committed_in_place_and_by_a_thread_alike(store
         await commits.commit(1)
         with closing(sqlite3.connect(store.path)) as reader:
             assert reader.execute("SELECT last_record FROM site").fetchone() == (record,)
+
+
+async def test_an_acknowledgement_shares_the_transaction_of_the_next_message(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with virtual_site(tmp_path) as site:
+        ada, eva = await site.login("ada").subscribe("jobs"), site.login("eva")
+        await eva.publish("jobs", delivery="ONE")
+        [got] = await ada.delivered()
+        site.broker.commits.gather_max_s = GATHER_MAX_S
+        ada.session.commit([got.number])
+        await trio.testing.wait_all_tasks_blocked()
+        assert site.broker.door.view.untaken > 0
+        await eva.publish("jobs", delivery="ONE")
+        assert site.broker.door.view.untaken == 0
+        assert "committed" in {record.event for record in site.records()}
+
+
+async def test_an_acknowledgement_that_no_message_follows_is_stored_soon(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with virtual_site(tmp_path) as site:
+        ada, eva = await site.login("ada").subscribe("jobs"), site.login("eva")
+        await eva.publish("jobs", delivery="ONE")
+        [got] = await ada.delivered()
+        site.broker.commits.gather_max_s = GATHER_MAX_S
+        ada.session.commit([got.number])
+        await trio.testing.wait_all_tasks_blocked()
+        assert site.broker.door.view.untaken > 0
+        mock_clock.jump(site.broker.commits.patience_s)
+        await trio.testing.wait_all_tasks_blocked()
+        assert site.broker.door.view.untaken == 0

@@ -16,15 +16,18 @@ from tests.support.one_router import SETTINGS
 
 
 class Site:
-    """A router behind its door; `woken` counts."""
+    """A router behind its door; `woken` and `woken_later` count."""
 
     def __init__(self) -> None:
-        self.woken = 0
+        self.woken = self.woken_later = 0
         self.router = Router("a.example", 1, SETTINGS, lambda: 0)
-        self.door = Door(self.router, lambda: 7.0, self._wake)
+        self.door = Door(self.router, lambda: 7.0, self._wake, self._wake_later)
 
     def _wake(self) -> None:
         self.woken += 1
+
+    def _wake_later(self) -> None:
+        self.woken_later += 1
 
 
 def test_an_input_is_made_at_the_time_of_the_site_and_wakes_it() -> None:
@@ -42,6 +45,31 @@ def test_an_input_that_is_refused_wakes_it_too() -> None:
     with pytest.raises(Refusal):
         site.door.unsubscribe(Consumer(None, "ada", "desk"), "news", "", 1)
     assert site.woken == 1
+
+
+def test_what_nobody_waits_for_may_wait_for_company() -> None:
+    site = Site()
+    ada = Consumer(None, "ada", "desk")
+    site.door.subscribe(ada, "work", SubscribeOptions(credit=2), 1)
+    for _ in range(2):
+        site.door.publish_own("work", Message(delivery="ONE"))
+    woken = site.woken
+    [first, second] = ada.locks
+    site.door.commit(ada, [first], None)
+    assert (site.woken, site.woken_later) == (woken, 1)
+    site.door.commit(ada, [second], "ack")
+    assert (site.woken, site.woken_later) == (woken + 1, 1)
+
+
+def test_an_acknowledgement_that_makes_room_for_the_next_message_does_not_wait() -> None:
+    site = Site()
+    ada = Consumer(None, "ada", "desk")
+    site.door.subscribe(ada, "work", SubscribeOptions(credit=1), 1)
+    for _ in range(2):
+        site.door.publish_own("work", Message(delivery="ONE"))
+    woken = site.woken
+    site.door.commit(ada, list(ada.locks), None)
+    assert (site.woken, site.woken_later) == (woken + 1, 0)
 
 
 def test_what_is_read_wakes_nobody() -> None:

@@ -66,7 +66,7 @@ class Alpha:
         self.clock = VirtualClock((0.0, 0.0, "", 0.0))
         self.router = Router("alpha", 1, SETTINGS, self.clock.wall_ms)
         self.federating = Federating(
-            Door(self.router, self.clock.now, lambda: None),
+            Door(self.router, self.clock.now, lambda: None, lambda: None),
             self.bodies,
             self.clock,
             lambda: None,
