@@ -337,6 +337,7 @@ class BrokerSession:
     async def events(self) -> list[SessionEvent]:
         """See `daemon.frontend.Session`."""
         self._sent()
+        has_waited = False
         while True:
             while not self._outbox:
                 if self._ended:
@@ -344,18 +345,19 @@ class BrokerSession:
                     return []
                 self._arrived = trio.Event()
                 await self._arrived.wait()
-            if events := await self._take_events():
+                has_waited = True
+            if events := await self._take_events(has_waited):
                 return events
             # all of them had ended before they could be loaded
             self._sent()
 
-    async def _take_events(self) -> list[SessionEvent]:
+    async def _take_events(self, has_waited: bool) -> list[SessionEvent]:
         handed, size = self._next_events()
         unread = [each.message_id for each in handed if isinstance(each, UnreadDelivery)]
         found: dict[int, Stored] = {}
         if unread:
             found = await self._broker.reading.load(unread)
-        else:
+        elif not has_waited:  # who has, has let all others run
             await trio.lowlevel.cancel_shielded_checkpoint()
         del self._outbox[: len(handed)]
         self._handed_bytes = size

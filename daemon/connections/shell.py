@@ -26,14 +26,13 @@ import msgspec
 import trio
 
 from daemon.connections.conversation import Conversation, Credentials, EndReason
-from daemon.connections.transport import StreamTransport, Transport
+from daemon.connections.transport import RECEIVE_BYTES, StreamTransport, Transport
 from daemon.connections.unless_left import unless_left
 from daemon.frontend import UNCOUNTED_BYTES, Ending, Limits, Session, SessionEvent, Site
 from routing.errors import Refusal
 
 _log = logging.getLogger(__name__)
 
-RECEIVE_BYTES: Final = 65_536
 LINGER_S: Final = 2.0
 
 
@@ -369,6 +368,10 @@ class _Connection:
 
     async def _send(self, pieces: list[bytes]) -> None:
         """Raises TooSlowError where the client does not take them in time."""
+        pieces = self._transport.send_now(pieces)
+        if not pieces:
+            self._sent_at = trio.current_time()
+            return
         self._sending = True
         try:
             deadline = min(trio.current_time() + self._site.limits.send_timeout_s, self._send_by)

@@ -1,8 +1,11 @@
 """What carries the bytes of a connection."""
 
-from typing import Protocol
+import os
+from typing import Final, Protocol
 
 import trio
+
+RECEIVE_BYTES: Final = 65_536
 
 
 class Transport(Protocol):
@@ -14,23 +17,61 @@ class Transport(Protocol):
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
         """Some bytes; b"" at the end. Where it is cancelled, none are lost."""
 
+    def send_now(self, pieces: list[bytes]) -> list[bytes]:
+        """Send what goes without waiting, of whole frames; what is left is to be sent with `send_pieces`.
+
+        Raises trio.BrokenResourceError.
+        """
+
     async def send_pieces(self, pieces: list[bytes]) -> None:
-        """Send all of it: whole frames, of one or several pieces each."""
+        """Send all of it: frames, of one or several pieces each."""
 
     async def send_eof(self) -> None:
         """Say that nothing more will be sent."""
 
 
 class StreamTransport:
-    """A TCP or TLS stream."""
+    """A TCP or TLS stream.
+
+    Of a bare socket it is known what trio has to find out: that there is nothing to be read before it is
+    readable, and nearly always room for what is written. So neither costs a call in vain, or a turn of the
+    loop.
+    """
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream
-        self.receive_some = stream.receive_some
+        self._socket = stream.socket if isinstance(stream, trio.SocketStream) else None
 
     async def open(self) -> bool:
         """True: nothing comes before."""
         return True
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        """See `Transport`."""
+        socket = self._socket
+        if socket is None:
+            return await self._stream.receive_some(max_bytes)
+        while True:
+            await trio.lowlevel.wait_readable(socket)
+            try:
+                return os.read(socket.fileno(), max_bytes or RECEIVE_BYTES)
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                raise trio.BrokenResourceError from error
+
+    def send_now(self, pieces: list[bytes]) -> list[bytes]:
+        """See `Transport`."""
+        if self._socket is None:
+            return pieces
+        data = b"".join(pieces)
+        try:
+            sent = os.write(self._socket.fileno(), data)
+        except BlockingIOError:
+            return [data]
+        except OSError as error:
+            raise trio.BrokenResourceError from error
+        return [data[sent:]] if sent < len(data) else []
 
     async def send_pieces(self, pieces: list[bytes]) -> None:
         """Send all of it as it is: frames follow one another."""
