@@ -105,6 +105,7 @@ class Delivered(msgspec.Struct):
         number: names the delivery within the session, from 1, rising.
         topic: the topic it was published to.
         subscription: the name of the subscription, "" for one without.
+        pattern: that the subscription is to; "" where it is to the topic itself.
         stored: the message.
         attempt: 1 the first time, one more after each delivery that failed.
         redelivered: True where it was with somebody before, who may have worked on it.
@@ -132,6 +133,7 @@ class Delivered(msgspec.Struct):
     acknowledge: bool
     size: int
     message_id: int
+    pattern: str = ""
 
 
 class Withdrawn(msgspec.Struct):
@@ -144,12 +146,14 @@ class Withdrawn(msgspec.Struct):
     topic: str
     subscription: str
     reason: Literal["lock-timeout", "expired", "removed", "dropped"]
+    pattern: str = ""
 
 
 class Detached(msgspec.Struct):
     """A subscription no longer delivers to this session.
 
     Attributes:
+        topic: or the pattern, as it was subscribed to.
         reason: `replaced` where another session of the account and channel took it over, `removed`
             where an operator, its long disuse or another session that shared it ended it, `forbidden` where
             rights were withdrawn.
@@ -224,13 +228,18 @@ class Session(Protocol):
         """As `hold`, without waiting. Raises Refusal (too-many) where there is no room now."""
 
     def subscribe(self, topic: str, options: SubscribeOptions, request: Any = None) -> None:
-        """Begin or change a subscription, and receive from it here.
+        """Begin or change a subscription to a topic or a pattern of topics, and receive from it here.
 
-        Sessions that had it are detached, unless they and this one share it.
+        By a pattern comes what is published to any topic that it takes and the account may subscribe to, also
+        to later ones; each delivery names its topic. Of several subscriptions of one account, channel and
+        name a message of mode ALL comes to one: that to its topic, else the oldest.
+
+        Sessions that had it are detached, unless they and this one share it. Raises Refusal (bad-topic,
+        forbidden, too-many, not-available); forbidden where the account may have no topic of the pattern.
         """
 
     def unsubscribe(self, topic: str, name: str = "", request: Any = None) -> None:
-        """End a subscription, for all who share it.
+        """End a subscription to a topic, or a pattern, for all who share it.
 
         What it held locked and had not received goes to the next subscriber.
         """

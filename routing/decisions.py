@@ -15,7 +15,7 @@ from routing.federation.decisions import DiscardReceipt, FederationDecision, Sen
 from routing.hops import HopEvent
 from routing.message import DeliveryMode, Message
 from routing.queue import Entry
-from routing.subscription import Consumer, Lock, Subscription, Topic
+from routing.subscription import Consumer, Lock, Subscription, Target, Topic
 
 
 class StoreMessage(msgspec.Struct, gc=False):
@@ -197,7 +197,7 @@ class Detach(msgspec.Struct, gc=False):
     """Tell a session that a subscription no longer delivers to it."""
 
     consumer: Consumer
-    topic: Topic
+    target: Target
     name: str
     reason: Literal["replaced", "removed", "forbidden"]
 

@@ -7,10 +7,7 @@ say of it in `routing.acknowledging`.
 from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
-from routing.decisions import (
-    Deliver,
-    Record,
-)
+from routing.decisions import Deliver, MarkDone, Record
 from routing.lifecycle import Lifecycle, has_failed
 from routing.locks import Locks, come_back
 from routing.queue import COUNTED, EXPIRED, GONE, GUARANTEED, ONE, STATED, Entry
@@ -53,14 +50,19 @@ class Deliveries:
         if self._hand_over(entry):
             return
         entry.compact(self._state.server)
-        entry.topic.shared.insert(entry)
+        self._state.matching.wait(entry)
         self._count(entry, now)
 
     def offer_to_all(self, entry: Entry, due: list[Subscription], now: float) -> None:
         """Offer a new message of mode ALL to the subscriptions to which it is `due`."""
+        matching = self._state.matching
         if entry.flags & STATED:
-            entry.topic.kept.add(entry)
+            matching.keep(entry)
             self._count(entry, now)
+        if entry.flags & GUARANTEED:
+            for passed_over in matching.passed_over(entry.topic):
+                if passed_over.options.durable:
+                    self._state.out.append(MarkDone(entry.id, passed_over.id, has_it=False))
         for subscription in due:
             if entry.flags & GONE:
                 return

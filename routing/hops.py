@@ -69,6 +69,7 @@ class HopRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         account: `account:channel@host` of the publisher, on published and received.
         subscription: `account:channel@host` of the subscription, and `/name` where it has one, on events of a
             delivery.
+        pattern: that the subscription is to; "" where it is to the topic itself.
         mode: ONE where the copy goes to one subscriber; absent means ALL.
         depth: hops the copy may still go.
         attempt: of the delivery or the forward, from 1; 0 where it has no meaning, as of a delivery without a
@@ -109,6 +110,7 @@ class HopRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     peer: str = ""
     account: str = ""
     subscription: str = ""
+    pattern: str = ""
     mode: Literal["ONE", "ALL"] = "ALL"
     depth: Depth = 0
     attempt: Count = 0

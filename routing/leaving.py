@@ -9,17 +9,18 @@ from collections import deque
 from collections.abc import Iterable
 
 from routing.lifecycle import Lifecycle
-from routing.queue import EXPIRED, GONE, Entry
+from routing.queue import EXPIRED, GONE, Entry, PriorityQueue
 from routing.setting_aside import SettingAside
 from routing.steps import ENDED_MAX, Task
 from routing.subscription import Subscription
 
 
 class Leaving(Task):
-    """One subscription that has ended: gives up what waited for it, there and in its queue.
+    """One subscription that has ended, or may not have all that it might: gives up what waited for it.
 
     Args:
         waiting: what is in no queue.
+        queue: what is given up behind that; None for nothing.
         why: in the hop log.
     """
 
@@ -29,22 +30,24 @@ class Leaving(Task):
         setting_aside: SettingAside,
         subscription: Subscription,
         waiting: Iterable[Entry],
+        queue: PriorityQueue | None,
         why: str,
     ) -> None:
         self._lifecycle = lifecycle
         self._setting_aside = setting_aside
         self._subscription = subscription
         self._waiting = deque(waiting)
+        self._queue = queue
         self._why = why
 
     @property
     def what(self) -> str:
         """The name of the task in the log."""
-        return f"what an ended subscription to {self._subscription.topic.name} had"
+        return f"what an ended subscription to {self._subscription.target.name} had"
 
     def step(self, now: float) -> bool:
         """Give up some of what was due to the subscription; True once nothing is left."""
-        waiting, queue = self._waiting, self._subscription.queue
+        waiting, queue = self._waiting, self._queue
         for _ in range(ENDED_MAX):
             if waiting:
                 entry = waiting.popleft()

@@ -6,50 +6,180 @@
     ALL     each subscription that takes ALL when the message comes; and, until its stated timeout ends, each
             that begins later: for ever, if it is a state message
 
+A subscription is to the topic, or to a pattern that takes it, as far as its account may subscribe to the
+topic. Of several subscriptions of one account, channel and name one has what is to ALL, so that it comes
+once: the one to the topic itself, else the oldest.
+
+Who follows a topic by patterns is found once, and again when a pattern comes or goes or rights change. So a
+topic that nobody follows costs nothing more, and a pattern is one subscription, however many topics it takes.
+
 Nothing outside this file asks a topic for its subscriptions to find that out. Source: routing contract 5.
 """
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Final, Protocol
 
 from routing.message import DeliveryMode, Message
-from routing.queue import STATED, Entry
-from routing.subscription import Subscription, Topic
+from routing.names import parse_address
+from routing.patterns import PatternTree, TopicTree, is_pattern, topic_matches
+from routing.queue import STATED, Entry, PriorityQueue
+from routing.subscription import NO_FOLLOWERS, Followers, Pattern, Subscription, Target, Topic
+from routing.waiting import WaitingTopics
+
+
+class SubscribeRights(Protocol):
+    """Who may subscribe to what."""
+
+    def may_subscribe(self, account: str, topic: str) -> bool:
+        """Whether an account may subscribe to a topic."""
+
+    def subscribable(self, account: str, pattern: str) -> Sequence[str]:
+        """The patterns of those topics of a pattern to which an account may subscribe; [] for none."""
+
+
+class _Everybody:
+    def may_subscribe(self, account: str, topic: str) -> bool:
+        return True
+
+    def subscribable(self, account: str, pattern: str) -> Sequence[str]:
+        return [pattern]
+
+
+EVERYBODY: Final = _Everybody()
+"""May subscribe to everything."""
 
 
 class Matching:
     """The topics of a site, and the subscriptions that are due for what comes to each.
 
+    Args:
+        rights: who may subscribe to what; another answer is to be told by `rights_changed`.
+
     Attributes:
         topics: by name; those on which nothing hangs are forgotten.
     """
 
-    def __init__(self, server: str) -> None:
+    def __init__(self, server: str, rights: SubscribeRights = EVERYBODY) -> None:
         self._server = server
+        self._rights = rights
         self.topics: dict[str, Topic] = {}
+        self._patterns: PatternTree[dict[str, Pattern]] = PatternTree()  # by account
+        self._listed = TopicTree()
+        self._changes = 0
+        self._turns = 0
 
-    # -- topics and subscriptions -----------------------------------------------------------------
+    # -- topics, patterns and subscriptions -------------------------------------------------------
 
     def begin(self, name: str) -> Topic:
         """Make the topic of this name, of which there is none."""
         topic = self.topics[name] = Topic(name, self._server)
         return topic
 
-    def forget_if_unused(self, topic: Topic) -> None:
-        """Forget a topic without messages, subscriptions and settings: names alone cost no memory."""
-        if not (topic.messages or topic.subscriptions or topic.has_settings):
-            self.topics.pop(topic.name, None)
+    def find(self, name: str) -> Topic:
+        """The topic of this name; where there is none, one that tells who would have what comes to it."""
+        return self.topics.get(name) or Topic(name, self._server)
+
+    def target(self, name: str, owner: str) -> Target:
+        """What a subscription of an owner is to: a topic, or a pattern; made if there is none."""
+        if not is_pattern(name):
+            return self.topics.get(name) or self.begin(name)
+        account = parse_address(owner).account
+        by_account = self._patterns.get(name)
+        if by_account is None:
+            by_account = {}
+            self._patterns.put(name, by_account)
+        found = by_account.get(account)
+        if found is None:
+            found = by_account[account] = Pattern(name, account, self._rights.subscribable(account, name))
+        return found
+
+    def forget_if_unused(self, target: Target) -> None:
+        """Forget a topic without messages, subscriptions and settings: names alone cost no memory.
+
+        And a pattern to which its account no longer subscribes.
+        """
+        if isinstance(target, Topic):
+            if not (target.messages or target.subscriptions or target.has_settings):
+                self.topics.pop(target.name, None)
+                if target.is_listed:
+                    self._listed.discard(target.name)
+        elif isinstance(target, Pattern) and not target.subscriptions:
+            by_account = self._patterns.get(target.name)
+            if by_account is not None:
+                by_account.pop(target.account, None)
+                if not by_account:
+                    self._patterns.discard(target.name)
 
     def enter(self, subscription: Subscription) -> None:
         """Add a subscription: what comes from now on is due to it."""
-        subscription.topic.subscriptions[subscription.id] = subscription
+        target = subscription.target
+        target.subscriptions[subscription.id] = subscription
+        self._changed(target)
 
     def leave(self, subscription: Subscription) -> None:
         """Take out a subscription that has ended."""
-        del subscription.topic.subscriptions[subscription.id]
+        target = subscription.target
+        del target.subscriptions[subscription.id]
+        self._changed(target)
+
+    def _changed(self, target: Target) -> None:
+        if isinstance(target, Topic):
+            target.followers_as_of = -1
+        else:
+            self._changes += 1
+
+    def may_have(self, subscription: Subscription, topic: str) -> bool:
+        """Whether the account of a subscription may subscribe to a topic."""
+        return self._rights.may_subscribe(parse_address(subscription.owner).account, topic)
+
+    def ask_rights(self, patterns: Iterable[Pattern]) -> dict[Pattern, list[Topic]]:
+        """Ask anew what accounts may have, of all `patterns` that there are.
+
+        Returns those of which that has changed, with the topics that may have something for them only now.
+        """
+        self._changes += 1
+        changed = {}
+        for pattern in patterns:
+            pattern.shared = None
+            before = pattern.allowed
+            pattern.allowed = self._rights.subscribable(pattern.account, pattern.name)
+            if pattern.allowed != before:
+                changed[pattern] = [
+                    topic
+                    for topic in self._waiting_for(pattern)
+                    if not any(topic_matches(each, topic.name) for each in before)
+                ]
+        return changed
 
     def subscribed(self, topic: Topic) -> list[Subscription]:
-        """The subscriptions to this topic."""
+        """The subscriptions to this very topic."""
         return list(topic.subscriptions.values())
+
+    def following(self, topic: Topic) -> list[Subscription]:
+        """The subscriptions that have what is published to a topic by patterns."""
+        return [each for pattern in self._followers(topic).allowed for each in pattern.subscriptions.values()]
+
+    def _followers(self, topic: Topic) -> Followers:
+        if topic.followers_as_of != self._changes:
+            topic.followers_as_of = self._changes
+            found = self._patterns.match(topic.name) if len(self._patterns) else None
+            topic.followers = self._found(topic, found) if found else NO_FOLLOWERS
+        return topic.followers
+
+    def _found(self, topic: Topic, found: list[dict[str, Pattern]]) -> Followers:
+        patterns = tuple(pattern for by_account in found for pattern in by_account.values())
+        allowed = tuple(each for each in patterns if self._rights.may_subscribe(each.account, topic.name))
+        had_by = {_key(each) for each in topic.subscriptions.values() if each.accepts_all}
+        due: list[Subscription] = []
+        passed_over: list[Subscription] = []
+        all_of_them = (each for pattern in allowed for each in pattern.subscriptions.values())
+        for each in sorted(all_of_them, key=lambda each: each.id):
+            if each.accepts_all:
+                (passed_over if _key(each) in had_by else due).append(each)
+                had_by.add(_key(each))
+        return Followers(patterns, allowed, tuple(due), tuple(passed_over))
 
     # -- to whom ----------------------------------------------------------------------------------
 
@@ -71,52 +201,138 @@ class Matching:
     def taking(self, topic: Topic, mode: DeliveryMode) -> list[Subscription]:
         """The subscriptions that take messages of a mode."""
         if mode == "ONE":
-            return [subscription for subscription in topic.subscriptions.values() if subscription.accepts_one]
-        return [subscription for subscription in topic.subscriptions.values() if subscription.accepts_all]
+            found = [each for each in topic.subscriptions.values() if each.accepts_one]
+            found += [each for each in self.following(topic) if each.accepts_one]
+            return found
+        found = [each for each in topic.subscriptions.values() if each.accepts_all]
+        found += self._followers(topic).due
+        return found
+
+    def wants(self, target: Target, mode: DeliveryMode) -> bool:
+        """Whether anybody subscribes to this very topic or pattern who takes messages of a mode."""
+        subscriptions = target.subscriptions.values()
+        return any(each.accepts_one if mode == "ONE" else each.accepts_all for each in subscriptions)
 
     def is_taken(self, topic: Topic, mode: DeliveryMode) -> bool:
         """Whether there is any."""
-        subscriptions = topic.subscriptions.values()
-        return any(each.accepts_one if mode == "ONE" else each.accepts_all for each in subscriptions)
+        return any(
+            each.accepts_one if mode == "ONE" else each.accepts_all
+            for each in chain(topic.subscriptions.values(), self.following(topic))
+        )
+
+    def passed_over(self, topic: Topic) -> tuple[Subscription, ...]:
+        """Of those who take mode ALL, those who have what comes to a topic by another of their own."""
+        return self._followers(topic).passed_over
 
     def were_due(self, entry: Entry) -> list[Subscription]:
-        """The subscriptions to which a message of mode ALL was due before a restart, finished or not."""
+        """The subscriptions to which a message of mode ALL was due before a restart, finished or not.
+
+        Those that were passed over are among them: it is stored of them that they are done.
+        """
         stated = entry.flags & STATED
-        return [each for each in self.taking(entry.topic, "ALL") if stated or each.since < entry.id]
+        found = self.taking(entry.topic, "ALL")
+        found += self.passed_over(entry.topic)
+        return [each for each in found if stated or each.since < entry.id]
 
-    def kept_for(self, subscription: Subscription, after: int, count: int) -> list[Entry]:
-        """What is kept for one that comes late: the first `count` with a greater id than `after`, by id."""
-        return subscription.topic.kept.after(after, count) if subscription.accepts_all else []
-
-    def waits_with(self, topic: Topic) -> Iterator[Subscription]:
+    def waits_with(self, topic: Topic) -> Iterable[Subscription]:
         """The subscriptions in whose queues messages of mode ALL of a topic may wait."""
-        return iter(topic.subscriptions.values())
+        patterns = self._followers(topic).patterns
+        if not patterns:
+            return topic.subscriptions.values()
+        return chain(topic.subscriptions.values(), *(pattern.subscriptions.values() for pattern in patterns))
 
     def holders(self, topic: Topic) -> Iterator[Subscription]:
-        """Who may have messages of a topic in hand: its subscriptions, or those who share them."""
-        return (each for subscription in topic.subscriptions.values() for each in subscription.holders)
+        """Who may have messages of a topic in hand: those who take it, or those who share them."""
+        return (each for subscription in self.waits_with(topic) for each in subscription.holders)
+
+    # -- those who come later ---------------------------------------------------------------------
+
+    def keep(self, entry: Entry) -> None:
+        """Keep a message of mode ALL for those who join later."""
+        self._list(entry.topic)
+        entry.topic.kept.add(entry)
+
+    def kept_for(self, subscription: Subscription) -> list[Topic]:
+        """The topics that may keep something for one that comes late."""
+        if not subscription.accepts_all:
+            return []
+        if isinstance(subscription.target, Topic):
+            return [subscription.target]
+        return list(self._waiting_for(subscription.target))
+
+    def is_had_by_another(self, subscription: Subscription, topic: Topic) -> bool:
+        """Whether another one of the same account, channel and name has what a topic keeps."""
+        key = _key(subscription)
+        others = chain(topic.subscriptions.values(), self.following(topic))
+        return any(each is not subscription and each.accepts_all and _key(each) == key for each in others)
+
+    def _list(self, topic: Topic) -> None:
+        if not topic.is_listed:
+            topic.is_listed = True
+            self._listed.add(topic.name)
+
+    def _waiting_for(self, target: Target) -> Iterator[Topic]:
+        """The topics in which something may wait for those who subscribe to a pattern."""
+        assert isinstance(target, Pattern)
+        for name in self._listed.under(target.name):
+            if self._rights.may_subscribe(target.account, name):
+                yield self.topics[name]
 
     # -- in turn ----------------------------------------------------------------------------------
 
+    def wait(self, entry: Entry) -> None:
+        """Have a message of mode ONE wait for whoever comes, in the queue of its topic, where it belongs."""
+        topic = entry.topic
+        topic.shared.insert(entry)
+        self._list(topic)
+        for pattern in self._followers(topic).allowed:
+            if pattern.shared is None:
+                continue
+            if any(each.attached for each in pattern.subscriptions.values()):
+                pattern.shared.note(topic.name, entry)
+            else:
+                pattern.shared = None
+
     def is_only_taker(self, topic: Topic, had: Subscription) -> bool:
         """Whether nobody who is there takes messages of mode ONE but the one that has `had` one."""
+        takers = chain(topic.subscriptions.values(), self.following(topic))
         return all(
-            each is had or each.consumer is None or not each.accepts_one for each in self.holders(topic)
+            each is had or each.consumer is None or not each.accepts_one
+            for subscription in takers
+            for each in subscription.holders
         )
 
     def next_taker(self, topic: Topic, had: Subscription | None) -> Subscription | None:
         """The next one that can take a message of mode ONE; last of all the one that has `had` it."""
-        takers = topic.takers
-        if had is not None and takers and takers[0] is had:
-            takers.rotate(-1)
-        while takers:
-            subscription = takers[0]
-            if subscription.ready and subscription.accepts_one:
-                takers.rotate(-1)
+        line, taker = topic.takers, self._first(topic.takers, had)
+        for pattern in self._followers(topic).allowed:
+            other = self._first(pattern.takers, had)
+            if other is not None and (
+                taker is None or (other is had, other.turn) < (taker is had, taker.turn)
+            ):
+                line, taker = pattern.takers, other
+        if taker is not None:
+            self._to_the_end(line)
+        return taker
+
+    def _first(self, line: deque[Subscription], had: Subscription | None) -> Subscription | None:
+        """The first in a line that can take a message; those before it that cannot are sent out of it."""
+        while line:
+            subscription = line[0]
+            if not (subscription.ready and subscription.accepts_one):
+                line.popleft()
+                subscription.offered = False
+            elif subscription is had:
+                had = None
+                self._to_the_end(line)
+            else:
                 return subscription
-            takers.popleft()
-            subscription.offered = False
         return None
+
+    def _to_the_end(self, line: deque[Subscription]) -> None:
+        self._turns += 1
+        line[0].turn = self._turns
+        line.rotate(-1)
 
     def take_next(self, subscription: Subscription) -> Entry | None:
         """Take what waits for a subscription that can take one more: the most urgent, then the oldest.
@@ -126,21 +342,43 @@ class Matching:
         own = subscription.queue.peek()
         if not subscription.accepts_one:
             return None if own is None else subscription.queue.pop()
-        topic = subscription.topic
-        shared = topic.shared.peek()
+        target = subscription.target
+        queue = target.shared
+        if queue is None:
+            queue = self._gather(target)
+        shared = queue.peek()
         if shared is None:
             if own is not None:
                 return subscription.queue.pop()
             if not subscription.offered:
                 subscription.offered = True
-                topic.takers.append(subscription)
+                self._turns += 1
+                subscription.turn = self._turns
+                target.takers.append(subscription)
             return None
         if own is None or (shared.priority, -shared.id) > (own.priority, -own.id):
-            return topic.shared.pop()
+            return queue.pop()
         return subscription.queue.pop()
+
+    def _gather(self, target: Target) -> WaitingTopics:
+        """What of mode ONE waits in all topics of a pattern."""
+        assert isinstance(target, Pattern)
+        shared = target.shared = WaitingTopics(self._shared_of)
+        for topic in self._waiting_for(target):
+            if (entry := topic.shared.peek()) is not None:
+                shared.note(topic.name, entry)
+        return shared
+
+    def _shared_of(self, name: str) -> PriorityQueue | None:
+        topic = self.topics.get(name)
+        return topic.shared if topic is not None else None
 
     def stop_taking(self, subscription: Subscription) -> None:
         """Take a subscription out of the turns of its topic; one that is not in them changes nothing."""
         if subscription.offered:
             subscription.offered = False
-            subscription.topic.takers.remove(subscription)
+            subscription.target.takers.remove(subscription)
+
+
+def _key(subscription: Subscription) -> tuple[str, str]:
+    return subscription.owner, subscription.options.name

@@ -1,4 +1,4 @@
-"""Names: servers, message ids, accounts, topics and the patterns that rights are written in.
+"""Names: servers, message ids, accounts and topics; patterns of topics are in `routing.patterns`.
 
     server       host or host:port, lower case                   smqp.example, smqp.example:1720
     account      1-64 of A-Z a-z 0-9 . _ - +                      ada
@@ -7,7 +7,6 @@
     smuid        server/uid, uid = birth in ms (12 hex) - boot (1-15 hex) - counter (1-15 hex)
     topic        1-255 bytes of UTF-8, levels separated by dots, no white space, control characters or / * # >
     dead letters dead.TOPIC; where that is longer than a topic may be, its beginning and ~ and a hash of TOPIC
-    pattern      a topic in which a level may be * (one level) and the last may be # (any rest, also none)
 
 Every function that reads a name raises `Refusal` (or `HeaderRefusal`, where the name stands in a header
 of its own) with what was expected. Source: routing contract 1.
@@ -23,7 +22,6 @@ import msgspec
 from routing.errors import HeaderRefusal, Refusal
 
 TOPIC_BYTES_MAX: Final = 255
-PATTERN_BYTES_MAX: Final = 255
 
 SERVER_ACCOUNT: Final = "smqpd"
 """The account that receipts and dead letters come from; nobody can log in to it, at any server."""
@@ -188,39 +186,6 @@ def check_topic(text: str) -> str:
     if not is_topic(text):
         raise Refusal(Refusal.BAD_TOPIC, f"{text[:80]!r} is not {TOPIC_EXPECTED}")
     return text
-
-
-def check_pattern(text: str) -> str:
-    """The topic pattern, checked. Raises Refusal (bad-topic)."""
-    levels = text.split(".")
-    if levels[-1] == "#":
-        levels.pop()
-    plain = ".".join("x" if level == "*" else level for level in levels)
-    if not text or not _fits(text, PATTERN_BYTES_MAX) or (plain and _is_topic(plain) is None):
-        raise Refusal(
-            Refusal.BAD_TOPIC,
-            f"{text[:80]!r} is not a topic pattern (a topic in which a level may be * for one level, "
-            "and the last # for any rest)",
-        )
-    return text
-
-
-@lru_cache(maxsize=16384)
-def topic_matches(pattern: str, topic: str) -> bool:
-    """Whether the pattern covers the topic: `*` is one level, `#` any rest, also none.
-
-    >>> topic_matches("weather.#", "weather"), topic_matches("weather.*", "weather.oslo.rain")
-    (True, False)
-    """
-    wanted = pattern.split(".")
-    levels = topic.split(".")
-    if wanted[-1] == "#":
-        wanted.pop()
-        if len(levels) < len(wanted):
-            return False
-    elif len(levels) != len(wanted):
-        return False
-    return all(want in ("*", level) for want, level in zip(wanted, levels, strict=False))
 
 
 def _fits(text: str, bytes_max: int) -> bool:

@@ -108,7 +108,7 @@ class Publishing:
             try:
                 self._room.check_system(publisher, [(topic_name, message.size_bytes)])
             except Refusal:
-                state.forget_topic_if_unused(topic)
+                state.matching.forget_if_unused(topic)
                 self._deny_full(topic_name, message, publisher)
                 raise
         # where an error of ours takes back to
@@ -144,7 +144,7 @@ class Publishing:
             self._receipts.withdraw(entry)
             self._deliveries.setting_aside.set_aside(now, entry, OWN_ERROR)
         state.out[untaken:] = [each for each in state.out[untaken:] if message_of(each) not in made]
-        state.forget_topic_if_unused(topic)
+        state.matching.forget_if_unused(topic)
 
     def _deny_full(self, topic: str, message: Message, publisher: str) -> None:
         self._state.out.append(Refused("denied", topic, publisher, Refusal.QUEUE_FULL, message.size_bytes))
@@ -283,4 +283,4 @@ class Publishing:
     def _store_topic(self, topic: Topic, consumer: Consumer, request: Any) -> None:
         self._state.out.append(StoreTopic(topic))
         self._state.out.append(AnswerRequest(consumer, request))
-        self._state.forget_topic_if_unused(topic)
+        self._state.matching.forget_if_unused(topic)

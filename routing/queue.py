@@ -10,7 +10,7 @@ of one site rise in the order of arrival, so "first in" is "lower id".
 
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
@@ -31,6 +31,9 @@ CROSSES: Final = 512  # it came from a peer, or may go to one
 PASSING: Final = 1024  # held for peers alone: whoever is here had it before
 COMMITTED_STATES: Final = ONE | GUARANTEED | STATED | RECEIPT | SEQUENCED | PASSING
 """The flags that are written to the store."""
+
+LOOKED_AT_MAX: Final = 2_000
+"""Messages of one priority in a queue, where the oldest of one topic is looked for."""
 
 COUNTER_BITS: Final = 40
 """A site's id of a message is `boot << COUNTER_BITS | counter`: it rises over all boots."""
@@ -105,6 +108,10 @@ class KeptEntries:
         if self._by_id.pop(id, None) is not None and len(self._ids) > 2 * len(self._by_id) + 1000:
             self._ids = list(self._by_id)
 
+    def ids(self) -> Iterable[int]:
+        """The ids of the entries, in order."""
+        return self._by_id.keys()
+
     def after(self, id: int, count: int) -> list[Entry]:
         """The first `count` entries that came after the one with this id."""
         found = (self._by_id.get(self._ids[i]) for i in range(bisect_right(self._ids, id), len(self._ids)))
@@ -140,11 +147,15 @@ class PriorityQueue:
         """The entries of each priority, and how many of them all, at most, are finished."""
         return list(self._lanes.values()), self._stale
 
-    def oldest(self) -> Entry | None:
-        """What has been here for longest, of whatever priority."""
-        heads = (
-            next((each for each in lane if not each.flags & GONE), None) for lane in self._lanes.values()
-        )
+    def oldest(self, topic: Any) -> Entry | None:
+        """What has been here for longest of a topic, of whatever priority.
+
+        None where nothing is, or, in a queue of many topics, not among the first `LOOKED_AT_MAX`.
+        """
+        heads = []
+        for lane in self._lanes.values():
+            waiting = islice((entry for entry in lane if not entry.flags & GONE), LOOKED_AT_MAX)
+            heads.append(next((entry for entry in waiting if entry.topic is topic), None))
         return min((entry for entry in heads if entry is not None), key=_id, default=None)
 
     def push(self, entry: Entry) -> None:
@@ -197,6 +208,16 @@ class PriorityQueue:
         """Take an entry out of the middle of a queue in the order of arrival."""
         lane = self._lanes[entry.priority]
         del lane[bisect_left(lane, entry.id, key=_id)]
+
+    def take_out(self, is_out: Callable[[Entry], bool]) -> list[Entry]:
+        """Take out all entries of which that is true."""
+        out: list[Entry] = []
+        for priority, lane in self._lanes.items():
+            there = [entry for entry in lane if not entry.flags & GONE]
+            out += filter(is_out, there)
+            self._lanes[priority] = deque(entry for entry in there if not is_out(entry))
+        self._stale = 0
+        return out
 
     def forget(self) -> None:
         """Note that one entry in here has become GONE; once half have, they are swept out."""

@@ -84,11 +84,11 @@ class Restore:
         self._state.topic(topic).annotate(front_end, text)
 
     def subscription(
-        self, id: int, topic_name: str, owner: str, options: SubscribeOptions, since: int, used_at: float
+        self, id: int, name: str, owner: str, options: SubscribeOptions, since: int, used_at: float
     ) -> None:
-        """Restore a durable subscription."""
-        topic = self._state.topic(topic_name)
-        self._subscribing.enter(Subscription(id, topic, owner, options, since, used_at))
+        """Restore a durable subscription to a topic or a pattern, by `name`."""
+        target = self._state.matching.target(name, owner)
+        self._subscribing.enter(Subscription(id, target, owner, options, since, used_at))
 
     def publication(self, publisher: str, cmuid: str, smuid: str, at: float) -> None:
         """Remember a Cmuid that is still within the window."""
@@ -159,7 +159,6 @@ class Restore:
             damage: why it is set aside, once everything is known that hangs on it; "" where it is not.
         """
         state = self._state
-        topic: Topic = entry.topic
         entry.compact(state.server)
         if entry.id > self._last_id:
             damage = "its number is one of a later start"
@@ -179,7 +178,7 @@ class Restore:
         if damage:
             self._damaged.append((entry, damage))
         if entry.flags & STATED and not entry.flags & (ONE | PASSING):
-            topic.kept.add(entry)
+            self._state.matching.keep(entry)
         elif not entry.due:
             self._unneeded.append(entry)
         if entry.flags & RECEIPT:
@@ -228,7 +227,7 @@ class Restore:
             elif mark.received:
                 holder = self._state.subscriptions.get(mark.subscription_id)
         if holder is None:
-            entry.topic.shared.push(entry)
+            self._state.matching.wait(entry)
         else:
             attempt = entry.topic.attempts.get(entry.id, 0) + 1
             holder.received[entry.id] = Lock(0, entry, holder, attempt, 0.0, received=True)
@@ -274,7 +273,7 @@ class Restore:
         for receipt in self._link_receipts.values():
             receipt.entry.flags |= RECEIPT | GONE
             self._pending.append(receipt)
-            self._state.forget_topic_if_unused(receipt.entry.topic)
+            self._state.matching.forget_if_unused(receipt.entry.topic)
         for receipt in self._pending:
             self._note_who_was_asked(receipt)
             self._receipts.add(receipt, self._now)

@@ -1,6 +1,6 @@
 """Who may do what with which topic.
 
-An account holds, for each right, patterns of topics (see `routing.names`). Nothing is allowed that no
+An account holds, for each right, patterns of topics (see `routing.patterns`). Nothing is allowed that no
 pattern allows, with the exception of system topics (`account:channel@host`), which belong to their account,
 as their dead letters do (`dead.account:channel@host`):
 
@@ -22,7 +22,8 @@ from typing import Final, Literal, get_args
 import msgspec
 
 from routing.errors import Refusal
-from routing.names import SERVER_ACCOUNT, Address, check_pattern, is_system_topic, owner_of, topic_matches
+from routing.names import SERVER_ACCOUNT, Address, is_system_topic, owner_of
+from routing.patterns import check_pattern, overlap, topic_matches
 
 Right = Literal["publish", "subscribe", "remove", "administer"]
 RIGHTS: Final[tuple[Right, ...]] = get_args(Right)
@@ -94,6 +95,12 @@ class RightsTable:
                 self._answers.clear()
             self._answers[key] = answer
         return answer
+
+    def subscribable(self, account: str, pattern: str) -> list[str]:
+        """The patterns of those topics of a pattern to which `account` may subscribe; [] for none."""
+        own = self._patterns.get((account, "subscribe"), ())
+        shared = (overlap(pattern, each) for each in own)
+        return list(dict.fromkeys(each for each in shared if each is not None))
 
     def _decide(self, account: str, right: Right, topic: str) -> bool:
         patterns = self._patterns.get((account, right))

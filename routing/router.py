@@ -19,6 +19,7 @@ from routing.delivery import Deliveries
 from routing.federation.copies import Seen
 from routing.federation.federation import Federation
 from routing.lifecycle import Lifecycle
+from routing.matching import EVERYBODY, SubscribeRights
 from routing.message import Message
 from routing.publishing import Publishing
 from routing.queue import EXPIRED, GONE, Entry
@@ -43,6 +44,7 @@ class Router:
         wall_ms: the wall clock, Unix milliseconds.
         recall: finds on disk what was remembered of another server's Smuid.
         has_account: whether an account of this site is there and can log in.
+        rights: who may subscribe to what; another answer is told by `Subscribing.end_forbidden`.
         mishap: told of each error of ours that is survived, and of what was set aside for it.
 
     Attributes:
@@ -59,11 +61,12 @@ class Router:
         wall_ms: Callable[[], int],
         recall: Callable[[str], Seen | None] = lambda smuid: None,
         has_account: Callable[[str], bool] = lambda account: True,
+        rights: SubscribeRights = EVERYBODY,
         mishap: Callable[[str, Exception], None] = raise_it,
     ) -> None:
         self.server = server
         self.boot = boot
-        self._state = state = SiteState(server, boot, settings, has_account, mishap)
+        self._state = state = SiteState(server, boot, settings, has_account, rights, mishap)
         # a receipt or a handover goes from a part to one that is made of it
         self._receipts = Receipts(state, lambda receipt, now: self.publishing.send_receipt(receipt, now))
         self._lifecycle = life = Lifecycle(state, self._receipts)
@@ -72,7 +75,7 @@ class Router:
         self.acknowledging = Acknowledgements(state, life, self.deliveries)
         self.federation = Federation(state, life, self.deliveries, self._receipts, recall)
         steps = Steps(state)
-        self.subscribing = Subscribing(state, life, self.deliveries, steps, self.federation.topic_changed)
+        self.subscribing = Subscribing(state, life, self.deliveries, steps, self.federation.target_changed)
         self.room = Room(state)
         self.publishing = Publishing(
             state, life, self.deliveries, self._receipts, self.federation, self.room, wall_ms

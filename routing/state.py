@@ -16,7 +16,7 @@ from routing.decisions import Decision, DiscardMessage, KeepMessage, StoreMessag
 from routing.dedupe import Publications
 from routing.federation.crossing import Crossing
 from routing.federation.removals import Removals
-from routing.matching import Matching
+from routing.matching import Matching, SubscribeRights
 from routing.message import Message
 from routing.queue import COUNTED, COUNTER_BITS, CROSSES, GONE, GUARANTEED, ONE, SEQUENCED, STATED, Entry
 from routing.subscription import Lock, Subscription, Topic
@@ -91,13 +91,14 @@ class SiteState:
         boot: int,
         settings: RouterSettings,
         has_account: Callable[[str], bool],
+        rights: SubscribeRights,
         mishap: Callable[[str, Exception], None],
     ) -> None:
         self.server = server
         self.boot = boot
         self.settings = settings
         self.out: list[Decision] = []
-        self.matching = Matching(server)
+        self.matching = Matching(server, rights)
         self.topics = self.matching.topics
         self.entries: dict[int, Entry] = {}
         self.subscriptions: dict[int, Subscription] = {}
@@ -234,10 +235,6 @@ class SiteState:
             self.crossing.forget(entry)
         if not topic.messages:
             self.matching.forget_if_unused(topic)
-
-    def forget_topic_if_unused(self, topic: Topic) -> None:
-        """See `Matching.forget_if_unused`."""
-        self.matching.forget_if_unused(topic)
 
     def park(self, lock: Lock, until: float) -> None:
         """Offer what was given back again at a later time."""

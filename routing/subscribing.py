@@ -18,10 +18,10 @@ from routing.leaving import Leaving
 from routing.lifecycle import Lifecycle
 from routing.locks import come_back
 from routing.names import make_address
-from routing.queue import COUNTER_BITS, ONE
+from routing.queue import COUNTER_BITS, ONE, Entry
 from routing.state import SiteState
 from routing.steps import Steps
-from routing.subscription import Consumer, Member, SubscribeOptions, Subscription, Topic
+from routing.subscription import Consumer, Member, Pattern, SubscribeOptions, Subscription, Target
 
 NOTE_SHARE: Final = 1 / 30
 """Of the time after which an unused subscription ends: how old the stored time of use may be in a crash."""
@@ -31,7 +31,7 @@ class Subscribing:
     """Keeps the subscriptions of a site.
 
     Args:
-        topic_changed: told of each topic whose subscriptions come, change or go.
+        target_changed: told of each topic or pattern whose subscriptions come, change or go.
     """
 
     def __init__(
@@ -40,29 +40,29 @@ class Subscribing:
         lifecycle: Lifecycle,
         deliveries: Deliveries,
         steps: Steps,
-        topic_changed: Callable[[Topic], None],
+        target_changed: Callable[[Target], None],
     ) -> None:
         self._state = state
-        self._topic_changed = topic_changed
+        self._target_changed = target_changed
         self._deliveries = deliveries
         self._lifecycle = lifecycle
         self._steps = steps
 
     def subscribe(
-        self, now: float, consumer: Consumer, topic_name: str, options: SubscribeOptions, request: Any
+        self, now: float, consumer: Consumer, name: str, options: SubscribeOptions, request: Any
     ) -> None:
-        """Begin or change a subscription and consume from it."""
+        """Begin or change a subscription to a topic or a pattern, by `name`, and consume from it."""
         state = self._state
         owner = make_address(consumer.account, consumer.channel, state.server)
-        held = consumer.subscriptions.get((topic_name, options.name))
+        held = consumer.subscriptions.get((name, options.name))
         if held is not None:
             options = msgspec.structs.replace(options, shared=held.options.shared)
-        subscription = state.by_owner.get((topic_name, owner, options.name))
+        subscription = state.by_owner.get((name, owner, options.name))
         if subscription is not None and _begins_anew(subscription, options):
             self.end(subscription, now, by=consumer, reason="replaced")
             subscription = held = None
         if subscription is None:
-            subscription = self._begin(topic_name, owner, options, now)
+            subscription = self._begin(name, owner, options, now)
         else:
             self._change(subscription, options, now)
         if held is None:
@@ -80,7 +80,7 @@ class Subscribing:
         """Have a session consume from it; those that do stay only where they share it."""
         if not (options.shared and subscription.members):
             self._replace(subscription, now)
-        key = subscription.topic.name, options.name
+        key = subscription.target.name, options.name
         if options.shared:
             member = consumer.subscriptions[key] = Member(subscription, consumer, options)
             subscription.members.append(member)
@@ -88,24 +88,25 @@ class Subscribing:
             consumer.subscriptions[key] = subscription
             subscription.consumer = consumer
 
-    def _begin(self, topic_name: str, owner: str, options: SubscribeOptions, now: float) -> Subscription:
+    def _begin(self, name: str, owner: str, options: SubscribeOptions, now: float) -> Subscription:
         state = self._state
-        topic = state.topic(topic_name)
+        target = state.matching.target(name, owner)
         since = state.boot << COUNTER_BITS | state.counter
-        subscription = Subscription(state.next_subscription_id(), topic, owner, options, since, now)
+        subscription = Subscription(state.next_subscription_id(), target, owner, options, since, now)
         self.enter(subscription)
         if options.durable:
             state.out.append(StoreSubscription(subscription))
-        self._steps.begin(Joining(state, self._deliveries, subscription), now)
+        topics = state.matching.kept_for(subscription)
+        self._steps.begin(Joining(state, self._deliveries, subscription, topics), now)
         return subscription
 
     def enter(self, subscription: Subscription) -> None:
         """Make a subscription known."""
-        state, topic, name = self._state, subscription.topic, subscription.options.name
+        state, target, name = self._state, subscription.target, subscription.options.name
         state.subscriptions[subscription.id] = subscription
-        state.by_owner[topic.name, subscription.owner, name] = subscription
+        state.by_owner[target.name, subscription.owner, name] = subscription
         state.matching.enter(subscription)
-        self._topic_changed(topic)
+        self._target_changed(target)
 
     def _change(self, subscription: Subscription, options: SubscribeOptions, now: float) -> None:
         if options == subscription.options:
@@ -114,7 +115,7 @@ class Subscribing:
         subscription.set(options)
         for member in subscription.members:
             member.set(msgspec.structs.replace(member.options, accepts=options.accepts))
-        self._topic_changed(subscription.topic)
+        self._target_changed(subscription.target)
         if options.durable:
             self._state.out.append(StoreSubscription(subscription))
         for entry in held_back:
@@ -152,12 +153,44 @@ class Subscribing:
         for held in list(consumer.subscriptions.values()):
             self._leave(held, now, "connection lost" if lost else "session ended", lost=lost)
 
-    def end_forbidden(self, now: float, may_subscribe: Callable[[str, str], bool]) -> None:
-        """End what an account may not have any more: `may_subscribe` of an account to a topic."""
-        for subscription in list(self._state.subscriptions.values()):
-            account = subscription.owner.partition(":")[0]
-            if not may_subscribe(account, subscription.topic.name):
+    def end_forbidden(self, now: float) -> None:
+        """Rights have changed: end what an account may not have any more, and begin what it may have now.
+
+        A subscription to a pattern loses and gains topics; it ends where none is left to it.
+        """
+        state = self._state
+        for subscription in list(state.subscriptions.values()):
+            if not subscription.pattern and not state.matching.may_have(
+                subscription, subscription.target.name
+            ):
                 self.end(subscription, now, reason="forbidden")
+        patterns = {each.target for each in state.subscriptions.values() if isinstance(each.target, Pattern)}
+        for pattern, gained in state.matching.ask_rights(patterns).items():
+            self._target_changed(pattern)
+            for subscription in list(pattern.subscriptions.values()):
+                if not pattern.allowed:
+                    self.end(subscription, now, reason="forbidden")
+                    continue
+                self._give_up_forbidden(subscription, now)
+                self._steps.begin(Joining(state, self._deliveries, subscription, gained), now)
+                self._deliveries.pump_all(subscription, now)
+
+    def _give_up_forbidden(self, subscription: Subscription, now: float) -> None:
+        """What waits for a subscription to a pattern and is not for its account any more, does no longer."""
+
+        def is_forbidden(entry: Entry) -> bool:
+            return not self._state.matching.may_have(subscription, entry.topic.name)
+
+        waiting = subscription.queue.take_out(is_forbidden)
+        for entry in subscription.order.release_all() if subscription.order else ():
+            if is_forbidden(entry):
+                waiting.append(entry)
+            else:
+                self._deliveries.offer(subscription, entry, now)
+        leaving = Leaving(
+            self._lifecycle, self._deliveries.setting_aside, subscription, waiting, None, "forbidden"
+        )
+        self._steps.begin(leaving, now)
 
     def end_unused(self, now: float) -> list[Subscription]:
         """End durable subscriptions that nobody has used for the configured time, and name them."""
@@ -188,18 +221,18 @@ class Subscribing:
         if not held.options.durable and len(subscription.members) < 2:
             self.end(subscription, now, by=consumer, why=why, lost=lost)
             return
-        del consumer.subscriptions[held.topic.name, held.options.name]
+        del consumer.subscriptions[held.target.name, held.options.name]
         self._note_use(subscription, now)
         self._deliveries.abandon(subscription, [held], now, why, lost=lost)
 
     def _replace(self, subscription: Subscription, now: float) -> None:
         """Another session takes it over from whoever consumes from it."""
-        topic, name = subscription.topic, subscription.options.name
+        target, name = subscription.target, subscription.options.name
         held = [(each, each.consumer) for each in subscription.holders if each.consumer is not None]
         for _, consumer in held:
-            del consumer.subscriptions[topic.name, name]
+            del consumer.subscriptions[target.name, name]
         self._deliveries.abandon(subscription, [each for each, _ in held], now, "replaced", lost=True)
-        self._state.out += (Detach(consumer, topic, name, "replaced") for _, consumer in held)
+        self._state.out += (Detach(consumer, target, name, "replaced") for _, consumer in held)
 
     def end(
         self,
@@ -215,24 +248,24 @@ class Subscribing:
 
         `why` and `lost` say what becomes of the messages that it had, see `come_back`.
         """
-        state, topic = self._state, subscription.topic
+        state, target = self._state, subscription.target
         holders = (subscription, *subscription.members)
         # first it takes nothing more, so that nothing that comes back from it is offered to it
         for each in holders:
             consumer = each.consumer
             if consumer is not None:
-                del consumer.subscriptions[topic.name, subscription.options.name]
+                del consumer.subscriptions[target.name, subscription.options.name]
                 for lock in (*each.locks.values(), *each.received.values()):
                     consumer.locks.pop(lock.number, None)
                 if consumer is not by:
-                    state.out.append(Detach(consumer, topic, subscription.options.name, reason))
+                    state.out.append(Detach(consumer, target, subscription.options.name, reason))
             each.consumer = None
             state.locking.pop(each, None)
             state.matching.stop_taking(each)
         del state.subscriptions[subscription.id]
-        del state.by_owner[topic.name, subscription.owner, subscription.options.name]
+        del state.by_owner[target.name, subscription.owner, subscription.options.name]
         state.matching.leave(subscription)
-        self._topic_changed(topic)
+        self._target_changed(target)
         state.ordering.pop(subscription.id, None)
         if subscription.options.durable:
             state.out.append(DiscardSubscription(subscription.id))
@@ -255,13 +288,18 @@ class Subscribing:
         ]
         held_back = subscription.order.release_all() if subscription.order else []
         leaving = Leaving(
-            self._lifecycle, self._deliveries.setting_aside, subscription, (*parked, *held_back), why
+            self._lifecycle,
+            self._deliveries.setting_aside,
+            subscription,
+            (*parked, *held_back),
+            subscription.queue,
+            why,
         )
         for lock, _ in back:
             if not lock.entry.flags & ONE:
                 leaving.give_up(lock.entry, now)
         self._steps.begin(leaving, now)
-        state.forget_topic_if_unused(topic)
+        state.matching.forget_if_unused(target)
 
 
 def _begins_anew(subscription: Subscription, options: SubscribeOptions) -> bool:

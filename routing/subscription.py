@@ -1,7 +1,7 @@
-"""Topics, the subscriptions to them, and the sessions that consume.
+"""Topics and patterns of them, the subscriptions to both, and the sessions that consume.
 
-    Topic 1 --- n Subscription n --- 0..1 Consumer (one login's session)
-                  Subscription 1 --- n Member n --- 1 Consumer, where sessions share it
+    Target 1 --- n Subscription n --- 0..1 Consumer (one login's session)
+    Topic, Pattern        Subscription 1 --- n Member n --- 1 Consumer, where sessions share it
 
 A topic has one shared queue for mode ONE, and each subscription has a queue of its own for mode ALL.
 A message handed to a consumer is locked: it is in `Subscription.locks` until it is committed, given
@@ -11,7 +11,7 @@ back or timed out, or in `Subscription.received` once the subscriber has said RE
 from collections import deque
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -20,6 +20,7 @@ from routing.names import DEAD_LETTER_PREFIX, is_system_topic, owner_of
 from routing.ordering import SequenceOrder
 from routing.queue import ONE, Entry, KeptEntries, PriorityQueue
 from routing.traffic import Traffic
+from routing.waiting import WaitingTopics
 
 Accepts = Literal["ONE", "ALL", "BOTH"]
 ReturnOutcome = Literal["failed", "released", "rejected"]
@@ -40,7 +41,7 @@ class SubscribeOptions(msgspec.Struct, frozen=True, kw_only=True):
         shared: the session consumes from it beside others that say so, each with the credit, `lock_s` and
             `acknowledges_all` that it states, and each message goes to one of them; without it, it takes the
             subscription over. Of a session that consumes from it already, this stays as it was.
-        name: tells apart several subscriptions of one account and channel to one topic.
+        name: tells apart several subscriptions of one account and channel to one topic or pattern.
     """
 
     credit: int = 100
@@ -98,10 +99,14 @@ class Consumer:
 
 
 class Subscription:
-    """One account and channel's wish for a topic; one session consumes from it, or several that share it.
+    """One account and channel's wish for a topic, or for all of a pattern.
+
+    One session consumes from it, or several that share it.
 
     Attributes:
         id: unique at this site, never reused; kept in the store for durable ones.
+        pattern: that it is to; "" where it is to a topic.
+        turn: of those who wait for a message of mode ONE the one with the least is next.
         owner: `account:channel@server`, as in the header Account.
         label: what the hop log calls it: its owner, and after a slash its name, where it has one.
         since: messages with a greater id are due to it (and older ones with a stated timeout).
@@ -130,19 +135,22 @@ class Subscription:
         "options",
         "order",
         "owner",
+        "pattern",
         "queue",
         "reach",
         "received",
         "since",
-        "topic",
+        "target",
+        "turn",
         "used_at",
     )
 
     def __init__(
-        self, id: int, topic: "Topic", owner: str, options: SubscribeOptions, since: int, used_at: float
+        self, id: int, target: "Target", owner: str, options: SubscribeOptions, since: int, used_at: float
     ) -> None:
         self.id = id
-        self.topic = topic
+        self.target = target
+        self.pattern = target.name if isinstance(target, Pattern) else ""
         self.owner = owner
         self.label = f"{owner}/{options.name}" if options.name else owner
         self.since = since
@@ -153,6 +161,7 @@ class Subscription:
         self.received: dict[int, Lock] = {}
         self.attempts: dict[int, int] = {}
         self.offered = False
+        self.turn = 0
         self.joining = False
         self.reach = 1
         self.order: SequenceOrder | None = None
@@ -214,7 +223,7 @@ class Member(Subscription):
     __slots__ = ("whole",)
 
     def __init__(self, whole: Subscription, consumer: Consumer, options: SubscribeOptions) -> None:
-        super().__init__(whole.id, whole.topic, whole.owner, options, whole.since, whole.used_at)
+        super().__init__(whole.id, whole.target, whole.owner, options, whole.since, whole.used_at)
         self.whole = whole
         self.consumer = consumer
         self.queue = whole.queue
@@ -230,7 +239,62 @@ class Member(Subscription):
 _NO_ANNOTATIONS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-class Topic:
+class Target:
+    """What a subscription is to.
+
+    Attributes:
+        name: of the topic, or the pattern.
+        shared: the messages of mode ONE that wait for a subscriber; of a pattern None while nobody needs it.
+        takers: subscriptions that may be able to take a message of mode ONE, next first.
+    """
+
+    __slots__ = ("name", "subscriptions", "takers")
+
+    shared: PriorityQueue | WaitingTopics | None
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.subscriptions: dict[int, Subscription] = {}
+        self.takers: deque[Subscription] = deque()
+
+
+class Pattern(Target):
+    """A pattern to which an account subscribes.
+
+    Attributes:
+        allowed: the patterns of those of its topics that the account may have.
+    """
+
+    __slots__ = ("account", "allowed", "shared")
+
+    def __init__(self, name: str, account: str, allowed: Sequence[str]) -> None:
+        super().__init__(name)
+        self.account = account
+        self.allowed = allowed
+        self.shared: WaitingTopics | None = None
+
+
+class Followers(NamedTuple):
+    """Those who take what comes to a topic by patterns.
+
+    Attributes:
+        patterns: all that take it, whether or not their accounts may have it.
+        allowed: those of them whose accounts may.
+        due: of these, the subscriptions that take mode ALL, by age.
+        passed_over: those that are left out of `due`: another of the same account, channel and name has what
+            comes to the topic, so that it comes once.
+    """
+
+    patterns: tuple[Pattern, ...] = ()
+    allowed: tuple[Pattern, ...] = ()
+    due: tuple[Subscription, ...] = ()
+    passed_over: tuple[Subscription, ...] = ()
+
+
+NO_FOLLOWERS: Final = Followers()
+
+
+class Topic(Target):
     """A topic: its settings, those who subscribe, and what it holds.
 
     Attributes:
@@ -238,50 +302,51 @@ class Topic:
         timeout_s: set by SET TOPIC TIMEOUT; None for none; `inf` for state messages.
         annotations: by the name of a front end, what that keeps with the topic; replaced when one changes, so
             that whoever has read it has it as it was.
-        shared: messages of mode ONE that wait for a subscriber.
         kept: messages of mode ALL with a stated timeout: those who join later get them.
         recipient: `account@server` where only one account can read it, and everyone may write to it: of a
             system topic and its dead letters; "" for an ordinary topic.
-        takers: subscriptions that may be able to take a message of mode ONE, next first.
         attempts: as of a subscription, of messages of mode ONE.
         messages, bytes: all that it holds.
         traffic: what has gone through it.
+        followers: as they were when there had been `followers_as_of` changes of patterns and rights.
+        is_listed: patterns find what it has waiting.
     """
 
     __slots__ = (
         "annotations",
         "attempts",
         "bytes",
+        "followers",
+        "followers_as_of",
+        "is_listed",
         "is_system",
         "kept",
         "messages",
         "mode",
-        "name",
         "recipient",
         "shared",
-        "subscriptions",
-        "takers",
         "timeout_s",
         "traffic",
     )
 
     def __init__(self, name: str, server: str) -> None:
         """`server` is the name of this site."""
+        super().__init__(name)
         owner = owner_of(name, server)
-        self.name = name
         self.is_system = is_system_topic(name)
         self.recipient = "" if owner is None else f"{owner.account}@{owner.server}"
         self.mode: DeliveryMode | None = None
         self.timeout_s: float | None = None
         self.annotations = _NO_ANNOTATIONS
-        self.subscriptions: dict[int, Subscription] = {}
-        self.shared = PriorityQueue()
+        self.shared: PriorityQueue = PriorityQueue()
         self.kept = KeptEntries()
-        self.takers: deque[Subscription] = deque()
         self.attempts: dict[int, int] = {}
         self.messages = 0
         self.bytes = 0
         self.traffic = Traffic()
+        self.followers = NO_FOLLOWERS
+        self.followers_as_of = -1
+        self.is_listed = False
 
     @property
     def has_settings(self) -> bool:

@@ -69,4 +69,4 @@ class Topics:
             topic.annotate(front_end, None)
             self._state.out.append(StoreAnnotation(name, front_end, None))
         self._state.out.append(StoreTopic(topic))
-        self._state.forget_topic_if_unused(topic)
+        self._state.matching.forget_if_unused(topic)

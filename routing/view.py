@@ -27,7 +27,7 @@ class TopicInfo(msgspec.Struct, frozen=True):
         delivery: its own mode; None where each message says.
         timeout_s: its own timeout; None for none, `inf` for state messages.
         messages, bytes: all that it holds, also what is with subscribers.
-        subscriptions: of all front ends, attached or not.
+        subscriptions: of all front ends, attached or not, also those to patterns.
         annotations: what front ends keep with it, by their names.
     """
 
@@ -41,7 +41,11 @@ class TopicInfo(msgspec.Struct, frozen=True):
 
 
 class SubscriptionInfo(msgspec.Struct, frozen=True):
-    """One subscription; `name` and `lock_s` as in `SubscribeOptions`."""
+    """One subscription; `name` and `lock_s` as in `SubscribeOptions`.
+
+    Attributes:
+        topic: or the pattern that it is to.
+    """
 
     topic: str
     account: str
@@ -107,7 +111,7 @@ class SiteView:
     def topic(self, name: str) -> TopicInfo | None:
         """A topic; None where nothing is known of it."""
         found = self._state.topics.get(name)
-        return _topic_info(found) if found is not None else None
+        return self._topic_info(found) if found is not None else None
 
     def every_topic(self) -> list[Topic]:
         """All topics, system topics too."""
@@ -118,17 +122,19 @@ class SiteView:
         return self._state.topics.get(name)
 
     def subscribed(self, topic: Topic) -> list[Subscription]:
-        """The subscriptions that get what comes to a topic."""
-        return self._state.matching.subscribed(topic)
+        """The subscriptions that get what comes to a topic, by its name or by patterns."""
+        matching = self._state.matching
+        return matching.subscribed(topic) + matching.following(topic)
 
     def oldest(self, topic: Topic) -> Entry | None:
         """What has waited longest at a topic for somebody here, or is with somebody; None for nothing."""
         queues = [topic.shared, *(each.queue for each in self._state.matching.waits_with(topic))]
-        found = [entry for queue in queues if (entry := queue.oldest()) is not None]
+        found = [entry for queue in queues if (entry := queue.oldest(topic)) is not None]
         found += topic.kept.after(0, 1)
         for holder in self._state.matching.holders(topic):
             for locks in (holder.locks, holder.received):
-                found += (lock.entry for lock in islice(locks.values(), 1))
+                own = (lock.entry for lock in locks.values() if lock.entry.topic is topic)
+                found += islice(own, 1)
         if not found and topic.messages:
             found = [lock.entry for _, _, lock in self._state.delayed if lock.entry.topic is topic]
         return min(found, key=_id, default=None)
@@ -144,7 +150,7 @@ class SiteView:
         if len(seen) < wanted == len(names) < len(topics):
             rest = filter(may_see, sorted(self._names(names[-1])))
             seen += islice(rest, wanted - len(seen))
-        return [_topic_info(topics[name]) for name in seen]
+        return [self._topic_info(topics[name]) for name in seen]
 
     def annotated(self, front_end: str) -> list[TopicInfo]:
         """The topics with which a front end keeps something."""
@@ -195,9 +201,9 @@ class SiteView:
         return len(self._state.subscriptions)
 
     def subscriptions(self, topic_name: str) -> list[SubscriptionInfo]:
-        """All subscriptions to a topic."""
-        topic = self._state.topics.get(topic_name)
-        return _subscription_infos(self._state.matching.subscribed(topic)) if topic is not None else []
+        """All subscriptions that take what is published to a topic."""
+        topic = self._state.matching.find(topic_name)
+        return _subscription_infos(self.subscribed(topic))
 
     def durable_subscriptions(self, name_prefix: str) -> list[SubscriptionInfo]:
         """The durable subscriptions to every topic whose name begins with `name_prefix`."""
@@ -209,27 +215,24 @@ class SiteView:
 
     def takers(self, topic_name: str, mode: DeliveryMode) -> int:
         """How many subscriptions a message of this mode could be for; on system topics all are ONE."""
-        topic = self._state.topics.get(topic_name)
-        if topic is None:
-            return 0
+        topic = self._state.matching.find(topic_name)
         one = mode == "ONE" or topic.is_system
         return len(self._state.matching.taking(topic, "ONE" if one else "ALL"))
+
+    def _topic_info(self, topic: Topic) -> TopicInfo:
+        return TopicInfo(
+            topic.name,
+            topic.mode,
+            topic.timeout_s,
+            topic.messages,
+            topic.bytes,
+            len(self.subscribed(topic)),
+            topic.annotations,
+        )
 
 
 def _id(entry: Entry) -> int:
     return entry.id
-
-
-def _topic_info(topic: Topic) -> TopicInfo:
-    return TopicInfo(
-        topic.name,
-        topic.mode,
-        topic.timeout_s,
-        topic.messages,
-        topic.bytes,
-        len(topic.subscriptions),
-        topic.annotations,
-    )
 
 
 def _subscription_infos(subscriptions: Iterable[Subscription]) -> list[SubscriptionInfo]:
@@ -240,7 +243,7 @@ def _subscription_info(subscription: Subscription) -> SubscriptionInfo:
     owner = parse_address(subscription.owner)
     options = subscription.options
     return SubscriptionInfo(
-        topic=subscription.topic.name,
+        topic=subscription.target.name,
         account=owner.account,
         channel=owner.channel,
         name=options.name,

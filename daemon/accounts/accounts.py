@@ -133,6 +133,14 @@ class Accounts:
         found = self._accounts.get(account)
         return found is not None and not found.disabled
 
+    def may_subscribe(self, account: str, topic: str) -> bool:
+        """See `routing.matching.SubscribeRights`."""
+        return self.rights.allows(account, "subscribe", topic)
+
+    def subscribable(self, account: str, pattern: str) -> list[str]:
+        """See `SubscribeRights`."""
+        return self.rights.subscribable(account, pattern)
+
     async def authenticate(self, account: str, password: str, remote: str) -> Identity:
         """Check a password; `remote` is the peer's address, with or without its port.
 

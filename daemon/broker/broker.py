@@ -108,6 +108,7 @@ class Broker:
             clock.wall_ms,
             store.recall,
             accounts.enabled,
+            accounts,
             self.mishaps.note,
         )
         self.door = Door(self._router, clock.now, self.wake, self.wake_later)
@@ -214,8 +215,7 @@ class Broker:
         for session in list(self._sessions):
             if not self.accounts.enabled(session.account):
                 session.end(frontend.Ending("disabled", "the account has been disabled"))
-        allows = self.accounts.rights.allows
-        self.door.end_forbidden(lambda account, topic: allows(account, "subscribe", topic))
+        self.door.end_forbidden()
 
     # -- the one task -----------------------------------------------------------------------------
 
@@ -415,7 +415,7 @@ class Broker:
                 _log.warning(
                     "removed the subscription of %s to %s%s: nobody has used it for %g days",
                     subscription.owner,
-                    subscription.topic.name,
+                    subscription.target.name,
                     f" ({name})" if name else "",
                     self.settings.queues.subscription_unused_s / 86_400,
                 )

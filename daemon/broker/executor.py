@@ -308,6 +308,8 @@ class Executor:
             fields["final"] = True
         if d.subscription is not None:
             fields["subscription"] = d.subscription.label
+            if d.subscription.pattern:
+                fields["pattern"] = d.subscription.pattern
         if d.account:
             fields["account"] = d.account
         if d.reason:
@@ -403,11 +405,12 @@ class Executor:
                 topic=d.entry.topic.name,
                 subscription=d.subscription.options.name,
                 reason=d.reason,
+                pattern=d.subscription.pattern,
             )
         )
 
     def _detach(self, d: decisions.Detach) -> None:
-        d.consumer.handle.put(frontend.Detached(topic=d.topic.name, name=d.name, reason=d.reason))
+        d.consumer.handle.put(frontend.Detached(topic=d.target.name, name=d.name, reason=d.reason))
 
 
 def _fail(d: decisions.OwnError) -> None:
@@ -430,6 +433,7 @@ def _delivered(d: decisions.Deliver, now: float, stored: Stored) -> frontend.Del
         acknowledge=lock is not None,
         size=entry.size,
         message_id=entry.id,
+        pattern=d.subscription.pattern,
     )
 
 

@@ -36,6 +36,7 @@ from routing.frames import check_message, encode_head
 from routing.headers import write_created
 from routing.message import DeliveryMode, Message
 from routing.names import check_topic, make_address, owner_of
+from routing.patterns import check_wanted, is_pattern
 from routing.rights import RIGHTS, Right
 from routing.subscription import Consumer, ReturnOutcome
 
@@ -183,8 +184,14 @@ class BrokerSession:
 
     def subscribe(self, topic: str, options: SubscribeOptions, request: Any = None) -> None:
         """See `daemon.frontend.Session`."""
-        check_topic(topic)
-        self._check("subscribe", topic)
+        check_wanted(topic)
+        if is_pattern(topic):
+            self._check_open()
+            if not self._broker.accounts.subscribable(self.account, topic):
+                text = f"{self.account} may not subscribe to any topic of {topic}"
+                raise Refusal(Refusal.FORBIDDEN, text)
+        else:
+            self._check("subscribe", topic)
         limits = self._broker.limits
         if options.credit > limits.credit_max:
             raise Refusal(Refusal.TOO_MANY, f"a credit of more than {limits.credit_max}")

@@ -85,7 +85,7 @@ def _who(record: HopRecord) -> str:
 
 
 def _more(record: HopRecord) -> str:
-    parts = [record.reason, record.outcome]
+    parts = [record.reason, record.outcome, f"by {record.pattern}" if record.pattern else ""]
     if record.attempt > 1:
         parts.append(f"attempt {record.attempt}")
     if record.receipt:

@@ -46,6 +46,7 @@ class HopFields(TypedDict, total=False):
     peer: str
     account: str
     subscription: str
+    pattern: str
     mode: Literal["ONE", "ALL"]
     depth: int
     attempt: int

@@ -27,7 +27,8 @@ from daemon.connections.listen import split_address
 from daemon.settings import ConfigError
 from daemon.system import private_files
 from routing.errors import Refusal
-from routing.names import check_pattern, is_server_name
+from routing.names import is_server_name
+from routing.patterns import check_pattern
 
 EVERYTHING: Final = ("#",)
 PEERS_MAX: Final = 1_000

@@ -4,7 +4,8 @@ from typing import Final
 
 from daemon.accounts.accounts_file import Account
 from daemon.operating import Verdict
-from routing.names import is_system_topic, owner_of, topic_matches
+from routing.names import is_system_topic, owner_of
+from routing.patterns import topic_matches
 from routing.rights import Right, RightsTable
 
 VERBS: Final[dict[Right, str]] = {

@@ -16,7 +16,8 @@ from daemon.operating import (
 )
 from daemon.operations.stepping import in_steps
 from daemon.system.clock import Clock
-from routing.names import birth_ms, check_pattern, dead_letter_topic, parse_address, topic_matches
+from routing.names import birth_ms, dead_letter_topic, parse_address
+from routing.patterns import check_pattern, is_pattern, topic_matches
 from routing.queue import GONE, Entry, PriorityQueue
 from routing.subscription import Subscription, Topic
 from routing.view import SiteView
@@ -66,7 +67,7 @@ class TopicQueries:
             "oldest": self._oldest_first,
             "in": lambda topic: -topic.traffic.in_per_s,
             "out": lambda topic: -topic.traffic.out_per_s,
-            "subscriptions": lambda topic: -len(topic.subscriptions),
+            "subscriptions": lambda topic: -len(self._view.subscribed(topic)),
             "expired": lambda topic: -topic.traffic.expired,
             "dead": lambda topic: -topic.traffic.dead,
         }
@@ -87,7 +88,7 @@ class TopicQueries:
             held=topic.messages,
             bytes=topic.bytes,
             oldest_s=None if oldest is None else max(now_ms - _born_ms(oldest), 0) / 1000,
-            subscriptions=len(topic.subscriptions),
+            subscriptions=len(self._view.subscribed(topic)),
             in_per_s=traffic.in_per_s,
             out_per_s=traffic.out_per_s,
             came=traffic.came,
@@ -129,7 +130,7 @@ class TopicQueries:
         received += sum(len(each.received) for each in holders)
         attached = subscription.attached
         return SubscriptionStatus(
-            topic=subscription.topic.name,
+            topic=subscription.target.name,
             account=owner.account,
             channel=owner.channel,
             name=options.name,
@@ -152,7 +153,7 @@ def _place(one: tuple[Any, str, Topic]) -> tuple[Any, str]:
 
 def _searched(search: str) -> Callable[[str], bool]:
     """Raises Refusal for a pattern that is none."""
-    if "*" in search or "#" in search:
+    if is_pattern(search):
         pattern = check_pattern(search)
         return lambda name: topic_matches(pattern, name)
     folded = search.casefold()

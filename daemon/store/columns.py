@@ -35,6 +35,12 @@ AddressText = Annotated[
 TopicText = Annotated[str, msgspec.Meta(pattern=r"^[^\s\x00-\x1f\x7f-\x9f/*#>]+\Z", max_length=300)]
 """As in `routing.names`; those of earlier versions may be longer by what dead letters begin with."""
 
+_LEVEL: Final = r"(?:\*|[^\s\x00-\x1f\x7f-\x9f/*#>.]*)"
+WantedText = Annotated[
+    str, msgspec.Meta(pattern=rf"^(?=.)(?:{_LEVEL}(?:\.{_LEVEL})*(?:\.#)?|#)\Z", max_length=300)
+]
+"""The name of a topic, or a pattern."""
+
 NO_DEADLINE: Final = None
 """In the place of infinity."""
 

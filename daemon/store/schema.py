@@ -86,6 +86,11 @@ def annotation(db: Any) -> None:
     db.execute(annotations.CREATE)
 
 
+@migrations()
+def patterns(db: Any) -> None:
+    """What is subscribed to or wanted may be a pattern, which earlier versions would take for damage."""
+
+
 class TooNewError(Exception):
     """The store was written by a newer smqpd, which must go on with it."""
 

@@ -13,7 +13,7 @@ FOREVER: Final = 10 * 366 * 86_400.0
 
 
 class PeerRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What may cross a link; patterns as in `routing.names`.
+    """What may cross a link; patterns as in `routing.patterns`.
 
     Attributes:
         depth_max: a copy that may still go further is taken with this depth; -1 for no limit.

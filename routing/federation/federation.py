@@ -35,7 +35,7 @@ from routing.names import parse_address, parse_smuid
 from routing.queue import COUNTER_BITS, CROSSES, ONE, Entry
 from routing.receipts import Receipts
 from routing.state import SiteState
-from routing.subscription import Topic
+from routing.subscription import Target, Topic
 
 
 class Federation:
@@ -294,9 +294,9 @@ class Federation:
             return depth
         return DEPTH_UNLIMITED if parse_address(entry.topic.name).server != self._state.server else 0
 
-    def topic_changed(self, topic: Topic) -> None:
-        """Subscriptions of a topic have come or gone."""
-        if not topic.recipient:
+    def target_changed(self, target: Target) -> None:
+        """Subscriptions to a topic or a pattern have come or gone."""
+        if isinstance(target, Topic) and not target.recipient:
             matching = self._state.matching
-            self.interest.set_own(("ALL", topic.name), matching.is_taken(topic, "ALL"))
-            self.interest.set_own(("ONE", topic.name), matching.is_taken(topic, "ONE"))
+            self.interest.set_own(("ALL", target.name), matching.wants(target, "ALL"))
+            self.interest.set_own(("ONE", target.name), matching.wants(target, "ONE"))

@@ -32,7 +32,8 @@ from routing.federation.decisions import AcknowledgeUnit, Send, StoreCopy, Store
 from routing.federation.interest import Interest, Want
 from routing.lifecycle import advance
 from routing.link.units import TransferOutcome
-from routing.names import is_system_topic, parse_address, parse_smuid, topic_matches
+from routing.names import is_system_topic, parse_address, parse_smuid
+from routing.patterns import topic_matches
 from routing.queue import COUNTER_BITS, EXPIRED, GONE, GUARANTEED, ONE, STATED, Entry
 from routing.state import SiteState
 

@@ -89,6 +89,7 @@ RECORD: Final = t.StructType(
         t.StructField("peer", t.StringType()),
         t.StructField("account", t.StringType()),
         t.StructField("subscription", t.StringType()),
+        t.StructField("pattern", t.StringType()),
         t.StructField("mode", t.StringType()),
         t.StructField("depth", t.IntegerType()),
         t.StructField("attempt", t.IntegerType()),

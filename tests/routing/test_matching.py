@@ -7,7 +7,7 @@ import pytest
 from routing.matching import Matching
 from routing.message import DeliveryMode, Message
 from routing.queue import GUARANTEED, ONE, STATED, Entry
-from routing.subscription import Consumer, SubscribeOptions, Subscription, Topic
+from routing.subscription import Consumer, SubscribeOptions, Subscription, Target, Topic
 
 
 @pytest.fixture
@@ -16,10 +16,10 @@ def matching() -> Matching:
 
 
 def subscription(
-    matching: Matching, topic: Topic, id: int, since: int = 0, **options: object
+    matching: Matching, target: Target, id: int, since: int = 0, **options: object
 ) -> Subscription:
     """One that somebody consumes from."""
-    made = Subscription(id, topic, "ada:desk@a.example", SubscribeOptions(**options), since, 0.0)  # type: ignore[arg-type] # its fields
+    made = Subscription(id, target, "ada:desk@a.example", SubscribeOptions(**options), since, 0.0)  # type: ignore[arg-type] # its fields
     made.consumer = Consumer(None, "ada", "desk")
     matching.enter(made)
     return made
@@ -85,14 +85,13 @@ def test_what_was_due_before_a_restart_is_due_after_it(matching: Matching) -> No
 
 
 def test_what_is_kept_is_for_those_who_take_all(matching: Matching) -> None:
-    topic = matching.begin("t")
-    kept = [entry(topic, id, STATED) for id in (1, 2, 3)]
-    for each in kept:
-        topic.kept.add(each)
-    late = subscription(matching, topic, 1, since=3)
-    assert matching.kept_for(late, 0, 2) == kept[:2]
-    assert matching.kept_for(late, 2, 2) == kept[2:]
-    assert matching.kept_for(subscription(matching, topic, 2, accepts="ONE"), 0, 2) == []
+    topic, other = matching.begin("a.b"), matching.begin("a.c")
+    matching.keep(entry(topic, 1, STATED))
+    assert matching.kept_for(subscription(matching, topic, 1)) == [topic]
+    assert matching.kept_for(subscription(matching, topic, 2, accepts="ONE")) == []
+    matching.keep(entry(other, 2, STATED))
+    late = subscription(matching, matching.target("a.*", "ada:desk@a.example"), 3)
+    assert sorted(kept.name for kept in matching.kept_for(late)) == ["a.b", "a.c"]
 
 
 def test_those_who_can_take_more_take_turns(matching: Matching) -> None:

@@ -9,7 +9,6 @@ from routing.names import (
     account_name,
     channel_name,
     check_cmuid,
-    check_pattern,
     check_topic,
     dead_letter_topic,
     is_system_topic,
@@ -18,7 +17,6 @@ from routing.names import (
     parse_address,
     parse_smuid,
     server_name,
-    topic_matches,
 )
 
 
@@ -87,32 +85,6 @@ def test_what_is_no_topic_is_refused(text: str) -> None:
     with pytest.raises(Refusal) as refusal:
         check_topic(text)
     assert refusal.value.code == Refusal.BAD_TOPIC
-
-
-@pytest.mark.parametrize("text", ["#", "*", "a.#", "a.*.b", "*.#", "a"])
-def test_patterns(text: str) -> None:
-    assert check_pattern(text) == text
-
-
-@pytest.mark.parametrize("text", ["", "#.a", "a.b#", "a*", "a b", "a.#.b", "a/#"])
-def test_what_is_no_pattern_is_refused(text: str) -> None:
-    with pytest.raises(Refusal, match="pattern"):
-        check_pattern(text)
-
-
-@pytest.mark.parametrize(
-    ("pattern", "covered", "not_covered"),
-    [
-        ("weather.oslo", ["weather.oslo"], ["weather", "weather.oslo.rain", "weather.bergen"]),
-        ("weather.*", ["weather.oslo", "weather."], ["weather", "weather.oslo.rain"]),
-        ("weather.#", ["weather", "weather.oslo", "weather.oslo.rain"], ["weathers", "x.weather"]),
-        ("*.oslo.#", ["weather.oslo", "tide.oslo.high"], ["oslo", "weather.bergen"]),
-        ("#", ["a", "a.b", "ada:desk@smqp.example"], []),
-    ],
-)
-def test_a_pattern_covers(pattern: Any, covered: Any, not_covered: Any) -> None:
-    assert [topic for topic in covered if not topic_matches(pattern, topic)] == []
-    assert [topic for topic in not_covered if topic_matches(pattern, topic)] == []
 
 
 def test_accounts_channels_and_client_ids() -> None:

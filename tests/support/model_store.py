@@ -86,7 +86,7 @@ class ModelStore:
                 if entry_id in self.messages:
                     self.messages[entry_id][0].flags &= ~RECEIPT
             case d.StoreSubscription(subscription=s):
-                self.subscriptions[s.id] = (s.topic.name, s.owner, s.options, s.since, s.used_at)
+                self.subscriptions[s.id] = (s.target.name, s.owner, s.options, s.since, s.used_at)
             case d.DiscardSubscription(subscription_id=subscription_id):
                 self.subscriptions.pop(subscription_id, None)
             case d.StoreTopic(topic=topic):

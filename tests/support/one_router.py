@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from routing import decisions as d
+from routing.matching import EVERYBODY, SubscribeRights
 from routing.message import Message, Section
 from routing.names import make_address
 from routing.queue import GUARANTEED
@@ -215,13 +216,13 @@ class Client:
             case d.AnswerRequest(request=request):
                 assert request not in self.answers, "answered twice"
                 self.answers[request] = effect
-            case d.Deliver(subscription=subscription, entry=entry, number=number, lock=lock):
+            case d.Deliver(entry=entry, number=number, lock=lock):
                 message = self.site.bodies[entry.id]
                 self._got.append(
                     Got(
                         number,
                         message.sections[0].body.decode(),
-                        subscription.topic.name,
+                        entry.topic.name,
                         effect.attempt,
                         effect.redelivered,
                         lock is not None and lock.received,
@@ -231,14 +232,15 @@ class Client:
                 )
             case d.Withdraw(number=number, reason=reason):
                 self.withdrawn.append((number, reason))
-            case d.Detach(topic=topic, reason=reason):
-                self.detached.append((topic.name, reason))
+            case d.Detach(target=target, reason=reason):
+                self.detached.append((target.name, reason))
 
 
 class Site:
     """A router, its store, and what it wrote to the hop log."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, rights: SubscribeRights = EVERYBODY, **settings: Any) -> None:
+        self.rights = rights
         self.settings = msgspec.structs.replace(SETTINGS, **settings)
         self.now = 1_000.0
         self.boot = 1
@@ -248,7 +250,7 @@ class Site:
         self.router = self._router()
 
     def _router(self) -> Router:
-        return Router(SERVER, self.boot, self.settings, lambda: int(self.now * 1000))
+        return Router(SERVER, self.boot, self.settings, lambda: int(self.now * 1000), rights=self.rights)
 
     def login(self, account: str, channel: str = "desk") -> Client:
         return Client(self, account, channel)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from routing import decisions as d
 from routing.queue import GUARANTEED, ONE, SEQUENCED, Entry
 from routing.subscription import Lock, Subscription
+from tests.support.wishes import Wishes
 
 
 @dataclass
@@ -46,6 +47,7 @@ class Oracle:
         self.messages: dict[int, Sent] = {}
         self.order: dict[tuple[object, int], int] = {}
         self.causes: dict[int, int] = {}
+        self.wishes = Wishes()
 
     def copy(self) -> "Oracle":
         """To come back to."""
@@ -65,20 +67,20 @@ class Oracle:
 
     def subscribed(self, subscription: Subscription, now: float) -> None:
         """A subscription is new: it is due to get what has a stated timeout."""
-        if not subscription.accepts_all:
-            return
+        self.wishes.begin(subscription)
         for sent in self.messages.values():
             if (
                 not sent.ended
-                and sent.topic == subscription.topic.name
                 and not sent.one
                 and sent.stated
                 and sent.deadline > now
+                and self.wishes.is_first_for(subscription.id, sent.topic)
             ):
                 sent.due.add(subscription.id)
 
     def gone(self, subscription_id: int) -> None:
         """A subscription has ended."""
+        self.wishes.end(subscription_id)
         for sent in self.messages.values():
             sent.due.discard(subscription_id)
 
@@ -98,6 +100,7 @@ class Oracle:
         self.order.clear()
         for sent in self.messages.values():
             sent.due &= durable
+        self.wishes.keep(durable)
 
     # -- what the router decides ------------------------------------------------------------------
 
@@ -118,7 +121,7 @@ class Oracle:
     def _published(self, entry: Entry, receipt: str, timeout_s: float | None) -> None:
         topic = entry.topic
         one = bool(entry.flags & ONE)
-        due = set() if one else {s.id for s in topic.subscriptions.values() if s.accepts_all}
+        due = set() if one else self.wishes.due(topic.name)
         stated = timeout_s is not None or topic.timeout_s is not None or topic.is_system
         assert entry.id not in self.messages
         if topic.mode is not None and not topic.is_system:

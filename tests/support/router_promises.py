@@ -17,6 +17,7 @@ from routing.router import Router
 from routing.state import RouterSettings
 from routing.subscription import Consumer, Subscription
 from tests.support.oracle import Oracle
+from tests.support.wishes import takes
 
 SERVER = "a.example"
 
@@ -164,12 +165,12 @@ class ObservedSite(RuleBasedStateMachine):
                 client.hand[number] = Held(entry.id, subscription, lock.received)
             case d.Withdraw(consumer=consumer, number=number):
                 consumer.handle.hand.pop(number, None)
-            case d.Detach(consumer=consumer, topic=topic, name=name):
+            case d.Detach(consumer=consumer, target=target, name=name):
                 held = consumer.handle.hand
                 consumer.handle.hand = {
                     number: h
                     for number, h in held.items()
-                    if (h.subscription.topic.name, h.subscription.options.name) != (topic.name, name)
+                    if (h.subscription.target.name, h.subscription.options.name) != (target.name, name)
                     or h.subscription.consumer is consumer
                 }
             case d.AnswerRequest(request=request, error=error, entry=entry):
@@ -218,17 +219,17 @@ class ObservedSite(RuleBasedStateMachine):
         for topic in self.state.topics.values():
             for entry in topic.shared:
                 note(entry, 0)
-            for subscription in topic.subscriptions.values():
-                for entry in subscription.queue:
-                    note(entry, subscription.id)
-                for holder in subscription.holders:
-                    for lock in (*holder.locks.values(), *holder.received.values()):
-                        assert lock.subscription is holder
-                        note(lock.entry, subscription.id)
-                for publisher in subscription.order._publishers.values() if subscription.order else ():
-                    for entry in publisher.early.values():
-                        if entry.id in self.state.entries:
-                            note(entry, subscription.id)
+        for subscription in self.state.subscriptions.values():
+            for entry in subscription.queue:
+                note(entry, subscription.id)
+            for holder in subscription.holders:
+                for lock in (*holder.locks.values(), *holder.received.values()):
+                    assert lock.subscription is holder
+                    note(lock.entry, subscription.id)
+            for publisher in subscription.order._publishers.values() if subscription.order else ():
+                for entry in publisher.early.values():
+                    if entry.id in self.state.entries:
+                        note(entry, subscription.id)
         return places
 
     def _holders(self) -> list[Subscription]:
@@ -241,7 +242,8 @@ class ObservedSite(RuleBasedStateMachine):
             if holder.ready:
                 assert not holder.queue
                 if holder.accepts_one:
-                    assert not holder.topic.shared
+                    names = (name for name in self.state.topics if takes(holder.target.name, name))
+                    assert not any(self.state.topics[name].shared for name in names)
                     assert holder.offered
 
     @invariant()
@@ -267,9 +269,11 @@ class ObservedSite(RuleBasedStateMachine):
         for topic in state.topics.values():
             own = [entry for entry in entries if entry.topic is topic]
             assert (topic.messages, topic.bytes) == (len(own), sum(entry.size for entry in own))
-            assert len(topic.takers) == len(set(topic.takers))
-            assert set(topic.takers) <= {h for s in topic.subscriptions.values() for h in (s, *s.members)}
             assert set(topic.attempts) <= {entry.id for entry in own}
+        for target in {s.target for s in state.subscriptions.values()}:
+            there = {h for s in target.subscriptions.values() for h in (s, *s.members)}
+            assert len(target.takers) == len(set(target.takers))
+            assert set(target.takers) <= there
         assert {entry.topic.name for entry in entries} <= set(state.topics)
         assert state.held == sum(bool(entry.flags & GUARANTEED) for entry in entries)
         assert set(state.sequenced) <= set(state.entries)

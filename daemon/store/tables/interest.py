@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from daemon.store.changes import Changes, Statement, Values
-from daemon.store.columns import TopicText
+from daemon.store.columns import WantedText
 from daemon.store.table import Row, Table, Tables
 from routing.federation.decisions import StoreInterest
 from routing.federation.interest import Distance, InterestChange, WantKind
@@ -21,7 +21,7 @@ class InterestRow(Row):
 
     peer: str
     kind: WantKind
-    name: TopicText
+    name: WantedText
     distance: Distance
 
 

@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import UNSET, UnsetType
 
 from daemon.store.changes import Changes, Statement, Values
-from daemon.store.columns import AddressText, Flag, Seconds, SiteTime, TopicText
+from daemon.store.columns import AddressText, Flag, Seconds, SiteTime, WantedText
 from daemon.store.table import Row, Table, Tables
 from routing.decisions import DiscardSubscription, StoreSubscription
 from routing.numbers import Count, Number
@@ -24,12 +24,13 @@ class SubscriptionRow(Row):
     """What says whose it is, and of what, cannot be mended; for the rest stands what loses nothing.
 
     Attributes:
+        topic: or the pattern that it is to.
         since: see `routing.subscription.Subscription`; by default all that is held is due to it.
         used_at: UNSET where it cannot be read.
     """
 
     id: Number
-    topic: TopicText
+    topic: WantedText
     owner: AddressText
     name: str
     credit: Count = 100
@@ -56,7 +57,7 @@ class SubscriptionChanges(Changes):
         subscription, options = d.subscription, d.subscription.options
         row = SubscriptionRow(
             id=subscription.id,
-            topic=subscription.topic.name,
+            topic=subscription.target.name,
             owner=subscription.owner,
             name=options.name,
             credit=options.credit,

@@ -153,7 +153,7 @@ MUTATIONS = [
     Mutation(
         name="a late subscriber does not get a state message",
         file="routing/subscribing.py",
-        old="        self._steps.begin(Joining(state, self._deliveries, subscription), now)",
+        old="        self._steps.begin(Joining(state, self._deliveries, subscription, topics), now)",
         new="        pass",
         tests=(
             "tests/routing/test_router_timeouts.py::test_a_state_message_is_offered_to_everyone_who_comes_until_it_is_removed",

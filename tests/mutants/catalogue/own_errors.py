@@ -6,8 +6,8 @@ MUTATIONS = [
     Mutation(
         name="a timeout whose end fails ends the site",
         file="daemon/broker/broker.py",
-        old="            accounts.enabled,\n            self.mishaps.note,",
-        new="            accounts.enabled,",
+        old="            accounts,\n            self.mishaps.note,",
+        new="            accounts,",
         tests=(
             "tests/daemon/broker/test_own_errors.py::test_a_timeout_whose_end_fails_ends_its_message_and_the_site_goes_on",
         ),

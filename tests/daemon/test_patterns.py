@@ -1,0 +1,77 @@
+"""Subscriptions to patterns, at a site with its store and its hop log."""
+
+from pathlib import Path
+
+import pytest
+from trio.testing import MockClock
+
+from daemon.frontend import Detached
+from routing.errors import Refusal
+from tests.support.broker import virtual_site
+
+
+async def test_a_subscription_to_a_pattern_and_what_waits_for_it_survive_a_kill(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    (tmp_path / "site").mkdir()
+    async with virtual_site(tmp_path / "site") as site:
+        ada = await site.login("ada").subscribe("weather.#", credit=1)
+        await ada.publish("weather.oslo", b"1")
+        await ada.publish("weather.bergen.rain", b"2", delivery="ONE")
+        await ada.publish("weather", b"3")
+        image = site.image(tmp_path / "after-a-kill")
+    async with virtual_site(image) as site:
+        ada = await site.login("ada").subscribe("weather.#", credit=1)
+        came = []
+        for _ in range(3):
+            [got] = await ada.delivered()
+            came.append((got.topic, got.pattern, got.stored.message.sections[0].body))
+            await ada.commit(got.number)
+        assert came == [
+            ("weather.oslo", "weather.#", b"1"),
+            ("weather.bergen.rain", "weather.#", b"2"),
+            ("weather", "weather.#", b"3"),
+        ]
+
+
+async def test_the_hop_log_names_the_pattern_by_which_a_message_was_delivered(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with virtual_site(tmp_path) as site:
+        ada = await site.login("ada").subscribe("weather.*")
+        bob = await site.login("bob").subscribe("weather.oslo")
+        await ada.publish("weather.oslo", b"rain")
+        for client in (ada, bob):
+            [got] = await client.delivered()
+            await client.commit(got.number)
+        by = [(r.event, r.account or r.subscription.partition(":")[0], r.pattern) for r in site.records()]
+    assert [each for each in by if each[0] in ("delivered", "committed")] == [
+        ("delivered", "bob", ""),
+        ("delivered", "ada", "weather.*"),
+        ("committed", "ada", "weather.*"),
+        ("committed", "bob", ""),
+    ]
+
+
+async def test_a_pattern_without_any_topic_that_the_account_may_have_is_refused(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with virtual_site(tmp_path) as site:
+        accounts = site.broker.accounts
+        text = (tmp_path / "accounts.toml").read_text()
+        (tmp_path / "accounts.toml").write_text(
+            text.replace('subscribe = ["#"]', 'subscribe = ["weather.#", "news"]')
+        )
+        accounts.replace(accounts.read())
+        ada = site.login("ada")
+        for pattern in ("stocks.#", "news.*"):
+            with pytest.raises(Refusal) as refusal:
+                await ada.subscribe(pattern)
+            assert (refusal.value.code, pattern in refusal.value.text) == ("forbidden", True)
+        for pattern in ("weather.*", "*", "#"):
+            await ada.subscribe(pattern)
+        (tmp_path / "accounts.toml").write_text(text.replace('subscribe = ["#"]', 'subscribe = ["news"]'))
+        accounts.replace(accounts.read())
+        site.broker.reconfigure(site.broker.settings)
+        events = await ada.session.events()
+        assert events == [Detached("weather.*", "", "forbidden")]

@@ -1,0 +1,85 @@
+"""Contract 5: subscriptions to patterns of topics."""
+
+from tests.mutants.mutation import Mutation
+
+MUTATIONS = [
+    Mutation(
+        name="who subscribes to # gets dead letters",
+        file="routing/patterns.py",
+        old="        by_wildcard = not topic.startswith(DEAD_LETTER_PREFIX)  #",
+        new="        by_wildcard = True  #",
+        tests=(
+            "tests/routing/test_router_patterns.py::test_replies_and_dead_letters_come_only_to_who_names_them",
+        ),
+    ),
+    Mutation(
+        name="who subscribes to # gets the replies of an account",
+        file="routing/patterns.py",
+        old="        if is_system_topic(topic):\n            return out\n",
+        new="",
+        tests=(
+            "tests/routing/test_router_patterns.py::test_replies_and_dead_letters_come_only_to_who_names_them",
+        ),
+    ),
+    Mutation(
+        name="a pattern takes what its account may not have",
+        file="routing/matching.py",
+        old="if self._rights.may_subscribe(each.account, topic.name)",
+        new="",
+        tests=(
+            "tests/routing/test_router_patterns.py::test_only_what_rights_allow_comes_and_waits_and_is_counted",
+        ),
+    ),
+    Mutation(
+        name="a message that two of ones own take comes twice",
+        file="routing/matching.py",
+        old="(passed_over if _key(each) in had_by else due).append(each)",
+        new="due.append(each)",
+        tests=("tests/routing/test_router_patterns.py::test_a_receipt_counts_it_once",),
+    ),
+    Mutation(
+        name="a message that two of ones own take comes again after a restart",
+        file="routing/delivery.py",
+        old="                if passed_over.options.durable:",
+        new="                if False:",
+        tests=(
+            "tests/routing/test_router_patterns.py::test_a_message_that_two_of_ones_own_take_comes_once_also_after_a_restart",
+        ),
+    ),
+    Mutation(
+        name="what a topic keeps comes to two of ones own",
+        file="routing/joining.py",
+        old="        if entry.topic.name in self._had_by_another:",
+        new="        if False:",
+        tests=(
+            "tests/routing/test_router_patterns.py::test_a_message_that_two_of_ones_own_take_comes_once_also_after_a_restart",
+        ),
+    ),
+    Mutation(
+        name="a pattern that comes is not seen by topics that are there",
+        file="routing/matching.py",
+        old="            self._changes += 1\n\n    def may_have",
+        new="            pass\n\n    def may_have",
+        tests=(
+            "tests/routing/test_router_patterns.py::test_a_message_to_one_goes_in_turn_to_who_takes_its_topic_by_name_or_by_pattern",
+        ),
+    ),
+    Mutation(
+        name="a pattern does not hear of what begins to wait",
+        file="routing/matching.py",
+        old="                pattern.shared.note(topic.name, entry)",
+        new="                pass",
+        tests=(
+            "tests/routing/test_router_patterns.py::test_what_waits_in_many_topics_comes_to_one_after_the_other_though_some_of_it_ends",
+        ),
+    ),
+    Mutation(
+        name="rights that are lost leave what waits",
+        file="routing/subscribing.py",
+        old="                self._give_up_forbidden(subscription, now)\n",
+        new="",
+        tests=(
+            "tests/routing/test_router_patterns.py::test_rights_that_change_take_topics_away_and_add_others",
+        ),
+    ),
+]

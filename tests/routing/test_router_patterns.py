@@ -1,0 +1,231 @@
+"""One subscription to all topics of a pattern."""
+
+from routing.names import make_address
+from routing.rights import Rights, RightsTable
+from tests.support.one_router import SERVER, Site
+
+
+class AdaMay:
+    """Rights that can be changed: what ada may subscribe to; all others may everything."""
+
+    def __init__(self, *patterns: str) -> None:
+        self.set(*patterns)
+
+    def set(self, *patterns: str) -> None:
+        self._table = RightsTable(SERVER, {"ada": Rights(subscribe=patterns)})
+
+    def may_subscribe(self, account: str, topic: str) -> bool:
+        return account != "ada" or self._table.allows(account, "subscribe", topic)
+
+    def subscribable(self, account: str, pattern: str) -> list[str]:
+        return [pattern] if account != "ada" else self._table.subscribable(account, pattern)
+
+
+def test_what_comes_to_any_topic_of_it_comes_by_it_and_names_the_topic() -> None:
+    site = Site()
+    ada = site.login("ada").subscribe("weather.#")
+    for topic in ("weather", "weather.oslo", "weather.oslo.rain", "news.oslo"):
+        ada.publish(topic, topic)
+    got = ada.take()
+    assert [each.topic for each in got] == ["weather", "weather.oslo", "weather.oslo.rain"]
+    ada.commit(*got)
+    assert site.held == 0
+
+
+def test_it_has_one_credit_and_one_order_by_priority_over_all_topics() -> None:
+    site = Site()
+    ada = site.login("ada").subscribe("#", credit=1)
+    bob = site.login("bob")
+    bob.publish("a", "first")
+    bob.publish("b", "low", delivery="ONE")
+    bob.publish("c", "older", priority=1)
+    bob.publish("d", "urgent", priority=9, delivery="ONE")
+    bob.publish("e", "newer", priority=1, delivery="ONE")
+    came = []
+    while got := ada.take():
+        assert len(got) == 1
+        came.append(got[0].body)
+        ada.commit(*got)
+    assert came == ["first", "urgent", "older", "newer", "low"]
+    assert site.held == 0
+
+
+def test_what_was_published_before_comes_within_its_timeout_in_order_over_all_topics() -> None:
+    site = Site()
+    bob = site.login("bob")
+    for number, topic in enumerate(("x.a", "x.b", "x.a", "y", "x.c")):
+        bob.publish(topic, str(number), timeout_s=10)
+    bob.publish("x.a", "gone", timeout_s=1)
+    bob.publish("x.b", "to one", delivery="ONE")
+    site.wait(2)
+    assert site.login("ada").subscribe("x.*").bodies() == ["0", "1", "2", "4", "to one"]
+
+
+def test_replies_and_dead_letters_come_only_to_who_names_them() -> None:
+    site = Site(max_deliveries=1)
+    ada = site.login("ada").subscribe("#").subscribe("*.jobs", name="another")
+    eve = site.login("eve").subscribe("dead.#")
+    ada.publish(make_address("ada", "desk", SERVER), "reply")
+    ada.publish("jobs", "bad", delivery="ONE")
+    [job] = ada.take()
+    ada.give_back(job)
+    [dead] = eve.take()
+    assert (job.topic, dead.topic, dead.body) == ("jobs", "dead.jobs", "bad")
+    eve.detach("dead.#")
+    assert ada.take() == []
+
+
+def test_a_message_that_two_of_ones_own_take_comes_once_also_after_a_restart() -> None:
+    site = Site()
+    ada = site.login("ada")
+    ada.publish("a.b", "kept", timeout_s=100)
+    ada.subscribe("#").subscribe("a.b").subscribe("a.*").subscribe("a.#", name="another")
+    assert ada.bodies() == ["kept", "kept"]  # for `another`, too
+    ada.publish("a.b", "new", timeout_s=100, receipt="ALL")
+    ada.publish("a.c", "other")
+    assert sorted(ada.bodies()) == ["new", "new", "other", "other"]
+    site.restart()
+    ada = site.login("ada").subscribe("#").subscribe("a.b").subscribe("a.*").subscribe("a.#", name="another")
+    assert sorted(ada.bodies()) == ["kept", "kept", "new", "new", "other", "other"]
+
+
+def test_a_receipt_counts_it_once() -> None:
+    site = Site()
+    bob = site.login("bob").subscribe(make_address("bob", "desk", SERVER))
+    ada = site.login("ada").subscribe("a.*").subscribe("a.b")
+    eve = site.login("eve").subscribe("#")
+    bob.publish("a.b", "news", receipt="ALL")
+    ada.commit(*ada.take())
+    eve.commit(*eve.take())
+    assert bob.receipts() == ["2/2"]
+
+
+def test_a_message_to_one_goes_in_turn_to_who_takes_its_topic_by_name_or_by_pattern() -> None:
+    site = Site()
+    named = [site.login("ada", f"c{number}").subscribe("jobs.a") for number in range(2)]
+    by_pattern = [site.login(account).subscribe(p) for account, p in (("bob", "jobs.*"), ("eve", "#"))]
+    for number in range(8):
+        named[0].publish("jobs.a", str(number), delivery="ONE")
+    assert [len(client.take()) for client in (*named, *by_pattern)] == [2, 2, 2, 2]
+    named[0].publish("jobs.b", "more", delivery="ONE")
+    assert [len(client.take()) for client in by_pattern] == [1, 0]
+
+
+def test_what_one_gives_back_goes_to_the_next_whichever_way_that_takes_it() -> None:
+    site = Site()
+    ada = site.login("ada").subscribe("jobs.a")
+    bob = site.login("bob").subscribe("jobs.#")
+    ada.publish("jobs.a", "job", delivery="ONE")
+    [first] = ada.take()
+    ada.give_back(first)
+    [second] = bob.take()
+    bob.give_back(second)
+    [third] = ada.take()
+    assert [each.attempt for each in (first, second, third)] == [1, 2, 3]
+
+
+def test_what_waits_in_many_topics_comes_to_one_after_the_other_though_some_of_it_ends() -> None:
+    site = Site()
+    bob = site.login("bob")
+    smuids = {
+        body: bob.publish(topic, body, delivery="ONE", priority=priority)
+        for topic, body, priority in (
+            ("a", "1", 1),
+            ("b", "2", 2),
+            ("a", "3", 3),
+            ("b", "4", 1),
+            ("a", "5", 2),
+        )
+    }
+    ada = site.login("ada").subscribe("#", credit=1)
+    [got] = ada.take()
+    assert got.body == "3"
+    bob.remove("b", smuids["2"])
+    bob.publish("b", "6", delivery="ONE", priority=5)
+    bob.publish("c", "7", delivery="ONE", priority=4)
+    ada.commit(got)
+    came = []
+    while got_next := ada.take():
+        came.append(got_next[0].body)
+        ada.commit(*got_next)
+    assert came == ["6", "7", "5", "1", "4"]
+
+
+def test_only_what_rights_allow_comes_and_waits_and_is_counted() -> None:
+    site = Site(AdaMay("weather.#"))
+    bob = site.login("bob").subscribe(make_address("bob", "desk", SERVER))
+    bob.publish("secret.kept", "no", timeout_s=100)
+    ada = site.login("ada").subscribe("#")
+    bob.publish("secret.plans", "no")
+    bob.publish("secret.jobs", "no", delivery="ONE")
+    bob.publish("weather.oslo", "rain", receipt="ALL")
+    assert ada.bodies() == ["rain"]
+    assert site.router.view.takers("secret.plans", "ALL") == 0
+    assert site.router.view.takers("weather.bergen", "ONE") == 1
+
+
+def test_rights_that_change_take_topics_away_and_add_others() -> None:
+    rights = AdaMay("#")
+    site = Site(rights)
+    bob = site.login("bob")
+    ada = site.login("ada").subscribe("#", credit=0)
+    bob.publish("a", "a", timeout_s=100)
+    bob.publish("b", "b", timeout_s=100)
+    rights.set("b", "c")
+    site.router.subscribing.end_forbidden(site.now)
+    site.settle()
+    bob.publish("a", "not for ada", timeout_s=100)
+    ada.subscribe("#", credit=10)
+    assert ada.bodies() == ["b"]
+    rights.set("a", "b")
+    site.router.subscribing.end_forbidden(site.now)
+    site.settle()
+    assert ada.bodies() == ["a", "not for ada"]
+    rights.set()
+    site.router.subscribing.end_forbidden(site.now)
+    site.settle()
+    assert ada.detached == [("#", "forbidden")]
+
+
+def test_it_is_stored_and_restored_with_all_that_waits_for_it() -> None:
+    site = Site()
+    ada = site.login("ada").subscribe("a.*")
+    bob = site.login("bob")
+    ada.close()
+    bob.publish("a.b", "1")
+    bob.publish("a.c", "2", delivery="ONE")
+    bob.publish("a.d", "3")
+    site.restart()
+    ada = site.login("ada").subscribe("a.*", credit=1)
+    came = []
+    while got := ada.take():
+        came.append((got[0].topic, got[0].body))
+        ada.commit(*got)
+    assert came == [("a.b", "1"), ("a.c", "2"), ("a.d", "3")]
+    ada.unsubscribe("a.*")
+    bob.publish("a.b", "nobody")
+    site.restart()
+    assert site.held == 0
+
+
+def test_a_hundred_thousand_topics_are_one_subscription() -> None:
+    site = Site()
+    ada = site.login("ada").subscribe("sensor.#", credit=0)
+    for number in range(1_000):
+        ada.publish(f"sensor.{number}", "x")
+    state = site.router._state
+    assert (len(state.subscriptions), len(site.store.subscriptions)) == (1, 1)
+    assert all(not topic.subscriptions for topic in state.topics.values())
+    ada.unsubscribe("sensor.#")
+    site.wait(1)
+    assert (state.topics, state.entries) == ({}, {})
+    assert not len(state.matching._patterns)
+
+
+def test_topics_that_are_forgotten_are_found_no_more() -> None:
+    site = Site()
+    ada = site.login("ada")
+    smuid = ada.publish("a.b", "x", timeout_s=100)
+    ada.remove("a.b", smuid)
+    assert list(site.router._state.matching._listed.under("#")) == []
+    assert site.login("bob").subscribe("#").bodies() == []
