@@ -278,7 +278,7 @@ class Publishing:
         topic.annotate(front_end, text)
         self._state.out.append(StoreAnnotation(topic_name, front_end, text))
         self._state.out.append(AnswerRequest(consumer, request))
-        self._state.forget_topic_if_unused(topic)
+        self._state.matching.forget_if_unused(topic)
 
     def _store_topic(self, topic: Topic, consumer: Consumer, request: Any) -> None:
         self._state.out.append(StoreTopic(topic))

@@ -155,7 +155,7 @@ class SiteView:
     def annotated(self, front_end: str) -> list[TopicInfo]:
         """The topics with which a front end keeps something."""
         topics = self._state.topics.values()
-        return [_topic_info(topic) for topic in topics if front_end in topic.annotations]
+        return [self._topic_info(topic) for topic in topics if front_end in topic.annotations]
 
     def _names(self, after: str) -> Iterator[str]:
         topics = self._state.topics

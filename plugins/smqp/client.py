@@ -39,6 +39,7 @@ from routing.frames import Frame, encode_message
 from routing.headers import Headers, read_seconds, write_created, write_seconds
 from routing.message import DeliveryMode, Message
 from routing.names import check_topic
+from routing.patterns import check_wanted
 
 IDS_PER_FRAME: Final = 2_000  # 20 characters each at most: within a server's limit on header lines
 UNGUARANTEED_MAX: Final = 10_000  # waiting for the program; more are dropped, and counted
@@ -130,7 +131,7 @@ class Client:
     # -- receiving --------------------------------------------------------------------------------
 
     async def subscribe(self, topic: str, options: SubscribeOptions | None = None) -> None:
-        """Begin or change a subscription; its messages come by iterating over the client."""
+        """Begin or change a subscription to a topic or a pattern; its messages come by iterating."""
         options = options or SubscribeOptions()
         headers: Headers = [
             ("Credit", str(options.credit)),
@@ -145,16 +146,16 @@ class Client:
         if options.shared:
             headers.append(("Shared", "YES"))
         await self.connection.request(
-            "SUBSCRIBE", check_topic(topic), [*headers, *_subscription(options.name)]
+            "SUBSCRIBE", check_wanted(topic), [*headers, *_subscription(options.name)]
         )
 
     async def unsubscribe(self, topic: str, name: str = "") -> None:
         """End a subscription for good."""
-        await self.connection.request("UNSUBSCRIBE", check_topic(topic), _subscription(name))
+        await self.connection.request("UNSUBSCRIBE", check_wanted(topic), _subscription(name))
 
     async def detach(self, topic: str, name: str = "") -> None:
         """Receive no more here; a durable subscription stays."""
-        await self.connection.request("DETACH", check_topic(topic), _subscription(name))
+        await self.connection.request("DETACH", check_wanted(topic), _subscription(name))
 
     async def take(self) -> list[Delivery]:
         """All messages that have come, at least one. Cancellation loses none.

@@ -33,6 +33,7 @@ from routing.errors import Refusal
 from routing.headers import Headers, is_header_name, is_reserved, parse_headers
 from routing.message import Message
 from routing.names import check_topic
+from routing.patterns import check_wanted
 
 _T = TypeVar("_T")
 
@@ -156,7 +157,9 @@ def pub(
 
 
 def sub(
-    topics: Annotated[list[str], typer.Argument(metavar="TOPIC", help="One or more; no patterns.")],
+    topics: Annotated[
+        list[str], typer.Argument(metavar="TOPIC", help="One or more, also patterns such as 'weather.#'.")
+    ],
     count: Annotated[
         int | None, typer.Option("--count", "-n", min=1, help="End after so many messages.")
     ] = None,
@@ -202,7 +205,7 @@ def sub(
     accepts: Accepts = delivery.value
     format: Format = "json" if json else "raw" if raw else "headers" if headers else "text"
     wish = Wish(
-        topics=_usage(lambda: tuple(check_topic(topic) for topic in topics)),
+        topics=_usage(lambda: tuple(check_wanted(topic) for topic in topics)),
         options=SubscribeOptions(
             credit=credit,
             accepts=accepts,

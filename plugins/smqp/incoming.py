@@ -34,6 +34,7 @@ class Delivery(msgspec.Struct, eq=False):
 
     Attributes:
         subscription: the name of the subscription that it came for, "" for one without.
+        pattern: that this subscription is to; "" where it is to the topic itself.
         number: names the delivery on this connection; 0 for an unguaranteed message: it has no phases.
         attempt: 1 the first time, one more after each return; 0 for an unguaranteed message.
         received: it came before, to this subscription, which said RECEIVED and did not commit.
@@ -51,6 +52,7 @@ class Delivery(msgspec.Struct, eq=False):
     lock_s: float | None = None
     expires_in_s: float | None = None
     withdrawn: str | None = None
+    pattern: str = ""
 
 
 class Receipt(msgspec.Struct, frozen=True):
@@ -89,6 +91,8 @@ def read_delivery(frame: Frame) -> Delivery:
         folded = name.lower()
         if folded == "subscription":
             delivery.subscription = value
+        elif folded == "pattern":
+            delivery.pattern = value
         elif folded == "id":
             delivery.number = read_number(value)
         elif folded == "attempt":

@@ -39,6 +39,7 @@ from routing.names import (
     is_server_name,
     parse_smuid,
 )
+from routing.patterns import check_wanted
 
 VERSION: Final = "1.0"
 DEFAULT_PORT: Final = 720
@@ -238,21 +239,21 @@ def _subscribe(frame: Frame) -> Subscribe:
         shared=attributes.take("Shared", _read_shared, False),
         name=attributes.take("Subscription", _read_subscription_name, ""),
     )
-    return Subscribe(check_topic(topic), options, request=attributes.end())
+    return Subscribe(check_wanted(topic), options, request=attributes.end())
 
 
 def _unsubscribe(frame: Frame) -> Unsubscribe:
     (topic,) = _words(frame, 1, "UNSUBSCRIBE topic")
     attributes = _Attributes(frame)
     name = attributes.take("Subscription", _read_subscription_name, "")
-    return Unsubscribe(check_topic(topic), name, request=attributes.end())
+    return Unsubscribe(check_wanted(topic), name, request=attributes.end())
 
 
 def _detach(frame: Frame) -> Detach:
     (topic,) = _words(frame, 1, "DETACH topic")
     attributes = _Attributes(frame)
     name = attributes.take("Subscription", _read_subscription_name, "")
-    return Detach(check_topic(topic), name, request=attributes.end())
+    return Detach(check_wanted(topic), name, request=attributes.end())
 
 
 def _ids(frame: Frame) -> Sequence[int]:

@@ -80,7 +80,7 @@ def withdrawn(event: Withdrawn) -> bytes:
     """A delivery is no longer the client's."""
     return (
         f"WITHDRAWN {event.number}\r\nTopic: {event.topic}\r\n{_subscription(event.subscription)}"
-        f"Reason: {event.reason}\r\n\r\n".encode()
+        f"{_pattern(event.pattern)}Reason: {event.reason}\r\n\r\n".encode()
     )
 
 
@@ -108,6 +108,8 @@ def deliver(event: Delivered, parts: list[bytes]) -> None:
     head = f"MESSAGE {event.topic}\r\n"
     if event.subscription:
         head += _subscription(event.subscription)
+    if event.pattern:
+        head += _pattern(event.pattern)
     if event.acknowledge:
         head += f"Id: {event.number}\r\nAttempt: {event.attempt}\r\n"
         if event.received:
@@ -122,6 +124,10 @@ def deliver(event: Delivered, parts: list[bytes]) -> None:
 
 def _subscription(name: str) -> str:
     return f"Subscription: {name}\r\n" if name else ""
+
+
+def _pattern(pattern: str) -> str:
+    return f"Pattern: {pattern}\r\n" if pattern else ""
 
 
 def answer(event: Answer) -> bytes:

@@ -218,6 +218,7 @@ def _json(delivery: Delivery) -> dict[str, Any]:
     found |= {"depth": message.depth} if message.depth else {}
     found |= {"hops": list(message.hops)} if message.hops else {}
     found |= {"timeout": write_seconds(message.timeout_s)} if message.timeout_s is not None else {}
+    found |= {"pattern": delivery.pattern} if delivery.pattern else {}
     found |= {"attempt": delivery.attempt} if delivery.attempt else {}
     found |= {"received": True} if delivery.received else {}
     found |= {"headers": message.others} if message.others else {}

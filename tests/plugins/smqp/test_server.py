@@ -125,6 +125,22 @@ async def test_a_message_goes_from_publisher_to_subscriber_in_two_phases(site: B
         assert (start, attributes["Command"], attributes["Request"]) == ("ERROR lock-lost", "COMMIT", "3")
 
 
+async def test_a_message_that_came_by_a_pattern_names_its_topic_and_the_pattern(site: BrokerSite) -> None:
+    async with connected(site, "ada/desk") as ada:
+        await ada.send(
+            frame("SUBSCRIBE weather.#", "Subscription: all", "Request: 1"), publish("weather.oslo", "a1")
+        )
+        assert await ada.line() == ("OK SUBSCRIBE", {"Request": "1"})
+        assert (await ada.line())[0] == "OK PUBLISH"
+        message = await ada.frame()
+        assert (message.command, message.arguments) == ("MESSAGE", "weather.oslo")
+        assert message.headers[:3] == [("Subscription", "all"), ("Pattern", "weather.#"), ("Id", "1")]
+        await ada.send(frame("UNSUBSCRIBE weather.#", "Subscription: all"))
+        assert (await ada.line())[0] == "OK UNSUBSCRIBE"
+        await ada.send(frame("SUBSCRIBE a.#.b"))
+        assert (await ada.line())[0] == "ERROR bad-topic"
+
+
 async def test_what_was_received_and_not_committed_comes_again_marked_as_received(site: BrokerSite) -> None:
     async with connected(site, "bob/desk") as bob:
         await bob.send(frame("SUBSCRIBE t"), publish("t", 1))
