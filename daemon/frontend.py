@@ -202,11 +202,14 @@ class Session(Protocol):
     channel: str
     system_topic: str
 
-    def publish(self, topic: str, message: Message, request: Any = None) -> None:
+    def publish(self, topic: str, message: Message, request: Any = None, *, delay_s: float = 0.0) -> None:
         """Accept a message. Answered once on disk; with Guarantee NO never answered.
 
         Raises Refusal (forbidden, bad-topic, bad-header, too-large, queue-full, not-available): nothing
         was accepted. `message` must not carry Smuid, Hops or Account; without Created it is given one.
+
+        With `delay_s` nobody gets it before that is over; its Timeout counts from then, and it is not to ask
+        for a receipt.
         """
 
     def check_publish(self, topic: str) -> None:

@@ -1,8 +1,9 @@
 """When messages expire: deadlines gathered into slots, so that a million of them cost a list each few.
 
-A slot is as wide as a thousandth of the time that is left (never under a millisecond): an expiry is
-late by at most that. `inf` is no deadline and is not kept. Most messages are finished long before they
-expire; so that those do not stay here until then, they are swept out once they are half of what is here.
+A slot is as wide as a thousandth of the time that is left (never under a millisecond), or as `width_s_max`:
+an expiry is late by at most that, and never early. `inf` is no deadline and is not kept. Most messages are
+finished long before they expire; so that those do not stay here until then, they are swept out once they are
+half of what is here.
 """
 
 import heapq
@@ -20,9 +21,10 @@ SWEEP_MIN: Final = 10_000
 class Deadlines:
     """Entries by the time at which they expire."""
 
-    __slots__ = ("_count", "_gone", "_slots", "_times")
+    __slots__ = ("_count", "_gone", "_slots", "_times", "_width_s_max")
 
-    def __init__(self) -> None:
+    def __init__(self, width_s_max: float = math.inf) -> None:
+        self._width_s_max = width_s_max
         self._count = 0
         self._gone = 0
         self._slots: dict[float, list[Entry]] = {}
@@ -35,6 +37,7 @@ class Deadlines:
             return
         # a power of two keeps slots of messages with nearly the same deadline the same slots
         width = max(SLOT_MIN_S, 2.0 ** math.floor(math.log2(max(left, SLOT_MIN_S) / SLOT_SHARE)))
+        width = min(width, self._width_s_max)
         slot = math.ceil(entry.deadline / width) * width
         entries = self._slots.get(slot)
         if entries is None:

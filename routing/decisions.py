@@ -63,6 +63,18 @@ class DropSetAside(msgspec.Struct, gc=False):
     smuid: str
 
 
+class RouteDelayed(msgspec.Struct, gc=False):
+    """Load a message whose delay has ended and give it to `Publishing.route_delayed`."""
+
+    entry: Entry
+
+
+class MarkRouted(msgspec.Struct, gc=False):
+    """The delay of a message has ended: it is held as any other, with a deadline of its timeout."""
+
+    entry: Entry
+
+
 class StorePublication(msgspec.Struct, gc=False):
     """Remember a Cmuid across restarts."""
 
@@ -264,6 +276,8 @@ Decision = (
     | MarkReceived
     | MarkDone
     | MarkReceipted
+    | RouteDelayed
+    | MarkRouted
     | MarkReturned
     | StoreSubscription
     | DiscardSubscription

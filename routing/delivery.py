@@ -55,6 +55,14 @@ class Deliveries:
 
     def offer_to_all(self, entry: Entry, due: list[Subscription], now: float) -> None:
         """Offer a new message of mode ALL to the subscriptions to which it is `due`."""
+        self._keep_for_others(entry, now)
+        for subscription in due:
+            if entry.flags & GONE:
+                return
+            self.offer(subscription, entry, now)
+
+    def _keep_for_others(self, entry: Entry, now: float) -> None:
+        """Keep a message of mode ALL for late subscribers, and store who has it by another subscription."""
         matching = self._state.matching
         if entry.flags & STATED:
             matching.keep(entry)
@@ -63,10 +71,18 @@ class Deliveries:
             for passed_over in matching.passed_over(entry.topic):
                 if passed_over.options.durable:
                     self._state.out.append(MarkDone(entry.id, passed_over.id, has_it=False))
+
+    def hold_back(self, entry: Entry, now: float) -> None:
+        """Take in a copy that nobody is to have yet."""
+        entry.compact(self._state.server)
+        self._count(entry, now)
+
+    def offer_delayed(self, entry: Entry, due: list[Subscription], now: float) -> None:
+        """As `offer_to_all`, where others that came later may be waiting."""
+        self._keep_for_others(entry, now)
         for subscription in due:
-            if entry.flags & GONE:
-                return
-            self.offer(subscription, entry, now)
+            self.offer_late(subscription, entry, now)
+            self.pump_all(subscription, now)
 
     def offer(self, subscription: Subscription, entry: Entry, now: float) -> None:
         """Queue a message of mode ALL for a subscription, in its order where it asks for one."""

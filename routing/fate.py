@@ -225,7 +225,9 @@ def _waiting(records: list[HopRecord], readers: list[Reader]) -> str:
         None,
     )
     if last is None:
-        return "Still held: nobody has it yet."
+        published = next((record for record in records if record.event == "published"), None)
+        delay = f"; it was {published.reason}" if published is not None and published.reason else ""
+        return f"Still held: nobody has it yet{delay}."
     if last.event == "returned":
         return f"Still held: it came back from {last.subscription} ({_reason(last)}).{done}"
     out = [

@@ -93,7 +93,7 @@ class HopRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         due: on published and received: the subscriptions of this site that the copy was due to when it was
             routed, which is what a receipt's Y is made of; None where the writer does not say.
         expires_us: on published and received: when the copy's timeout ends, by the writer's clock; 0 where
-            none was stated, -1 for a state message.
+            none was stated, -1 for a state message, and where it counts from the end of a delay.
         held: on heartbeat: guaranteed copies that this server holds.
         previous: on the first record of a boot: the number of the last record of the boot before, as the
             store knows it, so that a tail that was lost is noticed.

@@ -17,6 +17,9 @@ How long it is held:
     none stated, mode ALL                           until those it is due to have it, at most a day
     INFINITE, mode ALL (a state message)            until REMOVE
 
+A copy may be published with a delay. Until that ends it is due to nobody by name, and 1 stands for those to
+whom it will be; how long it is held counts from then.
+
 `TRANSITIONS` says what each event makes of a copy in each state; what is not in it cannot happen. Nothing
 outside this file changes `Entry.due`, ends a copy, or takes one back from a subscriber; where it goes then is
 in `routing.delivery`. Source: routing contract 5 and 7.
@@ -30,6 +33,7 @@ from routing.federation.copies import Answered
 from routing.message import DeliveryMode, Message
 from routing.queue import (
     COUNTED,
+    DELAYED,
     EXPIRED,
     GONE,
     GUARANTEED,
@@ -196,21 +200,22 @@ class Lifecycle:
         now: float,
         *,
         owes_receipt: bool,
+        delay_s: float = 0.0,
     ) -> Entry:
         """Hold a message that has been accepted.
 
         `timeout_s`: what is left of the stated timeout; None where none was stated. `due`: how many
-        subscriptions it is due to; 1 for mode ONE.
+        subscriptions it is due to; 1 for mode ONE. With `delay_s` neither counts before `end_delay`.
         """
         state = self._state
         flags = GUARANTEED if message.guarantee else 0
         if mode == "ONE":
             flags |= ONE
-        if timeout_s is not None:
-            flags |= STATED
-            deadline = now + timeout_s
+        if delay_s:
+            flags, due, deadline = flags | DELAYED, 1, now + delay_s
         else:
-            deadline = math.inf if mode == "ONE" else now + state.settings.default_timeout_s
+            stated, deadline = self._kept_until(mode, timeout_s, now)
+            flags |= stated
         if owes_receipt:
             flags |= RECEIPT
         if message.sequence is not None:
@@ -221,6 +226,20 @@ class Lifecycle:
         topic.traffic.came += 1
         state.traffic.came += 1
         return entry
+
+    def _kept_until(self, mode: DeliveryMode, timeout_s: float | None, now: float) -> tuple[int, float]:
+        """STATED or nothing, and when the timeout ends."""
+        if timeout_s is not None:
+            return STATED, now + timeout_s
+        return 0, math.inf if mode == "ONE" else now + self._state.settings.default_timeout_s
+
+    def end_delay(self, entry: Entry, timeout_s: float | None, due: int, now: float) -> None:
+        """Hold a copy as one that is accepted now; `timeout_s` and `due` as of `begin`."""
+        stated, entry.deadline = self._kept_until("ONE" if entry.flags & ONE else "ALL", timeout_s, now)
+        entry.flags = entry.flags & ~DELAYED | stated
+        entry.due = due
+        if entry.deadline != math.inf:
+            self._state.watch(entry, now)
 
     def restore(self, entry: Entry, due: int, publisher: str, now: float) -> None:
         """Hold a copy again, due to so many subscriptions besides the peers that are counted already."""

@@ -17,7 +17,7 @@ Nothing outside this file asks a topic for its subscriptions to find that out. S
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Final, Protocol
 
@@ -224,15 +224,16 @@ class Matching:
         """Of those who take mode ALL, those who have what comes to a topic by another of their own."""
         return self._followers(topic).passed_over
 
-    def were_due(self, entry: Entry) -> list[Subscription]:
+    def were_due(self, entry: Entry, marked: Container[int]) -> list[Subscription]:
         """The subscriptions to which a message of mode ALL was due before a restart, finished or not.
 
-        Those that were passed over are among them: it is stored of them that they are done.
+        Those that were passed over are among them: it is stored of them that they are done. `marked`: ids of
+        those that have left a mark on it: a younger one may, where it was delayed.
         """
         stated = entry.flags & STATED
         found = self.taking(entry.topic, "ALL")
         found += self.passed_over(entry.topic)
-        return [each for each in found if stated or each.since < entry.id]
+        return [each for each in found if stated or each.since < entry.id or each.id in marked]
 
     def waits_with(self, topic: Topic) -> Iterable[Subscription]:
         """The subscriptions in whose queues messages of mode ALL of a topic may wait."""

@@ -11,6 +11,8 @@ import msgspec
 from routing.decisions import (
     AnswerRequest,
     Bury,
+    MarkReturned,
+    MarkRouted,
     Record,
     Refused,
     StoreAnnotation,
@@ -20,12 +22,13 @@ from routing.decisions import (
 )
 from routing.delivery import Deliveries
 from routing.errors import Refusal
+from routing.federation.decisions import StoreCopy
 from routing.federation.federation import Federation
 from routing.headers import write_created
 from routing.lifecycle import Lifecycle
 from routing.message import DeliveryMode, Message, Section
 from routing.names import SERVER_ACCOUNT, dead_letter_topic, make_address, make_smuid
-from routing.queue import ONE, RECEIPT, TOGETHER, Entry
+from routing.queue import CROSSES, DELAYED, GONE, GUARANTEED, ONE, RECEIPT, TOGETHER, Entry
 from routing.receipts import Receipt, Receipts
 from routing.room import Room
 from routing.setting_aside import OWN_ERROR
@@ -81,12 +84,16 @@ class Publishing:
         *,
         together: bool = False,
         head: bytes = b"",
+        delay_s: float = 0.0,
     ) -> None:
         """Accept a client's message. Raises Refusal (queue-full, store-failed): nothing was accepted.
 
         With `together` it is one of several that are stored at once or not at all, so it is not refused
         alone, neither here nor if the store fails: `Room.check` has told that there is room for all of them.
         An error of ours that meets it is raised as it is. `head`: see `routing.frames.encode_head`.
+
+        With `delay_s` nobody gets it before that is over, and all that is decided over a message when it is
+        published is decided then, but its mode. It is not to ask for a receipt.
         """
         state = self._state
         cmuid = message.cmuid
@@ -114,7 +121,7 @@ class Publishing:
         # where an error of ours takes back to
         untaken, last_id = len(state.out), state.last_id
         try:
-            entry, due = self._accept(topic, message, publisher, now)
+            entry, due = self._accept(topic, message, publisher, now, delay_s)
             if together:
                 entry.flags |= TOGETHER
             if message.guarantee:
@@ -150,7 +157,7 @@ class Publishing:
         self._state.out.append(Refused("denied", topic, publisher, Refusal.QUEUE_FULL, message.size_bytes))
 
     def _accept(
-        self, topic: Topic, message: Message, publisher: str, now: float
+        self, topic: Topic, message: Message, publisher: str, now: float, delay_s: float = 0.0
     ) -> tuple[Entry, list[Subscription]]:
         """Give a message its identity and begin to hold it; to whom it is due, in mode ALL."""
         state = self._state
@@ -168,6 +175,7 @@ class Publishing:
             1 if mode == "ONE" else len(due),
             now,
             owes_receipt=message.receipt != "NONE",
+            delay_s=delay_s,
         )
         return entry, due
 
@@ -186,10 +194,16 @@ class Publishing:
         depth = self._federation.depth_of(entry, message.depth)
         asked = "" if message.receipt == "NONE" else message.receipt
         published = Record("published", entry, account=publisher, depth=depth, due=entry.due, receipt=asked)
+        if entry.flags & DELAYED:
+            until_ms = self._wall_ms() + int((entry.deadline - now) * 1000)
+            published.reason = f"held back until {write_created(until_ms)}"
         state.out.append(published)
         count = entry.due
         stamped = msgspec.structs.replace(message, smuid=entry.smuid(state.server), account=publisher)
         state.keep(entry, stamped, count, now, cause, head)
+        if entry.flags & DELAYED:
+            self._deliveries.hold_back(entry, now)
+            return
         counted = bool(entry.flags & RECEIPT)
         queries = self._federation.published(entry, message.depth, counted=counted)
         if entry.flags & RECEIPT:
@@ -203,6 +217,30 @@ class Publishing:
             return
         if not self._lifecycle.end_if_due_to_nobody(entry, "due to nobody"):
             self._deliveries.offer_to_all(entry, due, now)
+
+    def route_delayed(self, entry: Entry, message: Message, now: float) -> None:
+        """The delay of a message has ended: decide over it as over one that is published now.
+
+        It stands where it was published, before those that came since.
+        """
+        state, matching = self._state, self._state.matching
+        if not entry.flags & DELAYED or entry.flags & GONE:
+            return
+        _, timeout_s, _ = matching.terms(entry.topic, message, state.settings.default_timeout_s)
+        due = [] if entry.flags & ONE else matching.taking(entry.topic, "ALL")
+        self._lifecycle.end_delay(entry, timeout_s, 1 if entry.flags & ONE else len(due), now)
+        state.out.append(MarkRouted(entry))
+        if entry.flags & GUARANTEED:
+            # or another start would take them for subscriptions that came too late
+            late = [each.id for each in due if each.options.durable and each.joined_after(entry)]
+            state.out += (MarkReturned(entry.id, id, 0) for id in late)
+        self._federation.published(entry, message.depth, counted=False)
+        if entry.flags & CROSSES and entry.flags & GUARANTEED:
+            state.out.append(StoreCopy(entry.id))  # it is not stored with the message, which is there already
+        if entry.flags & ONE:
+            self._deliveries.offer_to_one(entry, now)
+        elif not self._lifecycle.end_if_due_to_nobody(entry, "due to nobody"):
+            self._deliveries.offer_delayed(entry, due, now)
 
     # -- what the server itself publishes ---------------------------------------------------------
 

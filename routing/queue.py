@@ -29,7 +29,8 @@ EXPIRED: Final = 128  # its timeout has ended; only those that had received it m
 TOGETHER: Final = 256  # stored with others at once or not at all
 CROSSES: Final = 512  # it came from a peer, or may go to one
 PASSING: Final = 1024  # held for peers alone: whoever is here had it before
-COMMITTED_STATES: Final = ONE | GUARANTEED | STATED | RECEIPT | SEQUENCED | PASSING
+DELAYED: Final = 2048  # nobody is to have it yet; its deadline is when that ends
+COMMITTED_STATES: Final = ONE | GUARANTEED | STATED | RECEIPT | SEQUENCED | PASSING | DELAYED
 """The flags that are written to the store."""
 
 LOOKED_AT_MAX: Final = 2_000
@@ -48,7 +49,7 @@ class Entry(msgspec.Struct, gc=False):
         origin: the Smuid; or, of a message of our own that waits, its birth in Unix milliseconds.
         due: subscriptions that have still to finish it, and peers that have still to answer for it; 1 for
             mode ONE.
-        deadline: site time in seconds; `inf` for none.
+        deadline: site time in seconds at which it expires, or its delay ends; `inf` for none.
     """
 
     id: int
@@ -99,18 +100,21 @@ class KeptEntries:
         return len(self._by_id)
 
     def add(self, entry: Entry) -> None:
-        """Add the newest entry."""
+        """Add an entry: the newest, or one whose delay has ended."""
         self._by_id[entry.id] = entry
-        self._ids.append(entry.id)
+        if self._ids and entry.id < self._ids[-1]:
+            insort(self._ids, entry.id)
+        else:
+            self._ids.append(entry.id)
 
     def discard(self, id: int) -> None:
         """Take an entry out, if it is here."""
         if self._by_id.pop(id, None) is not None and len(self._ids) > 2 * len(self._by_id) + 1000:
-            self._ids = list(self._by_id)
+            self._ids = sorted(self._by_id)
 
     def ids(self) -> Iterable[int]:
         """The ids of the entries, in order."""
-        return self._by_id.keys()
+        return sorted(self._by_id)
 
     def after(self, id: int, count: int) -> list[Entry]:
         """The first `count` entries that came after the one with this id."""

@@ -16,7 +16,7 @@ from routing.federation.interest import InterestChange
 from routing.lifecycle import Lifecycle
 from routing.message import DeliveryMode
 from routing.names import DEAD_LETTER_PREFIX, dead_letter_topic, is_topic
-from routing.queue import GONE, ONE, PASSING, RECEIPT, SEQUENCED, STATED, Entry
+from routing.queue import DELAYED, GONE, ONE, PASSING, RECEIPT, SEQUENCED, STATED, Entry
 from routing.receipts import Receipt, Receipts
 from routing.setting_aside import SettingAside
 from routing.state import SiteState
@@ -164,8 +164,10 @@ class Restore:
             damage = "its number is one of a later start"
         if entry.flags & SEQUENCED:
             state.sequenced[entry.id] = (publisher, sequence)
-        due = open_ = 1 if entry.flags & ONE else 0
-        if entry.flags & ONE:
+        due = open_ = 1 if entry.flags & (ONE | DELAYED) else 0
+        if entry.flags & DELAYED:
+            pass  # it is routed when it is time
+        elif entry.flags & ONE:
             if not self._restore_copy(entry):
                 open_ = 0
             else:
@@ -235,7 +237,7 @@ class Restore:
     def _wait_for_all(self, entry: Entry, marks: dict[int, StoredMark]) -> tuple[int, int]:
         """To how many it is due; and how many of them a receipt speaks of."""
         due = late = 0
-        for subscription in self._state.matching.were_due(entry):
+        for subscription in self._state.matching.were_due(entry, marks):
             mark = marks.get(subscription.id)
             if mark is not None and mark.done:
                 continue

@@ -11,14 +11,25 @@ from typing import Final
 
 import msgspec
 
-from routing.deadlines import Deadlines
+from routing.deadlines import SLOT_MIN_S, Deadlines
 from routing.decisions import Decision, DiscardMessage, KeepMessage, StoreMessage
 from routing.dedupe import Publications
 from routing.federation.crossing import Crossing
 from routing.federation.removals import Removals
 from routing.matching import Matching, SubscribeRights
 from routing.message import Message
-from routing.queue import COUNTED, COUNTER_BITS, CROSSES, GONE, GUARANTEED, ONE, SEQUENCED, STATED, Entry
+from routing.queue import (
+    COUNTED,
+    COUNTER_BITS,
+    CROSSES,
+    DELAYED,
+    GONE,
+    GUARANTEED,
+    ONE,
+    SEQUENCED,
+    STATED,
+    Entry,
+)
 from routing.subscription import Lock, Subscription, Topic
 from routing.system_topics import SystemTopics
 from routing.traffic import Traffic
@@ -67,6 +78,7 @@ class SiteState:
         boot: raised at each start.
         out: decisions not yet taken by the broker.
         entries: by id, every copy that is held.
+        delays: copies that nobody is to have before their delays end.
         sequenced: by entry id, publisher and Sequence of those that have one.
         delayed: (site time, tie-break, lock): given back, to be offered again then.
         wake_at: no later than the next thing that time alone brings about; `inf` for none.
@@ -105,6 +117,7 @@ class SiteState:
         self.by_owner: dict[tuple[str, str, str], Subscription] = {}
         self.sequenced: dict[int, tuple[str, int]] = {}
         self.deadlines = Deadlines()
+        self.delays = Deadlines(SLOT_MIN_S)
         self.publications = Publications()
         self.system_topics = SystemTopics(server)
         self.locking: dict[Subscription, None] = {}
@@ -160,13 +173,18 @@ class SiteState:
         topic.messages += 1
         topic.bytes += entry.size
         if entry.deadline != math.inf:
-            self.deadlines.add(entry, now)
-            if (expires_at := self.deadlines.next()) < self.wake_at:
-                self.wake_at = expires_at
+            self.watch(entry, now)
         if entry.flags & GUARANTEED:
             self.held += 1
         if topic.recipient:
             self.system_topics.hold(entry, publisher)
+
+    def watch(self, entry: Entry, now: float) -> None:
+        """Note when the timeout or the delay of a copy ends, which has an end."""
+        deadlines = self.delays if entry.flags & DELAYED else self.deadlines
+        deadlines.add(entry, now)
+        if (ends_at := deadlines.next()) < self.wake_at:
+            self.wake_at = ends_at
 
     def keep(
         self,
@@ -215,7 +233,7 @@ class SiteState:
         if topic.recipient:
             self.system_topics.discard(entry)
         if entry.deadline != math.inf:
-            self.deadlines.forget()
+            (self.delays if flags & DELAYED else self.deadlines).forget()
         if flags & GUARANTEED:
             self.held -= 1
         else:
@@ -244,7 +262,7 @@ class SiteState:
 
     def next_wake(self) -> float:
         """Site time of the next thing that time alone brings about; `inf` for none."""
-        wake = self.deadlines.next()
+        wake = min(self.deadlines.next(), self.delays.next())
         if self.delayed:
             wake = min(wake, self.delayed[0][0])
         for subscription in self.locking:

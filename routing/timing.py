@@ -1,4 +1,4 @@
-"""What time alone brings about: locks and timeouts end, pauses are over, receipts are due, steps follow.
+"""What time alone brings about: locks, timeouts, pauses and delays end, receipts are due, steps follow.
 
 Each of these is taken out of its schedule before it is carried out, and one that fails by an error of ours is
 set aside: it comes up once, and holds up none of the others.
@@ -7,12 +7,16 @@ set aside: it comes up once, and holds up none of the others.
 import heapq
 from typing import Final
 
+from routing.decisions import RouteDelayed
 from routing.delivery import Deliveries
 from routing.locks import standing
 from routing.receipts import Receipts
 from routing.state import SiteState
 from routing.steps import Steps
 from routing.subscription import Lock
+
+JOINING_WAIT_S: Final = 0.1
+"""What was delayed waits for subscriptions that are joining."""
 
 FAILED_WAIT_S: Final = 1.0
 """After an error that belongs to nothing that can be set aside."""
@@ -33,6 +37,7 @@ class Timing:
         self._parts = (
             self._end_locks,
             self._end_pauses,
+            self._end_delays,
             self._end_waits,
             self._expire,
             receipts.tick,
@@ -94,6 +99,16 @@ class Timing:
                 self._deliveries.offer_again(lock, now)
             except Exception as error:
                 self._deliveries.setting_aside.failed(lock.entry, "the end of a pause", error, now)
+
+    def _end_delays(self, now: float) -> None:
+        state = self._state
+        for entry in state.delays.expired(now):
+            if any(each.joining for each in state.matching.waits_with(entry.topic)):
+                # whether what it is offered, of what was kept, reaches so far already nobody knows
+                entry.deadline = now + JOINING_WAIT_S
+                state.watch(entry, now)
+            else:
+                state.out.append(RouteDelayed(entry))
 
     def _end_waits(self, now: float) -> None:
         """Sequences that never came."""

@@ -34,7 +34,7 @@ from routing.decisions import INPUT_END, Decision
 from routing.errors import Refusal
 from routing.frames import encode_message
 from routing.lifecycle import found_nobody
-from routing.queue import GUARANTEED, ONE, STATED, Entry
+from routing.queue import DELAYED, GUARANTEED, ONE, STATED, Entry
 from routing.router import Router
 
 
@@ -45,7 +45,7 @@ class Prepared(msgspec.Struct):
     batch: Batch
     effects: list[Decision]
     buried: set[int]
-    """Identities of the decisions `Bury` that have been carried out: others in `decisions` came of them."""
+    """Identities of `Bury` and `RouteDelayed` that have been carried out: other decisions came of them."""
 
     faults: list[Fault]
     """Decisions that could not be prepared: the batch is without them, and is not to be stored."""
@@ -105,6 +105,7 @@ class Executor:
             decisions.Record: self._record,
             decisions.Refused: self._refused,
             decisions.Bury: self._bury,
+            decisions.RouteDelayed: self._route_delayed,
             decisions.Together: lambda d: None,
             decisions.InputEnd: lambda d: None,
             decisions.OwnError: _fail,
@@ -137,7 +138,7 @@ class Executor:
                     handlers[type(decision)](decision)
                 except Exception as error:  # of ours: the others are to be stored
                     self._cannot(Fault(decision, error))
-            # what burials have brought about
+            # what burials and delays that ended have brought about
             taken = self._router.take()
             if self._kept:  # which were decided before
                 self._kept += taken
@@ -284,6 +285,12 @@ class Executor:
             self._router.buried(d, stored.message, self._clock.now())
             self._router.end_input()
 
+    def _route_delayed(self, d: decisions.RouteDelayed) -> None:
+        stored = self._bodies.find(d.entry.id) or self._reading.load_now(d.entry)
+        self._prepared.buried.add(id(d))
+        if stored is not None:
+            self._router.publishing.route_delayed(d.entry, stored.message, self._clock.now())
+
     # -- to the hop log ---------------------------------------------------------------------------
 
     def _record(self, d: decisions.Record) -> None:
@@ -354,7 +361,9 @@ class Executor:
         )
 
     def _expires_us(self, entry: Entry) -> int:
-        """When a stated timeout ends, by the wall clock; 0 where none was stated, -1 where it never does."""
+        """When a stated timeout ends, by the wall clock; 0 where none was stated, -1 for never or unknown."""
+        if entry.flags & DELAYED:
+            return -1
         if not entry.flags & STATED:
             return 0
         if entry.deadline == math.inf:

@@ -117,15 +117,15 @@ class BrokerSession:
 
     # -- requests ---------------------------------------------------------------------------------
 
-    def publish(self, topic: str, message: Message, request: Any = None) -> None:
+    def publish(self, topic: str, message: Message, request: Any = None, *, delay_s: float = 0.0) -> None:
         """See `daemon.frontend.Session`."""
         try:
-            self._publish(topic, message, request)
+            self._publish(topic, message, request, delay_s)
         except Refusal as refusal:
             self._broker.metrics.refused[refusal.code] += 1
             raise
 
-    def _publish(self, topic: str, message: Message, request: Any) -> None:
+    def _publish(self, topic: str, message: Message, request: Any, delay_s: float) -> None:
         broker = self._broker
         check_topic(topic)
         self._check("publish", topic)
@@ -157,9 +157,11 @@ class BrokerSession:
             broker.room.check()
         self.published += 1
         if self._transaction is not None:
-            self._transaction.publish(topic, message, head)
+            self._transaction.publish(topic, message, head, delay_s)
             return
-        self._door.publish(self._consumer, topic, message, self.system_topic, request, head=head)
+        self._door.publish(
+            self._consumer, topic, message, self.system_topic, request, head=head, delay_s=delay_s
+        )
 
     def check_publish(self, topic: str) -> None:
         """See `daemon.frontend.Session`."""

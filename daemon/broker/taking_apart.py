@@ -125,7 +125,7 @@ class TakingApart:
                     lost.add(decision.entry.id)
                     self._router.setting_aside.set_aside(now, decision.entry, REASON)
             elif id(decision) in culprits:
-                if isinstance(decision, decisions.Bury):
+                if isinstance(decision, (decisions.Bury, decisions.RouteDelayed)):
                     self._router.setting_aside.set_aside(now, decision.entry, REASON)
                 self._refuse_next(every, position)
         kept = self._without(every, buried | culprits | undone, failed, REFUSAL)

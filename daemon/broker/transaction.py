@@ -27,14 +27,26 @@ class Transaction:
         self._published: dict[str, list[int]] = {}
         self._to_system_topics: list[tuple[str, int]] = []
 
-    def publish(self, topic: str, message: Message, head: bytes) -> None:
-        """Add a message that was checked like any other, but for the room in its topic; see `encode_head`."""
+    def publish(self, topic: str, message: Message, head: bytes, delay_s: float) -> None:
+        """Add a message that was checked like any other, but for the room in its topic.
+
+        See `Publishing.publish`; a delay begins when the block ends.
+        """
         self._published.setdefault(topic, []).append(message.size_bytes)
         if "@" in topic or message.receipt != "NONE":
             self._to_system_topics.append((topic, message.size_bytes))
         publish = self._door.publish
         self._steps.append(
-            lambda: publish(self._consumer, topic, message, self._publisher, None, together=True, head=head)
+            lambda: publish(
+                self._consumer,
+                topic,
+                message,
+                self._publisher,
+                None,
+                together=True,
+                head=head,
+                delay_s=delay_s,
+            )
         )
 
     def commit(self, numbers: Iterable[int]) -> None:

@@ -26,7 +26,7 @@ from plugins.stomp.answers import write_error, write_receipt
 from plugins.stomp.codec import Decoder, Frame, FrameLimits, Version, encode
 from plugins.stomp.connect import Connect, read_connect
 from plugins.stomp.consuming import Consuming, required
-from plugins.stomp.headers import read_message
+from plugins.stomp.headers import read_delay, read_message
 from plugins.stomp.settings import StompSettings
 from plugins.stomp.subscription import read_boolean
 from plugins.stomp.transactions import Transactions
@@ -230,6 +230,7 @@ class StompConversation(Conversation):
         destination = consuming.destination(required(frame, "destination"))
         transaction = headers.get("transaction")
         reply_to = headers.get("reply-to")
+        delay_s = read_delay(headers, self._wall_ms)
         message = read_message(
             headers,
             frame.body,
@@ -239,15 +240,18 @@ class StompConversation(Conversation):
             in_transaction=transaction is not None,
             reply_address=consuming.reply_address(reply_to) if reply_to is not None else None,
             wall_ms=self._wall_ms,
+            delay_s=delay_s,
         )
         topic = self._topic_of(frame)
         receipt = headers.get("receipt")
         if transaction is None:
-            self._publish(topic, message, receipt)
+            self._publish(topic, message, receipt, delay_s)
         else:
             session = self._session
             size = len(frame.body) + sum(len(name) + len(value) for name, value in headers.items())
-            self._transactions.add(transaction, lambda: session.publish(topic, message), size)
+            self._transactions.add(
+                transaction, lambda: session.publish(topic, message, delay_s=delay_s), size
+            )
             self._receipt(receipt)
 
     def _topic_of(self, frame: Frame) -> str:
@@ -258,12 +262,12 @@ class StompConversation(Conversation):
             return self._consuming.temporary_topic(destination.name)
         return destination.topic
 
-    def _publish(self, topic: str, message: Message, receipt: str | None) -> None:
+    def _publish(self, topic: str, message: Message, receipt: str | None, delay_s: float) -> None:
         if message.guarantee:
-            self._session.publish(topic, message, self._owe(receipt))
+            self._session.publish(topic, message, self._owe(receipt), delay_s=delay_s)
             return
         try:
-            self._session.publish(topic, message)
+            self._session.publish(topic, message, delay_s=delay_s)
         except Refusal as refusal:
             # Unguaranteed messages are the first to be given up; who wants to know asks for a receipt.
             if refusal.code != Refusal.QUEUE_FULL or receipt is not None:

@@ -8,6 +8,7 @@ and comes out at the other side as it went in.
     priority                integer; 0 is the same as none
     expires                 Unix time in ms at which the message ends; 0 for never (ActiveMQ's)
     expiration              ms that the message lives (RabbitMQ's)
+    AMQ_SCHEDULED_DELAY, x-delay, _AMQ_SCHED_DELIVERY    see `read_delay`
     timeout                 seconds, or INFINITE
     persistent, guarantee   true/false, YES/NO; see `_guarantee`
     smqp-receipt            NONE, ONE, ALL: SMQP's Receipt, the name being taken by STOMP's own
@@ -33,6 +34,7 @@ from routing.names import is_system_topic
 from routing.numbers import SECONDS_DIGITS_MAX
 from routing.sections import write_section_head
 
+DELAY_MS_MAX: Final = 366 * 86_400_000
 MILLISECONDS_DIGITS_MAX: Final = SECONDS_DIGITS_MAX + 3
 CARRIER: Final = "Stomp-Header"
 _READABLE: Final = " !\"#$&'()*+,-./;<=>?@[\\]^_`{|}~"
@@ -55,18 +57,25 @@ _SMQP_NAMES: Final = {
     "cmuid": "Cmuid",
     "mime-version": "MIME-Version",
 }
+_DELAYS: Final = ("AMQ_SCHEDULED_DELAY", "x-delay", "_AMQ_SCHED_DELIVERY")
 _OF_THE_FRAME: Final = frozenset(
     # What belongs to one SEND or one MESSAGE and not to the message itself. The last ones, of which some are
     # only for a server to write, come from a client that sends a received message on, headers and all.
     {"destination", "content-length", "content-type", "receipt", "transaction", "persistent", "expires"}
     | {"expiration", "message-id", "subscription", "ack", "redelivered", "delivery-count"}
     | {"smuid", "hops", "account", "oci-message-id", "expire-after", "visible-after"}
+    | set(_DELAYS)
 )
-_REFUSED: Final = frozenset(
-    # Passed over they would mislead: who asks for a delay or for groups relies on them.
-    {"AMQ_SCHEDULED_DELAY", "AMQ_SCHEDULED_PERIOD", "AMQ_SCHEDULED_REPEAT", "AMQ_SCHEDULED_CRON"}
-    | {"JMSXGroupID", "JMSXGroupSeq", "_AMQ_SCHED_DELIVERY", "x-delay"}
-)
+_REFUSED: Final = {
+    # Passed over they would mislead: who asks for a schedule or for groups relies on them.
+    **dict.fromkeys(
+        ("AMQ_SCHEDULED_PERIOD", "AMQ_SCHEDULED_REPEAT", "AMQ_SCHEDULED_CRON"),
+        "supported: the message would come once",
+    ),
+    **dict.fromkeys(
+        ("JMSXGroupID", "JMSXGroupSeq"), "supported: messages of one group would go to any consumer"
+    ),
+}
 _ARGUMENTS: Final = (
     *("x-message-ttl", "x-expires", "x-max-length", "x-max-length-bytes", "x-overflow", "x-priority"),
     *("x-dead-letter-exchange", "x-dead-letter-routing-key", "x-delivery-limit"),
@@ -89,11 +98,13 @@ def read_message(
     in_transaction: bool,
     reply_address: str | None,
     wall_ms: Callable[[], int],
+    delay_s: float = 0.0,
 ) -> Message:
     """The message that a SEND describes.
 
     Args:
         depth, guarantee: of a message that states none.
+        delay_s: see `read_delay`. Its timeout, which counts from now, is given as it is after that.
         reply_address: the system topic behind `reply-to`, where that names a temporary destination.
         wall_ms: Unix time; asked only where `expires` needs it.
 
@@ -108,7 +119,7 @@ def read_message(
         if name in passed_over:
             continue
         if name in _REFUSED:
-            raise HeaderRefusal(name, value, "supported: the message would come at once, or to anybody")
+            raise HeaderRefusal(name, value, _REFUSED[name])
         if name in _SMQP_NAMES:
             if not (name == "priority" and value == "0"):
                 stated.append((_SMQP_NAMES[name], value))
@@ -124,9 +135,11 @@ def read_message(
         if not value.isprintable() and _breaks_a_line(value):
             raise HeaderRefusal(name, value, "one line without control characters")
     fields: dict[str, Any] = parse_headers(stated) if stated else {}
-    fields.setdefault("guarantee", _guarantee(headers, guarantee or in_transaction))
+    fields.setdefault("guarantee", _guarantee(headers, guarantee or in_transaction or delay_s > 0))
     if "expires" in headers or "expiration" in headers:
         _read_expiry(headers, fields, wall_ms)
+    if delay_s:
+        _count_delay(headers, fields, delay_s)
     if destination.kind in ("topic", "queue"):
         fields["delivery"] = "ALL" if destination.kind == "topic" else "ONE"
     fields.setdefault("depth", DEPTH_UNLIMITED if destination.kind == "reply" else depth)
@@ -135,6 +148,36 @@ def read_message(
     section = Section(headers.get("content-type", DEFAULT_CONTENT_TYPE), body, tuple(of_content))
     write_section_head(section)  # refuses what other protocols could not carry
     return Message(others=tuple(others), sections=(section,), **fields)
+
+
+def read_delay(headers: dict[str, str], wall_ms: Callable[[], int]) -> float:
+    """Seconds before which nobody is to get the message of a SEND; 0 for none. Raises HeaderRefusal.
+
+    `AMQ_SCHEDULED_DELAY` (ActiveMQ) and `x-delay` (RabbitMQ) say it in ms, `_AMQ_SCHED_DELIVERY` (Artemis)
+    as a Unix time in ms. The longest counts; a year is the longest there is.
+    """
+    delay_ms = 0
+    for name in _DELAYS:
+        if name in headers:
+            since_ms = wall_ms() if name == "_AMQ_SCHED_DELIVERY" else 0
+            delay_ms = max(delay_ms, _milliseconds(name, headers[name]) - since_ms)
+    if delay_ms > DELAY_MS_MAX:
+        name = next(name for name in _DELAYS if name in headers)
+        raise HeaderRefusal(name, headers[name], "within a year")
+    return delay_ms / 1000
+
+
+def _count_delay(headers: dict[str, str], fields: dict[str, Any], delay_s: float) -> None:
+    if fields.get("receipt", "NONE") != "NONE":
+        raise HeaderRefusal(
+            "smqp-receipt", headers["smqp-receipt"], "supported for a message that is delayed"
+        )
+    timeout_s = fields.get("timeout_s")
+    if timeout_s is not None:
+        if timeout_s <= delay_s:
+            name = next(name for name in ("timeout", "expiration", "expires") if name in headers)
+            raise HeaderRefusal(name, headers[name], f"more than the delay, {delay_s} s: nobody would get it")
+        fields["timeout_s"] = timeout_s - delay_s
 
 
 def refuse_arguments(headers: dict[str, str]) -> None:

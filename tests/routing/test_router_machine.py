@@ -30,6 +30,9 @@ class Dictionaries(Backing):
                     self.bodies[decision.entry.id] = decision.message
                 elif isinstance(decision, d.Bury):
                     self.router.buried(decision, self.bodies[decision.entry.id], now)
+                elif isinstance(decision, d.RouteDelayed):
+                    body = self.bodies[decision.entry.id]
+                    self.router.publishing.route_delayed(decision.entry, body, now)
                 effects.append(decision)
         self.committed = self.store.committed()
         return effects

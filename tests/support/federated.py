@@ -18,6 +18,7 @@ from daemon.settings import LinkSettings
 from daemon.store.store import Store
 from routing.federation.enquiry import FEATURES
 from routing.message import Message, Section
+from routing.queue import DELAYED
 from tests.support.broker_of_ada import broker_of_ada
 from tests.support.links import Network
 from tests.support.patience import PATIENCE_S
@@ -42,7 +43,7 @@ class FederatedClient:
         await self.answer()
 
     async def publish(self, topic: str, text: str, **headers: object) -> str:
-        """Publish, wait until the site has it, return its Smuid."""
+        """Publish, wait until the site has it, return its Smuid. Among `headers` may be a `delay_s`."""
         self._send(topic, text, headers)
         return (await self.answer()).smuid
 
@@ -54,8 +55,9 @@ class FederatedClient:
         return answer.error.code
 
     def _send(self, topic: str, text: str, headers: dict[str, object]) -> None:
+        delay_s = headers.pop("delay_s", 0.0)
         message = Message(sections=(Section("text/plain", text.encode()),), **headers)  # type: ignore[arg-type] # of Message
-        self.session.publish(topic, message, text)
+        self.session.publish(topic, message, text, delay_s=delay_s)  # type: ignore[arg-type] # a float
 
     async def remove(self, topic: str, smuid: str) -> None:
         self.session.remove(topic, smuid, "remove")
@@ -136,6 +138,12 @@ class FederatedSite:
     def ages(self, seconds: float) -> None:
         """As if so much more time had passed at this site."""
         self.broker.clock._offset += seconds  # type: ignore[attr-defined] # of the clock of the machine
+
+    async def has_routed_all(self) -> None:
+        """Wait until the delays of all that is held here have ended."""
+        with trio.fail_after(PATIENCE_S):
+            while any(entry.flags & DELAYED for entry in self.broker._router._state.entries.values()):
+                await trio.sleep(0.01)
 
     async def idle(self) -> None:
         """Wait until no copy of a message is held here."""

@@ -85,6 +85,9 @@ class ModelStore:
             case d.MarkReceipted(entry_id=entry_id):
                 if entry_id in self.messages:
                     self.messages[entry_id][0].flags &= ~RECEIPT
+            case d.MarkRouted(entry=entry) if entry.flags & GUARANTEED:
+                self.messages[entry.id][0].flags = entry.flags & COMMITTED_STATES
+                self.messages[entry.id][0].deadline = entry.deadline
             case d.StoreSubscription(subscription=s):
                 self.subscriptions[s.id] = (s.target.name, s.owner, s.options, s.since, s.used_at)
             case d.DiscardSubscription(subscription_id=subscription_id):

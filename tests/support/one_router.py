@@ -99,13 +99,19 @@ class Client:
         return answer
 
     def publish(self, topic: str, body: str = "", **headers: Any) -> str:
-        """The Smuid that was answered; "" for an unguaranteed message, which is not answered."""
+        """The Smuid that was answered; "" for an unguaranteed message, which is not answered.
+
+        Among `headers` may be a `delay_s`.
+        """
+        delay_s: float = headers.pop("delay_s", 0.0)
         request = self._request()
         message = Message(
             created="2026-11-21T10:00:00.000Z", sections=(Section("text/plain", body.encode()),), **headers
         )
         site = self.site
-        site.router.publishing.publish(site.now, self.consumer, topic, message, self.address, request)
+        site.router.publishing.publish(
+            site.now, self.consumer, topic, message, self.address, request, delay_s=delay_s
+        )
         if message.guarantee:
             return self._answer(request).smuid
         site.settle()
@@ -272,6 +278,8 @@ class Site:
                 self.bodies[entry.id] = message
             case d.Bury(entry=entry):
                 self.router.buried(decision, self.bodies[entry.id], self.now)
+            case d.RouteDelayed(entry=entry):
+                self.router.publishing.route_delayed(entry, self.bodies[entry.id], self.now)
             case d.Record(entry=entry, subscription=subscription):
                 message = self.bodies.get(entry.id)
                 self.told.append(

@@ -8,7 +8,7 @@ import copy
 from dataclasses import dataclass, field
 
 from routing import decisions as d
-from routing.queue import GUARANTEED, ONE, SEQUENCED, Entry
+from routing.queue import DELAYED, GUARANTEED, ONE, SEQUENCED, Entry
 from routing.subscription import Lock, Subscription
 from tests.support.wishes import Wishes
 
@@ -20,6 +20,8 @@ class Sent:
     Attributes:
         due: subscriptions of mode ALL that have still to finish it.
         counted: those that its receipt speaks of; have: those of them that have it.
+        not_before: when its delay ends; 0 where it has none.
+        waits: its delay has not ended, so that it is due to nobody yet.
     """
 
     id: int
@@ -31,6 +33,8 @@ class Sent:
     receipt: str
     due: set[int]
     counted: set[int]
+    not_before: float = 0.0
+    waits: bool = False
     have: int = 0
     lost_to: int = 0
     done: set[int] = field(default_factory=set)
@@ -72,6 +76,7 @@ class Oracle:
             if (
                 not sent.ended
                 and not sent.one
+                and not sent.waits
                 and sent.stated
                 and sent.deadline > now
                 and self.wishes.is_first_for(subscription.id, sent.topic)
@@ -113,7 +118,16 @@ class Oracle:
                 self._published(entry, message.receipt, message.timeout_s)
                 if isinstance(decision, d.StoreMessage) and decision.cause:
                     self.causes[entry.id] = decision.cause
+            case d.MarkRouted(entry=entry):
+                sent = self.messages[entry.id]
+                assert sent.waits
+                assert now >= sent.not_before
+                sent.waits, sent.deadline = False, entry.deadline
+                if not sent.one:
+                    sent.due = self.wishes.due(sent.topic)
+                sent.stated = sent.stated or entry.topic.timeout_s is not None
             case d.Deliver(entry=entry, subscription=subscription, lock=lock, redelivered=redelivered):
+                assert now >= self.messages[entry.id].not_before, "delivered before its time"
                 self._delivered(entry, subscription, lock, redelivered=redelivered)
             case d.Record(entry=entry):
                 self._recorded(decision, entry, now)
@@ -121,8 +135,9 @@ class Oracle:
     def _published(self, entry: Entry, receipt: str, timeout_s: float | None) -> None:
         topic = entry.topic
         one = bool(entry.flags & ONE)
-        due = set() if one else self.wishes.due(topic.name)
-        stated = timeout_s is not None or topic.timeout_s is not None or topic.is_system
+        waits = bool(entry.flags & DELAYED)
+        due = set() if one or waits else self.wishes.due(topic.name)
+        stated = timeout_s is not None or topic.is_system or (topic.timeout_s is not None and not waits)
         assert entry.id not in self.messages
         if topic.mode is not None and not topic.is_system:
             assert one == (topic.mode == "ONE")
@@ -136,6 +151,8 @@ class Oracle:
             receipt,
             due,
             set(due),
+            entry.deadline if waits else 0.0,
+            waits,
         )
 
     def _delivered(
@@ -156,8 +173,8 @@ class Oracle:
             if sent.one or subscription.id in sent.counted:
                 sent.have += 1
             return
-        if redelivered or entry.flags & SEQUENCED:
-            # given back, or perhaps held back for one with a lower Sequence
+        if redelivered or entry.flags & SEQUENCED or sent.not_before:
+            # given back, or perhaps held back for one with a lower Sequence, or delayed
             return
         stream = sent.topic if sent.one else subscription.id
         before = self.order.get((stream, entry.priority), 0)

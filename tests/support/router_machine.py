@@ -148,14 +148,23 @@ class RouterMachine(ObservedSite):
             self._left(subscription)
         self.router.subscribing.close(self.now, client.consumer, lost=lost)
 
-    @rule(topic=st.sampled_from(TOPICS), message=messages, settles=st.booleans())
-    def publish(self, topic: str, message: Message, settles: bool) -> None:
+    @rule(
+        topic=st.sampled_from(TOPICS),
+        message=messages,
+        delay_s=st.sampled_from([0.0, 0.0, 2.0, 8.0]),
+        settles=st.booleans(),
+    )
+    def publish(self, topic: str, message: Message, delay_s: float, settles: bool) -> None:
+        if delay_s:
+            message = msgspec.structs.replace(message, receipt="NONE")
         client = self._client("ada")
         request = self._request()
         if not message.guarantee:
             del self.unanswered[request]
         try:
-            self.router.publishing.publish(self.now, client.consumer, topic, message, client.address, request)
+            self.router.publishing.publish(
+                self.now, client.consumer, topic, message, client.address, request, delay_s=delay_s
+            )
         except Refusal:
             held = self.state.topics[topic]
             is_full = held.messages >= SETTINGS.queue_messages_max or held.bytes >= SETTINGS.queue_bytes_max

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant
 
 from routing import decisions as d
 from routing.names import make_address
-from routing.queue import COUNTED, EXPIRED, GUARANTEED, ONE, Entry
+from routing.queue import COUNTED, DELAYED, EXPIRED, GUARANTEED, ONE, Entry
 from routing.router import Router
 from routing.state import RouterSettings
 from routing.subscription import Consumer, Subscription
@@ -189,7 +189,7 @@ class ObservedSite(RuleBasedStateMachine):
         places = self._places()
         for entry in self.state.entries.values():
             where = places.pop(entry.id, [])
-            if entry.flags & ONE:
+            if entry.flags & (ONE | DELAYED):
                 assert len(where) == 1, where
                 continue
             assert len(where) == len(set(where))
@@ -213,6 +213,10 @@ class ObservedSite(RuleBasedStateMachine):
                 lock.entry.flags & ONE or lock.subscription.id in self.state.subscriptions
             ):
                 note(lock.entry, lock.subscription.id)
+        waiting = [entry for entries in self.state.delays._slots.values() for entry in entries]
+        for entry in (*waiting, *(dec.entry for dec in self.state.out if isinstance(dec, d.RouteDelayed))):
+            if entry.id in self.state.entries:
+                note(entry, 0)
         for bury in buried:
             if bury.entry.id in self.state.entries:
                 note(bury.entry, bury.subscription.id)

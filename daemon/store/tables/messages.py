@@ -12,7 +12,7 @@ from daemon.store.checksum import checksum
 from daemon.store.columns import BirthMs, SiteTime, SmuidText
 from daemon.store.table import Row, Table, Tables
 from daemon.store.tables import marks
-from routing.decisions import MarkReceipted, StoreMessage
+from routing.decisions import MarkReceipted, MarkRouted, StoreMessage
 from routing.errors import Refusal
 from routing.frames import decode_message
 from routing.message import ReceiptMode
@@ -94,7 +94,12 @@ INDEX: Final = Table(
 )
 TABLE: Final = Table("message", MessageRow, besides=("damage",), in_place=False)
 
+ROUTED: Final = "UPDATE message SET flags = ?, deadline = ? WHERE id = ?"
 RECEIPTED: Final = f"UPDATE message SET flags = flags & ~{RECEIPT} WHERE id = ?"
+
+
+def _deadline(entry: Entry) -> float | None:
+    return None if entry.deadline == inf else entry.deadline
 
 
 class MessageChanges(Changes):
@@ -106,11 +111,12 @@ class MessageChanges(Changes):
 
     def __init__(self) -> None:
         self._new: dict[int, Values] = {}
+        self._routed: list[Values] = []
         self._receipted: list[Values] = []
         self._discarded: list[Values] = []
         self.bytes = 0
-        super().__init__(self._new, self._receipted, self._discarded)
-        self.handlers = {MarkReceipted: self._mark_receipted}
+        super().__init__(self._new, self._routed, self._receipted, self._discarded)
+        self.handlers = {MarkReceipted: self._mark_receipted, MarkRouted: self._mark_routed}
 
     def begin(self, d: StoreMessage, wire: bytes) -> None:
         """Store a new message; as a plain tuple, since it is on the path of every message."""
@@ -124,7 +130,7 @@ class MessageChanges(Changes):
             entry.priority,
             entry.size,
             entry.flags & COMMITTED_STATES,
-            None if entry.deadline == inf else entry.deadline,
+            _deadline(entry),
             d.receipt_due if entry.flags & RECEIPT else 0,
             message.receipt,
             message.sequence or 0,
@@ -150,9 +156,15 @@ class MessageChanges(Changes):
     def _mark_receipted(self, d: MarkReceipted) -> None:
         self._receipted.append((d.entry_id,))
 
+    def _mark_routed(self, d: MarkRouted) -> None:
+        entry = d.entry
+        if entry.flags & GUARANTEED:
+            self._routed.append((entry.flags & COMMITTED_STATES, _deadline(entry), entry.id))
+
     def statements(self) -> Iterator[Statement]:
         """What to execute, in order."""
         yield TABLE.insert, self._new.values()
+        yield ROUTED, self._routed
         yield RECEIPTED, self._receipted
 
     def endings(self) -> Iterator[Statement]:

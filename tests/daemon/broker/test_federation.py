@@ -297,6 +297,23 @@ async def test_a_message_is_due_to_a_peer_that_is_not_there_yet_after_a_restart(
 
 
 @pytest.mark.parametrize("mode", ["ALL", "ONE"])
+async def test_what_was_delayed_is_due_to_a_peer_that_is_not_there_after_a_restart(
+    tmp_path: Path, mode: str
+) -> None:
+    async with sites(tmp_path, PAIR) as federation:
+        [alpha] = await federation.start("alpha")
+        publisher = await alpha.client("publisher")
+        headers = {"depth": 1, "delivery": mode, "timeout_s": 600.0, "delay_s": 0.05}
+        await publisher.publish("weather", "rain", **headers)
+        await alpha.has_routed_all()
+        await federation.stop("alpha")
+        _, beta = await federation.start("alpha", "beta")
+        reader = await beta.client("reader")
+        await reader.subscribe("weather")
+        assert await reader.take() == "rain"
+
+
+@pytest.mark.parametrize("mode", ["ALL", "ONE"])
 async def test_a_site_in_the_middle_that_restarts_forwards_what_it_had_not(tmp_path: Path, mode: str) -> None:
     async with sites(tmp_path, CHAIN) as federation:
         alpha, _, gamma = await federation.start("alpha", "beta", "gamma")

@@ -4,6 +4,40 @@ from tests.mutants.mutation import Mutation
 
 MUTATIONS = [
     Mutation(
+        name="a delayed message is offered at once",
+        file="routing/publishing.py",
+        old="            self._deliveries.hold_back(entry, now)\n            return\n",
+        new="            self._deliveries.hold_back(entry, now)\n",
+        tests=("tests/routing/test_router_delays.py::test_nobody_gets_it_before_its_time",),
+    ),
+    Mutation(
+        name="a start forgets the delay of a message",
+        file="routing/restore.py",
+        old="if entry.flags & DELAYED:",
+        new="if not entry.flags:",
+        tests=("tests/routing/test_router_delays.py::test_it_outlasts_a_restart",),
+    ),
+    Mutation(
+        name="a start forgets who subscribed during a delay",
+        file="routing/publishing.py",
+        old="if each.options.durable and each.joined_after(entry)]",
+        new="if not each.options.durable and each.joined_after(entry)]",
+        tests=(
+            "tests/routing/test_router_delays.py"
+            "::test_who_subscribed_during_the_delay_is_due_to_have_it_also_after_a_restart",
+        ),
+    ),
+    Mutation(
+        name="what was delayed and crosses links does not after a restart",
+        file="routing/publishing.py",
+        old="if entry.flags & CROSSES and entry.flags & GUARANTEED:",
+        new="if entry.flags & CROSSES and not entry.flags & GUARANTEED:",
+        tests=(
+            "tests/daemon/broker/test_federation.py"
+            "::test_what_was_delayed_is_due_to_a_peer_that_is_not_there_after_a_restart",
+        ),
+    ),
+    Mutation(
         name="credit is not counted",
         file="routing/subscription.py",
         old="and len(self.locks) + len(self.received) < self.options.credit",

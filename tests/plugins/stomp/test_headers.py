@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from plugins.stomp.codec import unescape
 from plugins.stomp.destinations import parse_destination
-from plugins.stomp.headers import read_message, write_message
+from plugins.stomp.headers import read_delay, read_message, write_message
 from routing.errors import HeaderRefusal
 from routing.frames import decode_message, encode_message
 from routing.message import DEPTH_UNLIMITED, INFINITE, Message, Section
@@ -21,6 +21,7 @@ def read(
     guarantee: bool = False,
     in_transaction: bool = False,
     reply_address: str | None = None,
+    delay_s: float = 0.0,
 ) -> Message:
     return read_message(
         headers,
@@ -31,6 +32,7 @@ def read(
         in_transaction=in_transaction,
         reply_address=reply_address,
         wall_ms=lambda: NOW_MS,
+        delay_s=delay_s,
     )
 
 
@@ -185,10 +187,53 @@ def test_what_the_first_publisher_wanted_is_not_wanted_by_who_sends_its_message_
     assert (sent.cmuid, sent.receipt, sent.sequence) == ("", "NONE", 3)
 
 
-@pytest.mark.parametrize("name", ["AMQ_SCHEDULED_DELAY", "JMSXGroupID", "_AMQ_SCHED_DELIVERY"])
+@pytest.mark.parametrize("name", ["AMQ_SCHEDULED_CRON", "AMQ_SCHEDULED_REPEAT", "JMSXGroupID"])
 def test_what_would_mislead_is_refused_by_name(name: str) -> None:
     with pytest.raises(HeaderRefusal, match=name):
         read({name: "1"}, destination="/queue/T")
+
+
+@pytest.mark.parametrize(
+    ("headers", "delay_s"),
+    [
+        ({}, 0),
+        ({"AMQ_SCHEDULED_DELAY": "0"}, 0),
+        ({"AMQ_SCHEDULED_DELAY": "1500"}, 1.5),
+        ({"x-delay": "60000"}, 60),
+        ({"_AMQ_SCHED_DELIVERY": str(NOW_MS + 2_500)}, 2.5),
+        ({"_AMQ_SCHED_DELIVERY": str(NOW_MS - 2_500)}, 0),
+        ({"AMQ_SCHEDULED_DELAY": "1500", "x-delay": "2000"}, 2),
+    ],
+)
+def test_a_delay_is_read_under_the_names_of_three_brokers(headers: dict[str, str], delay_s: float) -> None:
+    assert read_delay(headers, lambda: NOW_MS) == delay_s
+
+
+@pytest.mark.parametrize("name", ["AMQ_SCHEDULED_DELAY", "x-delay", "_AMQ_SCHED_DELIVERY"])
+@pytest.mark.parametrize("value", ["-1", "soon", "1.5", "", "9" * 13, "9" * 30])
+def test_a_delay_that_is_none_is_refused_by_name(name: str, value: str) -> None:
+    with pytest.raises(HeaderRefusal, match=name):
+        read_delay({name: value}, lambda: NOW_MS)
+
+
+@pytest.mark.parametrize(
+    "headers", [{"timeout": "90"}, {"expiration": "90000"}, {"expires": str(NOW_MS + 90_000)}]
+)
+def test_the_delay_is_part_of_the_timeout(headers: dict[str, str]) -> None:
+    assert read({"AMQ_SCHEDULED_DELAY": "60000", **headers}, delay_s=60.0).timeout_s == 30
+    with pytest.raises(HeaderRefusal, match=next(iter(headers))):
+        read({"AMQ_SCHEDULED_DELAY": "90000", **headers}, delay_s=90.0)
+
+
+def test_what_is_delayed_is_guaranteed_and_asks_for_no_receipt_of_subscribers() -> None:
+    assert read({"x-delay": "1"}, delay_s=0.001).guarantee
+    assert not read({"x-delay": "1", "persistent": "false"}, delay_s=0.001).guarantee
+    with pytest.raises(HeaderRefusal, match="smqp-receipt"):
+        read({"x-delay": "1", "smqp-receipt": "ONE"}, delay_s=0.001)
+
+
+def test_a_delay_is_not_carried_so_that_who_sends_the_message_on_does_not_delay_it_again() -> None:
+    assert read({"AMQ_SCHEDULED_DELAY": "60000", "x-delay": "60000"}, delay_s=60.0).others == ()
 
 
 def test_a_site_may_guarantee_every_send() -> None:
@@ -318,7 +363,7 @@ def test_every_sent_message_is_refused_or_can_be_carried_by_smqp(headers: dict[s
     across = decode_message(encode_message(message))
     assert across == message
     out = written(across)
-    known = {"name", "priority", "reply", "depth", "delivery"}
+    known = {"name", "priority", "reply", "depth", "delivery", "smuid", "account", "hops"}
     for name, value in headers.items():
         if name in out and name not in known:
             assert out[name] == value
