@@ -3,10 +3,11 @@
     python -m tests.suites --checkouts DIR [NAME...]
 
 DIR holds checkouts of the libraries, in folders of these names: stomp.py, stompjs, stomp (the ruby gem),
-stomp-php, stompest. Nothing is fetched or built. The daemon listens on the ports that the suites have written
-in (61613, 61030, 15674), with the account guest. Prints a table of what passed, and each exclusion with its
-reason; exit code 1 where a test fails that is not excluded. What is missing here (a checkout, ruby, phpunit,
-jasmine) is said.
+stomp-php, stompest, stompman. Nothing is fetched or built; those in Python run with this interpreter, which
+needs what they are tested with (pytest-mock; anyio, uvloop, polyfactory, faker). The daemon listens on the
+ports that the suites have written in (61613, 61030, 15674), with the account guest. Prints a table of what
+passed, and each exclusion with its reason; exit code 1 where a test fails that is not excluded. What is
+missing here (a checkout, ruby, phpunit, jasmine) is said.
 """
 
 import argparse
@@ -73,6 +74,15 @@ given.HOST, given.VIRTUALHOST, given.BROKER = "127.0.0.1", "/", "rabbitmq"
 given.LOGIN = given.PASSCODE = "guest"
 sys.exit(pytest.main(["-q", "stompest/tests/sync_client_integration_test.py", "-k", "not SSL"]))
 """
+_STOMPMAN: Final = f"""\
+import sys, pytest, stompman
+given = stompman.ConnectionParameters
+def at_the_daemon(host, port, login, passcode, **more):
+    return given(host, {PORT}, "guest", "guest", **more)
+stompman.ConnectionParameters = at_the_daemon
+file = "packages/stompman/test_stompman/test_integration.py"
+sys.exit(pytest.main(["-q", "-o", "addopts=", "-p", "no:cacheprovider", file]))
+"""
 _PHP: Final = """<?php spl_autoload_register(function ($class) {
     foreach (['Stomp\\\\Tests\\\\' => 'tests/', 'Stomp\\\\' => 'src/'] as $prefix => $folder)
         if (str_starts_with($class, $prefix)) {
@@ -137,6 +147,14 @@ def suites(autoload: Path) -> list[Suite]:
             "src/core",
             {"PYTHONPATH": "."},
             {"test_4_integration": "wants a RECEIPT without any other header; ours has the smuid"},
+        ),
+        Suite(
+            "stompman",
+            "stompman",
+            (sys.executable, "-c", _STOMPMAN),
+            _PYTEST,
+            "",
+            {"PYTHONPATH": "packages/stompman"},
         ),
     ]
 
