@@ -14,6 +14,7 @@ came again whose acknowledgement was confirmed. Memory is that of the process be
 """
 
 import argparse
+import atexit
 import json
 import os
 import random
@@ -51,6 +52,9 @@ ADDRESSES: Final = 4
 HANGS_S: Final = 60.0
 FIRST_S: Final = 900.0
 """For the first login of all, when each account's slow hash is verified."""
+
+FIRST_AT_ONCE: Final = 100
+"""Clients that log in at a time then, so that none waits for all others before it."""
 
 QUEUE: Final = "crowd"
 PASSWORD: Final = "the password of "
@@ -91,6 +95,7 @@ class Site:
         self._process = subprocess.Popen(
             command, env=variables, cwd=ROOT, stdout=self._log, stderr=self._log, pass_fds=self._kept
         )
+        atexit.register(self._process.kill)
         told = b"" if self._managed else b"READY=1, or soon"  # clients come again until somebody listens
         while not told.startswith(b"READY=1"):
             told, descriptors, _, _ = socket.recv_fds(self._manager, 4096, 1)
@@ -161,13 +166,15 @@ async def come_back(
     return None
 
 
-async def all_come(site: Site, given: argparse.Namespace, hangs_s: float) -> Returns:
-    """All log in and subscribe at once; they stay until the last one has, and leave without a word."""
+async def all_come(site: Site, given: argparse.Namespace, hangs_s: float, at_once: int) -> Returns:
+    """All log in and subscribe; they stay until the last one has, and leave without a word."""
     found, ends = Returns(), trio.current_time() + hangs_s
     clients: list[StompClient] = []
+    turn = trio.CapacityLimiter(at_once)
 
     async def one(number: int) -> None:
-        client = await come_back(site, number, given.accounts, ends, found)
+        async with turn:
+            client = await come_back(site, number, given.accounts, ends, found)
         if client is not None:
             clients.append(client)
 
@@ -183,16 +190,16 @@ async def back(directory: Path, given: argparse.Namespace) -> dict[str, Any]:
     """All log in, the site is restarted, and all log in again."""
     site = Site(directory, given.accounts, keeps=not given.forget, managed=not given.alone)
     site.start()
-    first = await all_come(site, given, FIRST_S)
+    first = await all_come(site, given, FIRST_S, FIRST_AT_ONCE)
     site.end(signal.SIGKILL if given.kill else signal.SIGTERM)
     await trio.to_thread.run_sync(site.start)
-    second = await all_come(site, given, FIRST_S if given.forget else HANGS_S)
+    second = await all_come(site, given, FIRST_S if given.forget else HANGS_S, given.clients)
     site.end(signal.SIGTERM)
     found_s = sorted(second.after_s) or [0.0]
     return {
         "clients": given.clients,
         "accounts": given.accounts,
-        "first in_s": round(max(first.after_s, default=0.0), 1),
+        "first login_s": round(max(first.after_s, default=0.0), 1),
         "half back_s": round(found_s[len(found_s) // 2], 1),
         "all back_s": round(found_s[-1], 1),
         "refused": dict(first.refused + second.refused),
