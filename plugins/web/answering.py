@@ -3,9 +3,11 @@
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, RedirectResponse
 
-from plugins.web.login import Logins, NotAllowed, NotLoggedIn, check_origin
+from plugins.web.actions import FORM_BYTES_MAX, Action, read_form
+from plugins.web.login import Logins, NotAllowed, NotLoggedIn, WebUser, check_origin
+from plugins.web.pages import Pages, login_address
 from routing.errors import Refusal
 
 View = Callable[[Any], Awaitable[Any]]
@@ -53,3 +55,48 @@ def for_programs(logins: Logins, view: View, *, change: bool = False) -> View:
             return JSONResponse({"error": refusal.code, "text": refusal.text}, status)
 
     return answer
+
+
+def refusing(pages: Pages, view: View) -> View:
+    """A view for who is not logged in, with pages that say why where it is refused."""
+
+    async def answer(request: Any) -> Any:
+        try:
+            return await view(request)
+        except NotAllowed as error:
+            return pages.refuse(request, 403, "Not allowed", str(error))
+        except Refusal as refusal:
+            return pages.refuse(request, STATUS.get(refusal.code, 400), "Refused", refusal.text)
+
+    return answer
+
+
+def page(pages: Pages, view: View) -> View:
+    """A view for people; who is not logged in is shown where to."""
+
+    async def answer(request: Any) -> Any:
+        try:
+            user = await pages.logins.user(request)
+        except NotLoggedIn:
+            return RedirectResponse(login_address(request), 303)
+        request.state.user = user
+        shown = await view(request)
+        if user.cookie and "set-cookie" not in shown.headers:
+            shown.headers.append("set-cookie", user.cookie)
+        return shown
+
+    return refusing(pages, answer)
+
+
+def action(pages: Pages, act: Action, *, look: bool = False, bytes_max: int = FORM_BYTES_MAX) -> View:
+    """What a form of a page does; needs the right to change the site, unless who may `look` may do it."""
+
+    async def view(request: Any) -> Any:
+        user: WebUser = request.state.user
+        if not (look or user.may_change):
+            raise NotAllowed(f"{user.identity.account} may look at this site, and not change it")
+        fields = await read_form(request, bytes_max)
+        pages.logins.check_form(request, user, fields.get("token", ""))
+        return await act(request, user, fields)
+
+    return page(pages, view)

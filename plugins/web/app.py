@@ -11,10 +11,16 @@ from starlette.routing import Route
 
 from daemon.frontend import Site
 from plugins.web import health
-from plugins.web.answering import for_programs
-from plugins.web.login import Logins
+from plugins.web.actions import Actions
+from plugins.web.answering import action, for_programs, page, refusing
+from plugins.web.api import Api, as_json
+from plugins.web.events import EventStream
+from plugins.web.live import Live
+from plugins.web.login import Logins, NotAllowed, NotLoggedIn
 from plugins.web.metrics import expose
+from plugins.web.pages import Pages
 from plugins.web.settings import WebSettings
+from plugins.web.static_files import StaticFiles
 
 HEADERS: Final = (
     (
@@ -34,12 +40,18 @@ HEADERS: Final = (
 HSTS: Final = (b"strict-transport-security", b"max-age=31536000")
 NOT_STORED: Final = (b"cache-control", b"no-store")
 
+BODY_IN_FORM_BYTES_MAX: Final = 262_144
+"""Of a message that is published by the form of the page; programs may send larger ones."""
+
 AsgiApp = Callable[[Any, Any, Any], Awaitable[None]]
 
 
-def make_app(site: Site, settings: WebSettings) -> AsgiApp:
-    """All that is served."""
+def make_app(site: Site, settings: WebSettings, live: Live | None = None) -> AsgiApp:
+    """All that is served; `live` is kept by whoever runs it."""
     logins = Logins(site, settings)
+    live = live or Live(site)
+    pages = Pages(site, settings, logins, live)
+    actions, api = Actions(pages), Api(pages)
 
     async def ready(request: Any) -> Any:
         return await health.ready(site, settings)
@@ -50,11 +62,53 @@ def make_app(site: Site, settings: WebSettings) -> AsgiApp:
         )
         return Response(data, media_type=content_type)
 
+    async def events(request: Any) -> Any:
+        async def may_listen() -> bool:
+            try:
+                await logins.user(request)
+            except (NotLoggedIn, NotAllowed):
+                return False
+            return True
+
+        return EventStream(site, live, may_listen)
+
+    looks = {
+        "/": pages.overview,
+        "/topics": pages.topics,
+        "/topic": pages.topic,
+        "/topic/messages": pages.messages,
+        "/topic/dead-letters": pages.dead_letters,
+        "/sessions": pages.sessions,
+        "/accounts": pages.accounts,
+        "/links": pages.links,
+    }
+    does = {
+        "/topic/set": actions.set_topic,
+        "/topic/purge": actions.purge,
+        "/topic/delete": actions.delete_topic,
+        "/topic/remove": actions.remove_message,
+        "/topic/replay": actions.replay,
+        "/session/close": actions.close_session,
+    }
+    body_max = min(site.limits.message_bytes_max, BODY_IN_FORM_BYTES_MAX)
     routes = [
         Route("/health/live", health.live, methods=["GET"]),
         Route("/health/ready", ready, methods=["GET"]),
         Route(
             "/metrics", for_programs(logins, metrics) if settings.metrics_login else metrics, methods=["GET"]
+        ),
+        Route("/static/{name}", StaticFiles().serve, methods=["GET"]),
+        Route("/login", pages.login, methods=["GET"]),
+        Route("/login", refusing(pages, actions.log_in), methods=["POST"]),
+        Route("/logout", action(pages, actions.log_out, look=True), methods=["POST"]),
+        Route("/events", for_programs(logins, events), methods=["GET"]),
+        *(Route(path, page(pages, view), methods=["GET"]) for path, view in looks.items()),
+        *(Route(path, action(pages, act), methods=["POST"]) for path, act in does.items()),
+        Route("/topic/publish", action(pages, actions.publish, bytes_max=3 * body_max), methods=["POST"]),
+        Route("/api/openapi.json", for_programs(logins, api.schema), methods=["GET"]),
+        *(
+            Route(each.path, for_programs(logins, as_json(each), change=each.change), methods=[each.method])
+            for each in api.endpoints
         ),
     ]
     return Guarded(site, settings, Starlette(routes=routes))

@@ -19,6 +19,7 @@ from hypercorn.trio.worker_context import WorkerContext
 
 from daemon.frontend import Site
 from plugins.web.app import AsgiApp, make_app
+from plugins.web.live import Live
 from plugins.web.settings import WebSettings
 
 _log = logging.getLogger(__name__)
@@ -38,32 +39,35 @@ async def serve(
     site: Site, settings: WebSettings, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
     """Serve until the site has drained; started once all addresses accept."""
-    server = WebServer(site, make_app(site, settings))
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(site.keep_going, "the goodbye to browsers", server.drain)
-        for addresses, socket_name, tls in (
-            (settings.listen, "http", False),
-            (settings.listen_tls, "https", True),
-        ):
+    live = Live(site)
+    server = WebServer(site, make_app(site, settings, live))
+    async with trio.open_nursery() as beside:
+        beside.start_soon(site.keep_going, "the charts of the page", live.keep)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(site.keep_going, "the goodbye to browsers", server.drain)
+            await nursery.start(_listen, site, server, settings.listen, "http", False)
+            await nursery.start(_listen, site, server, settings.listen_tls, "https", True)
+            task_status.started()
+        beside.cancel_scope.cancel()
 
-            async def listen(
-                task_status: trio.TaskStatus[list[str]],
-                addresses: tuple[str, ...] = addresses,
-                socket_name: str = socket_name,
-                tls: bool = tls,
-            ) -> None:
-                await site.serve_streams(
-                    addresses,
-                    server.serve,
-                    socket_name=socket_name,
-                    tls=tls,
-                    http=True,
-                    refusal=FULL,
-                    task_status=task_status,
-                )
 
-            await nursery.start(listen)
-        task_status.started()
+async def _listen(
+    site: Site,
+    server: "WebServer",
+    addresses: tuple[str, ...],
+    socket_name: str,
+    tls: bool,
+    task_status: trio.TaskStatus[list[str]],
+) -> None:
+    await site.serve_streams(
+        addresses,
+        server.serve,
+        socket_name=socket_name,
+        tls=tls,
+        http=True,
+        refusal=FULL,
+        task_status=task_status,
+    )
 
 
 class WebServer:

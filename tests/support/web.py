@@ -58,6 +58,15 @@ class WebBrowser:
         kind = {"content-type": "application/x-www-form-urlencoded", "origin": self.origin}
         return await self.request("POST", path, urlencode(fields).encode(), headers=kind)
 
+    async def log_in(self, account: str, password: str, there: str = "/") -> WebAnswer:
+        """By the form of the page."""
+        return await self.post("/login", account=account, password=password, next=there)
+
+    async def do(self, path: str, **fields: str) -> WebAnswer:
+        """Send a form of the page of somebody who is logged in, with its token."""
+        token = hidden_fields(await self.get("/")).get("token", "")
+        return await self.post(path, token=token, **fields)
+
     async def request(
         self, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None
     ) -> WebAnswer:

@@ -1,0 +1,159 @@
+"""What people do: forms of the page, each of which says afterwards what became of it."""
+
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+from starlette.responses import RedirectResponse
+
+from daemon.frontend import Actor
+from plugins.web.login import WebUser
+from plugins.web.pages import Pages, own_path, topic_address
+from plugins.web.publishing import publish, read_body
+from routing.errors import Refusal
+from routing.message import DeliveryMode, Message, Section
+from routing.sections import write_section_head
+
+FORM_BYTES_MAX: Final = 65_536
+FIELDS_MAX: Final = 50
+Fields = Mapping[str, str]
+LISTS: Final = {"messages": "/topic/messages", "dead": "/topic/dead-letters"}
+MODES: Final[dict[str, DeliveryMode]] = {"ONE": "ONE", "ALL": "ALL"}
+
+
+async def read_form(request: Any, bytes_max: int = FORM_BYTES_MAX) -> dict[str, str]:
+    """The fields of a form. Raises Refusal."""
+    if request.headers.get("content-type", "").partition(";")[0] != "application/x-www-form-urlencoded":
+        raise Refusal(Refusal.BAD_COMMAND, "this is not a form of the page")
+    data = await read_body(request, bytes_max)
+    try:
+        return dict(
+            parse_qsl(data.decode(), keep_blank_values=True, max_num_fields=FIELDS_MAX, strict_parsing=True)
+        )
+    except ValueError:
+        raise Refusal(Refusal.BAD_COMMAND, "this is not a form of the page") from None
+
+
+class Actions:
+    """Each takes the fields of its form, and says what it did and where to go then."""
+
+    def __init__(self, pages: Pages) -> None:
+        self._pages = pages
+        self._site = pages.site
+
+    async def log_in(self, request: Any) -> Any:
+        """Make a session; a new one also for who has one, so that nobody is given somebody else's."""
+        pages = self._pages
+        fields = await read_form(request)
+        pages.logins.check_form(request, None, "")
+        account, there = fields.get("account", ""), fields.get("next", "/")
+        try:
+            cookie = await pages.logins.log_in(request, account, fields.get("password", ""))
+        except Refusal as refusal:
+            return pages.show(
+                request, "login.html", "Log in", status=403, next=there, account=account, error=refusal.text
+            )
+        answer = RedirectResponse(own_path(there), 303)
+        answer.headers.append("set-cookie", cookie)
+        return answer
+
+    async def log_out(self, request: Any, user: WebUser, fields: Fields) -> Any:
+        """End the session."""
+        answer = RedirectResponse("/login", 303)
+        answer.headers.append("set-cookie", self._pages.logins.log_out(request, user))
+        return answer
+
+    async def publish(self, request: Any, user: WebUser, fields: Fields) -> Any:
+        """One message, as the account of the user."""
+        name, content_type = fields.get("name", ""), fields.get("content_type", "") or "text/plain"
+        section = Section(content_type, fields.get("body", "").replace("\r\n", "\n").encode())
+        write_section_head(section)  # refuses a type that is none
+        message = Message(
+            delivery=MODES.get(fields.get("delivery", "")),
+            timeout_s=_seconds(fields.get("timeout", "")),
+            sections=(section,),
+        )
+        answer = await publish(self._site, user, request, name, message)
+        nobody = "; nobody has subscribed, so it is gone" if answer.due_to_nobody else ""
+        return self._done(user, f"Published {answer.smuid}{nobody}.", topic_address(name))
+
+    async def set_topic(self, request: Any, user: WebUser, fields: Fields) -> Any:
+        """Its delivery mode and its timeout."""
+        name, by = fields.get("name", ""), _actor(request, user)
+        await self._site.operations.set_delivery(name, MODES.get(fields.get("delivery", "")), by)
+        await self._site.operations.set_timeout(name, _seconds(fields.get("timeout", "")), by)
+        return self._done(user, f"Set {name}.", topic_address(name))
+
+    async def purge(self, request: Any, user: WebUser, fields: Fields) -> Any:
+        """Remove all that it holds."""
+        name = fields.get("name", "")
+        count = await self._site.operations.purge(name, _actor(request, user))
+        return self._done(user, f"Removed {count} messages of {name}.", topic_address(name))
+
+    async def delete_topic(self, request: Any, user: WebUser, fields: Fields) -> Any:
+        """Remove its messages, subscriptions and settings."""
+        name = fields.get("name", "")
+        count = await self._site.operations.delete_topic(name, _actor(request, user))
+        return self._done(user, f"Deleted {name}, and {count} messages with it.", "/topics")
+
+    async def remove_message(self, request: Any, user: WebUser, fields: Fields) -> Any:
+        """Remove one message, wherever it went."""
+        name, smuid = fields.get("name", ""), fields.get("smuid", "")
+        await self._site.operations.remove_message(name, smuid, _actor(request, user))
+        return self._done(user, f"Removed {smuid}.", _back(fields))
+
+    async def replay(self, request: Any, user: WebUser, fields: Fields) -> Any:
+        """Dead letters of a topic go back to it: one, or all."""
+        name, by, smuid = fields.get("name", ""), _actor(request, user), fields.get("smuid", "")
+        replayed = await self._site.operations.replay(name, by, smuid=smuid)
+        done, refused = replayed.done, dict(replayed.refused)
+        while not smuid and replayed.last_id is not None:
+            replayed = await self._site.operations.replay(name, by, after=replayed.last_id)
+            done += replayed.done
+            refused.update(replayed.refused)
+        stayed = f" {len(refused)} stay: {next(iter(refused.values()))}." if refused else ""
+        return self._done(user, f"Replayed {done} to {name}.{stayed}", _back(fields))
+
+    async def close_session(self, request: Any, user: WebUser, fields: Fields) -> Any:
+        """End one, whose client may come back."""
+        number = fields.get("id", "")
+        found = number.isdigit() and await self._site.operations.close_session(
+            int(number[:18]), _actor(request, user)
+        )
+        text = "Closed the session." if found else "That session has ended already."
+        return self._done(user, text, "/sessions")
+
+    def _done(self, user: WebUser, text: str, there: str) -> Any:
+        self._pages.note(user, text)
+        return RedirectResponse(there, 303)
+
+
+Action = Callable[[Any, WebUser, Fields], Awaitable[Any]]
+
+
+def _actor(request: Any, user: WebUser) -> Actor:
+    return Actor(name=user.identity.account, via="web", remote=request.state.remote)
+
+
+def _back(fields: Fields) -> str:
+    """To the list that the form was in, of a topic."""
+    address = topic_address(fields.get("back") or fields.get("name", ""))
+    path = LISTS.get(fields.get("list", ""))
+    return f"{path}?{address.partition('?')[2]}" if path else address
+
+
+def _seconds(text: str) -> float | None:
+    """A timeout as people write it; None for none. Raises Refusal."""
+    text = text.strip()
+    if not text:
+        return None
+    if text.upper() in ("INFINITE", "INF"):
+        return math.inf
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 < seconds <= 1e9:
+        raise Refusal(Refusal.BAD_HEADER, f"a timeout is seconds above 0, or INFINITE, and not {text[:40]!r}")
+    return seconds

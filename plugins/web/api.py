@@ -1,0 +1,351 @@
+"""/api: what the pages show and do, as JSON for programs; `/api/openapi.json` has its schema."""
+
+import math
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Literal, get_args
+
+import msgspec
+from starlette.responses import Response
+
+from daemon.frontend import (
+    AccountStatus,
+    Actor,
+    BrowsedMessage,
+    DeadLetter,
+    LinkStatus,
+    Overview,
+    Replayed,
+    SessionStatus,
+    Site,
+    TopicOrder,
+    TopicPage,
+    TopicStatus,
+)
+from plugins.web.login import NotAllowed, WebUser
+from plugins.web.pages import Pages, whole
+from plugins.web.publishing import publish, read_body
+from routing.errors import Refusal
+from routing.message import DeliveryMode, Message, Section
+from routing.sections import write_section_head
+
+COUNT: Final = 50
+SETTINGS_BYTES_MAX: Final = 4_096
+
+TOPIC: Final = ("name", "The topic.", True, "string")
+AFTER: Final = ("after", "What follows the message with this id.", False, "integer")
+HOW_MANY: Final = ("count", "At most so many.", False, "integer")
+SMUID: Final = ("smuid", "The message.", True, "string")
+
+
+class Published(msgspec.Struct, frozen=True):
+    """A message is on disk; `due_to_nobody` where nobody has subscribed, so that it is gone."""
+
+    smuid: str
+    due_to_nobody: bool = False
+
+
+class Removed(msgspec.Struct, frozen=True):
+    """How many messages went."""
+
+    messages: int
+
+
+class Closed(msgspec.Struct, frozen=True):
+    """Whether there was such a session."""
+
+    closed: bool
+
+
+class TopicSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A topic's own; null lets each message say. What is left out stays as it is."""
+
+    delivery: DeliveryMode | msgspec.UnsetType | None = msgspec.UNSET
+    timeout_s: float | Literal["INFINITE"] | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """What is told of a request that was refused: a word for programs, and words for people."""
+
+    error: str
+    text: str
+
+
+Parameter = tuple[str, str, bool, str]
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """One method of one path."""
+
+    method: str
+    path: str
+    about: str
+    answer: Callable[[Any], Awaitable[Any]]
+    answers: Any
+    parameters: tuple[Parameter, ...] = ()
+    takes: Any = None
+
+    @property
+    def change(self) -> bool:
+        """Whether it needs the right to change the site."""
+        return self.method == "POST"
+
+
+class Api:
+    """Of one site."""
+
+    def __init__(self, pages: Pages) -> None:
+        self._pages = pages
+        self._site: Site = pages.site
+        listed = (TOPIC, AFTER, HOW_MANY)
+        self.endpoints = (
+            _get("/api/overview", "The whole site.", self._overview, Overview),
+            _get(
+                "/api/topics",
+                "Topics, searched, sorted and paged.",
+                self._topics,
+                TopicPage,
+                ("search", "Part of the name, or a pattern with * or #.", False, "string"),
+                ("order", f"One of {', '.join(get_args(TopicOrder))}.", False, "string"),
+                ("offset", "After so many.", False, "integer"),
+                HOW_MANY,
+            ),
+            _get("/api/topic", "One topic.", self._topic, TopicStatus, TOPIC),
+            _get("/api/topic/messages", "What it holds.", self._messages, list[BrowsedMessage], *listed),
+            _get(
+                "/api/topic/dead-letters", "Its dead letters.", self._dead_letters, list[DeadLetter], *listed
+            ),
+            _get("/api/sessions", "All sessions, the oldest first.", self._sessions, list[SessionStatus]),
+            _get("/api/links", "All peers, by name.", self._links, list[LinkStatus]),
+            _get("/api/accounts", "All accounts, by name.", self._accounts, list[AccountStatus]),
+            _post(
+                "/api/topic/messages",
+                "Publish the body as one message, of the request's Content-Type.",
+                self._publish,
+                Published,
+                TOPIC,
+                ("delivery", "ONE or ALL.", False, "string"),
+                takes=bytes,
+            ),
+            _post("/api/topic/settings", "Set its own.", self._set, TopicStatus, TOPIC, takes=TopicSettings),
+            _post("/api/topic/purge", "Remove all that it holds.", self._purge, Removed, TOPIC),
+            _post("/api/topic/delete", "Remove it whole.", self._delete, Removed, TOPIC),
+            _post(
+                "/api/topic/remove", "Remove one message, everywhere.", self._remove, Removed, TOPIC, SMUID
+            ),
+            _post(
+                "/api/topic/replay",
+                "Dead letters go back: one, or those after an id.",
+                self._replay,
+                Replayed,
+                TOPIC,
+                ("smuid", "One of them.", False, "string"),
+                AFTER,
+            ),
+            _post(
+                "/api/session/close",
+                "End a session.",
+                self._close,
+                Closed,
+                ("id", "Of the session.", True, "integer"),
+            ),
+        )
+
+    async def schema(self, request: Any) -> Any:
+        """What there is, as OpenAPI 3.1."""
+        return _json(openapi(self.endpoints, self._site.server_ident.partition("/")[2]))
+
+    # -- looking ----------------------------------------------------------------------------------
+
+    async def _overview(self, request: Any) -> Any:
+        return await self._pages.live.overview()
+
+    async def _topics(self, request: Any) -> Any:
+        asked = request.query_params
+        order = asked.get("order", "name")
+        if order not in get_args(TopicOrder):
+            raise Refusal(Refusal.BAD_COMMAND, f"order is one of {', '.join(get_args(TopicOrder))}")
+        return await self._site.operations.topics(
+            asked.get("search", ""), order=order, offset=whole(asked, "offset"), count=_count(asked)
+        )
+
+    async def _topic(self, request: Any) -> Any:
+        name = _needed(request, "name")
+        found = await self._site.operations.topic(name)
+        if found is None:
+            raise Refusal(Refusal.NOT_FOUND, f"nothing is known of {name}")
+        return found
+
+    async def _messages(self, request: Any) -> Any:
+        name, asked = self._readable(request), request.query_params
+        return await self._site.operations.browse(name, after=whole(asked, "after"), count=_count(asked))
+
+    async def _dead_letters(self, request: Any) -> Any:
+        name, asked = self._readable(request), request.query_params
+        return await self._site.operations.dead_letters(
+            name, after=whole(asked, "after"), count=_count(asked)
+        )
+
+    def _readable(self, request: Any) -> str:
+        name, user = _needed(request, "name"), request.state.user
+        if not self._pages.may_read(user, name):
+            raise NotAllowed(f"{user.identity.account} may neither subscribe to nor administer {name}")
+        return name
+
+    async def _sessions(self, request: Any) -> Any:
+        return await self._site.operations.sessions()
+
+    async def _links(self, request: Any) -> Any:
+        return await self._site.operations.links()
+
+    async def _accounts(self, request: Any) -> Any:
+        return self._site.operations.accounts()
+
+    # -- changing ---------------------------------------------------------------------------------
+
+    async def _publish(self, request: Any) -> Any:
+        name, user = _needed(request, "name"), request.state.user
+        content_type = request.headers.get("content-type", "application/octet-stream")
+        write_section_head(Section(content_type, b""))  # refuses a type that is none
+        delivery = request.query_params.get("delivery")
+        if delivery not in (None, "ONE", "ALL"):
+            raise Refusal(Refusal.BAD_HEADER, "delivery is ONE or ALL")
+
+        def made(body: bytes) -> Message:
+            return Message(delivery=delivery, sections=(Section(content_type, body),))
+
+        answer = await publish(self._site, user, request, name, made)
+        return Published(answer.smuid, answer.due_to_nobody)
+
+    async def _set(self, request: Any) -> Any:
+        name, by = _needed(request, "name"), _actor(request)
+        data = await read_body(request, SETTINGS_BYTES_MAX)
+        try:
+            wanted = msgspec.json.decode(data, type=TopicSettings)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise Refusal(Refusal.BAD_COMMAND, f"these are no settings of a topic: {error}") from None
+        if isinstance(wanted.timeout_s, float) and not 0 < wanted.timeout_s <= 1e9:
+            raise Refusal(Refusal.BAD_HEADER, "timeout_s is seconds above 0, INFINITE, or null")
+        if wanted.delivery is not msgspec.UNSET:
+            await self._site.operations.set_delivery(name, wanted.delivery, by)
+        if wanted.timeout_s is not msgspec.UNSET:
+            timeout_s = math.inf if wanted.timeout_s == "INFINITE" else wanted.timeout_s
+            await self._site.operations.set_timeout(name, timeout_s, by)
+        return await self._topic(request)
+
+    async def _purge(self, request: Any) -> Any:
+        return Removed(await self._site.operations.purge(_needed(request, "name"), _actor(request)))
+
+    async def _delete(self, request: Any) -> Any:
+        return Removed(await self._site.operations.delete_topic(_needed(request, "name"), _actor(request)))
+
+    async def _remove(self, request: Any) -> Any:
+        name, smuid = _needed(request, "name"), _needed(request, "smuid")
+        await self._site.operations.remove_message(name, smuid, _actor(request))
+        return Removed(1)
+
+    async def _replay(self, request: Any) -> Any:
+        asked = request.query_params
+        return await self._site.operations.replay(
+            _needed(request, "name"),
+            _actor(request),
+            smuid=asked.get("smuid", ""),
+            after=whole(asked, "after"),
+        )
+
+    async def _close(self, request: Any) -> Any:
+        _needed(request, "id")
+        id = whole(request.query_params, "id")
+        return Closed(await self._site.operations.close_session(id, _actor(request)))
+
+
+def as_json(endpoint: Endpoint) -> Callable[[Any], Awaitable[Any]]:
+    """A view that answers with what an endpoint does."""
+
+    async def view(request: Any) -> Any:
+        return _json(await endpoint.answer(request))
+
+    return view
+
+
+def _json(value: Any) -> Any:
+    return Response(msgspec.json.encode(value), media_type="application/json")
+
+
+def _get(path: str, about: str, answer: Any, answers: Any, *parameters: Parameter) -> Endpoint:
+    return Endpoint(
+        method="GET", path=path, about=about, answer=answer, answers=answers, parameters=parameters
+    )
+
+
+def _post(
+    path: str, about: str, answer: Any, answers: Any, *parameters: Parameter, takes: Any = None
+) -> Endpoint:
+    return Endpoint(
+        method="POST",
+        path=path,
+        about=about,
+        answer=answer,
+        answers=answers,
+        parameters=parameters,
+        takes=takes,
+    )
+
+
+def _needed(request: Any, name: str) -> str:
+    value: str = request.query_params.get(name, "")
+    if not value:
+        raise Refusal(Refusal.BAD_COMMAND, f"{name} is missing in the address")
+    return value
+
+
+def _count(asked: Any) -> int:
+    return whole(asked, "count") if "count" in asked else COUNT
+
+
+def _actor(request: Any) -> Actor:
+    user: WebUser = request.state.user
+    return Actor(name=user.identity.account, via="web", remote=request.state.remote)
+
+
+def openapi(endpoints: tuple[Endpoint, ...], version: str) -> dict[str, Any]:
+    """The schema, made of the types that answer."""
+    kinds = [Failed, *(each.answers for each in endpoints), TopicSettings]
+    schemas, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
+    failed, *answers, settings = schemas
+    paths: dict[str, Any] = {}
+    for endpoint, answers_with in zip(endpoints, answers, strict=True):
+        told: dict[str, Any] = {
+            "summary": endpoint.about,
+            "parameters": [
+                {
+                    "name": name,
+                    "in": "query",
+                    "description": about,
+                    "required": required,
+                    "schema": {"type": kind},
+                }
+                for name, about, required, kind in endpoint.parameters
+            ],
+            "responses": {
+                "200": {"description": "Done.", "content": {"application/json": {"schema": answers_with}}},
+                "default": {
+                    "description": "Refused.",
+                    "content": {"application/json": {"schema": failed}},
+                },
+            },
+        }
+        if endpoint.takes is bytes:
+            told["requestBody"] = {"content": {"*/*": {}}}
+        elif endpoint.takes is not None:
+            told["requestBody"] = {"content": {"application/json": {"schema": settings}}}
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = told
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "smqpd", "version": version},
+        "security": [{"basic": []}],
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"basic": {"type": "http", "scheme": "basic"}},
+        },
+    }

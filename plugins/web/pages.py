@@ -1,0 +1,240 @@
+"""What people look at: each page of the site, made on the server, and usable without a script."""
+
+from collections import OrderedDict
+from typing import Any, Final, get_args
+from urllib.parse import quote
+
+from starlette.responses import HTMLResponse, RedirectResponse
+
+from daemon.frontend import Right, Site, TopicOrder
+from plugins.web.live import Live, texts
+from plugins.web.login import Logins, NotAllowed, NotLoggedIn, WebUser
+from plugins.web.render import make_environment
+from plugins.web.settings import WebSettings
+from routing.errors import Refusal
+from routing.names import dead_letter_topic
+
+TOPICS_ON_A_PAGE: Final = 50
+SESSIONS_ON_A_PAGE: Final = 100
+MESSAGES_ON_A_PAGE: Final = 20
+ORDERS: Final[tuple[TopicOrder, ...]] = get_args(TopicOrder)
+NOTES_MAX: Final = 1_000
+"""Sessions that are still to be told what became of something; the oldest are forgotten first."""
+
+READS: Final[tuple[Right, ...]] = ("subscribe", "administer")
+"""Who has one of these rights to a topic reads what its messages say."""
+
+
+class Pages:
+    """Of one site."""
+
+    def __init__(self, site: Site, settings: WebSettings, logins: Logins, live: Live) -> None:
+        self.site = site
+        self.settings = settings
+        self.logins = logins
+        self.live = live
+        self._templates = make_environment()
+        self._notes: OrderedDict[str, tuple[str, str]] = OrderedDict()
+
+    # -- showing ----------------------------------------------------------------------------------
+
+    def show(self, request: Any, template: str, title: str, *, status: int = 200, **values: Any) -> Any:
+        """A page; what was noted for its user stands at its top, once."""
+        user: WebUser | None = getattr(request.state, "user", None)
+        note = self._notes.pop(user.session, None) if user is not None else None
+        text = self._templates.get_template(template).render(
+            title=title,
+            server=self.site.server_name,
+            user=user,
+            token=user.token if user is not None else "",
+            path=request.url.path,
+            note=note,
+            **values,
+        )
+        return HTMLResponse(text, status)
+
+    def note(self, user: WebUser, text: str, kind: str = "done") -> None:
+        """Have the next page of this user say it."""
+        self._notes[user.session] = kind, text
+        while len(self._notes) > NOTES_MAX:
+            self._notes.popitem(last=False)
+
+    def refuse(self, request: Any, status: int, title: str, text: str) -> Any:
+        """A page that says why there is no other."""
+        return self.show(request, "refused.html", title, status=status, text=text)
+
+    def may_read(self, user: WebUser, topic: str) -> bool:
+        """Whether the account may read what the messages of a topic say."""
+        operations = self.site.operations
+        return any(operations.may(user.identity.account, right, topic).allowed for right in READS)
+
+    # -- logging in -------------------------------------------------------------------------------
+
+    async def login(self, request: Any) -> Any:
+        """Where one logs in."""
+        try:
+            await self.logins.user(request)
+        except (NotLoggedIn, NotAllowed):
+            return self.show(
+                request,
+                "login.html",
+                "Log in",
+                next=own_path(request.query_params.get("next", "/")),
+                account="",
+                error="",
+            )
+        return RedirectResponse("/", 303)
+
+    # -- the pages --------------------------------------------------------------------------------
+
+    async def overview(self, request: Any) -> Any:
+        """The whole site."""
+        overview = await self.live.overview()
+        return self.show(
+            request,
+            "overview.html",
+            "Overview",
+            overview=overview,
+            texts=texts(overview),
+            charts={chart.name: chart for chart in self.live.charts()},
+        )
+
+    async def topics(self, request: Any) -> Any:
+        """Topics, searched, sorted and paged."""
+        asked = request.query_params
+        search, offset = asked.get("search", "")[:255], whole(asked, "offset")
+        order: TopicOrder = next((each for each in ORDERS if each == asked.get("order")), "name")
+        error = ""
+        try:
+            page = await self.site.operations.topics(
+                search, order=order, offset=offset, count=TOPICS_ON_A_PAGE
+            )
+        except Refusal as refusal:  # a pattern that is none
+            error, page = refusal.text, await self.site.operations.topics("", count=0)
+        return self.show(
+            request,
+            "topics.html",
+            "Topics",
+            page=page,
+            search=search,
+            order=order,
+            offset=offset,
+            count=TOPICS_ON_A_PAGE,
+            error=error,
+        )
+
+    async def topic(self, request: Any) -> Any:
+        """One topic: what it holds, who has subscribed, what may be done with it."""
+        name = request.query_params.get("name", "")
+        topic = await self.site.operations.topic(name)
+        if topic is None:
+            return self.refuse(
+                request,
+                404,
+                "No such topic",
+                f"Nothing is known of {name}: it holds nothing and nobody subscribes.",
+            )
+        user: WebUser = request.state.user
+        may_publish = self.site.operations.may(user.identity.account, "publish", name).allowed
+        return self.show(
+            request,
+            "topic.html",
+            name,
+            topic=topic,
+            name=name,
+            may_publish=user.may_change and may_publish,
+            may_read=self.may_read(user, name),
+        )
+
+    async def messages(self, request: Any) -> Any:
+        """What a topic holds, a page at a time."""
+        name, after = request.query_params.get("name", ""), whole(request.query_params, "after")
+        found = await self.site.operations.browse(name, after=after, count=MESSAGES_ON_A_PAGE)
+        return self.show(
+            request,
+            "messages.html",
+            f"Messages of {name}",
+            name=name,
+            messages=found,
+            after=after,
+            more=len(found) == MESSAGES_ON_A_PAGE,
+            may_read=self.may_read(request.state.user, name),
+        )
+
+    async def dead_letters(self, request: Any) -> Any:
+        """What nobody could take of a topic, and why."""
+        name, after = request.query_params.get("name", ""), whole(request.query_params, "after")
+        found = await self.site.operations.dead_letters(name, after=after, count=MESSAGES_ON_A_PAGE)
+        return self.show(
+            request,
+            "dead_letters.html",
+            f"Dead letters of {name}",
+            name=name,
+            letters=found,
+            dead_topic=dead_letter_topic(name),
+            after=after,
+            more=len(found) == MESSAGES_ON_A_PAGE,
+            may_read=self.may_read(request.state.user, name),
+        )
+
+    async def sessions(self, request: Any) -> Any:
+        """Who is logged in."""
+        asked = request.query_params
+        search, offset = asked.get("search", "")[:255], whole(asked, "offset")
+        folded = search.casefold()
+        every = await self.site.operations.sessions()
+        found = [
+            each
+            for each in every
+            if folded in f"{each.account}/{each.channel} {each.protocol} {each.remote}".casefold()
+        ]
+        return self.show(
+            request,
+            "sessions.html",
+            "Sessions",
+            sessions=found[offset : offset + SESSIONS_ON_A_PAGE],
+            matching=len(found),
+            total=len(every),
+            search=search,
+            offset=offset,
+            count=SESSIONS_ON_A_PAGE,
+        )
+
+    async def accounts(self, request: Any) -> Any:
+        """Who may log in, and what for."""
+        return self.show(request, "accounts.html", "Accounts", accounts=self.site.operations.accounts())
+
+    async def links(self, request: Any) -> Any:
+        """The peers, and a drawing of them."""
+        found = await self.site.operations.links()
+        return self.show(request, "links.html", "Links", links=found, drawing=star(len(found)))
+
+
+def star(count: int) -> list[tuple[int, int]]:
+    """Where the peers stand in the drawing, in rows below this site."""
+    columns = min(max(count, 1), 4)
+    return [(80 + 160 * (place % columns), 150 + 90 * (place // columns)) for place in range(count)]
+
+
+def whole(values: Any, name: str) -> int:
+    """A number that was asked for; 0 for what is none."""
+    text = values.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else 0
+
+
+def own_path(path: str) -> str:
+    """The path, or `/` where browsers would leave this page for it."""
+    return path if path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable() else "/"
+
+
+def login_address(request: Any) -> str:
+    """Where to log in, and come back from to what was asked for."""
+    if request.method != "GET" or request.url.path == "/":
+        return "/login"
+    there = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    return f"/login?next={quote(there, safe='')}"
+
+
+def topic_address(name: str) -> str:
+    """The page of a topic."""
+    return f"/topic?name={quote(name, safe='')}"

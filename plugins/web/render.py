@@ -1,0 +1,105 @@
+"""Pages from templates; how numbers, times and bodies are shown to people."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from daemon.frontend import Browsed
+
+HERE: Final = Path(__file__).parent
+UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
+HEX_BYTES: Final = 1_024
+
+
+def make_environment() -> Any:
+    """The templates, which escape all that is put into them, and know no name that they are not given."""
+    environment = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        number=number, size=size, rate=rate, duration=duration, when=when, query=query, body=body
+    )
+    return environment
+
+
+def number(value: float) -> str:
+    """With thin groups of thousands."""
+    return f"{value:,.0f}".replace(",", "\u202f")
+
+
+def size(count: float) -> str:
+    """Bytes in the largest unit of which there is one."""
+    for unit in UNITS:
+        if count < 1_024 or unit == UNITS[-1]:
+            return f"{count:.0f} {unit}" if unit == UNITS[0] else f"{count:.1f} {unit}"
+        count /= 1_024
+    raise AssertionError
+
+
+def rate(per_s: float) -> str:
+    """Messages a second."""
+    return f"{number(per_s) if per_s >= 100 or not per_s else f'{per_s:.1f}'}/s"
+
+
+def duration(seconds: float | None) -> str:
+    """In the two largest units; "-" for None."""
+    if seconds is None:
+        return "-"
+    if seconds < 1:
+        return f"{seconds * 1000:.1f} ms" if seconds else "0 s"
+    parts: list[str] = []
+    rest = int(seconds)
+    for name, unit_s in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
+        if (whole := rest // unit_s) or parts:
+            parts.append(f"{whole} {name}")
+        rest %= unit_s
+    return " ".join(parts[:2])
+
+
+def when(unix_s: float) -> str:
+    """UTC."""
+    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def query(values: dict[str, Any]) -> str:
+    """What follows the `?` of an address; what is empty is left out."""
+    return urlencode({name: value for name, value in values.items() if value not in ("", None)})
+
+
+def body(section: Browsed) -> tuple[str, str]:
+    """How a body is shown, `json`, `text` or `hex`, and that."""
+    shown = section.body
+    whole = len(shown) == section.size
+    try:
+        text = shown.decode()
+    except UnicodeDecodeError as error:
+        # the last character may have been cut in two
+        if whole or error.start < len(shown) - 3:
+            return "hex", hexdump(shown[:HEX_BYTES])
+        text = shown[: error.start].decode()
+    if "json" in section.content_type.lower() and whole:
+        try:
+            return "json", json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+        except (ValueError, RecursionError):
+            pass
+    if any(ord(each) < 32 and each not in "\t\r\n" for each in text):
+        return "hex", hexdump(shown[:HEX_BYTES])
+    return "text", text
+
+
+def hexdump(data: bytes) -> str:
+    """Sixteen bytes a line, and what of them is ASCII."""
+    lines = []
+    for at in range(0, len(data), 16):
+        line = data[at : at + 16]
+        letters = "".join(chr(each) if 32 <= each < 127 else "." for each in line)
+        lines.append(f"{at:06x}  {line.hex(' '):<47}  {letters}")
+    return "\n".join(lines)

@@ -1,0 +1,358 @@
+"""What people do on the page, by its forms, without a script; and the same by the API."""
+
+import json
+from base64 import b64encode
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+from trio.testing import MockClock
+
+from daemon.frontend import Browsed
+from plugins.web.events import EventStream
+from plugins.web.live import STREAMS_MAX, Live
+from plugins.web.render import body, duration, hexdump, number, rate, size
+from tests.support.broker import SessionClient
+from tests.support.site import PASSWORD, BrokerSite
+from tests.support.web import WebAnswer, WebBrowser
+
+FORM = "application/x-www-form-urlencoded"
+
+
+def client(site: BrokerSite, account: str = "ada") -> SessionClient:
+    return SessionClient(site.broker, account, "desk")
+
+
+async def after(browser: WebBrowser, answer: WebAnswer) -> str:
+    """The page that one is led to."""
+    assert answer.status == 303, answer.text
+    return (await browser.get(answer.headers["location"])).text
+
+
+async def dead_letter(site: BrokerSite, topic: str) -> None:
+    worker = await client(site, "bob").subscribe(topic)
+    await client(site).publish(topic, b"what nobody can do", delivery="ONE")
+    (delivered,) = await worker.delivered()
+    worker.session.give_back([delivered.number], "cannot parse it", outcome="rejected", request=99)
+    await worker.answer(99)
+    worker.session.close()
+
+
+class TestTopics:
+    async def test_topics_are_found_by_name_and_by_pattern(self, site: BrokerSite, ada: WebBrowser) -> None:
+        for topic in ("orders.new", "orders.old", "news"):
+            await client(site).publish(topic, delivery="ONE")
+        assert "3 of 3 topics" in (await ada.get("/topics")).text
+        found = (await ada.get("/topics?search=orders.%23")).text
+        assert "2 of 3 topics" in found
+        assert "news" not in found
+        assert "No topics that match." in (await ada.get("/topics?search=absent")).text
+        assert 'role="alert"' in (await ada.get("/topics?search=a%23b")).text
+
+    async def test_many_topics_are_paged(self, site: BrokerSite, ada: WebBrowser) -> None:
+        publisher = client(site)
+        for number_ in range(60):
+            await publisher.publish(f"topic{number_:02}", delivery="ONE")
+        first = (await ada.get("/topics")).text
+        assert "topic49" in first
+        assert "topic50" not in first
+        assert 'href="/topics?order=name&amp;offset=50"' in first
+        assert "51 to 60 of 60" in (await ada.get("/topics?order=name&offset=50")).text
+
+    async def test_a_topic_shows_who_has_subscribed_and_what_waits(
+        self, site: BrokerSite, ada: WebBrowser
+    ) -> None:
+        await client(site, "bob").subscribe("jobs", name="night")
+        await client(site).publish("jobs", delivery="ALL", timeout_s=60.0)
+        page = (await ada.get("/topic?name=jobs")).text
+        assert "bob/desk (night)" in page
+
+    async def test_nothing_is_known_of_an_unused_topic(self, ada: WebBrowser) -> None:
+        answer = await ada.get("/topic?name=unused")
+        assert answer.status == 404
+        assert "Nothing is known of unused" in answer.text
+
+    async def test_a_message_is_published_looked_at_and_removed(
+        self, site: BrokerSite, ada: WebBrowser
+    ) -> None:
+        fields = {"name": "jobs", "body": '{"a": 1}', "content_type": "application/json", "delivery": "ONE"}
+        page = await after(ada, await ada.do("/topic/publish", **fields))
+        assert "Published smqp.example/" in page
+        shown = (await ada.get("/topic/messages?name=jobs")).text
+        assert "{\n  &#34;a&#34;: 1\n}" in shown
+        smuid = shown.partition("<h2><code>")[2].partition("<")[0]
+        page = await after(ada, await ada.do("/topic/remove", name="jobs", smuid=smuid, list="messages"))
+        assert f"Removed {smuid}" in page
+        assert "It holds none" in page
+
+    @pytest.mark.parametrize(
+        ("fields", "said"),
+        [
+            ({"name": "no topic"}, "topic"),
+            ({"name": "jobs", "content_type": "nothing"}, "Content-Type"),
+            ({"name": "jobs", "timeout": "soon"}, "a timeout is seconds"),
+            ({"name": "jobs", "timeout": "nan"}, "a timeout is seconds"),
+            ({"name": "jobs", "timeout": "-1"}, "a timeout is seconds"),
+        ],
+    )
+    async def test_what_cannot_be_published_is_refused_with_the_reason(
+        self, site: BrokerSite, ada: WebBrowser, fields: dict[str, str], said: str
+    ) -> None:
+        answer = await ada.do("/topic/publish", body="x", **fields)
+        assert answer.status == 400
+        assert said in answer.text
+        assert site.broker.held == 0
+
+    async def test_a_message_that_nobody_gets_is_said_to_be_gone(self, ada: WebBrowser) -> None:
+        answer = await ada.do("/topic/publish", name="jobs", body="x", delivery="ALL")
+        assert answer.headers["location"] == "/topic?name=jobs"
+        assert "nobody has subscribed, so it is gone" in (await ada.get("/")).text
+
+    async def test_settings_are_changed(self, site: BrokerSite, ada: WebBrowser) -> None:
+        page = await after(ada, await ada.do("/topic/set", name="jobs", delivery="ONE", timeout="90"))
+        assert "Set jobs." in page
+        assert "1 min 30 s" in page
+        await ada.do("/topic/set", name="jobs", delivery="ALL", timeout="INFINITE")
+        assert "none: state messages" in (await ada.get("/topic?name=jobs")).text
+
+    async def test_a_topic_is_purged_and_deleted(self, site: BrokerSite, ada: WebBrowser) -> None:
+        await client(site, "bob").subscribe("jobs")
+        await client(site).publish("jobs", delivery="ALL", timeout_s=60.0)
+        assert "Removed 1 messages of jobs" in await after(ada, await ada.do("/topic/purge", name="jobs"))
+        assert "Deleted jobs" in await after(ada, await ada.do("/topic/delete", name="jobs"))
+        assert (await ada.get("/topic?name=jobs")).status == 404
+
+    async def test_what_was_done_is_said_once(self, site: BrokerSite, ada: WebBrowser) -> None:
+        assert "Set jobs." in await after(ada, await ada.do("/topic/set", name="jobs", delivery="ONE"))
+        assert "Set jobs." not in (await ada.get("/topics")).text
+
+    async def test_dead_letters_say_why_and_go_back(self, site: BrokerSite, ada: WebBrowser) -> None:
+        await dead_letter(site, "jobs")
+        page = (await ada.get("/topic/dead-letters?name=jobs")).text
+        assert "cannot parse it" in page
+        assert "what nobody can do" in page
+        page = await after(ada, await ada.do("/topic/replay", name="jobs", list="dead"))
+        assert "Replayed 1 to jobs." in page
+        assert "There are none." in page
+
+    async def test_a_dead_letter_is_dropped(self, site: BrokerSite, ada: WebBrowser) -> None:
+        await dead_letter(site, "jobs")
+        page = (await ada.get("/topic/dead-letters?name=jobs")).text
+        smuid = page.partition("<h2><code>")[2].partition("<")[0]
+        fields = {"name": "dead.jobs", "back": "jobs", "smuid": smuid, "list": "dead"}
+        assert f'value="{fields["name"]}"' in page
+        assert "There are none." in await after(ada, await ada.do("/topic/remove", **fields))
+
+
+class TestSessions:
+    async def test_sessions_are_found_and_closed(self, site: BrokerSite, ada: WebBrowser) -> None:
+        bob = client(site, "bob")
+        await bob.subscribe("jobs")
+        page = (await ada.get("/sessions?search=bob")).text
+        assert "1 of 1 sessions" in page
+        number_ = page.partition('name="id" value="')[2].partition('"')[0]
+        assert "Closed the session." in await after(ada, await ada.do("/session/close", id=number_))
+        assert [type(event).__name__ for event in await bob.session.events()] == ["Ending"]
+        bob.session.close()
+        assert "ended already" in await after(ada, await ada.do("/session/close", id=number_))
+        assert "ended already" in await after(ada, await ada.do("/session/close", id="x"))
+
+
+async def test_accounts_are_shown_with_their_rights(ada: WebBrowser) -> None:
+    page = (await ada.get("/accounts")).text
+    assert "*.open" in page
+    assert "argon2" not in page
+
+
+async def test_a_site_without_peers_says_so(ada: WebBrowser) -> None:
+    assert "This site has no peers." in (await ada.get("/links")).text
+
+
+# -- live -----------------------------------------------------------------------------------------
+
+
+class Listener:
+    """A browser that listens to the events of the overview."""
+
+    def __init__(self, stream: EventStream) -> None:
+        self._stream = stream
+        self._gone = trio.Event()
+        self._sender, self.heard = trio.open_memory_channel[Any](100)
+        self.statuses: list[int] = []
+
+    async def run(self) -> None:
+        with self._sender:
+            await self._stream({"type": "http"}, self._receive, self._send)
+
+    def leave(self) -> None:
+        self._gone.set()
+
+    async def next(self) -> Any:
+        """The next event."""
+        with trio.fail_after(60):
+            data = await self.heard.receive()
+        return json.loads(data.partition(b"data: ")[2])
+
+    async def _receive(self) -> Any:
+        await self._gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: Any) -> None:
+        if message["type"] == "http.response.start":
+            self.statuses.append(message["status"])
+        elif message["body"]:
+            await self._sender.send(message["body"])
+
+
+async def yes() -> bool:
+    return True
+
+
+async def test_the_overview_is_told_as_it_changes(
+    site: Any, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    live = Live(site)
+    listener = Listener(EventStream(site, live, yes))
+    nursery.start_soon(listener.run)
+    assert (await listener.next())["texts"]["held"] == "0"
+    await client(site).publish("jobs", delivery="ONE")
+    while (await listener.next())["texts"]["held"] != "1":
+        pass
+    listener.leave()
+    await trio.testing.wait_all_tasks_blocked()
+    assert live.streams == 0
+
+
+async def test_who_may_no_longer_listen_is_told_no_more(site: Any, autojump_clock: MockClock) -> None:
+    allowed = [True, True, False]
+
+    async def may_listen() -> bool:
+        return allowed.pop(0)
+
+    listener = Listener(EventStream(site, Live(site), may_listen))
+    await listener.run()
+    assert len([each async for each in listener.heard]) == 2
+
+
+async def test_a_site_that_drains_ends_its_streams(site: Any, nursery: trio.Nursery) -> None:
+    listener = Listener(EventStream(site, Live(site), yes))
+    nursery.start_soon(listener.run)
+    await listener.next()
+    site.draining.set()
+    with trio.fail_after(60), pytest.raises(trio.EndOfChannel):
+        await listener.next()
+
+
+async def test_only_so_many_listen_at_a_time(site: Any) -> None:
+    live = Live(site)
+    live.streams = STREAMS_MAX
+    listener = Listener(EventStream(site, live, yes))
+    await listener.run()
+    assert listener.statuses == [503]
+    assert live.streams == STREAMS_MAX
+
+
+# -- the API --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def program(browser: WebBrowser) -> WebBrowser:
+    browser.headers["authorization"] = "Basic " + b64encode(f"ada:{PASSWORD}".encode()).decode()
+    return browser
+
+
+class TestApi:
+    async def test_a_program_publishes_looks_and_purges(self, program: WebBrowser) -> None:
+        path = "/api/topic/messages?name=jobs"
+        sent = {"content-type": "application/json"}
+        published = await program.request("POST", f"{path}&delivery=ONE", b"[1]", sent)
+        assert published.json["smuid"].startswith("smqp.example/")
+        (held,) = (await program.get(path)).json
+        assert held["smuid"] == published.json["smuid"]
+        assert (await program.get("/api/topics?search=jo")).json["topics"][0]["held"] == 1
+        assert (await program.get("/api/overview")).json["held"] == 1
+        assert (await program.request("POST", "/api/topic/purge?name=jobs")).json == {"messages": 1}
+
+    async def test_settings_that_are_left_out_stay(self, program: WebBrowser) -> None:
+        path = "/api/topic/settings?name=jobs"
+        await program.request("POST", path, b'{"delivery": "ONE", "timeout_s": 5.0}')
+        answer = await program.request("POST", path, b'{"timeout_s": null}')
+        summary = answer.json["summary"]
+        assert (summary["delivery"], summary["timeout_s"]) == ("ONE", None)
+        answer = await program.request("POST", path, b'{"timeout_s": "INFINITE"}')
+        assert answer.json["summary"]["timeout_s"] == "INFINITE"
+
+    @pytest.mark.parametrize(
+        ("method", "path", "sent", "status", "error"),
+        [
+            ("GET", "/api/topic", b"", 400, "bad-command"),
+            ("GET", "/api/topic?name=unused", b"", 404, "not-found"),
+            ("GET", "/api/topics?order=shoe-size", b"", 400, "bad-command"),
+            ("POST", "/api/topic/messages?name=no%20topic", b"x", 400, "bad-topic"),
+            ("POST", "/api/topic/messages?name=a&delivery=SOME", b"x", 400, "bad-header"),
+            ("POST", "/api/topic/settings?name=a", b"{", 400, "bad-command"),
+            ("POST", "/api/topic/settings?name=a", b'{"timeout": 1}', 400, "bad-command"),
+            ("POST", "/api/topic/settings?name=a", b'{"timeout_s": -1}', 400, "bad-header"),
+            ("POST", "/api/topic/settings?name=a", b'{"timeout_s": 1e999}', 400, "bad-command"),
+            ("POST", "/api/topic/remove?name=a&smuid=x", b"", 400, "bad-header"),
+            ("POST", "/api/session/close", b"", 400, "bad-command"),
+        ],
+    )
+    async def test_errors_are_told_with_a_word_for_programs(
+        self, program: WebBrowser, method: str, path: str, sent: bytes, status: int, error: str
+    ) -> None:
+        answer = await program.request(method, path, sent, {"content-type": "text/plain"})
+        assert (answer.status, answer.json["error"]) == (status, error)
+
+    async def test_the_schema_tells_of_each_path(self, program: WebBrowser) -> None:
+        schema = (await program.get("/api/openapi.json")).json
+        assert schema["openapi"].startswith("3.1")
+        for path, methods in schema["paths"].items():
+            for method, told in methods.items():
+                needed = "&".join(f"{each['name']}=1" for each in told["parameters"] if each["required"])
+                answer = await program.request(method.upper(), f"{path}?{needed}")
+                assert answer.status != 405, path
+                assert answer.headers["content-type"] == "application/json"
+        assert "Overview" in schema["components"]["schemas"]
+
+    async def test_who_may_look_reads_and_changes_nothing(self, dan: WebBrowser) -> None:
+        assert (await dan.get("/api/sessions")).status == 200
+        assert (await dan.request("POST", "/api/topic/purge?name=jobs")).status == 403
+
+
+# -- how things are shown -------------------------------------------------------------------------
+
+
+def section(content_type: str, data: bytes, whole: int | None = None) -> Browsed:
+    return Browsed(content_type=content_type, headers=(), size=whole or len(data), body=data)
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "shown"),
+    [
+        (section("text/plain", b"a\nb"), "text", "a\nb"),
+        (section("application/json", b'{"a":[1]}'), "json", '{\n  "a": [\n    1\n  ]\n}'),
+        (section("application/json", b"{"), "text", "{"),
+        (section("application/json", b"[" * 4_000), "text", "[" * 4_000),
+        (section("application/xml", b"<a/>"), "text", "<a/>"),
+        (section("text/plain", "é".encode()[:1], 100), "text", ""),
+        (section("text/plain", b"\xff"), "hex", "000000  ff" + " " * 45 + "  ."),
+        (section("text/plain", b"a\0"), "hex", hexdump(b"a\0")),
+        (section("text/plain", b""), "text", ""),
+    ],
+)
+def test_bodies_are_shown_as_what_they_are(given: Browsed, kind: str, shown: str) -> None:
+    assert body(given) == (kind, shown)
+
+
+def test_numbers_are_shown_for_people() -> None:
+    assert number(1_234_567) == "1\u202f234\u202f567"
+    assert (size(0), size(1_536), size(2**50 * 2_000)) == ("0 bytes", "1.5 KiB", "2000.0 PiB")
+    assert (rate(0.0), rate(0.25), rate(12_345.6)) == ("0/s", "0.2/s", "12\u202f346/s")
+    times = [None, 0.0, 0.0042, 59.9, 3_725.0, 100_000.0]
+    assert [duration(each) for each in times] == ["-", "0 s", "4.2 ms", "59 s", "1 h 2 min", "1 d 3 h"]
+
+
+def test_the_types_of_the_api_can_be_encoded() -> None:
+    assert msgspec.json.encode(section("a/b", b"x"))
