@@ -13,6 +13,7 @@ leaves it again, and what the topics that were there before add to that.
 
 import argparse
 import json
+import math
 import random
 import time
 from collections import deque
@@ -81,19 +82,22 @@ class Large(Federation):
         for one, other in self.links:
             self.routers[one].federation.set_peer(other, PeerRules(flood=flood))
 
-    def settle(self) -> None:
+    def settle(self, at_most: float = math.inf) -> None:
         """Carry all that is under way."""
         while True:
-            busy = [(self.bulk, pair) for pair, units in self.bulk.items() if units]
+            busy: list[tuple[dict[tuple[str, str], Any], tuple[str, str]]] = [
+                (self.bulk, pair) for pair, units in self.bulk.items() if units
+            ]
             busy += [(self.control, pair) for pair, units in self.control.items() if units]
             if not busy:
                 return
             self.random.shuffle(busy)
-            reached = {}
+            reached: dict[str, Any] = {}
             for queues, (one, other) in busy[: len(busy) // 2 + 1]:
                 units = queues[one, other]
                 if queues is self.control:
-                    carried, queues[one, other] = units, deque()
+                    carried: Any = units
+                    queues[one, other] = deque()
                 else:
                     at = self.random.randrange(len(units))
                     carried = [units.pop(at)]

@@ -14,6 +14,7 @@ import selectors
 import socket
 import statistics
 import time
+from typing import Protocol
 
 from daemon.broker.router_settings import router_settings
 from daemon.settings import Settings, SiteSettings
@@ -30,10 +31,18 @@ OK_RECEIVED = b"OK RECEIVED"
 MESSAGE = b"MESSAGE bench"
 
 
+class Listening(Protocol):
+    """Where an SMQP front end listens on 127.0.0.1, and who may log in."""
+
+    port: int
+    account: str
+    password: str
+
+
 class Line:
     """One logged-in connection that writes whole frames and counts words in what comes."""
 
-    def __init__(self, daemon: Measured, channel: str) -> None:
+    def __init__(self, daemon: Listening, channel: str) -> None:
         self.socket = socket.create_connection(("127.0.0.1", daemon.port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.rest = b""

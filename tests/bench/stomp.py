@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import trio
 
@@ -125,7 +126,7 @@ def main() -> None:
     """Print the tables."""
     destination = parse_destination("/queue/load")
     stored = Stored(message=MESSAGE)
-    arguments = {
+    arguments: dict[str, Any] = {
         "depth": 0,
         "guarantee": False,
         "in_transaction": False,

@@ -62,7 +62,8 @@ def spark_engine(records: str, out: str) -> dict[str, Any]:
 
     size = sum(path.stat().st_size for path in Path(records).rglob("*.parquet"))
     session = open_session(partitions=partitions_for(size * 12), heap_bytes=HEAP_BYTES)
-    pid = session.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
+    jvm: Any = session.sparkContext._jvm
+    pid = jvm.java.lang.ProcessHandle.current().pid()
 
     read = session.read.parquet(records)
     events = read.count()
@@ -238,7 +239,7 @@ def repeated(work: Callable[[], None], events: int, pid: int | str = "self") -> 
 
     def used() -> float:
         mine = resource.getrusage(resource.RUSAGE_SELF)
-        return mine.ru_utime + mine.ru_stime + (cpu_s(pid) if pid != "self" else 0)
+        return mine.ru_utime + mine.ru_stime + (cpu_s(int(pid)) if pid != "self" else 0)
 
     runs = []
     for _ in range(-(-EVENTS_AT_LEAST // events)):
@@ -255,7 +256,8 @@ def crowded(hops: int) -> dict[str, Any]:
     from routing.trace.session import open_session
 
     session = open_session(heap_bytes=HEAP_BYTES)
-    pid = session.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
+    jvm: Any = session.sparkContext._jvm
+    pid = jvm.java.lang.ProcessHandle.current().pid()
     began, cpu = time.perf_counter(), cpu_s(pid)
     sizes = nested_sizes(crowded_records(session, hops), NESTED_HOPS_MAX)
     kept, truncated = sizes[HUGE]

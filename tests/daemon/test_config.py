@@ -39,7 +39,8 @@ class Echo:
         raise AssertionError("a configuration starts nothing")
 
 
-INSTALLED = Installed({"echo": Echo(True), "quiet": Echo(False)}, {"xmpp": "No module named 'slixmpp'"})
+ECHOES: dict[str, Any] = {"echo": Echo(True), "quiet": Echo(False)}
+INSTALLED = Installed(ECHOES, {"xmpp": "No module named 'slixmpp'"})
 
 
 @pytest.fixture

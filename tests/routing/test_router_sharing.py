@@ -152,8 +152,8 @@ def test_what_one_had_received_when_it_leaves_goes_to_the_others_marked_so(site:
     leaving.close()
     got = [other.one() for other in others]
     assert [(each.body, each.received) for each in got] == [("a", True), ("d", True)]
-    for other, each in zip(others, got, strict=True):
-        other.commit(each)
+    for other, one in zip(others, got, strict=True):
+        other.commit(one)
     assert site.held == 4
 
 

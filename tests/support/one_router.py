@@ -281,11 +281,11 @@ class Site:
             case d.RouteDelayed(entry=entry):
                 self.router.publishing.route_delayed(entry, self.bodies[entry.id], self.now)
             case d.Record(entry=entry, subscription=subscription):
-                message = self.bodies.get(entry.id)
+                told = self.bodies.get(entry.id)
                 self.told.append(
                     Told(
                         decision.event,
-                        message.sections[0].body.decode() if message else "",
+                        told.sections[0].body.decode() if told else "",
                         entry.smuid(SERVER),
                         entry.topic.name,
                         subscription.owner if subscription else "",

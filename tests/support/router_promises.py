@@ -67,7 +67,7 @@ class Held(msgspec.Struct):
 class ObservedClient:
     """A session: what it holds, by the number of the delivery."""
 
-    def __init__(self, machine: "ObservedSite", account: str) -> None:
+    def __init__(self, machine: Any, account: str) -> None:
         self.machine = machine
         self.address = make_address(account, "desk", SERVER)
         self.consumer: Consumer = Consumer(self, account, "desk")

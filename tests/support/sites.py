@@ -109,8 +109,8 @@ class Federation:
             match decision:
                 case Deliver(consumer=consumer, entry=entry, number=number):
                     message = self.messages[site, entry.id]
-                    self.delivered[site, message.name] += 1
-                    self.held.setdefault((site, message.name), []).append((consumer, number))
+                    self.delivered[site, message.name or ""] += 1
+                    self.held.setdefault((site, message.name or ""), []).append((consumer, number))
                     if message.name == "Receipt":
                         self.receipts.append(message.sections[0].body.decode())
                 case Send(peer=peer, copy=copy):

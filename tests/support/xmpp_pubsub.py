@@ -38,6 +38,13 @@ def within(stanza: Any, path: str) -> Any:
     return stanza.find(path, NS)
 
 
+def child(element: Element, path: str, namespaces: dict[str, str] | None = None) -> Element:
+    """The first element at a path, which has to be there."""
+    found = element.find(path, namespaces)
+    assert found is not None, path
+    return found
+
+
 def subscribe(jid: str, requests: str | None = "5", node: str = NODE) -> str:
     options = ""
     if requests is not None:

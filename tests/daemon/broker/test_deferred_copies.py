@@ -178,6 +178,11 @@ def arrival(number: int, topic: str = "weather", peer: str = "alpha", **more: An
     )
 
 
+def number_of(one: Arrival) -> int:
+    assert one.unit is not None
+    return one.unit.number
+
+
 def takes_room(arrival: Arrival) -> bool:
     return True
 
@@ -190,7 +195,7 @@ class TestOrder:
         full.clear()
         assert deferred.defer(arrival(2), 0.0)
         assert not deferred.defer(arrival(3, "news"), 0.0)
-        assert [one.unit.number for one in deferred.admit(0.0)] == [1, 2]
+        assert [number_of(one) for one in deferred.admit(0.0)] == [1, 2]
         assert len(deferred) == 0
 
     def test_one_leaves_at_a_time_as_there_is_room(self) -> None:
@@ -201,17 +206,17 @@ class TestOrder:
             assert deferred.defer(arrival(number), 0.0)
         held.clear()
         for one in deferred.admit(0.0):
-            held.append(one.unit.number)
+            held.append(number_of(one))
         assert held == [1, 2]
         assert len(deferred) == 1
 
     def test_a_copy_that_takes_no_room_waits_for_none(self) -> None:
         known: set[int] = set()
-        deferred = DeferredCopies(lambda one: False, lambda one: one.unit.number not in known)
+        deferred = DeferredCopies(lambda one: False, lambda one: number_of(one) not in known)
         assert deferred.defer(arrival(1), 0.0)
         known.update((1, 2))
         assert not deferred.defer(arrival(2), 0.0)
-        assert [one.unit.number for one in deferred.admit(0.0)] == [1]
+        assert [number_of(one) for one in deferred.admit(0.0)] == [1]
 
     def test_what_waits_of_one_peer_does_not_hold_up_another(self) -> None:
         deferred = DeferredCopies(lambda one: one.peer != "alpha", takes_room)
@@ -238,4 +243,4 @@ class TestOrder:
         deferred.forget("alpha")
         assert len(deferred) == 1
         full.clear()
-        assert [one.unit.number for one in deferred.admit(0.0)] == [2]
+        assert [number_of(one) for one in deferred.admit(0.0)] == [2]

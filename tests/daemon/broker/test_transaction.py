@@ -55,7 +55,8 @@ async def held(session: BrokerSession, found: list[Any]) -> int:
     """A message that the session holds, and its number."""
     session.publish("in", WORK)
     session.subscribe("in", ALONE)
-    return (await event(session, Delivered, found)).number
+    number: int = (await event(session, Delivered, found)).number
+    return number
 
 
 async def test_all_calls_happen_and_are_answered_once(session: BrokerSession) -> None:
@@ -146,9 +147,9 @@ async def test_while_the_store_fails_it_waits_whole_and_single_messages_are_refu
     await event(session, Delivered, found)
 
 
-async def test_one_that_finds_no_room_alone_is_refused_whole(session):
+async def test_one_that_finds_no_room_alone_is_refused_whole(session: BrokerSession) -> None:
     """Others would wait behind it for as long as the disk is full."""
-    found = []
+    found: list[Any] = []
     number = await held(session, found)
     session.subscribe("out", ALONE, "sub")
     assert (await event(session, Answer, found)) == Answer("sub")

@@ -5,6 +5,7 @@ import sqlite3
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -201,9 +202,12 @@ def test_what_a_site_has_in_other_places_is_in_the_backup_too(
     done = json.loads(restore_to(tmp_path / "copy", tmp_path / "again", "--json").stdout)
     assert done["to_do"] == []
     settings = load(tmp_path / "again" / "smqpd.toml", installed_plugins())
+    assert settings.tls.certificate is not None
+    assert settings.tls.key is not None
+    xmpp: Any = settings.plugins["xmpp"]
     assert settings.tls.certificate.read_bytes() == (tmp_path / "gone/crt/alpha.pem").read_bytes()
     assert settings.tls.key.read_bytes() == (tmp_path / "gone/key/alpha.pem").read_bytes()
-    assert settings.plugins["xmpp"].secret_file.read_bytes() == b"hush\n"
+    assert xmpp.secret_file.read_bytes() == b"hush\n"
     assert (tmp_path / "again" / "keys" / "ca.pem").read_text() == "public"
 
 

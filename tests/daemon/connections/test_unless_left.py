@@ -45,7 +45,7 @@ async def test_who_only_says_nothing_more_gets_its_answer(autojump_clock: MockCl
         await client.stream.send_eof()
         await trio.sleep(CLOSED_S / 2)
         client.finish.set()
-    assert (client.outcome, client.came) == ("done", b"ahead")
+    assert (client.outcome, client.came) == ("done", bytearray(b"ahead"))
 
 
 async def test_what_is_sent_ahead_is_kept_and_bounded(autojump_clock: MockClock) -> None:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import AsyncIterator
+from typing import Any
 
 import msgspec
 import pytest
@@ -57,7 +58,7 @@ async def zeta(alpha: TestSite) -> AsyncIterator[Puppet]:
         yield player
 
 
-def sealed(number: int, **fields: object) -> Transfer:
+def sealed(number: int, **fields: Any) -> Transfer:
     return copy("zeta", "weather", number=number, **fields)
 
 

@@ -159,7 +159,8 @@ async def test_controls_come_in_order_and_once(autojump_clock: MockClock, networ
             for payload in payloads:
                 alpha.links.send("beta", Control(kind="interest", payload=payload), Lane.CONTROL)
             expected += payloads
-            await alpha.broker.until(lambda count=50 * (round_number + 1): len(alpha.broker.settled) == count)
+            count = 50 * (round_number + 1)
+            await alpha.broker.until(lambda: len(alpha.broker.settled) == count)  # noqa: B023 # waited for here
             network.cut()
             await alpha.broker.until(lambda: "down beta" in alpha.log[-1])
             await beta.broker.until(lambda: "down alpha" in beta.log[-1])

@@ -9,7 +9,9 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from functools import partial
+from operator import methodcaller
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -56,14 +58,13 @@ class Site:
 
     async def subscribe_all(self) -> None:
         for subscriber in self.subscribers:
-            await self.connected(
-                subscriber.name, lambda client, topic=subscriber.topic: client.subscribe(topic)
-            )
+            await self.connected(subscriber.name, methodcaller("subscribe", subscriber.topic))
 
     async def load(self, told: Callable[[], None]) -> None:
         """Until the site is gone."""
         async with trio.open_nursery() as nursery:
-            for witness in (*self.publishers, *self.subscribers):
+            witnesses: list[Any] = [*self.publishers, *self.subscribers]
+            for witness in witnesses:
                 nursery.start_soon(self.connected, witness.name, partial(witness.run, told=told))
 
     async def finish(self) -> None:

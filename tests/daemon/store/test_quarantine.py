@@ -11,6 +11,7 @@ from daemon.hops.examine import examine
 from daemon.store import quarantine
 from daemon.store.backup import copy_store
 from daemon.store.checksum import checksum
+from daemon.store.quarantine import Quarantined
 from daemon.store.store import Store
 from tests.support.broker import virtual_site
 from tests.support.operator import Operator
@@ -36,7 +37,8 @@ def flip_a_bit(directory: Path, body: bytes) -> None:
 
 
 def set_aside(directory: Path) -> list[quarantine.Quarantined]:
-    return quarantine.read(directory / "smqpd.db", quarantine.quarantined)
+    found: list[Quarantined] = quarantine.read(directory / "smqpd.db", quarantine.quarantined)
+    return found
 
 
 FLIP = "UPDATE message SET wire = CAST(replace(wire, 'second', 'sEcond') AS BLOB) WHERE instr(wire, 'second')"

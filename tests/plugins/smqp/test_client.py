@@ -81,7 +81,7 @@ async def test_many_messages_can_be_on_their_way(login: Callable[..., Any]) -> N
         on_their_way = [await client.publish_soon("t", HELLO) for _ in range(3_000)]
         smuids = [(await publication.wait())["smuid"] for publication in on_their_way]
         assert len(set(smuids)) == 3_000
-        deliveries = []
+        deliveries: list[Any] = []
         while len(deliveries) < 3_000:
             deliveries += await client.take()
         assert [delivery.message.smuid for delivery in deliveries] == smuids

@@ -205,8 +205,8 @@ async def test_tls_checks_the_certificate(
     for words in (("--ca", ca), ("--ca", ca, "--tls-name", "smqp.example")):
         result = await smqpd("pub", "t", "x", *words)
         assert result.exit_code == 0, result
-    for words in (("--tls",), ("--ca", ca, "--tls-name", "another.example")):
-        result = await smqpd("pub", "t", "x", *words)
+    for refused in (("--tls",), ("--ca", ca, "--tls-name", "another.example")):
+        result = await smqpd("pub", "t", "x", *refused)
         assert (result.exit_code, "CERTIFICATE_VERIFY_FAILED" in result.error) == (3, True), result
 
 

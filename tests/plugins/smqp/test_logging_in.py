@@ -10,6 +10,7 @@ import trio
 import trio.testing
 
 from daemon.accounts import verifying
+from daemon.accounts.passwords import verify_password
 from daemon.settings import Limits
 from tests.support.patience import PATIENCE_S, pass_time
 from tests.support.site import PASSWORD, BrokerSite, running_site
@@ -25,7 +26,7 @@ async def site(tmp_path: Path) -> AsyncIterator[BrokerSite]:
 async def test_a_login_whose_time_ends_while_its_password_is_verified_is_answered(
     site: BrokerSite, monkeypatch: pytest.MonkeyPatch, mock_clock: trio.testing.MockClock
 ) -> None:
-    verify, gate = verifying.verify_password, threading.Event()
+    verify, gate = verify_password, threading.Event()
 
     def verify_later(password: str, phc: str) -> Any:
         gate.wait(PATIENCE_S)

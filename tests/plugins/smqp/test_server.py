@@ -330,6 +330,7 @@ async def test_a_client_that_quits_gets_all_its_answers_first(site: BrokerSite) 
 async def test_a_client_that_ends_its_stream_gets_all_its_answers(site: BrokerSite) -> None:
     async with connected(site) as ada:
         await ada.send(*(publish("t", number) for number in range(10)))
+        assert isinstance(ada.stream, trio.abc.HalfCloseableStream)
         await ada.stream.send_eof()
         assert [(await ada.line())[0] for _ in range(10)] == ["OK PUBLISH"] * 10
         assert await ada.line() is None
@@ -371,6 +372,7 @@ async def test_who_can_be_answered_nothing_for_long_is_told_goodbye_though_nothi
     ):
         with no_file_beyond(1):
             await ada.send(frame("SUBSCRIBE a", "Request: 1"), frame("SUBSCRIBE b", "Request: 2"))
+            assert isinstance(ada.stream, trio.abc.HalfCloseableStream)
             await ada.stream.send_eof()  # which is not seen
             assert (await ada.line())[0] == "BYE not-available"
             assert await ada.line() is None

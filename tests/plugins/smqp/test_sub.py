@@ -100,7 +100,7 @@ async def output(
 async def publish(site: BrokerSite, nursery: trio.Nursery) -> Any:
     publisher = Server(site, nursery)
 
-    async def publish(text: str) -> None:
+    async def publish(text: bytes) -> None:
         async with publisher.connect("pub") as client:
             sections = (Section("text/plain", text),)
             await client.publish("t", Message(sections=sections, delivery="ONE"))
@@ -113,7 +113,7 @@ def wish(count: int | None, timeout_s: float | None = None) -> Wish:
 
 
 async def test_sub_goes_on_over_another_connection_and_says_so(
-    server: Server, output: Output, publish: Callable[..., Any]
+    server: Any, output: Output, publish: Callable[..., Any]
 ) -> None:
     async with trio.open_nursery() as receiving:
         receiving.start_soon(receive, server, "desk", wish(2))
@@ -131,7 +131,7 @@ async def test_sub_goes_on_over_another_connection_and_says_so(
 
 
 async def test_what_is_written_and_was_not_committed_is_not_written_again(
-    server: Server, output: Output, publish: Callable[..., Any]
+    server: Any, output: Output, publish: Callable[..., Any]
 ) -> None:
     output.at_write = lambda data: server.cut() if data == b"one\n" else None
     async with trio.open_nursery() as receiving:
@@ -143,7 +143,7 @@ async def test_what_is_written_and_was_not_committed_is_not_written_again(
 
 
 async def test_what_a_connection_took_with_it_is_no_message_of_the_count(
-    server: Server, output: Output, publish: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    server: Any, output: Output, publish: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stores = Client.received
 
@@ -161,7 +161,7 @@ async def test_what_a_connection_took_with_it_is_no_message_of_the_count(
 
 
 async def test_a_count_that_is_written_and_not_committed_is_said_to_be(
-    server: Server, output: Output, publish: Callable[..., Any]
+    server: Any, output: Output, publish: Callable[..., Any]
 ) -> None:
     """Nobody waits for a site that is gone, for a message that is written."""
     output.at_write = lambda data: server.cut()
@@ -173,7 +173,7 @@ async def test_a_count_that_is_written_and_not_committed_is_said_to_be(
 
 
 async def test_sub_does_not_try_again_where_it_may_not_log_in_any_more(
-    site: BrokerSite, server: Server, output: Output, publish: Callable[..., Any]
+    site: BrokerSite, server: Any, output: Output, publish: Callable[..., Any]
 ) -> None:
     async with trio.open_nursery() as receiving:
 
@@ -190,7 +190,7 @@ async def test_sub_does_not_try_again_where_it_may_not_log_in_any_more(
         site.disable_all()
 
 
-async def test_a_first_connection_that_cannot_be_made_ends_sub(server: Server, output: Output) -> None:
+async def test_a_first_connection_that_cannot_be_made_ends_sub(server: Any, output: Output) -> None:
     server.refuses = 1
     with pytest.raises(ConnectionLost):
         await receive(server, "desk", wish(1))
@@ -198,7 +198,7 @@ async def test_a_first_connection_that_cannot_be_made_ends_sub(server: Server, o
 
 
 async def test_a_silence_lasts_over_the_end_of_a_connection(
-    server: Server, output: Output, publish: Callable[..., Any], mock_clock: trio.testing.MockClock
+    server: Any, output: Output, publish: Callable[..., Any], mock_clock: trio.testing.MockClock
 ) -> None:
     async with trio.open_nursery() as receiving:
 
@@ -216,7 +216,7 @@ async def test_a_silence_lasts_over_the_end_of_a_connection(
 
 
 async def test_a_short_silence_does_not_begin_before_the_subscription_is_there(
-    site: BrokerSite, server: Server, output: Output
+    site: BrokerSite, server: Any, output: Output
 ) -> None:
     await receive(server, "desk", wish(None, timeout_s=0.0))
     assert output.written == b""

@@ -265,6 +265,7 @@ async def test_acks_that_came_with_something_else_count(
     *acknowledged, _ = await receive(worker, 3)
     acks = [encode("ACK", {"id": message.headers["ack"]}) for message in acknowledged]
     await worker.raw(b"".join((*acks, then)))
+    assert isinstance(worker.stream, trio.abc.HalfCloseableStream)
     await worker.stream.send_eof()
     while await worker.stream.receive_some(65_536):
         pass

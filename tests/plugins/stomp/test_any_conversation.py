@@ -72,7 +72,9 @@ async def test_whatever_is_said_is_answered_or_ends_the_conversation(site: Broke
         version = dice.choice(VERSIONS)
         with Wire(site, version, StompSettings()) as wire:
             await wire.begin(needs_message=False)
-            asked, given, answer = set(), [], None
+            asked: set[str] = set()
+            given: list[Any] = []
+            answer: Any = None
             for _ in range(dice.randrange(1, 20)):
                 data, receipt = frame(dice, version, given)
                 asked.add(receipt)

@@ -8,6 +8,7 @@ import trio
 import trio.testing
 
 from daemon.accounts import verifying
+from daemon.accounts.passwords import verify_password
 from daemon.settings import Limits
 from tests.support.patience import PATIENCE_S, pass_time
 from tests.support.site import PASSWORD, BrokerSite
@@ -22,7 +23,7 @@ def limits() -> Limits:
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Verifications wait until it is opened."""
-    verify, gate = verifying.verify_password, threading.Event()
+    verify, gate = verify_password, threading.Event()
 
     def verify_later(password: str, phc: str) -> Any:
         gate.wait(PATIENCE_S)

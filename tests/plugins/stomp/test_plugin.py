@@ -111,6 +111,7 @@ async def test_websocket_is_served_with_and_without_tls(
     running: Any, addresses: dict[str, list[tuple[str, int]]], trusting: ssl.SSLContext, name: str
 ) -> None:
     port = addresses[name][0][1]
+    stream: trio.abc.Stream
     if name == "stomp-wss":
         stream = await trio.open_ssl_over_tcp_stream("localhost", port, ssl_context=trusting)
     else:

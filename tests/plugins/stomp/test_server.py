@@ -1,6 +1,5 @@
 """Heart-beats, silence, clients that do not read, and streams that break. Time is virtual."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,7 +8,7 @@ import trio.testing
 from trio.testing import lockstep_stream_pair, wait_all_tasks_blocked
 
 from daemon.broker.session import BrokerSession
-from daemon.frontend import Answer, Limits
+from daemon.frontend import Limits, SessionEvent
 from plugins.stomp.codec import encode
 from routing.errors import Refusal
 from tests.support.patience import pass_time
@@ -150,10 +149,10 @@ class ReluctantSession:
         self.may_answer = trio.Event()
         self._session = session
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._session, name)
 
-    async def events(self) -> list[Answer]:
+    async def events(self) -> list[SessionEvent]:
         await self.may_answer.wait()
         return await self._session.events()
 

@@ -1,3 +1,5 @@
+from functools import partial
+
 import pytest
 
 from plugins.stomp.settings import StompSettings
@@ -6,10 +8,11 @@ from routing.errors import Refusal
 
 
 def test_steps_come_back_in_their_order_at_the_end() -> None:
-    transactions, done = Transactions(StompSettings()), []
+    done: list[int] = []
+    transactions = Transactions(StompSettings())
     transactions.begin("t")
     for number in range(3):
-        transactions.add("t", lambda number=number: done.append(number))
+        transactions.add("t", partial(done.append, number))
     for step in transactions.end("t"):
         step()
     assert done == [0, 1, 2]

@@ -125,7 +125,7 @@ async def test_a_message_may_come_in_fragments(browser: Any) -> None:
 async def test_a_ping_is_answered(browser: Any) -> None:
     await browser.open("v12.stomp")
     await browser.send(Ping(b"there?"))
-    assert await browser.event() == Pong(bytearray(b"there?"))
+    assert await browser.event() == Pong(b"there?")
 
 
 async def test_after_an_error_the_server_closes_the_websocket(browser: Any) -> None:

@@ -15,7 +15,7 @@ import trio
 from tests.support.patience import PATIENCE_S
 from tests.support.process import ROOT
 from tests.support.required import may_skip
-from tests.support.xmpp_pubsub import NODE, pubsub, subscribe
+from tests.support.xmpp_pubsub import NODE, child, pubsub, subscribe
 from tests.support.xmpp_real import ready, site_at
 from tests.support.xmpp_servers import COMPONENT_NAME, PASSWORD, RealServer, log_in
 
@@ -70,4 +70,4 @@ async def test_a_worker_whose_library_answers_no_questions_keeps_its_subscriptio
         await engine.iq("set", pubsub(f"<publish node='{NODE}'><item id='job'/></publish>"))
         while (stanza := await worker.receive()).tag.endswith("iq"):
             pass
-        assert stanza.find(".//{http://jabber.org/protocol/pubsub#event}item").get("id") == "job"
+        assert child(stanza, ".//{http://jabber.org/protocol/pubsub#event}item").get("id") == "job"

@@ -21,6 +21,7 @@ from tests.support.xmpp_pubsub import (
     PUBSUB,
     SMQP,
     ada,
+    child,
     create,
     error_of,
     fields,
@@ -39,7 +40,7 @@ async def test_a_created_node_is_found_described_configured_and_deleted(tmp_path
         answer = await client.iq("get", f"<query xmlns='{ITEMS}'/>")
         assert [each.get("node") for each in answer.iter(f"{{{ITEMS}}}item")] == ["orders.new"]
         answer = await client.iq("get", f"<query xmlns='{INFO}' node='orders.new'/>")
-        assert fields(answer.find(f"{{{INFO}}}query/x:x", NS))[f"{{{SMQP}}}queueing"] == "1"
+        assert fields(child(answer, f"{{{INFO}}}query/x:x", NS))[f"{{{SMQP}}}queueing"] == "1"
         assert site.broker._router._state.topics["orders.new"].mode == "ONE"
         values = {f"{{{SMQP}}}queueing": "0", "pubsub#item_expire": "3600"}
         text = f"<configure node='orders.new'>{form('node_config', **values)}</configure>"
@@ -67,7 +68,7 @@ async def test_what_another_front_end_sets_is_the_nodes_configuration(tmp_path: 
             answer = await client.iq("get", pubsub("<configure node='orders'/>", "#owner"))
             form_shown = fields(next(answer.iter("{jabber:x:data}x")))
             answer = await client.iq("get", f"<query xmlns='{INFO}' node='orders'/>")
-            meta_data = fields(answer.find(f"{{{INFO}}}query/x:x", NS))
+            meta_data = fields(child(answer, f"{{{INFO}}}query/x:x", NS))
             names = (f"{{{SMQP}}}queueing", f"{{{SMQP}}}delivery", "pubsub#item_expire")
             assert [meta_data[name] for name in names] == [form_shown[name] for name in names]
             return [form_shown[name] for name in names]
@@ -183,7 +184,7 @@ async def test_a_large_node_is_deleted_while_others_work(tmp_path: Path) -> None
         await owner.send(f"<iq type='set' id='d'>{delete}</iq>")
         assert (await worker.iq("get", "<ping xmlns='urn:xmpp:ping'/>")).get("type") == "result"
         assert (await owner.answer("d")).get("type") == "result"
-        assert (await worker.receive()).find("e:event/e:delete", NS).get("node") == "work"
+        assert child((await worker.receive()), "e:event/e:delete", NS).get("node") == "work"
         assert site.broker.held == 0
         session.close()
 
@@ -211,7 +212,7 @@ async def test_a_purged_node_is_empty_and_its_subscribers_are_told(tmp_path: Pat
         await notified(client)
         assert (await client.iq("set", pubsub("<purge node='work'/>", "#owner"))).get("type") == "result"
         assert site.broker.held == 0
-        events = [(await client.receive()).find("e:event", NS)[0].tag for _ in range(2)]
+        events = [child((await client.receive()), "e:event", NS)[0].tag for _ in range(2)]
         assert sorted(tag.rpartition("}")[2] for tag in events) == ["items", "purge"]
 
 
@@ -224,7 +225,7 @@ async def test_all_subscribers_are_told_of_an_item_that_somebody_retracts(tmp_pa
         await notified(reader)
         text = pubsub("<retract node='state' notify='1'><item id='item'/></retract>")
         assert (await owner.iq("set", text)).get("type") == "result"
-        assert (await reader.receive()).find("e:event/e:items/e:retract", NS).get("id") == "item"
+        assert child((await reader.receive()), "e:event/e:items/e:retract", NS).get("id") == "item"
 
 
 async def test_a_deleted_node_ends_its_subscriptions_and_tells_them(tmp_path: Path) -> None:
@@ -233,7 +234,7 @@ async def test_a_deleted_node_ends_its_subscriptions_and_tells_them(tmp_path: Pa
         await create(owner, "work")
         await client.iq("set", subscribe(client.jid, "1", "work"))
         await owner.iq("set", pubsub("<delete node='work'/>", "#owner"))
-        assert (await client.receive()).find("e:event/e:delete", NS).get("node") == "work"
+        assert child((await client.receive()), "e:event/e:delete", NS).get("node") == "work"
         assert service.registry.of(client.jid) == []
         assert "work" not in site.broker._router._state.topics
 
@@ -305,7 +306,7 @@ async def test_an_owner_ends_subscriptions_of_others_and_begins_none(tmp_path: P
             assert error_of(answer) == ("modify", "not-acceptable")
             assert next(answer.iter(f"{{{PUBSUB}#owner}}subscription")).get("jid") == jid
         assert (await owner.iq("set", request(worker.jid, "none"))).get("type") == "result"
-        event = (await worker.receive()).find("e:event/e:subscription", NS)
+        event = child((await worker.receive()), "e:event/e:subscription", NS)
         assert event.attrib == {"node": "work", "jid": worker.jid, "subscription": "none"}
         assert service.registry.of(worker.jid) == []
         assert site.durable_subscriptions("") == []
@@ -424,7 +425,7 @@ async def test_a_node_is_created_without_a_name(tmp_path: Path) -> None:
         names = set()
         for _ in range(2):
             answer = await ada(server).iq("set", pubsub("<create/>"))
-            names.add(answer.find("p:pubsub/p:create", NS).get("node"))
+            names.add(child(answer, "p:pubsub/p:create", NS).get("node"))
         assert len(names) == 2
         assert names <= set(site.broker._router._state.topics)
         eve = server.client("eve@shakespeare.lit/x")
@@ -440,7 +441,7 @@ async def test_subscribing_makes_no_node_unless_the_site_says_so(tmp_path: Path)
         await put(client, "nothing", "now it is there")
         assert (await client.iq("set", subscribe(client.jid, "1", "nothing"))).get("type") == "result"
         answer = await client.iq("get", f"<query xmlns='{INFO}'/>")
-        own = fields(answer.find(f"{{{INFO}}}query/x:x", NS))["account"]
+        own = fields(child(answer, f"{{{INFO}}}query/x:x", NS))["account"]
         assert (await client.iq("set", subscribe(client.jid, "1", own))).get("type") == "result"
 
 
@@ -453,7 +454,7 @@ async def test_what_a_node_cannot_say_of_itself_is_named_and_does_not_keep_it_fr
         configure = f"<configure>{form('node_config', **wanted)}</configure>"
         answer = await client.iq("set", pubsub("<create node='news'/>" + configure))
         assert answer.get("type") == "result"
-        told = fields(answer.find("p:pubsub/p:configure/x:x", NS))
+        told = fields(child(answer, "p:pubsub/p:configure/x:x", NS))
         # what is there is a queue, which keeps what is not done
         assert told == {"pubsub#contact": "", "pubsub#max_items": "max"}
         # a change says what it changes, or nothing

@@ -17,7 +17,7 @@ from tests.support.full_disk import no_file_beyond
 from tests.support.patience import PATIENCE_S
 from tests.support.site import BrokerSite
 from tests.support.xmpp import COMPONENT_NAME, XmppClient, XmppServer, xmpp_site
-from tests.support.xmpp_pubsub import NODE, PUBSUB, error_of, subscribe
+from tests.support.xmpp_pubsub import NODE, PUBSUB, child, error_of, subscribe
 
 LIGHT = "<set xmlns='urn:xmpp:iot:control'><int name='Light' value='80'/></set>"
 CAR = (
@@ -85,7 +85,7 @@ async def test_assured_counting_cars(tmp_path: Path) -> None:
         for msg_id in ("984232334", "4645623466"):
             for _ in range(3):
                 answer = await client.iq("set", assured(msg_id), id="123", to=COUNTER)
-                received = answer.find(f"{{{QOS}}}received")
+                received = child(answer, f"{{{QOS}}}received")
                 assert received.get("msgId") == msg_id
         assert site.broker._router._state.topics["counter"].messages == 0
         for msg_id in ("984232334", "4645623466"):
@@ -182,7 +182,7 @@ async def test_the_untrusted_are_not_allowed_and_noted(tmp_path: Path) -> None:
         stranger = server.client("mallory@elsewhere.example/x")
         answer = await stranger.iq("set", assured("1"), to=COUNTER)
         assert error_of(answer) == ("cancel", "not-allowed")
-        log = (await admin.receive()).find(f"{{{EVENT_LOG}}}log")
+        log = child((await admin.receive()), f"{{{EVENT_LOG}}}log")
         assert log.get("subject") == stranger.jid
         assert log.get("type") == "Warning"
 
@@ -202,7 +202,7 @@ async def test_misuse_without_end_is_noted_once_a_minute(
         await misuse()
         mock_clock.jump(61)
         await misuse()
-        logs = [(await admin.receive()).find(f"{{{EVENT_LOG}}}log") for _ in range(2)]
+        logs = [child((await admin.receive()), f"{{{EVENT_LOG}}}log") for _ in range(2)]
         assert None not in logs
         assert admin.quiet()
     lines = [each.getMessage() for each in caplog.records if "misuse" in each.getMessage()]
@@ -220,7 +220,7 @@ async def test_misuse_without_end_is_noted_once_a_minute(
     ],
 )
 async def test_too_much_that_waits_is_refused_until_some_is_delivered(
-    tmp_path: Path, limits: dict[str, int]
+    tmp_path: Path, limits: dict[str, Any]
 ) -> None:
     async with xmpp_site(tmp_path, **limits) as (server, _, _):
         client = entrance(server)
@@ -305,7 +305,7 @@ async def test_a_client_that_speaks_it_gets_items_assured(tmp_path: Path) -> Non
         await publish(server)
         iq, request = await next_request(client)
         assert request.tag == f"{{{QOS}}}assured"
-        message = request.find("{jabber:client}message")
+        message = child(request, "{jabber:client}message")
         assert "to" not in message.attrib
         assert "from" not in message.attrib
         assert next(message.iter(f"{{{PUBSUB}#event}}item")).get("id") == "i"

@@ -14,7 +14,7 @@ from plugins.xmpp.settings import JidRule
 from plugins.xmpp.wire.namespaces import EVENT_LOG, QOS
 from routing.message import Message, Section
 from tests.support.xmpp_listings import here, missing, parsed
-from tests.support.xmpp_pubsub import PUBSUB, error_of
+from tests.support.xmpp_pubsub import PUBSUB, child, error_of
 from tests.support.xmpp_real import ready, site_at
 from tests.support.xmpp_servers import COMPONENT_NAME, RealServer, log_in
 
@@ -288,7 +288,7 @@ async def test_memory_attacks_of_the_untrusted_are_not_allowed_and_logged(
         await ready(admin)
         answer = await stranger.exchange(here(COUNTING_CARS[2][0]))
         assert error_of(answer) == ("cancel", "not-allowed")
-        log = (await admin.receive()).find(f"{{{EVENT_LOG}}}log")
+        log = child((await admin.receive()), f"{{{EVENT_LOG}}}log")
         assert (log.get("subject"), log.get("type")) == (stranger.jid, "Warning")
         assert site.broker.held == 0
 

@@ -15,7 +15,7 @@ from plugins.xmpp.wire.namespaces import PUBSUB, QOS
 from routing.message import Message
 from tests.support.patience import PATIENCE_S
 from tests.support.site import running_site
-from tests.support.xmpp_pubsub import NODE, NS, notified, subscribe
+from tests.support.xmpp_pubsub import NODE, NS, child, notified, subscribe
 from tests.support.xmpp_real import ready, site_at
 from tests.support.xmpp_servers import COMPONENT_NAME, RealServer, log_in
 
@@ -125,7 +125,7 @@ async def test_assured_from_a_client_through_a_restart_of_the_site(
         client = await log_in(server.c2s, nursery, "ada", "34892374")
         await ready(client)
         answer = await client.iq("set", car, id="123", to=counter)
-        assert answer.find(f"{{{QOS}}}received").get("msgId") == "984232334"
+        assert child(answer, f"{{{QOS}}}received").get("msgId") == "984232334"
     async with site_at(server, tmp_path / "site") as (_, site, nursery):
         client = await log_in(server.c2s, nursery, "ada", "34892374")
         await ready(client)
@@ -199,7 +199,7 @@ async def test_presence_is_answered(server: RealServer, tmp_path: Path) -> None:
         await client.iq("get", "<query xmlns='jabber:iq:roster'/>", to="ada@localhost")
         await client.send("<presence/>")
         await client.send(f"<presence type='subscribe' to='{COMPONENT_NAME}'/>")
-        kinds = []
+        kinds: list[Any] = []
         while len(kinds) < 2:
             stanza = await client.receive()
             if stanza.tag.endswith("presence") and stanza.get("from") == COMPONENT_NAME:

@@ -23,7 +23,7 @@ def graphs(draw: st.DrawFn) -> set[tuple[str, str]]:
 def walk(federation: Federation, start: str, mode: DeliveryMode, depth: int) -> set[str]:
     """The sites that a probe comes to, going on wherever the outlook says that a message would."""
     reached: dict[str, int] = {}
-    waiting = [(start, depth, ())]
+    waiting: list[tuple[str, int, tuple[str, ...]]] = [(start, depth, ())]
     while waiting:
         site, left, hops = waiting.pop()
         if site in hops or (site in reached and reached[site] != -1 and -1 != left <= reached[site]):

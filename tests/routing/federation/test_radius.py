@@ -128,7 +128,7 @@ def test_after_a_partition_all_sites_hold_the_same_state_messages(
         if data.draw(st.booleans()):
             (sites.cut if link in sites.links else sites.join)(*link)
         site = data.draw(st.sampled_from(sites.names))
-        if published and data.draw(st.booleans()):
+        if bool(published) and data.draw(st.booleans()):
             smuid = data.draw(st.sampled_from(published))
             router = sites.routers[site]
             if router.federation.entry_id(smuid) is not None:

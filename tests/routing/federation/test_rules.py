@@ -1,5 +1,7 @@
 """The rules of a link: which topics cross, and how far what comes may go on."""
 
+from typing import Any
+
 import pytest
 
 from routing.federation.copies import PeerRules
@@ -19,7 +21,7 @@ def chain(**rules: object) -> Federation:
     return sites
 
 
-def reached(sites: Federation, **headers: object) -> list[str]:
+def reached(sites: Federation, **headers: Any) -> list[str]:
     """The sites that deliver a message of the first one."""
     sites.publish("a.x", **headers)
     sites.settle()

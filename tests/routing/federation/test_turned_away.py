@@ -1,5 +1,7 @@
 """Copies that a site does not take: the peer is answered, and the hop log has a record of each."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from routing.decisions import Refused
@@ -40,7 +42,7 @@ def router() -> Router:
     return router
 
 
-def arrive(router: Router, copy: Arrival) -> tuple[list[str], list[str]]:
+def arrive(router: Router, copy: Arrival) -> tuple[Sequence[str], list[str]]:
     """What the peer is answered, and what is on record as turned away."""
     router.federation.arrive(NOW, copy)
     decisions = router.take()

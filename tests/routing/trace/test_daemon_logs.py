@@ -137,7 +137,7 @@ async def test_the_balance_of_real_daemons_closes_under_kills_and_a_cut(spark: A
 def ends_are_told_once(logs: list[str]) -> None:
     """Each copy has one final record, or one more if it was held again to go further."""
     finals: Counter[tuple[str, str]] = Counter()
-    held: dict[str, int] = defaultdict(int)
+    held: dict[tuple[str, str], int] = defaultdict(int)
     for log in logs:
         for path in Path(log).glob("hops-*.jsonl"):
             for record in map(json.loads, path.read_text().splitlines()):

@@ -5,6 +5,7 @@ import sys
 from typing import Any
 
 import slixmpp
+from slixmpp import JID
 from slixmpp.xmlstream import ET
 
 from tests.support.xmpp_servers import COMPONENT_NAME, PASSWORD
@@ -47,7 +48,7 @@ async def main(port: int) -> None:
 
     client.add_event_handler("pubsub_publish", published)
     to = COMPONENT_NAME
-    await client.plugin["xep_0030"].get_info(to)
+    await client.plugin["xep_0030"].get_info(JID(to))
     # a plain node, by the bare JID as the library has it
     values = {f"{SMQP}queueing": "0", "pubsub#persist_items": "1"}
     await pubsub.create_node(to, "slix.news", config=node_config(client, **values))

@@ -61,6 +61,7 @@ def test_a_browser_talks(daemon: Any, tmp_path: Path) -> None:
         '<script src="stomp.umd.js"></script><script src="stompjs.js"></script>'
         f'<script>talk(StompJs, {{brokerURL: "{url}"}}, "{name}", () => 0)</script>'
     )
+    assert browser is not None
     command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
     command += [f"--user-data-dir={tmp_path / 'profile'}", "--remote-debugging-port=0", page.as_uri()]
     with (tmp_path / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:

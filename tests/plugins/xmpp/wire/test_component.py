@@ -13,15 +13,15 @@ from daemon.frontend import Identity
 from daemon.settings import QueueSettings
 from plugins.xmpp.forms.stanzas import MESSAGE
 from plugins.xmpp.wire.component import Component
-from plugins.xmpp.wire.parser import ParserLimits
-from routing.message import Message, Section
+from plugins.xmpp.wire.parser import ParserLimits, StanzaTooMuch
+from routing.message import DeliveryMode, Message, Section
 from tests.support.patience import PATIENCE_S
 from tests.support.xmpp import COMPONENT_NAME, SECRET, XmppServer, xmpp_site
 from tests.support.xmpp_pubsub import NODE, PUBSUB, notified, subscribe
 
 
 def component(server: XmppServer, secret: str = SECRET, handle: Any = None) -> Component:
-    async def ignore(stanza: Element) -> None:
+    async def ignore(stanza: Element | StanzaTooMuch) -> None:
         await trio.lowlevel.checkpoint()
 
     return Component(
@@ -64,7 +64,7 @@ async def test_a_server_that_is_not_there_is_tried_again_ever_more_slowly(
         times.append(trio.current_time())
         return await connect()
 
-    server.connect = counted
+    server.connect = counted  # type: ignore[method-assign]
     async with trio.open_nursery() as nursery:
         nursery.start_soon(component(server).run)
         await trio.sleep(600)
@@ -81,7 +81,7 @@ async def test_a_server_that_answers_nothing_any_more_is_left(autojump_clock: tr
         nursery.start_soon(server.run)
         nursery.start_soon(component(server).run)
         await trio.sleep(1)
-        server._route = lambda stream, stanza: trio.lowlevel.checkpoint()
+        server._route = lambda stream, stanza: trio.lowlevel.checkpoint()  # type: ignore[method-assign]
         await trio.sleep(300)
         assert server.connections > 2
         nursery.cancel_scope.cancel()
@@ -91,7 +91,7 @@ async def test_a_server_that_does_not_read_makes_senders_wait(autojump_clock: tr
     server = XmppServer()
     link = component(server)
     connect = server.connect
-    streams = []
+    streams: list[Any] = []
 
     async def connect_and_keep() -> Any:
         streams.append(await connect())
@@ -171,7 +171,8 @@ async def test_items_wait_for_a_server_that_is_down_for_long(
         await reader.iq("set", subscribe(reader.jid, None, "news"))
         server.refuse = True
         await server.cut()
-        for topic, mode in ((NODE, "ONE"), ("news", "ALL")):
+        modes: tuple[tuple[str, DeliveryMode], ...] = ((NODE, "ONE"), ("news", "ALL"))
+        for topic, mode in modes:
             session.publish(topic, Message(delivery=mode, others=(("Item-Id", "i"),)))
         for _ in range(10):
             site.broker.clock._offset += queues.lock_s / 2

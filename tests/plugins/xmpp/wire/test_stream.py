@@ -5,7 +5,7 @@ import hashlib
 import pytest
 
 from plugins.xmpp.wire.outbox import Outbox, Outgoing
-from plugins.xmpp.wire.parser import ParserLimits
+from plugins.xmpp.wire.parser import ParserLimits, StanzaTooMuch
 from plugins.xmpp.wire.stream import ComponentStream, NotAuthorized, StreamFailed
 
 SERVER = (
@@ -30,6 +30,7 @@ def proving() -> ComponentStream:
 def test_the_handshake_and_a_stanza_in_one_segment() -> None:
     stream = proving()
     [stanza] = stream.receive(b"<handshake/><message id='1'/>")
+    assert not isinstance(stanza, StanzaTooMuch)
     assert stanza.get("id") == "1"
     assert stream.state == "established"
 

@@ -43,7 +43,8 @@ async def tls_endpoint(server: RealServer, host: str = "127.0.0.1") -> AsyncIter
     listeners = await trio.open_ssl_over_tcp_listeners(0, context, host=host, https_compatible=True)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(trio.serve_listeners, serve, listeners)
-        yield listeners[0].transport_listener.socket.getsockname()[1]
+        listener: Any = listeners[0].transport_listener
+        yield listener.socket.getsockname()[1]
         nursery.cancel_scope.cancel()
 
 
