@@ -223,12 +223,23 @@ class Session(Protocol):
 
         Bodies count whole once their length is known. To be called before more is read, with any change to
         or from more than `UNCOUNTED_BYTES`, and with 0 once nothing is held; `close` does that. Waits for
-        room, for some seconds at most; to hold less never waits. Raises Refusal (too-many): it holds what it
+        room, for some seconds at most, and longer while much that was accepted here is not on disk yet
+        (`is_storing_much`); to hold less never waits else. Raises Refusal (too-many): it holds what it
         held before, and the front end must let go of what was to be added.
         """
 
     def hold_now(self, bytes: int) -> None:
         """As `hold`, without waiting. Raises Refusal (too-many) where there is no room now."""
+
+    def check_room(self, bytes: int) -> None:
+        """Whether so many bytes would find room now, beside what is held and is being stored.
+
+        For a front end that does not `hold` before it reads. Raises Refusal (too-many).
+        """
+
+    @property
+    def is_storing_much(self) -> bool:
+        """Whether so much is not on disk yet that `hold` is to be called before more is read, in any case."""
 
     def subscribe(self, topic: str, options: SubscribeOptions, request: Any = None) -> None:
         """Begin or change a subscription to a topic or a pattern of topics, and receive from it here.

@@ -117,9 +117,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         int,
         count(
             "Memory for what is no message yet, of all connections: bodies that have not come whole, open"
-            " transactions; and for what XMPP clients are sent by urn:xmpp:qos until they answer. One"
-            " account, or one address, gets half of it at most; two messages of the greatest size have to"
-            " fit.",
+            " transactions; for messages that are not on disk yet; and for what XMPP clients are sent by"
+            " urn:xmpp:qos until they answer. One account, or one address, gets half of it at most; two"
+            " messages of the greatest size have to fit.",
             2,
         ),
     ] = 268_435_456

@@ -21,6 +21,7 @@ from routing.state import SiteState
 from routing.subscription import Consumer, Lock, ReturnOutcome
 
 UNDONE: Final = "its commit could not be stored"
+FAILED: Final = Refusal(Refusal.STORE_FAILED, "the site could not do all of this; its log says why")
 
 
 class Acknowledgements:
@@ -53,24 +54,33 @@ class Acknowledgements:
     def commit(self, now: float, consumer: Consumer, numbers: Iterable[int], request: Any) -> None:
         """Finish these deliveries, which are not sent again; as one phase, or after `received`.
 
-        A number that is not held is answered `lock-lost`, after the others are done.
+        A number that is not held is answered `lock-lost`, after the others are done. What an error of ours
+        meets is set aside, and Refusal (store-failed) raised, after the others are done, too.
         """
         lost = []
         freed = {}
+        failed = None
         for number in numbers:
             lock = consumer.locks.pop(number, None)
             if lock is None:
                 lost.append(number)
                 continue
             subscription = lock.subscription
-            if not lock.received:
-                note_reach(lock)
-            self._locks.take_from(lock)
             freed[subscription.id] = subscription
-            self._lifecycle.finished(lock.entry, subscription, "committed", now, lock.attempt)
-        self._state.out.append(AnswerRequest(consumer, request, _lost(lost)))
+            try:
+                if not lock.received:
+                    note_reach(lock)
+                self._locks.take_from(lock)
+                self._lifecycle.finished(lock.entry, subscription, "committed", now, lock.attempt)
+            except Exception as error:
+                failed = error
+                self._deliveries.setting_aside.failed(lock.entry, "a commit", error, now)
+        if failed is None:
+            self._state.out.append(AnswerRequest(consumer, request, _lost(lost)))
         for subscription in freed.values():
             self._deliveries.pump(subscription, now)
+        if failed is not None:
+            raise FAILED from failed
 
     def reached_nobody(self, consumer: Consumer, numbers: Iterable[int]) -> None:
         """Note that these deliveries reached nobody: that they come back counts as no failure."""
@@ -90,9 +100,11 @@ class Acknowledgements:
     ) -> None:
         """Give deliveries back: to the next subscriber, or after `delay_s` here; rejected, as dead letters.
 
-        A number that is not held is answered `lock-lost`, after the others are done.
+        A number that is not held is answered `lock-lost`, after the others are done. What an error of ours
+        meets is set aside, and Refusal (store-failed) raised, as with `commit`.
         """
         lost, back = [], []
+        failed = None
         for number in numbers:
             lock = consumer.locks.pop(number, None)
             if lock is None:
@@ -104,11 +116,19 @@ class Acknowledgements:
                 note_reach(lock)
             self._locks.take_from(lock)
         # first, so that whoever asked knows when the same message comes to it again
+        answer_at = len(self._state.out)
         self._state.out.append(AnswerRequest(consumer, request, _lost(lost)))
         for lock in sorted(back, key=standing):
-            self._deliveries.take_back(lock, outcome, reason or "given back", now, delay_s)
+            try:
+                self._deliveries.take_back(lock, outcome, reason or "given back", now, delay_s)
+            except Exception as error:
+                failed = error
+                self._deliveries.setting_aside.failed(lock.entry, "what was given back", error, now)
         for subscription in {lock.subscription.id: lock.subscription for lock in back}.values():
             self._deliveries.pump(subscription, now)
+        if failed is not None:
+            del self._state.out[answer_at]
+            raise FAILED from failed
 
     def buried(self, bury: Bury, now: float) -> None:
         """Finish a message for a subscription, now that it is published on the dead-letter topic."""

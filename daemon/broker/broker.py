@@ -266,12 +266,15 @@ class Broker:
         if self._carried_by != math.inf:
             self._carried_by = math.inf
             self._set_alarm()
+        self.unfinished.begin_commit()
         try:
             prepared, record = await self._transact(commits=commits)
         except Exception as error:  # of ours, and not of what is carried
             self.mishaps.note("a transaction", error)
             await self._begin_anew()
             return
+        finally:
+            self.unfinished.committed()
         if prepared is None:
             return
         try:

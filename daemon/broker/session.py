@@ -5,7 +5,7 @@ end to send them: a slow reader holds up its own subscriptions and costs a bound
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -16,7 +16,7 @@ from daemon.broker.bodies import Stored
 from daemon.broker.reading import Reading
 from daemon.broker.store_room import StoreRoom
 from daemon.broker.transaction import Transaction
-from daemon.connections.unfinished import Unfinished
+from daemon.connections.unfinished import FREE_BYTES, Unfinished
 from daemon.frontend import (
     ANNOTATION_BYTES_MAX,
     Delivered,
@@ -162,6 +162,8 @@ class BrokerSession:
         self._door.publish(
             self._consumer, topic, message, self.system_topic, request, head=head, delay_s=delay_s
         )
+        if message.guarantee:
+            broker.unfinished.store(self._unfinished, message.size_bytes)
 
     def check_publish(self, topic: str) -> None:
         """See `daemon.frontend.Session`."""
@@ -170,11 +172,25 @@ class BrokerSession:
 
     async def hold(self, bytes: int) -> None:
         """See `daemon.frontend.Session`."""
-        await self._broker.unfinished.hold(self._unfinished, bytes)
+        unfinished = self._broker.unfinished
+        while self.is_storing_much:
+            with suppress(Refusal):  # what is being stored makes room, sooner or later
+                await unfinished.hold(self._unfinished, bytes + FREE_BYTES)
+                break
+        await unfinished.hold(self._unfinished, bytes)
 
     def hold_now(self, bytes: int) -> None:
         """See `daemon.frontend.Session`."""
         self._broker.unfinished.hold_now(self._unfinished, bytes)
+
+    def check_room(self, bytes: int) -> None:
+        """See `daemon.frontend.Session`."""
+        self._broker.unfinished.check(self._unfinished, bytes)
+
+    @property
+    def is_storing_much(self) -> bool:
+        """See `daemon.frontend.Session`."""
+        return self._unfinished.storing >= FREE_BYTES
 
     def _take_token(self) -> None:
         now = self._broker.clock.now()
@@ -258,6 +274,8 @@ class BrokerSession:
         finally:
             self._transaction = None
         transaction.carry_out(request)
+        if transaction.published_bytes:
+            self._broker.unfinished.store(self._unfinished, transaction.published_bytes)
 
     def remove(self, topic: str, smuid: str, request: Any = None) -> None:
         """See `daemon.frontend.Session`."""

@@ -49,6 +49,11 @@ class Transaction:
             )
         )
 
+    @property
+    def published_bytes(self) -> int:
+        """Of all messages that were added."""
+        return sum(map(sum, self._published.values()))
+
     def commit(self, numbers: Iterable[int]) -> None:
         """Raises Refusal (lock-lost)."""
         held = self._take(numbers)

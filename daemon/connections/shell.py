@@ -34,6 +34,7 @@ from routing.errors import Refusal
 _log = logging.getLogger(__name__)
 
 LINGER_S: Final = 2.0
+OWN_ERROR: Final = "an error of the site, which its log tells"
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -241,7 +242,14 @@ class _Connection:
         self._frame_at = trio.current_time()
         while True:
             limits = self._site.limits
-            conversation.proceed(limits.unanswered_per_session_max)
+            try:
+                conversation.proceed(limits.unanswered_per_session_max)
+            except (
+                Exception
+            ) as error:  # of ours: what the session holds goes to others, and the client is told
+                self._site.mishap(f"what {self._remote} asked for", error)
+                self._answers_end = True
+                self.end("failed", OWN_ERROR)
             await self._flush()
             if conversation.goodbye is not None:
                 return
@@ -278,11 +286,14 @@ class _Connection:
     async def _make_room(self, session: Session) -> bool:
         """Hold, of the memory that all connections share, what has come or was announced and is not whole.
 
+        Where much that has come is not on disk yet, this waits until there is room for what the next read may
+        bring: so a client is read from no faster than the disk takes what it sends.
+
         False where there is no room: the conversation has something to say to that.
         """
         held = self._conversation.unfinished_bytes
         held = held if held > UNCOUNTED_BYTES else 0
-        if held != self._held:
+        if held != self._held or session.is_storing_much:
             try:
                 await session.hold(held)
             except Refusal as refusal:

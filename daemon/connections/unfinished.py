@@ -1,5 +1,7 @@
 """What front ends hold in memory and what is no message yet: unfinished bodies, open transactions.
 
+And what was accepted and is not on disk yet: that is never refused here, but stands in the way of more.
+
 All connections share one budget. An account, and likewise an address, may hold as much as is still free: one
 alone gets half of it, two get a third each, and so on, so that whoever holds much never leaves nothing for
 others. A body is counted whole as soon as its length is known, so one that was begun can be finished.
@@ -21,12 +23,23 @@ WAIT_S: Final = 5.0
 """For others to finish: longer than a body takes that is on its way, shorter than any client's patience."""
 
 
+FREE_BYTES: Final = 65_536
+"""What a connection may have that is being stored, and is counted in steps of: most never have more."""
+
+
 class Holder(msgspec.Struct, eq=False):
-    """One connection; `address` is the group that it is counted in."""
+    """One connection.
+
+    Attributes:
+        address: the group that it is counted in.
+        bytes: that it holds of what is no message yet.
+        storing: bytes of messages of its that are not on disk yet.
+    """
 
     account: str
     address: str
     bytes: int = 0
+    storing: int = 0
     closed: bool = False
 
 
@@ -36,7 +49,9 @@ class Unfinished:
     def __init__(self, bytes_max: Callable[[], int]) -> None:
         self._bytes_max = bytes_max
         self.bytes = 0
-        """That are held now."""
+        """That are held now, and are being stored."""
+        self._storing: dict[Holder, int] = {}  # with the transaction that is gathered
+        self._committing: dict[Holder, int] = {}  # with the one before it
         self._by_account: Counter[str] = Counter()
         self._by_address: Counter[str] = Counter()
         self._waiting: OrderedDict[Holder, tuple[int, trio.Event]] = OrderedDict()
@@ -68,6 +83,39 @@ class Unfinished:
         """As `hold`, without waiting. Raises Refusal (too-many) where there is no room now."""
         if not self._hold(holder, bytes):
             raise _no_room(holder, bytes)
+
+    def check(self, holder: Holder, bytes: int) -> None:
+        """Raises Refusal (too-many) where the connection could not hold so many bytes more now."""
+        if self._waiting or not self._fits(holder, holder.bytes + bytes):
+            raise _no_room(holder, bytes)
+
+    # -- what is accepted -------------------------------------------------------------------------
+
+    def store(self, holder: Holder, bytes: int) -> None:
+        """Count a message that has been accepted, until `committed` is called for the second time from now.
+
+        Or for the first time, where `begin_commit` was called before that.
+        """
+        before = holder.storing
+        holder.storing = before + bytes
+        self._storing[holder] = self._storing.get(holder, 0) + bytes
+        if (steps := holder.storing // FREE_BYTES - before // FREE_BYTES) > 0:
+            self._count(holder, steps * FREE_BYTES)
+
+    def begin_commit(self) -> None:
+        """What has been accepted so far is what `committed` tells of."""
+        self._committing, self._storing = self._storing, {}
+
+    def committed(self) -> None:
+        """What was accepted before `begin_commit` is on disk, or was refused."""
+        if not self._committing:
+            return
+        done, self._committing = self._committing, {}
+        for holder, bytes in done.items():
+            before = holder.storing
+            holder.storing = before - bytes
+            self._count(holder, (holder.storing // FREE_BYTES - before // FREE_BYTES) * FREE_BYTES)
+        self._admit()
 
     def _hold(self, holder: Holder, bytes: int) -> bool:
         if bytes <= holder.bytes or holder.closed:
@@ -101,6 +149,11 @@ class Unfinished:
             return
         more = bytes - holder.bytes
         holder.bytes = bytes
+        self._count(holder, more)
+
+    def _count(self, holder: Holder, more: int) -> None:
+        if not more:
+            return
         self.bytes += more
         for counter, key in ((self._by_account, holder.account), (self._by_address, holder.address)):
             counter[key] += more

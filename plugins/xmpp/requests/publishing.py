@@ -114,6 +114,7 @@ async def give(
     message = _signed(settle_mode(item.message, topic), client.jid, topic)
     service.finishing.now()
     if message.guarantee:
+        client.session.check_room(message.size_bytes)
         published = partial(_published, service, client, publication, topic, done)
         if instead_of is None:
             client.request(client.session.publish, node, message, done=published)
@@ -200,6 +201,7 @@ async def _publish_all(request: Request, node: str, items: list[Item]) -> None:
         await service.answer(_publish_result(request.iq, node, [item.id for item in items]))
 
     service.finishing.now()
+    client.session.check_room(sum(message.size_bytes for message in messages))
     client.request(_together, client.session, node, messages, done=done)
 
 

@@ -497,3 +497,34 @@ async def test_a_transaction_that_an_error_of_ours_meets_is_refused_whole(
         assert (again.stored.message.smuid, again.redelivered) == (smuid, True)
         assert site.broker.mishaps.count
         assert site.broker.held == 3
+
+
+@pytest.mark.parametrize("how", ["commit", "give back"])
+async def test_what_an_error_of_ours_meets_as_it_is_finished_is_set_aside_and_all_else_is_done(
+    how: str, tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with virtual_site(tmp_path) as site:
+        ada, eva = await site.login("ada").subscribe("jobs", credit=2), site.login("eva")
+        smuids = [await eva.publish("jobs", delivery="ONE") for _ in range(3)]
+        got = await ada.delivered(2)
+        damaged, _ = (ada.session.consumer.locks[each.number] for each in got)
+        numbers = [each.number for each in got]
+        if how == "commit":
+            del damaged.subscription.locks[damaged.entry.id]
+            with pytest.raises(Refusal) as refused:
+                ada.session.commit(numbers, ada.request())
+        else:
+            damaged.attempt = None  # type: ignore[assignment] # as an error of ours would leave it
+            with pytest.raises(Refusal) as refused:
+                ada.session.give_back(numbers, "busy", request=ada.request())
+        assert refused.value.code == Refusal.STORE_FAILED
+        left = {smuids[2]} if how == "commit" else {smuids[1], smuids[2]}
+        seen: set[str] = set()
+        while seen < left:
+            for each in await ada.delivered():
+                seen.add(each.stored.message.smuid)
+                await ada.commit(each.number)
+        assert seen == left
+        assert [one.smuid for one in site.store.quarantined()] == [smuids[0]]
+        assert site.broker.held == 0
+    assert [r.smuid for r in site.records() if r.final and r.event == "dropped"] == [smuids[0]]

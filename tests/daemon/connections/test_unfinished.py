@@ -5,7 +5,7 @@ import trio
 import trio.testing
 
 from daemon.connections.addresses import counted_as
-from daemon.connections.unfinished import WAIT_S, Holder, Unfinished
+from daemon.connections.unfinished import FREE_BYTES, WAIT_S, Holder, Unfinished
 from daemon.settings import Limits
 from routing.errors import Refusal
 
@@ -119,3 +119,30 @@ def test_addresses_are_counted_alone_and_those_of_ipv6_by_their_network(remote: 
 def test_two_messages_of_the_greatest_size_fit_or_the_settings_are_refused() -> None:
     with pytest.raises(ValueError, match="at least twice message_bytes_max"):
         Limits(message_bytes_max=200_000_000)
+
+
+async def test_what_is_being_stored_stands_in_the_way_of_more_until_it_is_on_disk() -> None:
+    budget = Unfinished(lambda: 8 * FREE_BYTES)
+    ann, bob = budget.holder("ann", "10.0.0.1:1"), budget.holder("bob", "10.0.0.2:1")
+    for _ in range(4):
+        budget.store(ann, FREE_BYTES)
+    budget.store(bob, FREE_BYTES - 1)
+    assert budget.bytes == 4 * FREE_BYTES
+    with pytest.raises(Refusal, match="no room"):
+        budget.hold_now(ann, FREE_BYTES)
+    budget.hold_now(bob, FREE_BYTES)
+    budget.begin_commit()
+    budget.store(ann, FREE_BYTES)
+    with pytest.raises(Refusal, match="no room"):
+        budget.check(ann, FREE_BYTES)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(budget.hold, ann, FREE_BYTES)
+        await trio.testing.wait_all_tasks_blocked()
+        budget.close(bob)
+        budget.committed()
+    budget.check(ann, FREE_BYTES)
+    assert (ann.storing, budget.bytes) == (FREE_BYTES, 2 * FREE_BYTES)
+    budget.close(ann)
+    budget.begin_commit()
+    budget.committed()
+    assert (ann.storing, bob.storing, budget.bytes) == (0, 0, 0)

@@ -1,9 +1,11 @@
 """Bodies that have not come whole: what cannot be taken is not held, and the connection goes on."""
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+import trio
 import trio.testing
 
 from daemon.frontend import Limits
@@ -105,3 +107,33 @@ async def test_what_a_connection_held_is_free_when_it_is_lost(site: BrokerSite) 
         await settle()
     await settle()
     assert site.broker.unfinished.bytes == 0
+
+
+@asynccontextmanager
+async def slow_disk(site: BrokerSite) -> AsyncIterator[None]:
+    """Nothing is committed, since no thread is free for it."""
+    site.broker.commits.in_place_s = 0.0
+    threads = trio.to_thread.current_default_thread_limiter()
+    taken = range(int(threads.total_tokens))
+    for number in taken:
+        await threads.acquire_on_behalf_of(number)
+    try:
+        yield
+    finally:
+        for number in taken:
+            threads.release_on_behalf_of(number)
+
+
+async def test_a_client_is_read_from_no_faster_than_the_disk_takes_what_it_sends(site: BrokerSite) -> None:
+    async with connected(site) as peer:
+        async with slow_disk(site):
+            many = [publish("t", f"c{n}", "Delivery: ONE", body=bytes(MEGABYTE)) for n in range(8)]
+            await peer.send(*many)
+            await settle()
+            assert 0 < site.broker.held < 4
+            assert site.broker.unfinished.bytes < 4 * MEGABYTE
+        for number in range(8):
+            start, attributes = await peer.line()
+            assert (start, attributes["Cmuid"]) == ("OK PUBLISH", f"c{number}")
+        await settle()
+        assert site.broker.unfinished.bytes == 0
