@@ -163,7 +163,9 @@ async def test_the_directory_may_have_a_longer_name_than_a_socket(tmp_path: Path
         assert await asked(long, Question(ask="peers", name="x")) == [{"you asked": "x"}]
 
 
-async def test_a_question_that_meets_an_error_gets_no_answer_and_the_next_one_does(tmp_path: Path) -> None:
+async def test_a_question_that_meets_an_error_gets_no_answer_and_the_next_one_does(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async def answer(question: Question, tell: Tell) -> None:
         if question.name == "broken":
             raise TypeError("an answer that is broken")
@@ -174,3 +176,4 @@ async def test_a_question_that_meets_an_error_gets_no_answer_and_the_next_one_do
             await asked(tmp_path, Question(ask="routes", name="broken"))
         assert await asked(tmp_path, Question(ask="routes", name="news")) == [{"you asked": "news"}]
         assert mishaps.count == 1
+    assert "the question 'routes' of an operator was set aside" in caplog.text

@@ -80,7 +80,7 @@ MUTATIONS = [
         ),
     ),
     Mutation(
-        name="a question that meets an error ends the site",
+        name="the log does not say which question met an error",
         file="daemon/control/socket.py",
         old="except Exception as error:\n                    mishap(",
         new="except ZeroDivisionError as error:\n                    mishap(",
