@@ -15,6 +15,7 @@ since the right one may be among them: who has many connections tries as many pa
 """
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -117,11 +118,7 @@ class Accounts:
         self._remembered.keep(
             {name: account.password for name, account in accounts.items() if not account.disabled}
         )
-        self.rights = RightsTable(
-            self._server_name,
-            {name: account.rights for name, account in accounts.items()},
-            [name for name, account in accounts.items() if account.disabled],
-        )
+        self.rights = rights_table(self._server_name, accounts)
 
     @property
     def every(self) -> dict[str, Account]:
@@ -218,3 +215,12 @@ class Accounts:
             self._pairs -= 1
             if not of_address:
                 del self._addresses[address]
+
+
+def rights_table(server_name: str, accounts: Mapping[str, Account]) -> RightsTable:
+    """Who may do what at the site of this name."""
+    return RightsTable(
+        server_name,
+        {name: account.rights for name, account in accounts.items()},
+        [name for name, account in accounts.items() if account.disabled],
+    )

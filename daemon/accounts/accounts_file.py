@@ -108,6 +108,11 @@ class AccountsEditor:
         table["rights"] = self._rights_table(account.rights)
         tables[name] = table
 
+    def remove(self, name: str) -> None:
+        """Raises NoSuchAccountError."""
+        self._table(name)
+        del self._tables()[name]
+
     def set_password(self, name: str, phc: str) -> None:
         self._table(name)["password"] = phc
 

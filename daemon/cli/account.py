@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 import typer
 
+from daemon.accounts.accounts import rights_table
 from daemon.accounts.accounts_file import (
     ACCOUNT_EXPECTED,
     ACCOUNT_NAME,
@@ -18,17 +19,25 @@ from daemon.accounts.accounts_file import (
     read_accounts,
 )
 from daemon.accounts.passwords import generate_password, hash_password
+from daemon.cli.asking import YesOption, sure, value
+from daemon.cli.completing import complete_account, complete_topic
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
 from daemon.cli.telling import tell
 from daemon.configuration.config import nearest
+from daemon.control.operators import AskMay
+from daemon.operating import Verdict
+from daemon.operations.rights import VERBS, verdict
 from daemon.settings import Settings
-from daemon.terminal.failure import USAGE, Failure
+from daemon.terminal.failure import REFUSED, UNREACHABLE, USAGE, Failure
 from daemon.terminal.output import JsonOption, show_table
-from routing.rights import RIGHTS, Operating, Rights
+from daemon.terminal.printable import printable
+from routing.errors import Refusal
+from routing.names import check_topic
+from routing.rights import RIGHTS, Operating, Right, Rights
 
 app = typer.Typer(help="Accounts and their rights.", no_args_is_help=True)
 
-AccountName = Annotated[str, typer.Argument(metavar="NAME")]
+AccountName = Annotated[str, typer.Argument(metavar="NAME", autocompletion=complete_account)]
 PasswordFile = Annotated[
     Path | None,
     typer.Option(
@@ -70,6 +79,7 @@ def add(
     password_file: PasswordFile = None,
     generate: Generate = False,
     config: ConfigOption = DEFAULT_CONFIG,
+    as_json: JsonOption = False,
 ) -> None:
     """Add an account. Rights are topic patterns; an option can be given several times."""
     settings = read_settings(config)
@@ -78,9 +88,10 @@ def add(
     if name in read_accounts(settings.site.accounts_file):
         raise Failure(f"there is an account {name} already; see `smqpd account passwd` and `rights`")
     rights = _rights(Rights(), publish, subscribe, remove, administer, operate)
-    phc = _password(password_file, generate)
-    account = Account(password=phc, rights=rights)
-    typer.echo(_change(config, f"Added {name}.", lambda editor: editor.add(name, account)))
+    password = _password(password_file, generate, as_json)
+    account = Account(password=_hashed(password), rights=rights)
+    done = _change(config, f"Added {name}.", lambda editor: editor.add(name, account))
+    _say(name, done, as_json, password if generate else "")
 
 
 @app.command("list")
@@ -107,15 +118,68 @@ def list_(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> No
 
 
 @app.command()
-def disable(name: AccountName, config: ConfigOption = DEFAULT_CONFIG) -> None:
+def disable(name: AccountName, config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
     """Refuse its logins and end its sessions; its subscriptions and messages stay."""
-    typer.echo(_change(config, f"Disabled {name}.", lambda editor: editor.set_disabled(name, True)))
+    _say(name, _change(config, f"Disabled {name}.", lambda editor: editor.set_disabled(name, True)), as_json)
 
 
 @app.command()
-def enable(name: AccountName, config: ConfigOption = DEFAULT_CONFIG) -> None:
+def enable(name: AccountName, config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
     """Let it log in again."""
-    typer.echo(_change(config, f"Enabled {name}.", lambda editor: editor.set_disabled(name, False)))
+    _say(name, _change(config, f"Enabled {name}.", lambda editor: editor.set_disabled(name, False)), as_json)
+
+
+@app.command("remove")
+def remove_(
+    name: AccountName,
+    yes: YesOption = False,
+    config: ConfigOption = DEFAULT_CONFIG,
+    as_json: JsonOption = False,
+) -> None:
+    """Remove it for good, and end its sessions; its subscriptions and messages stay until they expire."""
+    _existing(read_settings(config), name)
+    sure(yes, f"Remove the account {name}?")
+    _say(name, _change(config, f"Removed {name}.", lambda editor: editor.remove(name)), as_json)
+
+
+@app.command("test")
+def may(
+    name: AccountName,
+    right: Annotated[str, typer.Argument(metavar="publish|subscribe|remove|administer")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", autocompletion=complete_topic)],
+    config: ConfigOption = DEFAULT_CONFIG,
+    as_json: JsonOption = False,
+) -> None:
+    """Say whether it may do this to TOPIC, and why; ends with 4 where it may not.
+
+    A running site is asked; of one that does not run the file says it.
+    """
+    if right not in RIGHTS:
+        raise Failure(f"{right} is none of {', '.join(RIGHTS)}", USAGE)
+    try:
+        check_topic(topic)
+    except Refusal as refusal:
+        raise Failure(refusal.text, USAGE) from None
+    settings = read_settings(config)
+    found = _verdict(settings, name, right, topic)
+    if as_json:
+        typer.echo(msgspec.json.encode(found))
+    else:
+        may = "may" if found.allowed else "may not"
+        typer.echo(printable(f"{name} {may} {VERBS[right]} {topic}: {found.why}"))
+    if not found.allowed:
+        raise typer.Exit(REFUSED)
+
+
+def _verdict(settings: Settings, name: str, right: Right, topic: str) -> Verdict:
+    question = AskMay(account=name, right=right, topic=topic)
+    try:
+        return value(settings, question, Verdict)
+    except Failure as failure:
+        if failure.exit_code != UNREACHABLE:
+            raise
+    accounts = read_accounts(settings.site.accounts_file)
+    return verdict(rights_table(settings.site.server_name, accounts), name, accounts.get(name), right, topic)
 
 
 @app.command()
@@ -124,13 +188,15 @@ def passwd(
     password_file: PasswordFile = None,
     generate: Generate = False,
     config: ConfigOption = DEFAULT_CONFIG,
+    as_json: JsonOption = False,
 ) -> None:
     """Give it another password. Sessions that are open stay."""
     settings = read_settings(config)
     _existing(settings, name)
-    phc = _password(password_file, generate)
-    done = f"Changed the password of {name}."
-    typer.echo(_change(config, done, lambda editor: editor.set_password(name, phc)))
+    password = _password(password_file, generate, as_json)
+    phc, text = _hashed(password), f"Changed the password of {name}."
+    done = _change(config, text, lambda editor: editor.set_password(name, phc))
+    _say(name, done, as_json, password if generate else "")
 
 
 @app.command()
@@ -199,23 +265,36 @@ def _rights(
         raise Failure(str(error), USAGE) from None
 
 
-def _password(file: Path | None, generate: bool) -> str:
-    """The hash of a password that is generated, in a file, piped in or asked for; never an argument."""
+def _say(name: str, done: str, as_json: bool, password: str = "") -> None:
+    """What was done; with the `password` that was made for it, which people were shown before."""
+    if not as_json:
+        typer.echo(done)
+        return
+    shown = {"account": name, "done": done} | ({"password": password} if password else {})
+    typer.echo(msgspec.json.encode(shown))
+
+
+def _password(file: Path | None, generate: bool, as_json: bool) -> str:
+    """One that is generated, in a file, piped in or asked for; never an argument."""
     if generate and file is not None:
         raise Failure("give --generate or --password-file, not both", USAGE)
     if generate:
         password = generate_password()
-        typer.echo(f"Password: {password}")
-    elif file is not None and str(file) != "-":
+        if not as_json:
+            typer.echo(f"Password: {password}")
+        return password
+    if file is not None and str(file) != "-":
         try:
             with file.open(encoding="utf-8") as stream:
-                password = stream.readline().rstrip("\r\n")
+                return stream.readline().rstrip("\r\n")
         except (OSError, UnicodeDecodeError) as error:
             raise Failure(f"--password-file {file} cannot be read: {error}") from None
-    elif file is not None or not sys.stdin.isatty():
-        password = sys.stdin.readline().rstrip("\r\n")
-    else:
-        password = typer.prompt("Password", hide_input=True, confirmation_prompt=True)
+    if file is not None or not sys.stdin.isatty():
+        return sys.stdin.readline().rstrip("\r\n")
+    return str(typer.prompt("Password", hide_input=True, confirmation_prompt=True))
+
+
+def _hashed(password: str) -> str:
     try:
         return hash_password(password)
     except ValueError as error:

@@ -31,6 +31,7 @@ CORE: Final = {
     "peer": "daemon.cli.peer:app",
     "reload": "daemon.cli.status:reload",
     "status": "daemon.cli.status:status",
+    "check": "daemon.cli.check:app",
     "top": "daemon.cli.top:top",
     "topics": "daemon.cli.topics:topics",
     "topic": "daemon.cli.topics:app",

@@ -1,5 +1,6 @@
 """`smqpd init`: make a site that runs at once."""
 
+import json
 import os
 import re
 import socket
@@ -16,6 +17,7 @@ from daemon.site.lock import StateInUseError
 from daemon.site.state_mark import accept_state
 from daemon.store.schema import TooNewError
 from daemon.terminal.failure import USAGE, Failure
+from daemon.terminal.output import JsonOption
 from routing.names import SERVER_EXPECTED, is_server_name
 
 SMQP_PORT: Final = 720
@@ -40,12 +42,13 @@ def init(
             help="Of a site that is there: its state is right as it is now; a new one where it is gone.",
         ),
     ] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Make a site in DIR: configuration, keys, and one administrator, whose password is shown once."""
     if accept:
         if server_name is not None or port is not None:
             raise Failure("--accept-state is for a site that is there, and takes nothing else", USAGE)
-        _accept_state(directory)
+        _accept_state(directory, as_json)
         return
     name = server_name or _machine_name()
     if not is_server_name(name):
@@ -59,6 +62,16 @@ def init(
     except OSError as error:
         raise Failure(f"cannot make a site in {directory}: {error.strerror}") from None
 
+    if as_json:
+        shown = {
+            "server": name,
+            "config": str(made.config),
+            "address": made.address,
+            "account": ADMIN,
+            "password": made.password,
+        }
+        typer.echo(json.dumps(shown))
+        return
     typer.echo(f"Site {name} is ready in {directory}. It listens on {made.address} only.")
     if port is None and not privileged:
         typer.echo(f"Port {chosen}, since {SMQP_PORT} needs root or a socket unit; --port chooses another.")
@@ -69,7 +82,7 @@ def init(
     typer.echo(f"Start it with:  smqpd run --config {made.config}")
 
 
-def _accept_state(directory: Path) -> None:
+def _accept_state(directory: Path, as_json: bool) -> None:
     config = config_file(directory)
     site = read_settings(config).site
     try:
@@ -78,6 +91,10 @@ def _accept_state(directory: Path) -> None:
         raise Failure(f"{error}; stop it first") from None
     except (TooNewError, sqlite3.Error, OSError) as error:
         raise Failure(f"{site.state_directory} cannot be used: {error}") from None
+    if as_json:
+        shown = {"server": site.server_name, "state": str(site.state_directory), "new": is_new}
+        typer.echo(json.dumps(shown))
+        return
     found = "a new, empty store" if is_new else "the store that is there"
     typer.echo(f"From now on the state of {site.server_name} is {found}, in {site.state_directory}.")
 

@@ -11,18 +11,19 @@ from daemon.configuration.discovery import installed_plugins
 from daemon.settings import ConfigError, Settings, SiteSettings
 from daemon.terminal.failure import Failure
 
-ConfigOption = Annotated[
-    Path,
-    typer.Option(
-        "--config",
-        "-c",
-        "--site",
-        "-s",
+
+def _config_option(*names: str) -> Any:
+    return typer.Option(
+        *names,
         metavar="FILE|DIR",
         envvar=["SMQPD_SITE", "SMQPD_CONFIG"],
         help="The site's configuration, or its directory with smqpd.toml.",
-    ),
-]
+    )
+
+
+ConfigOption = Annotated[Path, _config_option("--config", "-c", "--site", "-s")]
+CheckedConfigOption = Annotated[Path, _config_option("--config", "--site", "-s")]
+"""Of checks, where `-c` is for what is critical, as in all plugins of Nagios."""
 DEFAULT_CONFIG = Path("smqpd.toml")
 
 

@@ -5,6 +5,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from daemon.cli.completing import complete_peer
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
 from daemon.cli.telling import tell
 from daemon.configuration.config import typed
@@ -15,7 +16,10 @@ from daemon.terminal.output import JsonOption, show_table
 
 app = typer.Typer(help="The sites that this one links with.", no_args_is_help=True)
 
-PeerName = Annotated[str, typer.Argument(metavar="NAME", help="The server name in its certificate.")]
+PeerName = Annotated[
+    str,
+    typer.Argument(metavar="NAME", help="The server name in its certificate.", autocompletion=complete_peer),
+]
 NOTHING = "none"
 
 
@@ -44,6 +48,7 @@ def add(
         bool, typer.Option("--replace", help="It is a peer already: this is all that holds for it now.")
     ] = False,
     config: ConfigOption = DEFAULT_CONFIG,
+    as_json: JsonOption = False,
 ) -> None:
     """Link with a site. Pattern options can be given several times; without them every topic may cross."""
     settings = read_settings(config)
@@ -65,15 +70,19 @@ def add(
         raise Failure(f"not a peer: {error.key}{': ' if error.key else ''}{error.problem}", USAGE) from None
     done = "Changed" if replace and name in load_peers(path) else "Added"
     add_peer(path, peer, replace=replace)
-    typer.echo(tell(config, settings.site.state_directory, f"{done} {name}.", ["peers"]))
+    _say(name, tell(config, settings.site.state_directory, f"{done} {name}.", ["peers"]), as_json)
 
 
 @app.command()
-def remove(name: PeerName, config: ConfigOption = DEFAULT_CONFIG) -> None:
+def remove(name: PeerName, config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
     """Link with a site no longer; a link that is up ends, and what waits for it is not sent."""
     settings = read_settings(config)
     remove_peer(settings.links.peers_file, name)
-    typer.echo(tell(config, settings.site.state_directory, f"Removed {name}.", ["peers"]))
+    _say(name, tell(config, settings.site.state_directory, f"Removed {name}.", ["peers"]), as_json)
+
+
+def _say(name: str, done: str, as_json: bool) -> None:
+    typer.echo(msgspec.json.encode({"peer": name, "done": done}) if as_json else done)
 
 
 @app.command("list")

@@ -1,4 +1,4 @@
-"""The command line of SMQP: `smqpd pub` and `smqpd sub`, their arguments and options."""
+"""The command line of SMQP: `smqpd pub`, `sub` and `bench`, their arguments and options."""
 
 import os
 import secrets
@@ -8,12 +8,16 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
+import msgspec
 import trio
 import typer
 
 from daemon.frontend import Accepts, SubscribeOptions
-from daemon.terminal.failure import INTERRUPTED, TERMINATED, UNREACHABLE, USAGE, Failure
+from daemon.terminal.failure import FAILED, INTERRUPTED, TERMINATED, UNREACHABLE, USAGE, Failure
 from daemon.terminal.output import JsonOption
+from plugins.smqp.bench import BenchPlan, BenchResult
+from plugins.smqp.bench import bench as run_bench
+from plugins.smqp.bench import shown as bench_shown
 from plugins.smqp.connection import ConnectionLost
 from plugins.smqp.profile import (
     CONNECTION,
@@ -221,6 +225,59 @@ def sub(
     )
     profile = read_profile(site, server, account, password_file, tls, ca, tls_name)
     _run(lambda: receive(profile, channel or _own_channel("sub"), wish), _login_file(site, server))
+
+
+def bench(
+    messages: Annotated[int, typer.Option("--messages", "-n", min=1, help="Of all publishers.")] = 10_000,
+    size: Annotated[int, typer.Option("--size", min=16, max=16_777_216, help="Bytes of each body.")] = 256,
+    publishers: Annotated[int, typer.Option("--publishers", min=1, max=1_000, help="Connections.")] = 1,
+    subscribers: Annotated[int, typer.Option("--subscribers", min=0, max=1_000, help="Connections.")] = 1,
+    window: Annotated[
+        int, typer.Option("--window", min=1, help="Of a publisher, messages not answered yet.")
+    ] = 100,
+    delivery: Annotated[Mode, typer.Option("--delivery", help="To ONE subscriber or to ALL.")] = Mode.ALL,
+    guarantee: Annotated[bool, typer.Option("--guarantee/--no-guarantee", help="On disk, or fast.")] = True,
+    topic: Annotated[
+        str | None, typer.Option("--topic", metavar="TOPIC", help="Else one that nobody else uses.")
+    ] = None,
+    json: JsonOption = False,
+    site: SiteOption = None,
+    server: ServerOption = None,
+    account: AccountOption = None,
+    password_file: PasswordFileOption = None,
+    tls: TlsOption = False,
+    ca: CaOption = None,
+    tls_name: TlsNameOption = None,
+) -> None:
+    """Publish and subscribe as fast as it goes, and show rates and latencies.
+
+    Ends with 1 where something did not come. The clients take about as much of the machine as the site does.
+    """
+    plan = BenchPlan(
+        topic=_usage(lambda: check_topic(topic or f"bench.{secrets.token_hex(6)}")),
+        messages=messages,
+        size=size,
+        publishers=publishers,
+        subscribers=subscribers,
+        window=window,
+        mode=delivery.value,
+        guarantee=guarantee,
+    )
+    profile = read_profile(site, server, account, password_file, tls, ca, tls_name)
+    results: list[BenchResult] = []
+
+    async def run() -> None:
+        results.append(await run_bench(profile, plan))
+
+    _run(run, _login_file(site, server))
+    [result] = results
+    if json:
+        typer.echo(msgspec.json.encode(result))
+    else:
+        for line in bench_shown(result):
+            typer.echo(line)
+    if result.lost:
+        raise typer.Exit(FAILED)
 
 
 def _other_headers(given: list[str]) -> Headers:

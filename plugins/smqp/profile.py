@@ -120,6 +120,8 @@ def read_profile(
     tls_name: str | None,
 ) -> Profile:
     """Put a profile together. Raises Failure."""
+    if site is not None and site.is_file():  # the daemon's commands take the configuration itself, too
+        site = site.parent
     login = _read_login(site / LOGIN_FILE) if site is not None else None
     server = server or (login.server if login else None) or "127.0.0.1"
     account = account or (login.account if login else None)

@@ -1,61 +1,23 @@
 """The operator's commands, asked of a daemon that runs: what they print, and how they end."""
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-import trio
 
-from daemon.accounts.accounts_file import Account, edit
-from daemon.site.directory import make_site
 from daemon.terminal.failure import FAILED, UNREACHABLE, USAGE
-from plugins.smqp.client import Client, session
 from plugins.smqp.connection import ConnectionLost
-from routing.message import Message, Section
-from routing.rights import EVERYTHING
 from routing.subscription import SubscribeOptions
-from tests.support.installed import checkout_plugins
-from tests.support.operator import Operator
-from tests.support.passwords import cheap_hash
-from tests.support.ports import free_port
 from tests.support.process import daemon
-
-
-class Site(Operator):
-    """A site with the account eve, and its operator."""
-
-    def __init__(self, directory: Path) -> None:
-        super().__init__(directory)
-        self.port = free_port()
-        self.config = make_site(directory, "alpha.example", self.port, checkout_plugins()).config
-        with edit(directory / "accounts.toml") as editor:
-            editor.add("eve", Account(password=cheap_hash("secret"), rights=EVERYTHING))
-
-    @asynccontextmanager
-    async def eve(self, channel: str = "desk") -> AsyncIterator[Client]:
-        stream = await trio.open_tcp_stream("127.0.0.1", self.port)
-        async with session(stream, "eve", "secret", channel=channel) as client:
-            yield client
-
-    async def printed(self, *words: str) -> str:
-        """What a command prints that succeeds."""
-        code, out, why = await self.command(*words)
-        assert code == 0, why
-        return out
-
-
-def message(body: bytes, **headers: object) -> Message:
-    return Message(sections=(Section("text/plain", body),), **headers)  # type: ignore[arg-type] # of Message
+from tests.support.running import RunningSite, message
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path / "site")
+def site(tmp_path: Path) -> RunningSite:
+    return RunningSite(tmp_path / "site")
 
 
-async def test_an_operator_looks_at_topics_and_changes_them(site: Site) -> None:
+async def test_an_operator_looks_at_topics_and_changes_them(site: RunningSite) -> None:
     async with daemon(site.config) as running, site.eve() as eve:
         assert await site.printed("topics") == "There are no topics.\n"
         await eve.subscribe("weather.oslo", SubscribeOptions(credit=1))
@@ -106,7 +68,7 @@ async def test_an_operator_looks_at_topics_and_changes_them(site: Site) -> None:
         assert "purged weather.oslo, which held 2 messages: by " in running.log
 
 
-async def test_an_operator_sends_dead_letters_back_or_drops_them(site: Site) -> None:
+async def test_an_operator_sends_dead_letters_back_or_drops_them(site: RunningSite) -> None:
     async with daemon(site.config), site.eve() as eve:
         assert await site.printed("dead", "list") == "There are no dead letters.\n"
         await eve.subscribe("work")
@@ -135,7 +97,7 @@ async def test_an_operator_sends_dead_letters_back_or_drops_them(site: Site) -> 
         assert (code, why) == (USAGE, "name the topic that they come from, work")
 
 
-async def test_an_operator_sees_who_is_logged_in_and_ends_a_session(site: Site) -> None:
+async def test_an_operator_sees_who_is_logged_in_and_ends_a_session(site: RunningSite) -> None:
     async with daemon(site.config):
         assert await site.printed("sessions") == "Nobody is logged in.\n"
         async with site.eve("phone") as eve:
@@ -156,7 +118,7 @@ async def test_an_operator_sees_who_is_logged_in_and_ends_a_session(site: Site) 
         assert (code, why) == (FAILED, "there is no session 99; see `smqpd sessions`")
 
 
-async def test_status_and_top_tell_how_the_site_does(site: Site) -> None:
+async def test_status_and_top_tell_how_the_site_does(site: RunningSite) -> None:
     assert (await site.command("topics"))[0] == UNREACHABLE
     async with daemon(site.config), site.eve() as eve:
         await eve.publish("weather", message(b"rain", timeout_s=60.0))

@@ -1,0 +1,364 @@
+"""`smqpd check`: for monitoring. One line and performance data, as plugins of Nagios and others print.
+
+Ends with 0 (OK), 1 (WARNING), 2 (CRITICAL) or 3 (UNKNOWN), also for wrong usage. A site that does not run is
+CRITICAL. Source: Monitoring Plugins Development Guidelines.
+"""
+
+import ctypes
+import shutil
+import time
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from functools import wraps
+from typing import Annotated, Any, Final, Literal, ParamSpec, TypeVar, get_args
+
+import msgspec
+import typer
+from typer.core import TyperGroup
+
+from daemon.cli.asking import decoded, line
+from daemon.cli.completing import complete_topic
+from daemon.cli.options import (
+    DEFAULT_CONFIG,
+    CheckedConfigOption,
+    config_file,
+    read_settings,
+    state_directory,
+)
+from daemon.configuration.discovery import installed_plugins
+from daemon.control.operators import AskOverview, AskTopic
+from daemon.control.socket import Question
+from daemon.operating import LinkStatus, Overview, TopicStatus
+from daemon.settings import ConfigError
+from daemon.site.examination import examine
+from daemon.terminal.failure import UNREACHABLE, Failure
+from daemon.terminal.figures import age_shown, bytes_shown
+from daemon.terminal.output import JsonOption
+from daemon.terminal.printable import printable
+from routing.errors import Refusal
+from routing.names import check_topic
+
+Level = Literal["OK", "WARNING", "CRITICAL", "UNKNOWN"]
+LEVELS: Final[tuple[Level, ...]] = get_args(Level)
+"""Each at the place of its exit code."""
+
+UNSYNCHRONISED: Final = 5
+"""What adjtimex(2) returns where nothing keeps the clock in step: TIME_ERROR."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Checks(TyperGroup):
+    """What is typed wrongly is UNKNOWN to who monitors, and not CRITICAL."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """See `click.Command`."""
+        try:
+            return super().invoke(ctx)
+        except typer.TyperException as error:
+            error.exit_code = LEVELS.index("UNKNOWN")
+            raise
+
+
+app = typer.Typer(
+    cls=Checks, no_args_is_help=True, help="Checks for monitoring: one line, and 0, 1, 2 or 3 at the end."
+)
+
+
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """A value, with the bounds at and above which it is a warning, or critical; below where `falls`."""
+
+    label: str
+    value: float
+    unit: str = ""
+    warning: float | None = None
+    critical: float | None = None
+    falls: bool = False
+
+    @property
+    def level(self) -> Level:
+        """What its bounds say."""
+        for level, bound in (("CRITICAL", self.critical), ("WARNING", self.warning)):
+            if bound is not None and (self.value <= bound if self.falls else self.value >= bound):
+                return level  # type: ignore[return-value] # one of the two
+        return "OK"
+
+    def __str__(self) -> str:
+        bounds = ";".join(
+            "" if bound is None else self._range(bound) for bound in (self.warning, self.critical)
+        )
+        return f"'{self.label}'={_number(self.value)}{self.unit};{bounds};0".replace(";;;0", "")
+
+    def _range(self, bound: float) -> str:
+        """That which is outside of it alerts."""
+        return f"{_number(bound)}:" if self.falls else _number(bound)
+
+
+class Checked(msgspec.Struct, frozen=True, kw_only=True):
+    """What `--json` prints."""
+
+    level: Level
+    text: str
+    measured: tuple[Measured, ...] = ()
+
+
+def _number(value: float) -> str:
+    return f"{value:.3f}".rstrip("0").rstrip(".")
+
+
+def _worst(levels: Iterable[Level]) -> Level:
+    return max(levels, key=LEVELS.index, default="OK")
+
+
+def _conclude(
+    as_json: bool, problems: list[tuple[Level, str]], good: str, measured: Iterable[Measured] = ()
+) -> None:
+    """Print what was found, the worst first, and exit."""
+    values = tuple(measured)
+    level = _worst([found for found, _ in problems] + [value.level for value in values])
+    named = sorted(problems, key=lambda each: -LEVELS.index(each[0]))
+    over = [f"{value.label} is {_number(value.value)}{value.unit}" for value in values if value.level != "OK"]
+    text = printable("; ".join([*(text for _, text in named), *over]) or good)
+    if as_json:
+        typer.echo(msgspec.json.encode(Checked(level=level, text=text, measured=values)))
+    else:
+        data = " ".join(map(str, values))
+        typer.echo(f"SMQPD {level} - {text.replace('|', '/')}" + (f" | {data}" if data else ""))
+    raise typer.Exit(LEVELS.index(level))
+
+
+def _check(command: Callable[P, None]) -> Callable[P, None]:
+    """A site that does not run is CRITICAL; what cannot be found out is UNKNOWN."""
+
+    @wraps(command)
+    def checked(*args: P.args, **options: P.kwargs) -> None:
+        as_json = bool(options.get("as_json"))
+        try:
+            command(*args, **options)
+        except Failure as failure:
+            level: Level = "CRITICAL" if failure.exit_code == UNREACHABLE else "UNKNOWN"
+            _conclude(as_json, [(level, str(failure))], "")
+        except (ConfigError, Refusal) as error:
+            _conclude(as_json, [("UNKNOWN", str(error))], "")
+
+    return checked
+
+
+WarningOption = Annotated[float | None, typer.Option("--warning", "-w", metavar="N", help="From here on.")]
+CriticalOption = Annotated[float | None, typer.Option("--critical", "-c", metavar="N", help="From here on.")]
+
+
+@app.command()
+@_check
+def site(config: CheckedConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
+    """Whether it runs, answers, and stores messages; warns of all that is to be seen to."""
+    began = time.monotonic()
+    found = decoded(line(state_directory(config), AskOverview()), Overview)
+    took_s = time.monotonic() - began
+    grave = {"disk", "store"}
+    problems: list[tuple[Level, str]] = [
+        ("CRITICAL" if warned.level == "error" and warned.about in grave else "WARNING", warned.text)
+        for warned in found.warnings
+    ]
+    if found.draining:
+        problems.append(("CRITICAL", "it drains, and is about to stop"))
+    good = f"{found.server} runs for {age_shown(found.up_s)}: {found.sessions} sessions, {found.held} held"
+    values = [
+        Measured(label="answer", value=took_s, unit="s"),
+        Measured(label="held", value=found.held),
+        Measured(label="in_per_s", value=found.in_per_s),
+        Measured(label="out_per_s", value=found.out_per_s),
+        Measured(label="sessions", value=found.sessions),
+        Measured(label="dead_letters", value=found.dead_letters),
+        Measured(label="memory", value=found.memory_bytes, unit="B"),
+        Measured(label="errors", value=found.errors, unit="c"),
+    ]
+    _conclude(as_json, problems, good, values)
+
+
+@app.command()
+@_check
+def links(
+    peer: Annotated[
+        list[str] | None, typer.Option("--peer", metavar="NAME", help="Only this one. Repeatable.")
+    ] = None,
+    down: Annotated[
+        float, typer.Option("--down", metavar="SECONDS", min=0, help="So long down is critical.")
+    ] = 60.0,
+    warning: WarningOption = None,
+    critical: CriticalOption = None,
+    config: CheckedConfigOption = DEFAULT_CONFIG,
+    as_json: JsonOption = False,
+) -> None:
+    """Whether the links are up; with -w and -c, whether too many messages wait for a peer."""
+    answer = line(state_directory(config), Question(ask="peers"))
+    found = decoded(answer, list[LinkStatus])
+    wanted = [link for link in found if peer is None or link.peer in peer]
+    missing = set(peer or ()) - {link.peer for link in found}
+    problems: list[tuple[Level, str]] = [("CRITICAL", f"{name} is no peer") for name in sorted(missing)]
+    for link in wanted:
+        if link.state != "up":
+            why = f" ({link.why_down})" if link.why_down else ""
+            level: Level = "CRITICAL" if link.since_s >= down else "WARNING"
+            problems.append((level, f"{link.peer} is down for {age_shown(link.since_s)}{why}"))
+    values = []
+    for link in wanted:
+        waiting = Measured(
+            label=f"{link.peer} waiting", value=link.waiting, warning=warning, critical=critical
+        )
+        values.append(waiting)
+        if link.round_trip_s is not None:
+            values.append(Measured(label=f"{link.peer} round trip", value=link.round_trip_s, unit="s"))
+        if link.lag_s is not None:
+            values.append(Measured(label=f"{link.peer} lag", value=link.lag_s, unit="s"))
+    good = f"{len(wanted)} links are up" if wanted else "this site has no peers"
+    _conclude(as_json, problems, good, values)
+
+
+@app.command()
+@_check
+def topic(
+    name: Annotated[str, typer.Argument(metavar="TOPIC", autocompletion=complete_topic)],
+    warning: WarningOption = None,
+    critical: CriticalOption = None,
+    age_warning: Annotated[
+        float | None, typer.Option("--age-warning", metavar="SECONDS", help="Of what waits longest.")
+    ] = None,
+    age_critical: Annotated[
+        float | None, typer.Option("--age-critical", metavar="SECONDS", help="Of what waits longest.")
+    ] = None,
+    subscribed: Annotated[
+        bool, typer.Option("--subscribed", help="Critical where no session consumes from it.")
+    ] = False,
+    config: CheckedConfigOption = DEFAULT_CONFIG,
+    as_json: JsonOption = False,
+) -> None:
+    """How many messages a topic holds, and for how long the oldest waits; warns of dead letters."""
+    answer = line(state_directory(config), AskTopic(topic=check_topic(name)))
+    found: TopicStatus | None = decoded(answer, TopicStatus | None)  # type: ignore[arg-type] # a union
+    held = 0 if found is None else found.summary.held
+    oldest_s = (0.0 if found is None else found.summary.oldest_s) or 0.0
+    attached = sum(len(each.sessions) for each in found.subscriptions) if found is not None else 0
+    problems: list[tuple[Level, str]] = []
+    if subscribed and not attached:
+        problems.append(("CRITICAL", f"nobody consumes from {name}"))
+    dead = 0 if found is None else found.summary.dead_letters
+    if dead:
+        problems.append(("WARNING", f"{dead} dead letters of {name}"))
+    values = [
+        Measured(label="held", value=held, warning=warning, critical=critical),
+        Measured(label="oldest", value=oldest_s, unit="s", warning=age_warning, critical=age_critical),
+        Measured(label="sessions", value=attached),
+        Measured(label="dead_letters", value=dead),
+    ]
+    _conclude(
+        as_json, problems, f"{name} holds {held} messages, the oldest {age_shown(oldest_s)} old", values
+    )
+
+
+@app.command()
+@_check
+def store(
+    warning: Annotated[
+        float, typer.Option("--warning", "-w", metavar="PERCENT", help="So little free disk, or less.")
+    ] = 10.0,
+    critical: Annotated[
+        float, typer.Option("--critical", "-c", metavar="PERCENT", help="So little free disk, or less.")
+    ] = 5.0,
+    config: CheckedConfigOption = DEFAULT_CONFIG,
+    as_json: JsonOption = False,
+) -> None:
+    """Whether messages can be stored, and how much room there is on the disk."""
+    state = state_directory(config)
+    found = decoded(line(state, AskOverview()), Overview)
+    try:
+        disk = shutil.disk_usage(state)
+    except OSError as error:
+        raise Failure(f"{state}: {error.strerror}") from None
+    problems: list[tuple[Level, str]] = []
+    if found.disk_full:
+        problems.append(("CRITICAL", "the disk is full: no messages are taken"))
+    elif found.store_failed:
+        problems.append(("CRITICAL", f"the store fails: {found.store_failed}"))
+    if found.damaged:
+        problems.append(("WARNING", f"{found.damaged} damaged rows"))
+    free = Measured(
+        label="free",
+        value=100 * found.disk_free_bytes / disk.total,
+        unit="%",
+        warning=warning,
+        critical=critical,
+        falls=True,
+    )
+    good = (
+        f"the store has {bytes_shown(found.store_bytes)}, the disk {bytes_shown(found.disk_free_bytes)} free"
+    )
+    _conclude(as_json, problems, good, [free, Measured(label="store", value=found.store_bytes, unit="B")])
+
+
+@app.command()
+@_check
+def certificates(
+    warning: Annotated[
+        float, typer.Option("--warning", "-w", metavar="DAYS", help="So soon, or sooner.")
+    ] = 30.0,
+    critical: Annotated[
+        float, typer.Option("--critical", "-c", metavar="DAYS", help="So soon, or sooner.")
+    ] = 7.0,
+    config: CheckedConfigOption = DEFAULT_CONFIG,
+    as_json: JsonOption = False,
+) -> None:
+    """When the certificates and revocation lists in the site's files end, whether it runs or not."""
+    file, now = config_file(config), datetime.now(UTC)
+    found = examine(file, read_settings(file), installed_plugins(), now)
+    expiries = [
+        *(found.tls.expiries if found.tls is not None else ()),
+        *(found.keys.expiries if found.keys is not None else ()),
+    ]
+    parts = ("tls", "keys", "certificates")
+    problems: list[tuple[Level, str]] = [
+        ("CRITICAL", finding.problem) for finding in found.refused if finding.part in parts
+    ]
+    values = []
+    for expiry in sorted(expiries, key=lambda each: each.at):
+        days = (expiry.at - now).total_seconds() / 86_400
+        label = f"{expiry.path.name} {expiry.what}"
+        one = Measured(label=label, value=days, warning=warning, critical=critical, falls=True)
+        values.append(one)
+        words = expiry.words(now)
+        if words is not None and one.level != "OK":
+            problems.append(("CRITICAL" if expiry.is_invalid(now) else one.level, words))
+    first = f"; the first ends in {values[0].value:.0f} days" if values else ""
+    _conclude(as_json, problems, f"{len(values)} certificates and lists{first}", values)
+
+
+@app.command()
+@_check
+def clock(
+    warning: Annotated[
+        float, typer.Option("--warning", "-w", metavar="SECONDS", help="It was set by so much.")
+    ] = 1.0,
+    critical: Annotated[
+        float, typer.Option("--critical", "-c", metavar="SECONDS", help="It was set by so much.")
+    ] = 30.0,
+    config: CheckedConfigOption = DEFAULT_CONFIG,
+    as_json: JsonOption = False,
+) -> None:
+    """Whether something keeps the machine's clock in step, and how far it was set since the site started."""
+    found = decoded(line(state_directory(config), AskOverview()), Overview)
+    set_by_s = time.time() - found.started_at - found.up_s
+    kept = _clock_is_kept()
+    problems: list[tuple[Level, str]] = []
+    if kept is False:
+        problems.append(("WARNING", "nothing keeps the clock in step (NTP)"))
+    step = Measured(label="step", value=abs(set_by_s), unit="s", warning=warning, critical=critical)
+    _conclude(as_json, problems, f"it was set by {set_by_s:.1f} s since the site started", [step])
+
+
+def _clock_is_kept() -> bool | None:
+    """What the kernel says; None where it cannot be asked."""
+    try:
+        return int(ctypes.CDLL(None).adjtimex(ctypes.create_string_buffer(1_024))) != UNSYNCHRONISED
+    except (OSError, AttributeError):
+        return None

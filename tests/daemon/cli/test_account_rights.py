@@ -1,0 +1,72 @@
+"""`smqpd account`: accounts that go, and whether one may do something, and why."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from daemon.terminal.failure import FAILED, REFUSED, USAGE
+from plugins.smqp.connection import ConnectionLost
+from tests.support.process import daemon
+from tests.support.running import RunningSite, message
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> RunningSite:
+    return RunningSite(tmp_path / "site")
+
+
+async def test_an_account_is_added_and_removed_by_a_program(site: RunningSite) -> None:
+    code, out, _ = await site.command("account", "add", "ada", "--publish", "w.#", "--generate", "--json")
+    assert code == 0
+    made = json.loads(out)
+    assert (made["account"], len(made["password"]) > 10) == ("ada", True)
+    assert made["done"] == "Added ada. The site does not run; this holds from its next start."
+    assert (await site.asked("account", "disable", "ada"))["done"].startswith("Disabled ada.")
+    assert "password" not in await site.asked("account", "enable", "ada")
+    assert (await site.command("account", "remove", "ada"))[0] == USAGE
+    assert (await site.asked("account", "remove", "ada", "--yes"))["done"].startswith("Removed ada.")
+    assert "ada" not in {account["name"] for account in await site.asked("account", "list")}
+    assert (await site.command("account", "remove", "ada", "--yes"))[0] == FAILED
+
+
+async def test_who_is_removed_is_logged_out(site: RunningSite) -> None:
+    async with daemon(site.config), site.eve() as eve:
+        await eve.publish("weather", message(b"rain"))
+        assert await site.printed("account", "remove", "eve", "--yes") == (
+            "Removed eve. The site has taken it on.\n"
+        )
+        with pytest.raises(ConnectionLost, match="disabled"):
+            await anext(eve)
+
+
+@pytest.mark.parametrize("runs", [True, False])
+async def test_whether_an_account_may_is_told_with_the_reason(site: RunningSite, runs: bool) -> None:
+    await site.command("account", "add", "ada", "--publish", "weather.#", "--generate")
+
+    async def ask_all() -> None:
+        async def may(*words: str) -> tuple[int, str]:
+            code, out, _ = await site.command("account", "test", "ada", *words)
+            return code, out
+
+        assert await may("publish", "weather.oslo") == (
+            0,
+            "ada may publish to weather.oslo: its publish rights have the pattern weather.#\n",
+        )
+        assert await may("publish", "news") == (
+            REFUSED,
+            "ada may not publish to news: none of its publish patterns covers it: weather.#\n",
+        )
+        assert await may("subscribe", "news") == (
+            REFUSED,
+            "ada may not subscribe to news: it has no subscribe rights\n",
+        )
+        assert (await may("eat", "news"))[0] == USAGE
+        assert (await site.command("account", "test", "nobody", "publish", "x"))[0] == REFUSED
+        assert (await site.asked("account", "test", "ada", "publish", "weather"))["allowed"]
+
+    if runs:
+        async with daemon(site.config):
+            await ask_all()
+    else:
+        await ask_all()

@@ -1,0 +1,98 @@
+"""Checks for monitoring: what they print, and the exit codes that Nagios and its kin go by."""
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from daemon.certificates.authority import Authority
+from tests.support.keys import write_keys
+from tests.support.process import daemon
+from tests.support.running import RunningSite, message
+
+OK, WARNING, CRITICAL, UNKNOWN = range(4)
+
+PERFORMANCE = r"'[^']+'=[0-9.]+(s|B|%|c)?(;[0-9.]*:?;[0-9.]*:?;0)?"
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> RunningSite:
+    return RunningSite(tmp_path / "site")
+
+
+async def checked(site: RunningSite, *words: str) -> tuple[int, str]:
+    """The exit code, and what stands before the performance data."""
+    code, out, _ = await site.command("check", *words)
+    text, bar, data = out.rstrip("\n").partition(" | ")
+    assert "\n" not in out.rstrip("\n")
+    assert not bar or re.fullmatch(rf"{PERFORMANCE}( {PERFORMANCE})*", data), data
+    assert text.startswith(f"SMQPD {['OK', 'WARNING', 'CRITICAL', 'UNKNOWN'][code]} - ")
+    return code, text.partition(" - ")[2]
+
+
+async def test_a_site_that_does_not_run_is_critical_and_wrong_usage_unknown(site: RunningSite) -> None:
+    for check in ("site", "links", "store", "clock"):
+        code, text = await checked(site, check)
+        assert (code, text.startswith("no daemon answers in ")) == (CRITICAL, True)
+    assert (await checked(site, "topic", "a b"))[0] == UNKNOWN
+    assert (await site.command("check", "topic"))[0] == UNKNOWN
+    assert (await site.command("check", "site", "--colour"))[0] == UNKNOWN
+    (site.config).write_text("nonsense")
+    assert (await checked(site, "certificates"))[0] == UNKNOWN
+
+
+async def test_a_site_that_runs_well_is_ok(site: RunningSite) -> None:
+    async with daemon(site.config):
+        code, text = await checked(site, "site")
+        assert (code, re.sub("runs for .*: ", "runs: ", text)) == (
+            OK,
+            "alpha.example runs: 0 sessions, 0 held",
+        )
+        assert await checked(site, "links") == (OK, "this site has no peers")
+        assert (await checked(site, "store", "-w", "0", "-c", "0"))[0] == OK
+        code, text = await checked(site, "store", "--critical", "100")
+        assert (code, text.startswith("free is ")) == (CRITICAL, True)
+        assert (await checked(site, "clock"))[0] in (OK, WARNING), "the machine may have no NTP"
+        shown = json.loads((await site.command("check", "site", "--json"))[1])
+        assert (shown["level"], shown["measured"][1]["label"]) == ("OK", "held")
+
+
+async def test_a_topic_is_judged_by_depth_age_and_who_consumes(site: RunningSite) -> None:
+    async with daemon(site.config), site.eve() as eve:
+        assert await checked(site, "topic", "work") == (OK, "work holds 0 messages, the oldest 0.0 s old")
+        for _ in range(3):
+            await eve.publish("work", message(b"x", delivery="ONE"))
+        assert (await checked(site, "topic", "work", "-w", "4"))[0] == OK
+        assert await checked(site, "topic", "work", "-w", "2", "-c", "5") == (WARNING, "held is 3")
+        assert await checked(site, "topic", "work", "-w", "2", "-c", "3") == (CRITICAL, "held is 3")
+        assert (await checked(site, "topic", "work", "--age-critical", "0"))[0] == CRITICAL
+        assert await checked(site, "topic", "work", "--subscribed") == (CRITICAL, "nobody consumes from work")
+        await eve.subscribe("work")
+        assert (await checked(site, "topic", "work", "--subscribed"))[0] == OK
+        await eve.give_back([await anext(eve)], outcome="rejected", reason="no good")
+        assert await checked(site, "topic", "work") == (WARNING, "1 dead letters of work")
+
+
+async def test_certificates_are_judged_by_the_days_that_are_left(site: RunningSite, tmp_path: Path) -> None:
+    authority = Authority.create(tmp_path / "ca", "test", 3650, datetime.now(UTC) - timedelta(days=1))
+    write_keys(authority, "alpha.example", site.config.parent / "keys", datetime.now(UTC), 20)
+    code, text = await checked(site, "certificates")
+    assert (code, "expires on" in text) == (WARNING, True)
+    assert (await checked(site, "certificates", "--critical", "25"))[0] == CRITICAL
+    assert (await checked(site, "certificates", "-w", "10", "-c", "5"))[0] == OK
+
+
+async def test_a_link_that_is_down_is_critical_after_a_while(site: RunningSite, tmp_path: Path) -> None:
+    authority = Authority.create(tmp_path / "ca", "test", 3650, datetime.now(UTC) - timedelta(days=1))
+    write_keys(authority, "alpha.example", site.config.parent / "keys", datetime.now(UTC), 100)
+    assert (await site.command("peer", "add", "beta.example", "127.0.0.1:9"))[0] == 0
+    async with daemon(site.config):
+        code, text = await checked(site, "links", "--down", "1000")
+        assert (code, text.startswith("beta.example is down for ")) == (WARNING, True)
+        assert (await checked(site, "links", "--down", "0"))[0] == CRITICAL
+        assert await checked(site, "links", "--peer", "gamma.example") == (
+            CRITICAL,
+            "gamma.example is no peer",
+        )
