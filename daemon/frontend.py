@@ -149,6 +149,18 @@ class Withdrawn(msgspec.Struct):
     pattern: str = ""
 
 
+class Retracted(msgspec.Struct):
+    """A message that was kept for all has been removed, here or at another site.
+
+    Told to a subscription with `tells_removals`, whether or not it ever had the message; not where its whole
+    topic was purged or deleted here.
+    """
+
+    topic: str
+    subscription: str
+    message_id: int
+
+
 class Detached(msgspec.Struct):
     """A subscription no longer delivers to this session.
 
@@ -176,7 +188,7 @@ class Ending(msgspec.Struct):
     text: str
 
 
-SessionEvent = Answer | Delivered | Withdrawn | Detached | Ending
+SessionEvent = Answer | Delivered | Withdrawn | Retracted | Detached | Ending
 
 
 class HeldMessage(msgspec.Struct):

@@ -205,6 +205,14 @@ class Withdraw(msgspec.Struct, gc=False):
     reason: Literal["lock-timeout", "expired", "removed", "dropped"]
 
 
+class TellRemoval(msgspec.Struct, gc=False):
+    """Tell a session that a message that was kept for all has been removed, here or at another site."""
+
+    consumer: Consumer
+    subscription: Subscription
+    entry: Entry
+
+
 class Detach(msgspec.Struct, gc=False):
     """Tell a session that a subscription no longer delivers to it."""
 
@@ -289,6 +297,7 @@ Decision = (
     | OwnError
     | Deliver
     | Withdraw
+    | TellRemoval
     | Detach
     | Bury
     | Record

@@ -7,7 +7,7 @@ say of it in `routing.acknowledging`.
 from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
-from routing.decisions import Deliver, MarkDone, Record
+from routing.decisions import Deliver, MarkDone, Record, TellRemoval
 from routing.lifecycle import Lifecycle, has_failed
 from routing.locks import Locks, come_back
 from routing.queue import COUNTED, EXPIRED, GONE, GUARANTEED, ONE, STATED, Entry
@@ -276,6 +276,14 @@ class Deliveries:
         holders = self.locks.of(entry)
         self._lifecycle.timed_out(entry, sum(lock.received for lock in holders), now)
         self._take_away([lock for lock in holders if not lock.received], "expired", now)
+
+    def retract(self, entry: Entry, now: float) -> None:
+        """As `remove`, and tell those who want to know of what was kept for all."""
+        if entry.flags & STATED and not entry.flags & ONE:
+            for subscription in self._state.matching.taking(entry.topic, "ALL"):
+                if subscription.consumer is not None and subscription.options.tells_removals:
+                    self._state.out.append(TellRemoval(subscription.consumer, subscription, entry))
+        self.remove(entry, now)
 
     def remove(self, entry: Entry, now: float) -> None:
         """End a copy everywhere at this site, with whomever it is: nobody is to have it."""

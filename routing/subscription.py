@@ -41,6 +41,8 @@ class SubscribeOptions(msgspec.Struct, frozen=True, kw_only=True):
         shared: the session consumes from it beside others that say so, each with the credit, `lock_s` and
             `acknowledges_all` that it states, and each message goes to one of them; without it, it takes the
             subscription over. Of a session that consumes from it already, this stays as it was.
+        tells_removals: the session is told of messages of mode ALL that are removed while they are kept, also
+            of those that it has finished; until it ends or subscribes anew without it.
         name: tells apart several subscriptions of one account and channel to one topic or pattern.
     """
 
@@ -51,6 +53,7 @@ class SubscribeOptions(msgspec.Struct, frozen=True, kw_only=True):
     lock_s: float | None = None
     acknowledges_all: bool = False
     shared: bool = False
+    tells_removals: bool = False
     name: str = ""
 
 

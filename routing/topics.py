@@ -41,7 +41,7 @@ class Topics:
         if entry is not None:
             if entry.topic.name != topic_name or entry.smuid(state.server) != smuid:
                 raise Refusal(Refusal.NOT_FOUND, f"{smuid} is not a message of {topic_name}")
-            self._deliveries.remove(entry, now)
+            self._deliveries.retract(entry, now)
         if entry is None or entry.flags & CROSSES:  # else no other site can have it
             federation.note_removed(smuid, topic_name, now)
         state.out.append(AnswerRequest(consumer, request, smuid=smuid))

@@ -114,6 +114,7 @@ class Executor:
             decisions.Deliver: self._deliver,
             decisions.AnswerRequest: self._answer,
             decisions.Withdraw: self._withdraw,
+            decisions.TellRemoval: self._tell_removal,
             decisions.Detach: self._detach,
             decisions.DiscardMessage: self._forget_body,
             **link_effects,
@@ -417,6 +418,10 @@ class Executor:
                 pattern=d.subscription.pattern,
             )
         )
+
+    def _tell_removal(self, d: decisions.TellRemoval) -> None:
+        topic, name = d.entry.topic.name, d.subscription.options.name
+        d.consumer.handle.put(frontend.Retracted(topic=topic, subscription=name, message_id=d.entry.id))
 
     def _detach(self, d: decisions.Detach) -> None:
         d.consumer.handle.put(frontend.Detached(topic=d.target.name, name=d.name, reason=d.reason))

@@ -243,7 +243,7 @@ class Federation:
         if entry is not None and not (entry.topic.name == topic and entry.flags & CROSSES):
             return False
         if self.note_removed(smuid, topic, now, besides=peer) and entry is not None:
-            self._deliveries.remove(entry, now)
+            self._deliveries.retract(entry, now)
         return True
 
     def note_removed(self, smuid: str, topic: str, now: float, besides: str = "") -> bool:

@@ -12,13 +12,14 @@ How a delivery ends depends on how it was sent and on what the node is:
 """
 
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from typing import Final, Protocol
 from xml.etree.ElementTree import Element
 
 import trio
 
-from daemon.frontend import Answer, Delivered, Detached, Ending, Session, Site, Withdrawn
+from daemon.frontend import Answer, Delivered, Detached, Ending, Retracted, Session, Site, Withdrawn
 from plugins.xmpp.delivery.attention import SEEN_S, Attention, Availability, Held
 from plugins.xmpp.delivery.calls import Calls, Done
 from plugins.xmpp.delivery.finishing import Finishing
@@ -27,6 +28,7 @@ from plugins.xmpp.forms.node_record import record_of
 from plugins.xmpp.forms.payload import item_id
 from plugins.xmpp.known.assured import Assured
 from plugins.xmpp.known.identities import publisher_of
+from plugins.xmpp.known.item_index import ItemIndex
 from plugins.xmpp.known.queueing import Assignment, Assignments
 from plugins.xmpp.known.registry import NodeSubscription, Registry
 from plugins.xmpp.known.transfers import Transfer, Transfers, carrier, deliver
@@ -48,6 +50,7 @@ class ClientPort(Protocol):
     site: Site
     registry: Registry
     assignments: Assignments
+    index: ItemIndex
     transfers: Transfers
     assured: Assured
     finishing: Finishing
@@ -112,6 +115,8 @@ class Client(Calls):
                         await self.answered(event)
                     elif isinstance(event, Withdrawn):
                         await self._withdrawn(event)
+                    elif isinstance(event, Retracted):
+                        await self._retracted(event)
                     elif isinstance(event, Detached):
                         await self._detached(event)
                     elif isinstance(event, Ending):
@@ -147,6 +152,8 @@ class Client(Calls):
                 self.session.commit([number])
             return
         message = delivered.stored.message
+        if delivered.expires_in_s is not None or delivered.ends_in_s == float("inf"):
+            service.index.note(delivered.topic, delivered.message_id, item_id(message))
         held = Held(number, item_id(message), message.smuid, subscription, trio.current_time())
         if delivered.acknowledge:
             self.held[number] = held
@@ -344,6 +351,17 @@ class Client(Calls):
             make = notifications.unlocked if lives_on else notifications.retracted
             await self.notify(make(held.subscription.node, held.item))
 
+    async def _retracted(self, removed: Retracted) -> None:
+        """An item is retracted, here or at another site, by whatever protocol. Source: XEP-0060 7.2."""
+        subscription = self._service.registry.find(self.jid, removed.topic)
+        if subscription is None or subscription.name != removed.subscription:
+            return
+        if record_of(self.session.topic(removed.topic)).options.notify_retract:
+            with suppress(Refusal):  # its rights have just been withdrawn
+                id = await self._service.index.removed(self.session, removed.topic, removed.message_id)
+                if id is not None:
+                    await self.notify(notifications.retracted(removed.topic, id))
+
     async def _detached(self, detached: Detached) -> None:
         subscription = self._service.registry.find(self.jid, detached.topic)
         if subscription is None or subscription.name != detached.name:
@@ -410,10 +428,16 @@ class Client(Calls):
     def back(self) -> None:
         """The JID is there: what waits for it can be sent."""
         for subscription in self._service.registry.present(self.jid):
+            if not subscription.is_queue:
+                self._service.start(partial(self._know, subscription.node))
             self.quietly(self.session.subscribe, subscription.node, subscription.options)
             if subscription.leaving:
                 # answered after what it had received has come again: that is all that keeps it
                 self.quietly(self.request, self.session.commit, [], done=partial(self._left, subscription))
+
+    async def _know(self, node: str) -> None:
+        with suppress(Refusal):
+            await self._service.index.know(self.session, node)
 
     async def _left(self, subscription: NodeSubscription, _: Answer) -> None:
         self._leave_if_free(subscription)

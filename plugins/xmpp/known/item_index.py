@@ -31,6 +31,7 @@ class _Node:
 
     Attributes:
         numbers: of the messages that have an id, oldest first.
+        ids: by number, also of messages that have gone: what is told of them is told by their ids.
         order: all numbers, oldest first, and those of messages that have gone.
         repeated: ids that more than one of them has, or had.
         read_to: the number of the newest message that has been read.
@@ -40,6 +41,7 @@ class _Node:
         self.numbers: dict[str, list[int]] = {}
         self.order: list[int] = []
         self.repeated: set[str] = set()
+        self.ids: dict[int, str] = {}
         self.size = 0
         self.read_to = 0
         self.reading = trio.Lock()
@@ -52,6 +54,7 @@ class _Node:
                     id = item_id(held.stored.message)
                     numbers = self.numbers.setdefault(id, [])
                     numbers.append(held.message_id)
+                    self.ids[held.message_id] = id
                     if len(numbers) > 1:
                         self.repeated.add(id)
                     self.order.append(held.message_id)
@@ -109,6 +112,25 @@ class ItemIndex:
             if numbers and numbers[-1] > each.message_id:
                 out.add(each.message_id)
         return out
+
+    def note(self, node: str, held_id: int, id: str) -> None:
+        """A message of a node that is known has come by, and may be gone before anybody reads the node."""
+        if (index := self._nodes.get(node)) is not None:
+            index.ids[held_id] = id
+
+    async def know(self, session: Session, node: str) -> None:
+        """Read a node whose items' removal is to be told. Raises Refusal (forbidden)."""
+        if node not in self._nodes:
+            await self._index(session, node).read_on(session, node)
+
+    async def removed(self, session: Session, node: str, held_id: int) -> str | None:
+        """The id of an item that is no more; None where a newer one has it, or where it was never read."""
+        index = self._nodes.get(node)
+        id = None if index is None else index.ids.get(held_id)
+        if index is None or id is None:
+            return None
+        await index.read_on(session, node)
+        return None if any(number > held_id for number in index.numbers.get(id, ())) else id
 
     async def surplus(self, session: Session, node: str, items_max: int, count: int) -> list[HeldMessage]:
         """The oldest items that a node holds beyond so many, `count` at most; replaced ones are no items."""

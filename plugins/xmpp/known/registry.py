@@ -91,6 +91,7 @@ class NodeSubscription(msgspec.Struct):
             durable=True,
             lock_s=self.lock_s,
             acknowledges_all=self.is_queue,
+            tells_removals=not self.is_queue,
             name=self.name,
         )
 

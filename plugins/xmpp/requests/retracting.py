@@ -123,9 +123,3 @@ async def _retract_others(request: Request, node: str, ids: list[str]) -> None:
     for held in found:
         await client.ask(client.session.remove, node, held.smuid)
     await request.answer()
-    if not record_of(client.session.topic(node)).options.notify_retract:
-        return
-    for subscription in service.registry.of_node(node):
-        if subscription.attached and not subscription.is_queue:
-            for id in ids:
-                await service.notify(subscription.jid, notifications.retracted(node, id))
