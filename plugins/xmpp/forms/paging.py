@@ -11,6 +11,9 @@ from plugins.xmpp.wire.namespaces import RESULT_SET
 PAGE_MAX: Final = 100
 """Of one answer, whatever is asked for."""
 
+INDEX_MAX: Final = 10_000
+"""Up to there what is listed is counted from its beginning; further on pages go by `after`."""
+
 _SET: Final = f"{{{RESULT_SET}}}set"
 
 
@@ -20,11 +23,13 @@ class Page(msgspec.Struct):
     Attributes:
         after: "" for its beginning.
         before: None where it is paged through forwards; "" for its end.
+        index: how many to pass over; None where pages go by `after` or `before`.
     """
 
     max: int = PAGE_MAX
     after: str = ""
     before: str | None = None
+    index: int | None = None
 
     @classmethod
     def read(cls, parent: Element, *, backwards: bool = False) -> "Page":
@@ -32,11 +37,12 @@ class Page(msgspec.Struct):
         asked = parent.find(_SET)
         if asked is None:
             return cls()
-        if asked.find(f"{{{RESULT_SET}}}index") is not None:
-            # what is at a place changes with every item that comes or goes. Source: XEP-0059 2.6
-            raise StanzaError("feature-not-implemented", "cancel", "no pages by index")
         page = cls(after=asked.findtext(f"{{{RESULT_SET}}}after") or "")
+        if (index := asked.findtext(f"{{{RESULT_SET}}}index")) is not None:
+            page.index = _read_index(index)
         before = asked.find(f"{{{RESULT_SET}}}before")
+        if page.index is not None and (page.after or before is not None):
+            raise StanzaError("bad-request", "modify", "by index, or by after or before")
         if before is not None:
             if not backwards:
                 raise StanzaError("feature-not-implemented", "cancel", "only forwards")
@@ -54,11 +60,21 @@ def read_max(text: str) -> int:
     return min(int(text[:10]), PAGE_MAX)
 
 
-def page_end(first: str, last: str, count: int | None = None) -> Element:
-    """What is told of the page that was given; `count` of the whole set, where it is known."""
+def _read_index(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()):
+        raise StanzaError("bad-request", "modify", "an index is a number")
+    if len(text) > 9 or int(text) > INDEX_MAX:
+        # Source: XEP-0059 2.6
+        raise StanzaError("feature-not-implemented", "cancel", f"no index above {INDEX_MAX}: go by <after/>")
+    return int(text)
+
+
+def page_end(first: str, last: str, count: int | None = None, index: int | None = None) -> Element:
+    """What is told of the page that was given; `count` of all, `index` of its first, where known."""
     end = Element(_SET)
     if first:
-        SubElement(end, f"{{{RESULT_SET}}}first").text = first
+        begun = SubElement(end, f"{{{RESULT_SET}}}first", {} if index is None else {"index": str(index)})
+        begun.text = first
         SubElement(end, f"{{{RESULT_SET}}}last").text = last
     if count is not None:
         SubElement(end, f"{{{RESULT_SET}}}count").text = str(count)

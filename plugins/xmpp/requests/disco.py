@@ -17,6 +17,7 @@ from plugins.xmpp.known.identities import bare_of, channel_of, local_of
 from plugins.xmpp.requests import beginning
 from plugins.xmpp.requests.items import number_of
 from plugins.xmpp.requests.request import Request, ServicePort
+from plugins.xmpp.requests.subscribing import topics_of
 from plugins.xmpp.wire.namespaces import (
     COMMANDS,
     DELAY,
@@ -142,6 +143,8 @@ async def things(request: Request) -> None:
         if topic is None:
             raise StanzaError("item-not-found", "cancel", f"no node {node}")
         request.service.access.check_may_retrieve(request.asker, node, record_of(topic))
+        if page.index is not None:
+            raise StanzaError("feature-not-implemented", "cancel", "by index at <items/> only")
         after = number_of(page.after)
         found = await request.client.session.browse(node, after, page.max) if page.max else []
         shown = (each for each in found if not each.locked)
@@ -154,12 +157,12 @@ async def things(request: Request) -> None:
             answer.xml.append(page_end(str(found[0].message_id), str(found[-1].message_id)))
         await request.answer(answer.xml)
         return
-    topics = request.client.session.topics(page.after, page.max) if page.max else []
+    topics = topics_of(request.client.session, page)
     for topic in topics:
         if is_sendable(topic.name):
             answer.add_item(JID(request.service.name), node=topic.name)
     names = [topic.name for topic in topics]
     if names:
         # how many there are in all is not for those who may see some
-        answer.xml.append(page_end(names[0], names[-1]))
+        answer.xml.append(page_end(names[0], names[-1], index=page.index))
     await request.answer(answer.xml)

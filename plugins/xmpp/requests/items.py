@@ -21,6 +21,7 @@ from plugins.xmpp.wire.serializer import UnsendableError, escape_attribute, seri
 SELECTED_MAX: Final = 20
 """Items that may be asked for by their ids at a time."""
 
+READ_AT_A_TIME: Final = 200
 LOOKED_AT_MAX: Final = 1_000
 """From the end of a node, for items that are not with somebody else."""
 
@@ -41,7 +42,10 @@ async def items(request: Request) -> None:
         page.max = min(page.max, read_max(most))
         if not page.after and page.before is None:
             page.before = ""
-    if page.before is None:
+    if page.index is not None:
+        found = await _from_index(request, node, topic, page.index, page.max)
+        listed, shown = await _fitting(request, node, found)
+    elif page.before is None:
         after = max(number_of(page.after), await _passed_over(request, node, topic))
         found = await request.client.session.browse(node, after, page.max) if page.max else []
         listed, shown = await _fitting(request, node, found)
@@ -54,7 +58,7 @@ async def items(request: Request) -> None:
         listed.reverse()
         shown.reverse()
     first, last = (str(shown[0]), str(shown[-1])) if shown else ("", page.after)
-    end = serialize(page_end(first, last, topic.messages), PUBSUB)
+    end = serialize(page_end(first, last, topic.messages, page.index), PUBSUB)
     await request.service.answer(_answer(request.iq, node, listed, end))
 
 
@@ -88,6 +92,24 @@ async def _last(request: Request, node: str, before: int | None, count: int) -> 
         if len(visible) >= count or len(found) < window or window >= LOOKED_AT_MAX:
             return visible[-count:]
         window *= 2
+
+
+async def _from_index(
+    request: Request, node: str, topic: TopicInfo, index: int, count: int
+) -> list[HeldMessage]:
+    """Items behind the first so many, counted from the oldest. Source: XEP-0059 2.6."""
+    after = await _passed_over(request, node, topic)
+    found: list[HeldMessage] = []
+    while len(found) < count:
+        page = await request.client.session.browse(node, after, READ_AT_A_TIME)
+        replaced = await _replaced(request, node, page)
+        visible = [held for held in page if held.message_id not in replaced and _visible(request, node, held)]
+        found += visible[index:]
+        index = max(index - len(visible), 0)
+        if len(page) < READ_AT_A_TIME:
+            break
+        after = page[-1].message_id
+    return found[:count]
 
 
 async def _passed_over(request: Request, node: str, topic: TopicInfo) -> int:

@@ -82,7 +82,8 @@ async def affiliations(request: Request) -> None:
     page = Page.read(request.parent)
     room = request.service.settings.send_bytes_max // 2
     shown: list[str] = []
-    for jid in [jid for jid in there if jid > page.after][: page.max]:
+    first_index = page.index or 0
+    for jid in [jid for jid in there if jid > page.after][first_index : first_index + page.max]:
         room -= ELEMENT_BYTES + len(jid.encode())
         if room < 0:
             break
@@ -90,7 +91,7 @@ async def affiliations(request: Request) -> None:
         shown.append(jid)
     if len(shown) < len(there):
         first, last = (shown[0], shown[-1]) if shown else ("", "")
-        answer.append(page_end(first, last, len(there)))
+        answer.append(page_end(first, last, len(there), page.index))
     await request.answer(answer)
 
 

@@ -5,7 +5,7 @@ from xml.etree.ElementTree import Element, SubElement
 
 from slixmpp.jid import JID, InvalidJID
 
-from daemon.frontend import Accepts, Answer
+from daemon.frontend import Accepts, Answer, Session, TopicInfo
 from plugins.xmpp.delivery import presence
 from plugins.xmpp.forms.data_forms import SUBSCRIBE_OPTIONS, result_form, submitted
 from plugins.xmpp.forms.node_record import record_of
@@ -258,7 +258,8 @@ def page_of(
 ) -> tuple[list[NodeSubscription], list[Element]]:
     """What of a list fits into an answer, and what is told of the page where that is not all."""
     ordered = sorted({each.subid: each for each in subscriptions}.values(), key=lambda each: each.subid)
-    rest = [each for each in ordered if each.subid > page.after][: page.max]
+    first_index = page.index or 0
+    rest = [each for each in ordered if each.subid > page.after][first_index : first_index + page.max]
     room = service.settings.send_bytes_max // 2
     out: list[NodeSubscription] = []
     for each in rest:
@@ -269,7 +270,14 @@ def page_of(
     if len(out) == len(ordered):
         return out, []
     first, last = (out[0].subid, out[-1].subid) if out else ("", "")
-    return out, [page_end(first, last, len(ordered))]
+    return out, [page_end(first, last, len(ordered), page.index)]
+
+
+def topics_of(session: Session, page: Page) -> list[TopicInfo]:
+    """A page of those that may be seen."""
+    if page.index is None:
+        return session.topics(page.after, page.max) if page.max else []
+    return session.topics("", page.index + page.max)[page.index :]
 
 
 async def affiliations(request: Request) -> None:
@@ -278,7 +286,7 @@ async def affiliations(request: Request) -> None:
     node, session = request.action.get("node"), request.client.session
     listed = SubElement(answer, f"{{{PUBSUB}}}affiliations", {"node": node} if node else {})
     page = Page.read(request.parent)
-    found = [] if node else session.topics(page.after, page.max)
+    found = [] if node else topics_of(session, page)
     records_of = {topic.name: record_of(topic) for topic in found}
     if node:
         records_of[request.node] = records.record(session, request.node)
@@ -287,6 +295,8 @@ async def affiliations(request: Request) -> None:
             affiliation = request.service.access.affiliation(request.asker, each, record)
             attributes = {"node": each, "affiliation": affiliation}
             SubElement(listed, f"{{{PUBSUB}}}affiliation", attributes)
-    if len(found) == page.max or page.after:
-        answer.append(page_end(found[0].name if found else "", found[-1].name if found else ""))
+    if len(found) == page.max or page.after or page.index:
+        names = [topic.name for topic in found]
+        first, last = (names[0], names[-1]) if names else ("", "")
+        answer.append(page_end(first, last, index=page.index))
     await request.answer(answer)

@@ -58,6 +58,39 @@ async def test_persistent_items_stay_are_listed_by_pages_and_are_replaced_by_id(
         ]  # fmt: skip
 
 
+@pytest.mark.parametrize("index", [0, 3, 249, 250, 251])
+async def test_a_page_begins_where_it_is_asked_to(tmp_path: Path, index: int) -> None:
+    """XEP-0059 2.6."""
+    async with xmpp_site(tmp_path) as (server, _, site):
+        client = ada(server)
+        await create(client, "state", **{f"{{{SMQP}}}queueing": "0", "pubsub#persist_items": "1"})
+        session = site.open_session(Identity(account="ada"), "desk", protocol="test", remote="")
+        for number in range(251):
+            session.publish("state", Message(others=(("Item-Id", f"item-{number}"),)))
+        session.close()
+        rsm = f"<set xmlns='{RESULT_SET}'><max>2</max><index>{index}</index></set>"
+        answer = await client.iq("get", pubsub("<items node='state'/>" + rsm))
+        wanted = [f"item-{number}" for number in range(index, min(index + 2, 251))]
+        assert [item.get("id") for item in answer.iter(f"{{{PUBSUB}}}item")] == wanted
+        assert [first.get("index") for first in answer.iter(f"{{{RESULT_SET}}}first")] == [
+            str(index) for _ in wanted[:1]
+        ]
+
+
+async def test_lists_of_nodes_and_subscriptions_go_by_index(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path) as (server, _, _):
+        client = ada(server)
+        for node in "abc":
+            await client.iq("set", subscribe(client.jid, "1", node))
+        rsm = f"<set xmlns='{RESULT_SET}'><max>1</max><index>1</index></set>"
+        answer = await client.iq("get", f"<query xmlns='{ITEMS}'>{rsm}</query>")
+        assert [each.get("node") for each in answer.iter(f"{{{ITEMS}}}item")] == ["b"]
+        answer = await client.iq("get", pubsub("<affiliations/>" + rsm))
+        assert [each.get("node") for each in answer.iter(f"{{{PUBSUB}}}affiliation")] == ["b"]
+        answer = await client.iq("get", pubsub("<subscriptions/>" + rsm))
+        assert len(list(answer.iter(f"{{{PUBSUB}}}subscription"))) == 1
+
+
 async def test_an_item_is_found_and_replaced_among_thousands_whoever_published_them(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
         client = ada(server)

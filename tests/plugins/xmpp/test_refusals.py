@@ -227,14 +227,20 @@ async def test_one_message_is_sent_acknowledged(tmp_path: Path) -> None:
         assert site.broker.held == 0
 
 
-async def test_pages_by_index_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("index", "error"),
+    [("20000", ("cancel", "feature-not-implemented")), ("-1", ("modify", "bad-request"))],
+)
+async def test_an_index_that_cannot_be_counted_to_is_refused(
+    tmp_path: Path, index: str, error: tuple[str, str]
+) -> None:
     """XEP-0059 2.6."""
     async with xmpp_site(tmp_path) as (server, _, _):
         client = ada(server)
         await create(client, "work")
-        rsm = "<set xmlns='http://jabber.org/protocol/rsm'><max>1</max><index>2</index></set>"
+        rsm = f"<set xmlns='http://jabber.org/protocol/rsm'><max>1</max><index>{index}</index></set>"
         answer = await client.iq("get", pubsub("<items node='work'/>" + rsm))
-        assert error_of(answer) == ("cancel", "feature-not-implemented")
+        assert error_of(answer) == error
 
 
 @pytest.mark.parametrize("jid", ["mallory@elsewhere.example/x", "ghost@nowhere.lit/x"])
