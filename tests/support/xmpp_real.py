@@ -46,9 +46,9 @@ async def ready(client: Any) -> None:
             await trio.sleep(0.05)
 
 
-def make_xmpp_site(directory: Path, server: RealServer) -> Path:
+def make_xmpp_site(directory: Path, server: RealServer, name: str = "smqp.example") -> Path:
     """The configuration of a site with an account for each user of the XMPP server."""
-    config = make_site(directory, "smqp.example", 0, Installed({})).config
+    config = make_site(directory, name, 0, Installed({})).config
     with edit(directory / "accounts.toml") as editor:
         for user in USERS:
             editor.add(user, Account(password=cheap_hash("unused"), rights=EVERYTHING))
