@@ -16,11 +16,12 @@ import trio
 
 from daemon.frontend import Identity, Right, Session, Site
 from plugins.xmpp.delivery import presence
-from plugins.xmpp.delivery.absence import Absence
 from plugins.xmpp.delivery.attention import QUIET_S, Availability
 from plugins.xmpp.delivery.client import Client
 from plugins.xmpp.delivery.finishing import Finishing
+from plugins.xmpp.delivery.looking import Looking
 from plugins.xmpp.delivery.questions import Questions
+from plugins.xmpp.delivery.repeating import Repeating
 from plugins.xmpp.forms import event_log, notifications
 from plugins.xmpp.forms.node_record import FRONT_END, record_of
 from plugins.xmpp.forms.stanzas import (
@@ -88,12 +89,12 @@ class Service:
         self._ids = 0
         self._misuse = Misuse()
         self._run = f"{trio.current_time():.0f}"
-        self._transfers_changed = trio.Event()
-        self._is_up = False
+        self.is_up = False
+        """Whether there is a stream to the XMPP server."""
         self.streams = 0
         """That have been established."""
-        self._absence = Absence()
-        self._absence_changed = trio.Event()
+        self.looking = Looking(self)
+        self.repeating = Repeating(self)
         self.finishing = Finishing()
         for info in site.durable_subscriptions(NAME_PREFIX):
             if (subscription := read_subscription(info)) is not None:
@@ -317,73 +318,36 @@ class Service:
     def ask_later(self, jid: str) -> None:
         """Look for a subscriber again after a while."""
         if jid in self.registry.absent:
-            self._absence.ask_later(jid, trio.current_time())
-            self._absence_changed.set()
+            self.looking.ask_later(jid)
 
     def found(self, jid: str) -> None:
         """A subscriber that was away has been heard of."""
-        self._absence.seen(jid)
-
-    async def keep_looking(self) -> None:
-        """Look for subscribers that are away. Runs until cancelled."""
-        while True:
-            # without a stream nobody can be asked; a new one begins with all
-            next_at = self._absence.next_at() if self._is_up else float("inf")
-            self._absence_changed = trio.Event()
-            with trio.move_on_at(next_at):
-                await self._absence_changed.wait()
-            if self._is_up and (jids := self._absence.due(trio.current_time())):
-                self.start(partial(presence.look_for, self, jids))
+        self.looking.found(jid)
 
     async def keep_watch(self) -> None:
         """See to it that whoever works on items is there. Runs until cancelled."""
         while True:
             await trio.sleep(QUIET_S / 2)
-            if self._is_up:
+            if self.is_up:
                 for client in list(self.clients.values()):
                     client.attention.watch()
 
-    # -- urn:xmpp:qos to clients ------------------------------------------------------------------
-
     async def begin_transfer(self, transfer: Transfer) -> None:
         """Send a request that is sent again until it is answered."""
-        self.transfers.begin(transfer, trio.current_time())
-        self._transfers_changed.set()
-        try:
-            await self.component.send(transfer.stanza)
-        except (UnsendableError, StanzaTooLargeError):
-            self.transfers.forget(transfer.jid, transfer.number)
-            raise
-
-    async def keep_transfers(self) -> None:
-        """Send again what is not answered. Runs until cancelled."""
-        while True:
-            # without a stream nobody fails to answer
-            next_at = self.transfers.next_at() if self._is_up else None
-            self._transfers_changed = trio.Event()
-            with trio.move_on_at(float("inf") if next_at is None else next_at):
-                await self._transfers_changed.wait()
-            again, given_up = self.transfers.due(trio.current_time())
-            for transfer in given_up:
-                if (client := self.clients.get(transfer.jid)) is not None:
-                    client.gone()
-            for transfer in again:
-                await self.component.send(transfer.stanza)
+        await self.repeating.begin(transfer)
 
     # -- the stream -------------------------------------------------------------------------------
 
     def up(self) -> None:
         """A stream has been established: who of our subscribers is there?"""
-        self._is_up = True
+        self.is_up = True
         self.streams += 1
-        self.transfers.restart(trio.current_time())
-        self._transfers_changed.set()
-        self._absence.ask_now(self.registry.jids(), trio.current_time())
-        self._absence_changed.set()
+        self.repeating.restart()
+        self.looking.ask_now(self.registry.jids())
 
     def down(self) -> None:
         """The stream has ended."""
-        self._is_up = False
+        self.is_up = False
         self.start(partial(self._stay_down, self.streams))
 
     async def _stay_down(self, stream: int) -> None:

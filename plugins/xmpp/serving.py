@@ -1,10 +1,10 @@
 """The front end as the daemon runs it: one component, one service, until the site drains.
 
 component.run      the stream to the XMPP server
-keep_transfers     urn:xmpp:qos, again until it is answered
+repeating.run      urn:xmpp:qos, again until it is answered
 finishing.run      what the server has read, finished
 close_idle         sessions that nobody uses
-keep_looking       subscribers that are away
+looking.run        subscribers that are away
 keep_watch         whether those are there who have items of a queue
 each client        its session's events
 """
@@ -56,10 +56,10 @@ async def serve(
         )
         for what, task in (
             ("the stream to the XMPP server", service.component.run),
-            ("the transfers to XMPP clients", service.keep_transfers),
+            ("the transfers to XMPP clients", service.repeating.run),
             ("what XMPP clients have finished", service.finishing.run),
             ("the idle sessions of XMPP clients", service.close_idle),
-            ("the looks for XMPP subscribers", service.keep_looking),
+            ("the looks for XMPP subscribers", service.looking.run),
             ("the watch on XMPP subscribers", service.keep_watch),
         ):
             nursery.start_soon(site.keep_going, what, task)
