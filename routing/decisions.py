@@ -11,7 +11,7 @@ import msgspec
 
 from routing.errors import Refusal
 from routing.federation.copies import Answered
-from routing.federation.decisions import DiscardReceipt, FederationDecision, Send, StoreCopy
+from routing.federation.decisions import DiscardReceipt, FederationDecision, Send, StoreCopy, StoreSeen
 from routing.hops import HopEvent
 from routing.message import DeliveryMode, Message
 from routing.queue import Entry
@@ -306,7 +306,9 @@ Decision = (
 )
 
 
-_UNAWAITED: Final = frozenset((Record, MarkDone, DiscardMessage, MarkReceipted, StoreCopy, DiscardReceipt))
+_UNAWAITED: Final = frozenset(
+    (Record, MarkDone, DiscardMessage, MarkReceipted, StoreCopy, StoreSeen, DiscardReceipt)
+)
 
 
 def is_awaited(decision: Decision) -> bool:

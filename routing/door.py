@@ -8,11 +8,10 @@ Whoever carries decisions out has the router itself: it takes them, and says wha
 A new input is a method of that part of the router whose rule it is, with the time first, and a line here.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from collections.abc import Callable
+from typing import Concatenate, ParamSpec, TypeVar
 
 from routing.router import Router
-from routing.subscription import Consumer
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -38,7 +37,6 @@ class Door:
         self._wake = wake
         self._end_input = router.end_input
         self._wake_later = wake_later
-        self._acknowledging = router.acknowledging
 
         self.server = router.server
         self.boot = router.boot
@@ -52,6 +50,7 @@ class Door:
         self.unsubscribe = self._timed(router.subscribing.unsubscribe)
         self.detach = self._timed(router.subscribing.detach)
         self.received = self._untimed(router.acknowledging.received)
+        self.commit = self._unhurried(router.acknowledging.commit)
         self.give_back = self._timed(router.acknowledging.give_back)
         self.reached_nobody = self._untimed(router.acknowledging.reached_nobody)
         self.remove = self._timed(router.topics.remove)
@@ -71,7 +70,7 @@ class Door:
         self.link_up = self._timed(federation.link_up)
         self.link_down = self._untimed(federation.link_down)
         self.arrive = self._timed(federation.arrive)
-        self.acknowledged = self._timed(federation.acknowledged)
+        self.acknowledged = self._unhurried(federation.acknowledged)
         self.not_copied = self._untimed(federation.not_copied)
         self.heard = self._untimed(federation.heard)
         self.hear_interest = self._timed(federation.hear_interest)
@@ -88,18 +87,6 @@ class Door:
         self.reconfigure = self._untimed(router.reconfigure)
         self.tick = self._timed(router.timing.tick)
         self.maintain = self._timed(router.maintain)
-
-    def commit(self, consumer: Consumer, numbers: Iterable[int], request: Any) -> None:
-        """See `routing.acknowledging.Acknowledgements.commit`; without a request it may wait for company."""
-        before = self.view.untaken
-        wake = self._wake
-        try:
-            self._acknowledging.commit(self._now(), consumer, numbers, request)
-            if request is None and not self.view.is_awaited(before):
-                wake = self._wake_later
-        finally:
-            self._end_input()
-            wake()
 
     def _timed(self, call: Callable[Concatenate[float, _P], _T]) -> Callable[_P, _T]:
         now, wake, end_input = self._now, self._wake, self._end_input
@@ -120,6 +107,23 @@ class Door:
         def made(*args: _P.args, **kwargs: _P.kwargs) -> _T:
             try:
                 return call(*args, **kwargs)
+            finally:
+                end_input()
+                wake()
+
+        return made
+
+    def _unhurried(self, call: Callable[Concatenate[float, _P], _T]) -> Callable[_P, _T]:
+        """An input, timed, of which nobody may wait for what is decided."""
+        now, end_input, view = self._now, self._end_input, self.view
+
+        def made(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+            before, wake = view.untaken, self._wake
+            try:
+                result = call(now(), *args, **kwargs)
+                if not view.is_awaited(before):
+                    wake = self._wake_later
+                return result
             finally:
                 end_input()
                 wake()

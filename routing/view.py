@@ -85,7 +85,8 @@ class SiteView:
 
     def is_awaited(self, since: int) -> bool:
         """Whether somebody waits for one of the decisions that nobody has taken, after so many of them."""
-        return any(map(is_awaited, self._state.out[since:]))
+        # what is awaited stands at the end
+        return any(map(is_awaited, reversed(self._state.out[since:])))
 
     @property
     def untaken(self) -> int:
