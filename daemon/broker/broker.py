@@ -228,7 +228,8 @@ class Broker:
         """The router has decisions for which nobody waits."""
         if self._carried_by == math.inf and not self._work.is_set():
             self._carried_by = trio.current_time() + self.commits.patience_s
-            self._set_alarm()
+            if self._carried_by < self._alarm.deadline:  # else one that has been set for others comes before
+                self._set_alarm()
         self._note_time()
 
     def _note_time(self) -> None:
@@ -263,9 +264,7 @@ class Broker:
     async def _carry_out(self, *, commits: bool = False) -> None:
         """One transaction; `commits` also where nothing is to be stored."""
         self.idle = False
-        if self._carried_by != math.inf:
-            self._carried_by = math.inf
-            self._set_alarm()
+        self._carried_by = math.inf  # the alarm may stay: to set one for each message costs more
         self.unfinished.begin_commit()
         try:
             prepared, record = await self._transact(commits=commits)

@@ -47,22 +47,22 @@ class Batch:
         subscriptions, topics = SubscriptionChanges(), TopicChanges()
         annotations = AnnotationChanges()
         interest, receipts, answers = InterestChanges(), ReceiptChanges(), AnswerChanges()
-        self._order = (
-            self._messages.statements,
-            self._publications.statements,
-            self._marks.statements,
-            self._quarantine.statements,
-            self._marks.endings,
-            self._messages.endings,
-            subscriptions.statements,
-            topics.statements,
-            annotations.statements,
-            self._copies.statements,
-            self._seen.statements,
-            self._removals.statements,
-            interest.statements,
-            receipts.statements,
-            answers.statements,
+        self._order: tuple[tuple[Changes, Callable[[], Iterator[Statement]]], ...] = (
+            (self._messages, self._messages.statements),
+            (self._publications, self._publications.statements),
+            (self._marks, self._marks.statements),
+            (self._quarantine, self._quarantine.statements),
+            (self._marks, self._marks.endings),
+            (self._messages, self._messages.endings),
+            (subscriptions, subscriptions.statements),
+            (topics, topics.statements),
+            (annotations, annotations.statements),
+            (self._copies, self._copies.statements),
+            (self._seen, self._seen.statements),
+            (self._removals, self._removals.statements),
+            (interest, interest.statements),
+            (receipts, receipts.statements),
+            (answers, answers.statements),
         )
         self._every: tuple[Changes, ...] = (
             self._messages,
@@ -82,10 +82,12 @@ class Batch:
         self.handlers: dict[type, Callable[[Any], None]] = {
             kind: handler for changes in self._every for kind, handler in changes.handlers.items()
         }
+        # most of them are empty in each transaction: looked at without a call for each
+        self._gathered = tuple(rows for changes in self._every for rows in changes.gathered)
         self.returned_pages = 0
 
     def __bool__(self) -> bool:
-        return any(self._every) or bool(self.returned_pages)
+        return any(self._gathered) or bool(self.returned_pages)
 
     @property
     def message_bytes(self) -> int:
@@ -96,7 +98,7 @@ class Batch:
         """Begin the next transaction."""
         self.returned_pages = 0
         for changes in self._every:
-            if changes:
+            if any(changes.gathered):
                 changes.clear()
 
     def begin_message(self, d: StoreMessage, wire: bytes) -> None:
@@ -122,5 +124,6 @@ class Batch:
 
     def statements(self) -> Iterator[Statement]:
         """What to execute, in order; some have no rows."""
-        for statements in self._order:
-            yield from statements()
+        for changes, statements in self._order:
+            if any(changes.gathered):
+                yield from statements()

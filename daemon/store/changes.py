@@ -33,20 +33,20 @@ class Changes(ABC):
     """Gathers the rows of one transaction, and is emptied for the next.
 
     Attributes:
+        gathered: the containers of rows; there are none to write where all are empty.
         handlers: what takes each kind of decision that is of this thing alone.
     """
 
     def __init__(self, *gathered: Any) -> None:
-        """`gathered`: the containers of rows."""
-        self._gathered = gathered
+        self.gathered = gathered
         self.handlers: dict[type, Callable[[Any], None]] = {}
 
     def __bool__(self) -> bool:
-        return any(self._gathered)
+        return any(self.gathered)
 
     def clear(self) -> None:
         """Forget everything."""
-        for rows in self._gathered:
+        for rows in self.gathered:
             rows.clear()
 
     @abstractmethod
