@@ -5,6 +5,7 @@ leave only when the transaction that was open at the time has been committed, so
 answered, delivered or forwarded that a crash could take back.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 import msgspec
@@ -311,11 +312,13 @@ _UNAWAITED: Final = frozenset(
 )
 
 
-def is_awaited(decision: Decision) -> bool:
-    """Whether somebody waits for what comes of it; else it may be carried out with what comes next."""
-    if type(decision) is AnswerRequest:
-        return decision.request is not None or decision.error is not None
-    return type(decision) not in _UNAWAITED
+def are_awaited(decided: Sequence[Decision]) -> bool:
+    """Whether somebody waits for what comes of these; else they may be carried out with what comes next."""
+    kinds = set(map(type, decided)) - _UNAWAITED
+    if kinds != {AnswerRequest}:
+        return bool(kinds)
+    answers = (d for d in decided if type(d) is AnswerRequest)
+    return any(answer.request is not None or answer.error is not None for answer in answers)
 
 
 def message_of(decision: Decision) -> int | None:

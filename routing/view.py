@@ -11,7 +11,7 @@ from itertools import islice
 
 import msgspec
 
-from routing.decisions import is_awaited
+from routing.decisions import are_awaited
 from routing.message import DeliveryMode
 from routing.names import parse_address
 from routing.queue import ONE, Entry
@@ -85,8 +85,7 @@ class SiteView:
 
     def is_awaited(self, since: int) -> bool:
         """Whether somebody waits for one of the decisions that nobody has taken, after so many of them."""
-        # what is awaited stands at the end
-        return any(map(is_awaited, reversed(self._state.out[since:])))
+        return are_awaited(self._state.out[since:])
 
     @property
     def untaken(self) -> int:
