@@ -126,24 +126,19 @@ class Pages:
     async def topic(self, request: Any) -> Any:
         """One topic: what it holds, who has subscribed, what may be done with it."""
         name = request.query_params.get("name", "")
-        topic = await self.site.operations.topic(name)
-        if topic is None:
-            return self.refuse(
-                request,
-                404,
-                "No such topic",
-                f"Nothing is known of {name}: it holds nothing and nobody subscribes.",
-            )
         user: WebUser = request.state.user
         may_publish = self.site.operations.may(user.identity.account, "publish", name).allowed
+        may_publish &= user.may_change
+        topic = await self.site.operations.topic(name)
+        if topic is None:
+            return self.show(request, "unknown.html", name, name=name, may_publish=may_publish)
         return self.show(
             request,
             "topic.html",
             name,
             topic=topic,
             name=name,
-            may_publish=user.may_change and may_publish,
-            may_read=self.may_read(user, name),
+            may_publish=may_publish,
         )
 
     async def messages(self, request: Any) -> Any:

@@ -68,10 +68,11 @@ class TestTopics:
         page = (await ada.get("/topic?name=jobs")).text
         assert "bob/desk (night)" in page
 
-    async def test_nothing_is_known_of_an_unused_topic(self, ada: WebBrowser) -> None:
-        answer = await ada.get("/topic?name=unused")
-        assert answer.status == 404
-        assert "Nothing is known of unused" in answer.text
+    async def test_a_topic_of_which_nothing_is_known_is_published_to(self, ada: WebBrowser) -> None:
+        page = (await ada.get("/topic?name=new")).text
+        assert "Nothing is known of this topic" in page
+        assert 'action="/topic/publish"' in page
+        assert (await ada.get("/topic?name=no%20topic")).status == 400
 
     async def test_a_message_is_published_looked_at_and_removed(
         self, site: BrokerSite, ada: WebBrowser
@@ -121,7 +122,7 @@ class TestTopics:
         await client(site).publish("jobs", delivery="ALL", timeout_s=60.0)
         assert "Removed 1 messages of jobs" in await after(ada, await ada.do("/topic/purge", name="jobs"))
         assert "Deleted jobs" in await after(ada, await ada.do("/topic/delete", name="jobs"))
-        assert (await ada.get("/topic?name=jobs")).status == 404
+        assert "Nothing is known of this topic" in (await ada.get("/topic?name=jobs")).text
 
     async def test_what_was_done_is_said_once(self, site: BrokerSite, ada: WebBrowser) -> None:
         assert "Set jobs." in await after(ada, await ada.do("/topic/set", name="jobs", delivery="ONE"))
