@@ -1,6 +1,6 @@
 """What XEP-0060 and XEP-0254 look like to a client of the tests."""
 
-from typing import Any
+from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element
 
 from tests.support.xmpp import XmppClient, XmppServer
@@ -12,6 +12,7 @@ PUBSUB = "http://jabber.org/protocol/pubsub"
 INFO = "http://jabber.org/protocol/disco#info"
 ITEMS = "http://jabber.org/protocol/disco#items"
 SMQP = "urn:smqp:xmpp:0"
+_SHIM = "{http://jabber.org/protocol/shim}"
 ADA = "ada@shakespeare.lit"
 NS = {
     "p": PUBSUB,
@@ -55,6 +56,27 @@ def subscribe(jid: str, requests: str | None = "5", node: str = NODE) -> str:
             f"<field var='pubsub#queue_requests'><value>{requests}</value></field></x></options>"
         )
     return f"<pubsub xmlns='{PUBSUB}'><subscribe jid='{jid}' node='{node}'/>{options}</pubsub>"
+
+
+class Notification(NamedTuple):
+    """Of an item.
+
+    Attributes:
+        delivery: which one of it this is; None where it is the first.
+    """
+
+    item: Element
+    headers: dict[str | None, str | None]
+    delivery: str | None
+
+
+async def notification(client: StanzaClient) -> Notification:
+    """The next one."""
+    stanza = await client.receive()
+    headers = {each.get("name"): each.text for each in stanza.findall(f"{_SHIM}headers/{_SHIM}header")}
+    again = stanza.find(f"{{{SMQP}}}delivery")
+    count = None if again is None else again.get("count")
+    return Notification(child(stanza, "e:event/e:items/e:item", NS), headers, count)
 
 
 async def notified(client: StanzaClient) -> Element:

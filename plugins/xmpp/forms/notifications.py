@@ -8,9 +8,9 @@ import msgspec
 
 from daemon.frontend import Delivered
 from plugins.xmpp.forms.data_forms import NODE_CONFIG, result_form
-from plugins.xmpp.forms.payload import delay_text, item_start, item_text
+from plugins.xmpp.forms.payload import delay_text, headers_text, item_start, item_text
 from plugins.xmpp.forms.stanzas import MESSAGE, address_text
-from plugins.xmpp.wire.namespaces import PUBSUB_EVENT, QUEUEING
+from plugins.xmpp.wire.namespaces import PUBSUB_EVENT, QUEUEING, SMQP
 from plugins.xmpp.wire.serializer import escape_attribute
 
 _EVENT: Final = f"{{{PUBSUB_EVENT}}}event"
@@ -51,12 +51,14 @@ def content(delivered: Delivered, publisher: str = "", *, queue: bool, payload: 
 def _content(delivered: Delivered, publisher: str, *, payload: bool) -> str:
     message = delivered.stored.message
     if payload:
-        item = item_text(message, PUBSUB_EVENT, publisher, deliveries=delivered.attempt)
+        item = item_text(message, PUBSUB_EVENT, publisher)
     else:
         item = f"{item_start(message, publisher)}</item>"
     node = escape_attribute(delivered.topic)
     created = delay_text(message) if message.created else ""
-    return f"<event xmlns='{PUBSUB_EVENT}'><items node='{node}'>{item}</items></event>{created}"
+    again = f"<delivery xmlns='{SMQP}' count='{delivered.attempt}'/>" if delivered.attempt > 1 else ""
+    event = f"<event xmlns='{PUBSUB_EVENT}'><items node='{node}'>{item}</items></event>"
+    return f"{event}{headers_text(message)}{again}{created}"
 
 
 def published(sender: str, jid: str, delivered: Delivered, content: str, kind: str) -> str:

@@ -2,11 +2,12 @@
 
     <item id='...'>
       <entry xmlns='...'>...</entry>                        the content, where it is one XML element
-      <headers xmlns='urn:smqp:xmpp:0' deliveries='2'>      SMQP's headers, where there are any
-        <header name='Priority'>5</header>
-      </headers>
-      <delay xmlns='urn:xmpp:delay' stamp='...'/>           Created
     </item>
+
+    <headers xmlns='http://jabber.org/protocol/shim'>       SMQP's headers, where there are any: outside the
+      <header name='Priority'>5</header>                    item, which has one child by its schema; where it
+    </headers>                                              is published they may be in it
+    <delay xmlns='urn:xmpp:delay' stamp='...'/>             Created
 
 Text (`text/...` and JSON in UTF-8) of characters that XML can carry is `<text type='text/plain'>` as it is,
 other content `<data type='image/png'>base64</data>`; a message of several sections, or with headers in its
@@ -23,7 +24,7 @@ from xml.etree.ElementTree import Element
 
 from daemon.frontend import Limits
 from plugins.xmpp.forms.stanzas import StanzaError
-from plugins.xmpp.wire.namespaces import DELAY, SMQP
+from plugins.xmpp.wire.namespaces import DELAY, SHIM, SMQP
 from plugins.xmpp.wire.parser import ParserLimits, StreamBroken, parse_fragment
 from plugins.xmpp.wire.serializer import UnsendableError, escape_attribute, escape_text, serialize
 from routing.errors import HeaderRefusal, Refusal
@@ -41,9 +42,9 @@ _UTF_8: Final = frozenset({"charset=utf-8", "charset=us-ascii"})
 FRAGMENT_LIMITS: Final = ParserLimits(stanza_bytes_max=2**20, depth_max=40, attributes_max=64)
 """For content to be sent as XML; what is beyond them is sent as bytes."""
 
-_OWN_LINES: Final = (f"{ITEM_ID}: ", f"{PUBLISHER}: ", "Created: ")
-_HEADERS: Final = f"{{{SMQP}}}headers"
-_HEADER: Final = f"{{{SMQP}}}header"
+_OWN_LINES: Final = (f"{ITEM_ID}: ", f"{PUBLISHER}: ")
+_HEADERS: Final = frozenset({f"{{{SMQP}}}headers", f"{{{SHIM}}}headers"})
+_HEADER: Final = frozenset({f"{{{SMQP}}}header", f"{{{SHIM}}}header"})
 _DATA: Final = f"{{{SMQP}}}data"
 _TEXT: Final = f"{{{SMQP}}}text"
 _SECTION: Final = f"{{{SMQP}}}section"
@@ -69,17 +70,18 @@ class Item:
         self.message = message
 
 
-def read_item(item: Element, limits: Limits) -> Item:
+def read_item(item: Element, limits: Limits, beside: Element | None = None) -> Item:
     """An item to the message that it publishes; its id is "" where it has none.
 
-    Raises Refusal, and StanzaError for what is no item.
+    `beside` it may be headers, of all items of a publication. Raises Refusal, and StanzaError for what is no
+    item.
     """
-    headers: list[tuple[str, str]] = []
+    headers = [] if beside is None else _read_headers(beside)
     sections: list[Section] = []
     created = ""
     _check_one_payload(item)
     for child in item:
-        if child.tag == _HEADERS:
+        if child.tag in _HEADERS:
             headers += _read_headers(child)
         elif child.tag == _DELAY:
             created = child.get("stamp", "")
@@ -107,7 +109,7 @@ def read_item(item: Element, limits: Limits) -> Item:
 
 def _check_one_payload(item: Element) -> None:
     """Raises StanzaError. Source: XEP-0060 7.1.3.6."""
-    elements = [child for child in item if child.tag not in (_HEADERS, _DELAY)]
+    elements = [child for child in item if child.tag not in _HEADERS and child.tag != _DELAY]
     if any(text.strip() for text in (item.text or "", *(child.tail or "" for child in item))):
         raise StanzaError("bad-request", "modify", "text that is in no element", pubsub="invalid-payload")
     if len(elements) > 1 and any(child.tag != _SECTION for child in elements):
@@ -139,14 +141,14 @@ def xml_section(element: Element) -> Section:
 
 def _is_own(element: Element) -> bool:
     """Whether it would be taken for something else than content."""
-    return element.tag.startswith(f"{{{SMQP}}}") or element.tag == _DELAY
+    return element.tag.startswith(f"{{{SMQP}}}") or element.tag in _HEADERS or element.tag == _DELAY
 
 
 def _read_headers(element: Element) -> list[tuple[str, str]]:
     return [
         (child.get("name", ""), child.text or "")
         for child in element
-        if child.tag == _HEADER and child.get("name", "").lower() != ITEM_ID.lower()
+        if child.tag in _HEADER and child.get("name", "").lower() != ITEM_ID.lower()
     ]
 
 
@@ -185,24 +187,20 @@ def item_start(message: Message, publisher: str) -> str:
     return f"<item id='{escape_attribute(item_id(message))}'{who}>"
 
 
-def item_text(
-    message: Message, namespace: str, publisher: str = "", *, deliveries: int = 1, created: bool = False
-) -> str:
-    """The message as an `<item>` inside of `namespace`; with Created in it only where that is asked for.
+def item_text(message: Message, namespace: str, publisher: str = "") -> str:
+    """The message as an `<item>` inside of `namespace`; its headers are not in it. Raises UnsendableError."""
+    return f"{item_start(message, publisher)}{_content(message.sections, namespace)}</item>"
 
-    Raises UnsendableError.
+
+def headers_text(message: Message, attributes: str = "", *, created: bool = False) -> str:
+    """The message's headers, to stand outside the item; "" for none.
+
+    With Created only where nothing else says that. Raises UnsendableError. Source: XEP-0131, XEP-0060 12.16.
     """
-    parts = [item_start(message, publisher), _content(message.sections, namespace)]
-    lines = [line for line in write_headers(message) if not line.startswith(_OWN_LINES)]
-    if lines or deliveries > 1:
-        count = f" deliveries='{deliveries}'" if deliveries > 1 else ""
-        parts.append(f"<headers xmlns='{SMQP}'{count}>")
-        parts += (_header_text(*line.split(": ", 1)) for line in lines)
-        parts.append("</headers>")
-    if created and message.created:
-        parts.append(delay_text(message))
-    parts.append("</item>")
-    return "".join(parts)
+    passed_over = _OWN_LINES if created else (*_OWN_LINES, "Created: ")
+    lines = [line for line in write_headers(message) if not line.startswith(passed_over)]
+    headers = "".join(_header_text(*line.split(": ", 1)) for line in lines)
+    return f"<headers xmlns='{SHIM}'{attributes}>{headers}</headers>" if headers else ""
 
 
 def delay_text(message: Message) -> str:

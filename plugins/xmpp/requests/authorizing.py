@@ -45,6 +45,8 @@ async def ask(request: Request, subscription: NodeSubscription, written: str) ->
     )
 
     def edit(record: NodeRecord) -> NodeRecord:
+        if written in record.requests:
+            raise StanzaError("not-authorized", "auth", pubsub="pending-subscription")
         requests = {**record.requests, written: waits}
         if len(requests) > REQUESTS_MAX:
             raise StanzaError("resource-constraint", "wait", f"{REQUESTS_MAX} wait for the owners of {node}")

@@ -28,6 +28,7 @@ from plugins.xmpp.wire.namespaces import (
     QOS,
     QUEUEING,
     RESULT_SET,
+    SHIM,
     SMQP,
 )
 from plugins.xmpp.wire.serializer import is_sendable
@@ -77,6 +78,7 @@ FEATURES: Final = (
     COMMANDS,
     QUEUEING,
     QOS,
+    SHIM,
     SMQP,
     DELAY,
     PING,

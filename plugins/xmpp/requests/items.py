@@ -11,7 +11,7 @@ from daemon.frontend import HeldMessage, TopicInfo
 from plugins.xmpp.forms.node_record import record_of
 from plugins.xmpp.forms.node_settings import NodeSettings
 from plugins.xmpp.forms.paging import Page, page_end, read_max
-from plugins.xmpp.forms.payload import item_id, item_text
+from plugins.xmpp.forms.payload import headers_text, item_id, item_text
 from plugins.xmpp.forms.stanzas import StanzaError, result_text, unsupported
 from plugins.xmpp.known.identities import publisher_of
 from plugins.xmpp.requests.request import Request
@@ -24,6 +24,10 @@ SELECTED_MAX: Final = 20
 READ_AT_A_TIME: Final = 200
 LOOKED_AT_MAX: Final = 1_000
 """From the end of a node, for items that are not with somebody else."""
+
+
+Listed = tuple[str, str]
+"""An item, and its headers, which stand outside it."""
 
 
 async def items(request: Request) -> None:
@@ -69,10 +73,10 @@ def number_of(place: str) -> int:
     return int(place or 0)
 
 
-async def _named(request: Request, node: str, ids: list[str]) -> list[str]:
+async def _named(request: Request, node: str, ids: list[str]) -> list[Listed]:
     if len(ids) > SELECTED_MAX:
         raise unsupported("retrieve-items")
-    listed = []
+    listed: list[Listed] = []
     for id in ids:
         held = await request.service.index.find(request.client.session, node, id)
         if held is not None and _visible(request, node, held):
@@ -125,9 +129,9 @@ async def _passed_over(request: Request, node: str, topic: TopicInfo) -> int:
     return kept[0].message_id - 1 if len(kept) == items_max else 0
 
 
-async def _fitting(request: Request, node: str, found: list[HeldMessage]) -> tuple[list[str], list[int]]:
+async def _fitting(request: Request, node: str, found: list[HeldMessage]) -> tuple[list[Listed], list[int]]:
     """Those that fit into an answer, from the first; and the numbers of what was looked at for them."""
-    listed: list[str] = []
+    listed: list[Listed] = []
     shown: list[int] = []
     most = room = request.service.settings.send_bytes_max // 2
     replaced = await _replaced(request, node, found)
@@ -136,26 +140,29 @@ async def _fitting(request: Request, node: str, found: list[HeldMessage]) -> tup
             try:
                 item = _text(request, node, held)
             except UnsendableError:
-                item = ""
-            size = len(item.encode())
+                item = ("", "")
+            size = sum(len(part.encode()) for part in item)
             if room < size <= most:
                 break
-            if item and size <= most:
+            if size and size <= most:
                 listed.append(item)
                 room -= size
         shown.append(held.message_id)
     return listed, shown
 
 
-def _text(request: Request, node: str, held: HeldMessage) -> str:
+def _text(request: Request, node: str, held: HeldMessage) -> Listed:
     message = held.stored.message
     named = record_of(request.client.session.topic(node)).options.publisher
-    return item_text(message, PUBSUB, publisher_of(message) if named else "", created=True)
+    item = item_text(message, PUBSUB, publisher_of(message) if named else "")
+    of_it = f" item='{escape_attribute(item_id(message))}'"
+    return item, headers_text(message, of_it, created=True)
 
 
-def _answer(iq: Element, node: str, items: list[str], end: str = "") -> str:
-    listed = f"<items node='{escape_attribute(node)}'>{''.join(items)}</items>"
-    return result_text(iq, f"<pubsub xmlns='{PUBSUB}'>{listed}{end}</pubsub>")
+def _answer(iq: Element, node: str, listed: list[Listed], end: str = "") -> str:
+    items = f"<items node='{escape_attribute(node)}'>{''.join(item for item, _ in listed)}</items>"
+    headers = "".join(headers for _, headers in listed)
+    return result_text(iq, f"<pubsub xmlns='{PUBSUB}'>{items}{headers}{end}</pubsub>")
 
 
 def _visible(request: Request, node: str, held: HeldMessage) -> bool:

@@ -27,7 +27,7 @@ from plugins.xmpp.forms.stanzas import StanzaError, from_refusal, result_text
 from plugins.xmpp.known.identities import bare_of, local_of
 from plugins.xmpp.requests import records
 from plugins.xmpp.requests.request import Asker, Request, ServicePort, node_of
-from plugins.xmpp.wire.namespaces import COMPONENT, PUBSUB, QUEUEING
+from plugins.xmpp.wire.namespaces import COMPONENT, PUBSUB, QUEUEING, SHIM
 from plugins.xmpp.wire.serializer import escape_attribute
 from routing.errors import Refusal
 from routing.message import INFINITE, Message, Section
@@ -49,7 +49,9 @@ class Publication(msgspec.Struct):
     item: Item
 
 
-def _read_publish(service: ServicePort, publish: Element, items_max: int) -> tuple[str, list[Item]]:
+def _read_publish(
+    service: ServicePort, parent: Element, publish: Element, items_max: int
+) -> tuple[str, list[Item]]:
     node = node_of(publish)
     items = publish.findall(_ITEM)
     if not items:
@@ -57,7 +59,8 @@ def _read_publish(service: ServicePort, publish: Element, items_max: int) -> tup
     if len(items) > items_max:
         text = f"{items_max} at a time"
         raise StanzaError("not-allowed", "cancel", text, pubsub="max-items-exceeded")
-    return node, [read_item(item, service.site.limits) for item in items]
+    beside = parent.find(f"{{{SHIM}}}headers")
+    return node, [read_item(item, service.site.limits, beside) for item in items]
 
 
 def timeout_of(message: Message, topic: TopicInfo | None) -> float | None:
@@ -157,7 +160,7 @@ def _keep_house(service: ServicePort, topic: TopicInfo | None, node: str, items:
 async def publish(request: Request) -> None:
     """`<publish/>`; answered once all of its items are on disk, or none is."""
     service, client = request.service, request.client
-    node, items = _read_publish(service, request.action, ITEMS_MAX)
+    node, items = _read_publish(service, request.parent, request.action, ITEMS_MAX)
     options = request.parent.find(_OPTIONS)
     if options is not None:
         values = submitted(options, PUBLISH_OPTIONS) or {}
@@ -291,7 +294,7 @@ def read_message(service: ServicePort, to: str, message: Element) -> Publication
         action = pubsub.find(_PUBLISH)
         if action is None:
             raise StanzaError("bad-request", "modify")
-        node, [item] = _read_publish(service, action, 1)
+        node, [item] = _read_publish(service, message, action, 1)
         return Publication(node, item)
     topic = local_of(to)
     if not topic:

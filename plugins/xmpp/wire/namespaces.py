@@ -26,6 +26,7 @@ PUBSUB_OWNER: Final = "http://jabber.org/protocol/pubsub#owner"
 QOS: Final = "urn:xmpp:qos"
 QUEUEING: Final = "urn:xmpp:pubsub:queueing:0"
 RESULT_SET: Final = "http://jabber.org/protocol/rsm"
+SHIM: Final = "http://jabber.org/protocol/shim"
 SMQP: Final = "urn:smqp:xmpp:0"
 """Our own: SMQP's headers and content that is not XML. Documented in README.md."""
 

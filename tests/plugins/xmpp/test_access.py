@@ -179,6 +179,9 @@ async def test_an_owner_lets_somebody_subscribe(tmp_path: Path) -> None:
         answer = await one.iq("set", subscribe(one.jid, None, NODE))
         assert within(answer, "p:pubsub/p:subscription").get("subscription") == "pending"
         assert await states(one) == ["pending"]
+        again = await one.iq("set", subscribe(one.jid, None, NODE))
+        assert error_of(again) == ("auth", "not-authorized")
+        assert within(again, "c:error/pe:pending-subscription") is not None
         filled_in = await asked(owner)
         assert filled_in["pubsub#subscriber_jid"] == one.jid
         await decide(owner, filled_in, "true")

@@ -20,11 +20,14 @@ from tests.support.xmpp_pubsub import (
     child,
     error_of,
     fields,
+    notification,
     notified,
     pubsub,
     put,
     subscribe,
 )
+
+_SHIM = "{http://jabber.org/protocol/shim}"
 
 
 async def next_delivery(session: BrokerSession) -> Delivered:
@@ -44,12 +47,10 @@ async def test_receipts_come_to_the_node_that_the_service_names(tmp_path: Path) 
         await worker.iq("set", subscribe(worker.jid, "1", "work"))
         asked = "<header name='Receipt'>ALL</header><header name='Cmuid'>c1</header>"
         await put(client, "work", "i", f"<a xmlns='urn:a'/><headers xmlns='{SMQP}'>{asked}</headers>")
-        item = await notified(worker)
-        assert child(item, f"{{{SMQP}}}headers/{{{SMQP}}}header[@name='Account']").text == own
+        assert (await notification(worker)).headers["Account"] == own
         await worker.iq("set", pubsub("<retract node='work'><item id='i'/></retract>"))
-        receipt = await notified(client)
+        receipt, headers, _ = await notification(client)
         assert receipt.findtext(f"{{{SMQP}}}text") == "1/1"
-        headers = {each.get("name"): each.text for each in receipt.iter(f"{{{SMQP}}}header")}
         assert (headers["Receipt-Topic"], headers["Receipt-Cmuid"]) == ("work", "c1")
         # nobody else may read it, and who has no account has none
         bob = server.client("worker@shakespeare.lit/x")
@@ -87,11 +88,32 @@ async def test_headers_go_both_ways(tmp_path: Path) -> None:
         await client.iq("set", subscribe(client.jid, "1", "other"))
         session.publish("other", Message(delivery="ONE", priority=3, others=(("X-Own", "ü"),)))
         stanza = await client.receive()
-        got = {each.get("name"): each.text for each in stanza.iter(f"{{{SMQP}}}header")}
+        got = {each.get("name"): each.text for each in stanza.findall(f"{_SHIM}headers/{_SHIM}header")}
         assert (got["Priority"], got["X-Own"]) == ("3", "ü")
         assert got["Smuid"] == child(stanza, "e:event/e:items/e:item", NS).get("id")
         assert child(stanza, "{urn:xmpp:delay}delay").get("stamp")
         session.close()
+
+
+async def test_headers_stand_beside_what_is_published_and_what_is_retrieved(tmp_path: Path) -> None:
+    """XEP-0131; an item has one child (XEP-0060 17.1)."""
+    async with xmpp_site(tmp_path) as (server, _, _):
+        client = ada(server)
+        header = "<header name='Priority'>7</header>"
+        headers = f"<headers xmlns='http://jabber.org/protocol/shim'>{header}</headers>"
+        items = "<item id='one'><a xmlns='urn:a'/></item><item id='two'><a xmlns='urn:a'/></item>"
+        publish = f"<publish node='work'>{items}</publish>{headers}"
+        assert (await client.iq("set", pubsub(publish))).get("type") == "result"
+        third = pubsub("<publish node='work'><item id='three'/></publish>")
+        await client.send(f"<message>{third}{headers}</message>")
+        answer = await client.iq("get", pubsub("<items node='work'/>"))
+        assert [len(item) for item in answer.iter(f"{{{PUBSUB}}}item")] == [1, 1, 0]
+        told = {
+            of.get("item"): {each.get("name"): each.text for each in of}
+            for of in answer.findall(f"p:pubsub/{_SHIM}headers", NS)
+        }
+        assert {id: one["Priority"] for id, one in told.items()} == {"one": "7", "two": "7", "three": "7"}
+        assert all(one["Created"] for one in told.values())
 
 
 async def test_headers_that_are_the_servers_own_are_refused(tmp_path: Path) -> None:
@@ -125,8 +147,6 @@ async def test_any_content_comes_back_byte_for_byte(tmp_path: Path, section: Sec
         for sections in ((section,), two):
             session.publish("there", Message(delivery="ONE", sections=sections))
             item = await notified(client)
-            headers = child(item, f"{{{SMQP}}}headers")
-            item.remove(headers)
             content = "".join(serialize(child, PUBSUB) for child in item)
             assert (await put(client, "back", "i", content)).get("type") == "result"
             assert (await next_delivery(session)).stored.message.sections == sections

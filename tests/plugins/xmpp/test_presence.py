@@ -16,8 +16,8 @@ from tests.support.xmpp_pubsub import (
     NS,
     SMQP,
     ada,
-    child,
     create,
+    notification,
     notified,
     pubsub,
     put,
@@ -58,11 +58,9 @@ async def test_nothing_is_sent_to_a_worker_that_has_left_in_silence(tmp_path: Pa
         await put(ada(server), NODE, "job")
         await settled(lambda: not service.registry.of_node(NODE))
         other = await working(server, "other")
-        item = await notified(other)
-        assert item.get("id") == "job"
-        assert child(item, "{urn:smqp:xmpp:0}headers").get("deliveries") is None, (
-            "the first delivery that anybody has seen"
-        )
+        told = await notification(other)
+        assert told.item.get("id") == "job"
+        assert told.delivery is None, "the first delivery that anybody has seen"
         assert server.kept == []
 
 
@@ -312,4 +310,4 @@ async def test_who_does_not_answer_gets_nothing_until_it_is_heard_of(tmp_path: P
         item = stanza.find("e:event/e:items/e:item", NS)
         assert item is not None
         assert item.get("id") == "job"
-        assert child(item, f"{{{SMQP}}}headers").get("deliveries") is None
+        assert stanza.find(f"{{{SMQP}}}delivery") is None

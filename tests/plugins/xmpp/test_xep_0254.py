@@ -14,7 +14,17 @@ from daemon.settings import QueueSettings
 from plugins.xmpp.wire.namespaces import QOS
 from tests.support.patience import PATIENCE_S
 from tests.support.xmpp import COMPONENT_NAME, XmppClient, XmppServer, xmpp_site
-from tests.support.xmpp_pubsub import ITEM, NODE, NS, PUBSUB, child, error_of, notified, subscribe
+from tests.support.xmpp_pubsub import (
+    ITEM,
+    NODE,
+    NS,
+    PUBSUB,
+    child,
+    error_of,
+    notification,
+    notified,
+    subscribe,
+)
 
 
 def publish(item: str = ITEM, node: str = NODE) -> str:
@@ -196,9 +206,8 @@ async def test_listings_10_and_11_an_unlocked_item_goes_to_the_next_subscriber(
         await notified(one)
         assert (await one.iq(kind, unlock())).get("type") == "result"
         assert child((await one.receive()), "e:event/e:items/q:unlock", NS).get("id") == ITEM
-        item = await notified(other)
-        assert item.get("id") == ITEM
-        assert child(item, "{urn:smqp:xmpp:0}headers").get("deliveries") == "2"
+        told = await notification(other)
+        assert (told.item.get("id"), told.delivery) == (ITEM, "2")
         # it had the item and has it no longer; another has it now
         assert error_of(await one.iq("set", retract())) == ("cancel", "conflict")
         assert (await other.iq("set", retract())).get("type") == "result"
@@ -330,15 +339,12 @@ async def test_an_item_nobody_can_work_on_becomes_a_dead_letter(tmp_path: Path) 
         client = await subscribed(server)
         await published(server)
         for deliveries in (None, "2"):
-            item = await notified(client)
-            told = item.find("{urn:smqp:xmpp:0}headers")
-            assert (told.get("deliveries") if told is not None else None) == deliveries
+            assert (await notification(client)).delivery == deliveries
             await client.iq("set", unlock())
             await client.receive()
         answer = await client.iq("set", subscribe(client.jid, node=f"dead.{NODE}"), id="dead")
         assert answer.get("type") == "result"
-        dead = await notified(client)
-        headers = {each.get("name"): each.text for each in dead.iter("{urn:smqp:xmpp:0}header")}
+        dead, headers, _ = await notification(client)
         assert headers["Dead-Reason"] == "unlocked"
         assert headers["Dead-Topic"] == NODE
         assert dead.findtext("ex:example", "", NS) == "payload"
