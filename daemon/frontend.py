@@ -403,7 +403,7 @@ class Site(Protocol):
     def metrics(self) -> Metrics:
         """What the site measures: to be read."""
 
-    async def authenticate(self, account: str, password: str, remote: str) -> Identity:
+    async def authenticate(self, account: str, password: str, remote: str, *, protocol: str = "") -> Identity:
         """Check a password. Raises Refusal (bad-login), after a delay that grows with the failures."""
 
     def open_session(self, identity: Identity, channel: str, *, protocol: str, remote: str) -> Session:

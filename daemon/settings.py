@@ -256,8 +256,11 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     level: Annotated[Literal["debug", "info", "warning", "error"], note("The least that is logged.")] = "info"
     format: Annotated[
-        Literal["auto", "journal", "text"],
-        note("`journal` prefixes each line with its priority; `auto` does so where stderr is the journal."),
+        Literal["auto", "journal", "text", "json"],
+        note(
+            "`journal` prefixes each line with its priority; `auto` does so where stderr is the journal;"
+            " `json` makes an object of each line."
+        ),
     ] = "auto"
 
 

@@ -174,7 +174,6 @@ class Deliveries:
         number = consumer.next_number
         consumer.next_number = number + 1
         entry.topic.traffic.delivered += 1
-        state.traffic.delivered += 1
         entry.origin = entry.smuid(state.server)  # made once for all records of the delivery
         flags = entry.flags
         attempts = entry.topic.attempts if flags & ONE else subscription.attempts

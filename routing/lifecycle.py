@@ -224,7 +224,6 @@ class Lifecycle:
         entry = Entry(id, topic, smuid, message.priority, message.size_bytes, flags, due, deadline)
         self._state.hold(entry, publisher, now)
         topic.traffic.came += 1
-        state.traffic.came += 1
         return entry
 
     def _kept_until(self, mode: DeliveryMode, timeout_s: float | None, now: float) -> tuple[int, float]:
@@ -271,10 +270,8 @@ class Lifecycle:
         ended = advance(entry, "done")
         if event == "dead":
             entry.topic.traffic.dead += 1
-            state.traffic.dead += 1
         else:
             entry.topic.traffic.committed += 1
-            state.traffic.committed += 1
         state.out.append(Record(event, entry, subscription, attempt=attempt, final=ended, reason=reason))
         subscription.attempts.pop(entry.id, None)
         if ended:
@@ -309,7 +306,7 @@ class Lifecycle:
         ended = advance(entry, "done")
         self._state.out.append(Record("returned", entry, subscription, reason=why))
         if ended:
-            self._count(entry, "expired")
+            entry.topic.traffic.expired += 1
             self._state.out.append(Record("expired", entry, final=True, reason="due to nobody any more"))
             self._state.let_go(entry)
 
@@ -387,7 +384,13 @@ class Lifecycle:
     def _end_everywhere(
         self, entry: Entry, event: Literal["expired", "removed", "dropped"], reason: str = ""
     ) -> None:
-        self._count(entry, event)
+        traffic = entry.topic.traffic
+        if event == "expired":
+            traffic.expired += 1
+        elif event == "removed":
+            traffic.removed += 1
+        else:
+            traffic.dropped += 1
         self._state.out.append(Record(event, entry, final=True, reason=reason))
         if entry.flags & ONE:
             entry.topic.shared.forget()
@@ -396,10 +399,6 @@ class Lifecycle:
                 subscription.queue.forget()
                 subscription.attempts.pop(entry.id, None)
         self._state.let_go(entry)
-
-    def _count(self, entry: Entry, event: Literal["expired", "removed", "dropped"]) -> None:
-        entry.topic.traffic.ended(event)
-        self._state.traffic.ended(event)
 
     def end_anyhow(self, entry: Entry, reason: str) -> None:
         """End a copy that an error of ours met, so that it could not be ended as others are.

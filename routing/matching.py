@@ -26,6 +26,7 @@ from routing.names import parse_address
 from routing.patterns import PatternTree, TopicTree, is_pattern, topic_matches
 from routing.queue import STATED, Entry, PriorityQueue
 from routing.subscription import NO_FOLLOWERS, Followers, Pattern, Subscription, Target, Topic
+from routing.traffic import Traffic
 from routing.waiting import WaitingTopics
 
 
@@ -59,12 +60,14 @@ class Matching:
 
     Attributes:
         topics: by name; those on which nothing hangs are forgotten.
+        forgotten: what went through those.
     """
 
     def __init__(self, server: str, rights: SubscribeRights = EVERYBODY) -> None:
         self._server = server
         self._rights = rights
         self.topics: dict[str, Topic] = {}
+        self.forgotten = Traffic()
         self._patterns: PatternTree[dict[str, Pattern]] = PatternTree()  # by account
         self._listed = TopicTree()
         self._changes = 0
@@ -102,7 +105,8 @@ class Matching:
         """
         if isinstance(target, Topic):
             if not (target.messages or target.subscriptions or target.has_settings):
-                self.topics.pop(target.name, None)
+                if self.topics.pop(target.name, None) is not None:
+                    self.forgotten.add(target.traffic)
                 if target.is_listed:
                     self._listed.discard(target.name)
         elif isinstance(target, Pattern) and not target.subscriptions:

@@ -32,7 +32,6 @@ from routing.queue import (
 )
 from routing.subscription import Lock, Subscription, Topic
 from routing.system_topics import SystemTopics
-from routing.traffic import Traffic
 
 ENTRY_BYTES: Final = 1_024
 """Of an unguaranteed message in memory, besides its bodies and unknown headers."""
@@ -94,7 +93,6 @@ class SiteState:
         unguaranteed_bytes: what both take.
         header_bytes: by id, of unguaranteed messages that have headers unknown to SMQP.
         locking: subscriptions with locks that can time out.
-        traffic: what has gone through the site.
     """
 
     def __init__(
@@ -133,7 +131,6 @@ class SiteState:
         self.mishap = mishap
         self.crossing = Crossing()
         self.held = 0
-        self.traffic = Traffic()
         self.counter = 0
         self.parked = 0
         self.query_counter = 0

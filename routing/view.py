@@ -74,9 +74,9 @@ class SiteView:
         return self._state.unguaranteed_bytes
 
     @property
-    def traffic(self) -> Traffic:
-        """What has gone through the site."""
-        return self._state.traffic
+    def forgotten(self) -> Traffic:
+        """What has gone through topics of which nothing is known any more."""
+        return self._state.matching.forgotten
 
     @property
     def last_id(self) -> int:

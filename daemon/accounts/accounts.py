@@ -138,6 +138,13 @@ class Accounts:
         """See `SubscribeRights`."""
         return self.rights.subscribable(account, pattern)
 
+    def why_refused(self, account: str) -> str:
+        """For the log, and for nobody who tries."""
+        found = self._accounts.get(account)
+        if found is None:
+            return "there is no such account"
+        return "the account is disabled" if found.disabled else "the password is wrong"
+
     async def authenticate(self, account: str, password: str, remote: str) -> Identity:
         """Check a password; `remote` is the peer's address, with or without its port.
 

@@ -7,6 +7,7 @@ what finds room goes through, and gives back more. `set_aside` does so with sing
 stored, which `find_faults` finds. See `daemon.broker.taking_apart`.
 """
 
+import logging
 import math
 import sqlite3
 from collections.abc import Callable, Mapping
@@ -28,6 +29,7 @@ from daemon.store.batch import Batch
 from daemon.store.changes import Surroundings
 from daemon.store.store import Store
 from daemon.system.clock import Clock
+from daemon.system.limited_log import LimitedLog
 from daemon.system.mishaps import Mishaps
 from routing import decisions
 from routing.decisions import INPUT_END, Decision
@@ -36,6 +38,8 @@ from routing.frames import encode_message
 from routing.lifecycle import found_nobody
 from routing.queue import DELAYED, GUARANTEED, ONE, STATED, Entry
 from routing.router import Router
+
+_log = logging.getLogger(__name__)
 
 
 class Prepared(msgspec.Struct):
@@ -81,6 +85,7 @@ class Executor:
         self._clock = clock
         self._store = store
         self._kept: list[Decision] = []
+        self._burials = LimitedLog(_log, "dead letters")
         self._inputs_max: int | None = None  # in the next transaction
         self._reading = reading
         self._mishaps = mishaps
@@ -284,6 +289,16 @@ class Executor:
         self._prepared.buried.add(id(d))
         if stored is not None:
             self._router.buried(d, stored.message, self._clock.now())
+            smuid, topic = d.entry.smuid(self._router.server), d.entry.topic.name
+            self._burials.log(
+                logging.WARNING,
+                "dead letter: %s of %s, which %s could not take in %d deliveries: %s",
+                smuid,
+                topic,
+                d.subscription.label,
+                d.attempts,
+                d.reason or "no reason given",
+            )
             self._router.end_input()
 
     def _route_delayed(self, d: decisions.RouteDelayed) -> None:

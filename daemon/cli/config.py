@@ -9,17 +9,21 @@ import msgspec
 import typer
 
 from daemon.cli.as_daemon import as_user, daemon_user, unreadable, user_name
+from daemon.cli.asking import decoded, line
 from daemon.cli.init import SMQP_PORT
-from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, config_file, read_settings
+from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, config_file, read_settings, state_directory
 from daemon.configuration.config import load
 from daemon.configuration.discovery import installed_plugins
 from daemon.configuration.template import render
+from daemon.control.socket import Question
 from daemon.settings import Settings
+from daemon.site.difference import Differences
 from daemon.site.directory import new_config
 from daemon.site.examination import Examination, Finding, examine, listening
 from daemon.site.lock import running_pid
 from daemon.terminal.failure import FAILED, USAGE, Failure
 from daemon.terminal.output import JsonOption
+from daemon.terminal.printable import printable
 
 app = typer.Typer(help="Check and show a site's configuration.", no_args_is_help=True)
 
@@ -125,3 +129,21 @@ def show(
         typer.echo(msgspec.json.encode(settings, enc_hook=str))
     else:
         typer.echo(render(settings, all_keys=True), nl=False)
+
+
+@app.command()
+def diff(config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
+    """Show what a reload would change at the running site; ends with 1 where it would not take on all."""
+    answer = line(state_directory(config), Question(ask="config-diff"))
+    found = decoded(answer, Differences)
+    if as_json:
+        typer.echo(answer)
+    else:
+        for each in found.differences:
+            restart = " (with the next start)" if each.takes == "restart" else ""
+            typer.echo(printable(f"{each}{restart}"))
+        if not found.differences:
+            typer.echo("Nothing would change.")
+    if found.refused:
+        reasons = "; ".join(f"{finding.part}: {finding.problem}" for finding in found.refused)
+        raise Failure(f"would not be taken on: {reasons}")

@@ -219,7 +219,7 @@ class _Connection:
         try:
             with trio.CancelScope() as self._listening:
                 identity = await unless_left(
-                    lambda: site.authenticate(account, password, self._remote),
+                    lambda: site.authenticate(account, password, self._remote, protocol=self._protocol),
                     self._transport.receive_some,
                     conversation.feed,
                 )

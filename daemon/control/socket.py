@@ -6,6 +6,7 @@ before that wants no more of it.
 
     {"ask": "status"}                    how the site stands to its files: `daemon.site.standing.Standing`
     {"ask": "reload"}                    the same, after it has read them again
+    {"ask": "config-diff"}               what that would change: `daemon.site.difference.Differences`
     {"ask": "peers"}                     the state of every link
     {"ask": "routes", "name": NAME}      where a message for a topic or a server would go
     {"ask": "ping", "name": SERVER}      these three: `daemon.control.reports.Told`, a line each, as they come
@@ -52,15 +53,19 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: a topic, a server or a Smuid.
         timeout_s: how long answers of other sites are waited for.
+        by: the user of the machine that asks, as the socket says; what stands in the line is not believed.
         mode, depth, deliver: of a trace, see `routing.federation.enquiry.Trace`.
     """
 
-    ask: Literal["status", "reload", "peers", "routes", "ping", "trace", "why", "quarantine-drop"]
+    ask: Literal[
+        "status", "reload", "config-diff", "peers", "routes", "ping", "trace", "why", "quarantine-drop"
+    ]
     name: str = ""
     timeout_s: Annotated[float, msgspec.Meta(ge=0, le=LEFT_S_MAX)] = 0.0
     mode: DeliveryMode = "ALL"
     depth: Depth = -1
     deliver: bool = False
+    by: str = ""
 
 
 AnyQuestion = Question | AnyOperatorQuestion
@@ -152,11 +157,12 @@ async def _question(stream: trio.SocketStream) -> AnyQuestion | None:
 
 def _read(line: bytes, user: str) -> AnyQuestion:
     """Raises MsgspecError, UnicodeDecodeError."""
+    asked: AnyQuestion
     try:
-        return msgspec.json.decode(line, type=Question)
+        asked = msgspec.json.decode(line, type=Question)
     except msgspec.ValidationError:
-        asked: AnyOperatorQuestion = msgspec.json.decode(line, type=AnyOperatorQuestion)
-        return msgspec.structs.replace(asked, by=user)
+        asked = msgspec.json.decode(line, type=AnyOperatorQuestion)
+    return msgspec.structs.replace(asked, by=user)
 
 
 def _user(stream: trio.SocketStream) -> str:

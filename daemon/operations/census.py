@@ -8,6 +8,7 @@ import trio
 from daemon.operations.stepping import in_steps
 from routing.names import DEAD_LETTER_PREFIX
 from routing.subscription import Topic
+from routing.traffic import Traffic
 from routing.view import SiteView
 
 SAMPLE_S: Final = 5.0
@@ -20,14 +21,16 @@ NEARLY_FULL: Final = 0.8
 FULLEST_MAX: Final = 5
 
 
-class Counted(msgspec.Struct, frozen=True):
+class Counted(msgspec.Struct, frozen=True, kw_only=True):
     """All topics together.
 
     Attributes:
         topics: without system topics.
+        traffic: what went through all topics, those that are forgotten included.
         fullest: those that are nearly full, and their share of what they may hold; the fullest first.
     """
 
+    traffic: Traffic
     topics: int = 0
     held_bytes: int = 0
     dead_letters: int = 0
@@ -43,7 +46,8 @@ class Census:
 
     def __init__(self, view: SiteView) -> None:
         self._view = view
-        self._counted = Counted()
+        self._counted = Counted(traffic=Traffic())
+        self._rates = Traffic()
         self._counted_at = float("-inf")
         self._counting = trio.Lock()
 
@@ -54,15 +58,30 @@ class Census:
             await trio.sleep(SAMPLE_S)
             now = trio.current_time()
             elapsed, sampled_at = now - sampled_at, now
-            self._view.traffic.sample(elapsed)
+            total = self._total()
             async for some in in_steps(self._view.every_topic()):
                 for topic in some:
                     traffic = topic.traffic
+                    total.add(traffic)
                     # most topics are quiet
                     if traffic.came != traffic.sampled_came or traffic.delivered != traffic.sampled_delivered:
                         traffic.sample(elapsed)
                     elif traffic.in_per_s or traffic.out_per_s:
                         traffic.in_per_s = traffic.out_per_s = 0.0
+            total.sampled_came, total.sampled_delivered = self._rates.came, self._rates.delivered
+            total.sample(elapsed)
+            self._rates = total
+
+    def _total(self) -> Traffic:
+        """That of the topics that are forgotten, to which those that are there are to be added."""
+        total = Traffic()
+        total.add(self._view.forgotten)
+        return total
+
+    @property
+    def rates(self) -> Traffic:
+        """Of the whole site, at the last sample."""
+        return self._rates
 
     async def counted(self, messages_max: int, bytes_max: int) -> Counted:
         """All topics, as they were a moment ago; the bounds are those of one topic."""
@@ -75,10 +94,12 @@ class Census:
 
     async def _count(self, messages_max: int, bytes_max: int) -> Counted:
         topics = held_bytes = dead_letters = 0
+        total = self._total()
         fullest: list[tuple[float, str]] = []
         async for some in in_steps(self._view.every_topic()):
             for topic in some:
                 held_bytes += topic.bytes
+                total.add(topic.traffic)
                 if not topic.is_system:
                     topics += 1
                 if not topic.messages:
@@ -88,7 +109,13 @@ class Census:
                 share = _share(topic, messages_max, bytes_max)
                 if share >= NEARLY_FULL:
                     fullest = sorted([*fullest, (share, topic.name)], reverse=True)[:FULLEST_MAX]
-        return Counted(topics, held_bytes, dead_letters, tuple((name, share) for share, name in fullest))
+        return Counted(
+            traffic=total,
+            topics=topics,
+            held_bytes=held_bytes,
+            dead_letters=dead_letters,
+            fullest=tuple((name, share) for share, name in fullest),
+        )
 
 
 def _share(topic: Topic, messages_max: int, bytes_max: int) -> float:

@@ -34,6 +34,7 @@ from daemon.operations.messages import MessageQueries
 from daemon.operations.rights import verdict
 from daemon.operations.stepping import in_steps
 from daemon.operations.topics import TopicQueries
+from daemon.system.limited_log import LimitedLog
 from daemon.system.version import VERSION
 from routing.names import check_topic
 from routing.rights import Right
@@ -81,6 +82,7 @@ class SiteOperations:
         self._facts = facts
         self._started_at = broker.clock.wall_ms() / 1000
         self._started = trio.current_time()
+        self._slow = LimitedLog(_log, "slow consumers")
         self._census = Census(self._view)
         self._topics = TopicQueries(self._view, broker.clock)
         self._messages = MessageQueries(broker)
@@ -92,8 +94,22 @@ class SiteOperations:
         self.remove_message = actions.remove_message
 
     async def run(self) -> None:
-        """Take samples of the rates until cancelled."""
-        await self._census.run()
+        """Take samples of the rates, and say who reads nothing, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._census.run)
+            nursery.start_soon(self._watch_slow)
+
+    async def _watch_slow(self) -> None:
+        said: set[BrokerSession] = set()
+        while True:
+            await trio.sleep(SLOW_S / 2)
+            slow = {each for each in self._broker.sessions if (each.paused_s or 0.0) >= SLOW_S}
+            for session in sorted(slow - said, key=_id):
+                who = f"{session.account}/{session.channel} ({session.protocol}, {session.remote})"
+                self._slow.log(
+                    logging.WARNING, "slow consumer: session %d of %s reads nothing", session.id, who
+                )
+            said = slow
 
     # -- what there is ----------------------------------------------------------------------------
 
@@ -102,7 +118,7 @@ class SiteOperations:
         broker, view, queues = self._broker, self._view, self._broker.settings.queues
         counted = await self._census.counted(queues.queue_messages_max, queues.queue_bytes_max)
         links = await self._links()
-        around, traffic, sessions = self._facts(), view.traffic, broker.sessions
+        around, rates, sessions = self._facts(), self._census.rates, broker.sessions
         state_directory = broker.settings.site.state_directory
         return Overview(
             server=broker.server_name,
@@ -120,9 +136,9 @@ class SiteOperations:
             unguaranteed_bytes=view.unguaranteed_bytes,
             unfinished_bytes=broker.unfinished.bytes,
             dead_letters=counted.dead_letters,
-            in_per_s=traffic.in_per_s,
-            out_per_s=traffic.out_per_s,
-            totals=Totals(**{name: getattr(traffic, name) for name in Totals.__struct_fields__}),
+            in_per_s=rates.in_per_s,
+            out_per_s=rates.out_per_s,
+            totals=Totals(**{name: getattr(counted.traffic, name) for name in Totals.__struct_fields__}),
             memory_bytes=memory_bytes(),
             store_bytes=broker.store_bytes,
             disk_free_bytes=disk_free_bytes(state_directory),

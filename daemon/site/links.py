@@ -70,6 +70,11 @@ class SiteLinks:
         self.take(peers, keys)
 
     @property
+    def peers(self) -> Mapping[str, PeerEntry]:
+        """Who may link with the site, by name."""
+        return self._peers
+
+    @property
     def addresses(self) -> list[str]:
         """`host:port` each."""
         return self._transport.addresses if self._transport is not None else []

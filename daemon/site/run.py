@@ -99,6 +99,8 @@ async def _run(
             for name in given.sockets:
                 logger.warning("the socket that was passed as %r belongs to no front end", name)
             logger.info("smqpd %s runs the site %s: %s", VERSION, site.server_name, site.standing.line)
+            for address in site.listening:
+                logger.info("listens: %s", address)
             notifier.ready(site.standing.line)
             nursery.start_soon(tell_manager, notifier, lambda: site.standing.line, site.keep_going)
             if asked:  # before anybody listened
@@ -106,7 +108,7 @@ async def _run(
             async for number in signals:
                 if number == signal.SIGHUP:
                     try:
-                        site.reload()
+                        site.reload("SIGHUP")
                     except Exception as error:
                         site.mishap("a reload", error)
                 else:

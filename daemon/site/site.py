@@ -24,6 +24,7 @@ import msgspec
 import trio
 
 from daemon.accounts.accounts import Accounts
+from daemon.accounts.accounts_file import Account
 from daemon.broker.broker import Broker
 from daemon.broker.lifetime import StartError, opened_broker
 from daemon.certificates.expiry import ExpiryWatch
@@ -34,10 +35,12 @@ from daemon.connections.listen import Listeners
 from daemon.control import operators
 from daemon.control.socket import AnyQuestion, Question, Tell, serve_control
 from daemon.frontend import Identity, Limits, Plugin, Right, Session, SubscriptionInfo, TopicInfo
+from daemon.link.peers_file import PeerEntry
 from daemon.metrics import Metrics
-from daemon.operating import Warned
+from daemon.operating import Actor, Warned
 from daemon.operations.site import SiteFacts, SiteOperations
 from daemon.settings import ConfigError, Settings
+from daemon.site.difference import Differences, of_accounts, of_peers, of_settings
 from daemon.site.examination import LINKS_SOCKET, Examination, Finding, Part, examine, expired
 from daemon.site.links import SiteLinks
 from daemon.site.standing import Standing, said
@@ -45,6 +48,7 @@ from daemon.site.state_mark import own_state
 from daemon.store.store import Store
 from daemon.system import log
 from daemon.system.allocator import give_back
+from daemon.system.limited_log import LimitedLog
 from daemon.system.outlasting import OutlastingMemory
 from daemon.system.systemd import Notifier
 from daemon.system.version import VERSION
@@ -55,6 +59,12 @@ logger = logging.getLogger(__name__)
 
 FIXED: Final = ("site", "hops", "links", "plugins")
 """Tables that only a start reads."""
+
+LOGGED_NAME_MAX: Final = 65
+"""Of the name of an account that is tried."""
+
+CHANGES_LOGGED_MAX: Final = 1_000
+"""Of one reload."""
 
 CLOSE_S: Final = 1.0
 """After the drain time, for front ends to end by themselves."""
@@ -94,6 +104,7 @@ class RunningSite:
         self._accounts = accounts
         self._tls: ClientTls = found.tls
         self._findings: list[Finding] = []
+        self._logins = LimitedLog(logger, "logins")
         self.expiry = ExpiryWatch(broker.clock.wall_us)
         self._found(found.findings)
         self._listeners = Listeners(
@@ -107,11 +118,16 @@ class RunningSite:
         )
         self.operations = SiteOperations(broker, links.status, self._facts)
 
+    @property
+    def listening(self) -> tuple[str, ...]:
+        """Where it listens, each address after what for."""
+        return (*self._listeners.addresses, *(f"links {address}" for address in self.links.addresses))
+
     def _facts(self) -> SiteFacts:
         """For its operators."""
         return SiteFacts(
             connections=self._listeners.connections,
-            listening=(*self._listeners.addresses, *(f"links {address}" for address in self.links.addresses)),
+            listening=self.listening,
             warnings=tuple(
                 Warned(
                     level="warning" if finding.level == "warning" else "error",
@@ -150,13 +166,18 @@ class RunningSite:
             findings=[*self._findings, *expired(self.expiry.expiries, self.expiry.now)],
         )
 
-    async def authenticate(self, account: str, password: str, remote: str) -> Identity:
+    async def authenticate(self, account: str, password: str, remote: str, *, protocol: str = "") -> Identity:
         """See `daemon.frontend.Site`."""
         metrics = self.broker.metrics
         try:
             identity = await self._accounts.authenticate(account, password, remote)
         except Refusal:
             metrics.logins_refused += 1
+            why = self._accounts.why_refused(account)
+            shown = account[:LOGGED_NAME_MAX]
+            self._logins.log(
+                logging.WARNING, "login of %s refused (%s, %s): %s", shown, protocol or "?", remote, why
+            )
             raise
         metrics.logins += 1
         return identity
@@ -172,7 +193,10 @@ class RunningSite:
 
     def open_session(self, identity: Identity, channel: str, *, protocol: str, remote: str) -> Session:
         """See `daemon.frontend.Site`."""
-        return self.broker.open_session(identity, channel, protocol=protocol, remote=remote)
+        session = self.broker.open_session(identity, channel, protocol=protocol, remote=remote)
+        who = f"{identity.account}/{channel}"
+        self._logins.log(logging.INFO, "%s logged in (%s, %s): session %d", who, protocol, remote, session.id)
+        return session
 
     @property
     def topic_count(self) -> int:
@@ -237,18 +261,40 @@ class RunningSite:
             case "status":
                 await tell(self.standing)
             case "reload":
-                await tell(self.reload())
+                await tell(self.reload(str(Actor(name=question.by, via="control"))))
+            case "config-diff":
+                await tell(self.differences())
             case _:
                 await self.links.answer(question, tell)
 
-    def reload(self) -> Standing:
+    def differences(self) -> Differences:
+        """What a reload would change, and what it would not take on; changes nothing."""
+        try:
+            wanted = load(self._config, self._installed)
+        except ConfigError as error:
+            refused = [Finding("configuration", "refused", str(error))]
+            return Differences(differences=[], refused=refused)
+        found = self._examined(wanted, starts=False)
+        peers, accounts = found.peers, found.accounts
+        return Differences(
+            differences=[
+                *of_settings(self.settings, wanted, FIXED),
+                *of_accounts(self._accounts.every, self._accounts.every if accounts is None else accounts),
+                *of_peers(self.links.peers, self.links.peers if peers is None else peers),
+            ],
+            refused=found.refused,
+        )
+
+    def reload(self, by: str) -> Standing:
         """Take on new accounts, rights, limits, TLS files, keys and peers; connections of clients stay.
 
-        Each part that is refused stays as it was. What only a start can change stays, too.
+        `by` asked for it; the log says so with each change. Each part that is refused stays as it was. What
+        only a start can change stays, too.
         """
         tells = self.serving and not self.draining.is_set()  # else it would seem to have started, or to stay
         if tells:
             self._notifier.reloading()
+        before = self.settings, self._accounts.every, self.links.peers
         try:
             self._found(self._taken_on())
             log.set_up(self.settings.log)
@@ -256,11 +302,26 @@ class RunningSite:
             self.mishap("a reload", error)
             problem = "an error of smqpd ended the reload; its log says more, and not all may be taken on"
             self._findings.append(Finding("configuration", "refused", problem))
+        self._log_changes(*before, by)
         standing = self.standing
-        logger.info("reloaded%s", ", not all of it" if standing.not_taken_on else "")
+        logger.info("reloaded%s: by %s", ", not all of it" if standing.not_taken_on else "", by)
         if tells:
             self._notifier.ready(standing.line)
         return standing
+
+    def _log_changes(
+        self, settings: Settings, accounts: dict[str, Account], peers: Mapping[str, PeerEntry], by: str
+    ) -> None:
+        """Say what has become of these, which were before."""
+        changes = [
+            *of_settings(settings, self.settings, FIXED),
+            *of_accounts(accounts, self._accounts.every),
+            *of_peers(peers, self.links.peers),
+        ]
+        for change in changes[:CHANGES_LOGGED_MAX]:
+            logger.info("changed: %s: by %s", change, by)
+        if len(changes) > CHANGES_LOGGED_MAX:
+            logger.info("changed: %d more: by %s", len(changes) - CHANGES_LOGGED_MAX, by)
 
     def _taken_on(self) -> list[Finding]:
         """Read everything, and take on what is good; returns what is to be said of it."""

@@ -5,6 +5,7 @@ time itself. Messages may quote what a peer sent: control characters are escaped
 forge a line. Nothing here knows of secrets; who logs leaves them out.
 """
 
+import json
 import logging
 import os
 import sys
@@ -39,19 +40,41 @@ class TextFormatter(logging.Formatter):
     """`2026-11-21T10:00:00.250Z warning daemon.connections.listen: text`, then the lines of a traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
-        seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-        stamp = f"{seconds}.{int(record.msecs):03}Z {record.levelname.lower()}"
+        stamp = f"{_stamp(record)} {record.levelname.lower()}"
         return "\n".join([f"{stamp} {_text(record)}", *_traceback(self, record)])
+
+
+class JsonFormatter(logging.Formatter):
+    """`{"time": "2026-11-21T10:00:00.250Z", "level": "warning", "from": "daemon.site.site", "text": ...}`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        shown = {
+            "time": _stamp(record),
+            "level": record.levelname.lower(),
+            "from": record.name,
+            "text": record.getMessage().translate(CONTROL_CHARACTERS),
+        }
+        if traceback := _traceback(self, record):
+            shown["traceback"] = "\n".join(traceback)
+        return json.dumps(shown, ensure_ascii=False)
 
 
 def set_up(settings: LogSettings) -> None:
     """Log to stderr as `settings` say; can be called again."""
     journal = settings.format == "journal" or (settings.format == "auto" and _stderr_is_journal())
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JournalFormatter() if journal else TextFormatter())
+    if settings.format == "json":
+        handler.setFormatter(JsonFormatter())
+    else:
+        handler.setFormatter(JournalFormatter() if journal else TextFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(settings.level.upper())
+
+
+def _stamp(record: logging.LogRecord) -> str:
+    seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+    return f"{seconds}.{int(record.msecs):03}Z"
 
 
 def _text(record: logging.LogRecord) -> str:

@@ -71,7 +71,7 @@ class BrokerSite:
     def metrics(self) -> Metrics:
         return self.broker.metrics
 
-    async def authenticate(self, account: str, password: str, remote: str) -> Identity:
+    async def authenticate(self, account: str, password: str, remote: str, *, protocol: str = "") -> Identity:
         return await self.broker.accounts.authenticate(account, password, remote)
 
     def open_session(self, identity: Identity, channel: str, *, protocol: str, remote: str) -> BrokerSession:

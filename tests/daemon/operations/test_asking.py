@@ -223,3 +223,19 @@ async def test_a_topic_for_state_says_so_in_json(tmp_path: Path) -> None:
         await site.login("ada").set_timeout("state", math.inf)
         shown = msgspec.json.decode(msgspec.json.encode(await SiteOperations(site.broker).topic("state")))
         assert shown["summary"]["timeout_s"] == "INFINITE"
+
+
+async def test_who_does_not_read_is_said_once(
+    tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with virtual_site(tmp_path) as site, trio.open_nursery() as nursery:
+        nursery.start_soon(SiteOperations(site.broker).run)
+        ada, bob = site.login("ada"), site.login("bob")
+        await bob.subscribe("weather", credit=50)
+        for _ in range(4):
+            await ada.publish("weather", bytes(500_000))
+        for _ in range(5):
+            await later(mock_clock, SLOW_S)
+        said = f"slow consumer: session {bob.session.id} of bob/desk (test, 192.0.2.1:1) reads nothing"
+        assert caplog.messages.count(said) == 1
+        nursery.cancel_scope.cancel()

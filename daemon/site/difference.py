@@ -1,0 +1,116 @@
+"""What differs between what a site runs with and what its files say: for `config diff`, and for the log."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from daemon.accounts.accounts_file import Account
+from daemon.link.peers_file import PeerEntry
+from daemon.settings import Settings
+from daemon.site.examination import Finding
+
+Takes = Literal["reload", "restart"]
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """One setting, account or peer.
+
+    Attributes:
+        what: such as `limits.connections_max`, `account eve` or `peer beta.example`.
+        before, after: in words; "" for not there. Of passwords neither says anything.
+        takes: what it takes for the site to take it on.
+    """
+
+    what: str
+    before: str
+    after: str
+    takes: Takes = "reload"
+
+    def __str__(self) -> str:
+        if not self.before:
+            return f"{self.what} is added: {self.after}"
+        if not self.after:
+            return f"{self.what} is removed: it was {self.before}"
+        return f"{self.what}: {self.after}, before {self.before}"
+
+
+def of_settings(before: Settings, after: Settings, fixed: tuple[str, ...]) -> Iterator[Difference]:
+    """Of the configuration; a change of the tables `fixed` takes a restart."""
+    old, new = (
+        _flat(msgspec.to_builtins(before, enc_hook=str)),
+        _flat(msgspec.to_builtins(after, enc_hook=str)),
+    )
+    for key in sorted(old.keys() | new.keys()):
+        if old.get(key) != new.get(key):
+            takes: Takes = "restart" if key.partition(".")[0] in fixed else "reload"
+            yield Difference(
+                what=key, before=_value(key, old.get(key)), after=_value(key, new.get(key)), takes=takes
+            )
+
+
+def of_accounts(before: Mapping[str, Account], after: Mapping[str, Account]) -> Iterator[Difference]:
+    """Who may log in, and with which rights."""
+    for name in sorted(before.keys() | after.keys()):
+        old, new = before.get(name), after.get(name)
+        if old is not None and new is not None and old.password != new.password:
+            yield Difference(what=f"the password of {name}", before="another", after="changed")
+        shown = _account(old), _account(new)
+        if shown[0] != shown[1]:
+            yield Difference(what=f"account {name}", before=shown[0], after=shown[1])
+
+
+def of_peers(before: Mapping[str, PeerEntry], after: Mapping[str, PeerEntry]) -> Iterator[Difference]:
+    """Who may link with the site, and what may cross."""
+    for name in sorted(before.keys() | after.keys()):
+        old, new = before.get(name), after.get(name)
+        if old != new:
+            yield Difference(what=f"peer {name}", before=_peer(old), after=_peer(new))
+
+
+def _flat(value: Any, name: str = "") -> dict[str, Any]:
+    if not isinstance(value, dict):
+        return {name: value}
+    found: dict[str, Any] = {}
+    for key, inner in value.items():
+        found |= _flat(inner, f"{name}.{key}" if name else str(key))
+    return found
+
+
+def _value(key: str, value: Any) -> str:
+    """What a file says, but no secret."""
+    if value is None:
+        return ""
+    if any(word in key.rpartition(".")[2] for word in ("password", "secret", "token")):
+        return "a secret"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(str, value)) + "]"
+    return str(value) or '""'
+
+
+def _account(account: Account | None) -> str:
+    if account is None:
+        return ""
+    rights = msgspec.to_builtins(account.rights)
+    held = [
+        f"{name} {' '.join(value) if isinstance(value, tuple | list) else value}"
+        for name, value in rights.items()
+        if value
+    ]
+    return ", ".join(["disabled" if account.disabled else "enabled", *held])
+
+
+def _peer(peer: PeerEntry | None) -> str:
+    if peer is None:
+        return ""
+    shown = msgspec.to_builtins(peer, enc_hook=str)
+    return ", ".join(
+        f"{name} {_value(name, value)}" for name, value in shown.items() if name != "name" and value
+    )
+
+
+class Differences(msgspec.Struct, frozen=True, kw_only=True):
+    """What a reload would change, and what it would not take on."""
+
+    differences: list[Difference]
+    refused: list[Finding]

@@ -1,0 +1,85 @@
+"""What the log of a running site tells whoever has to account for it: who came, and who changed what."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import trio
+
+from daemon.terminal.failure import FAILED
+from plugins.smqp.client import session
+from routing.errors import Refusal
+from tests.support.patience import PATIENCE_S
+from tests.support.process import Daemon, daemon
+from tests.support.running import RunningSite, message
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> RunningSite:
+    return RunningSite(tmp_path / "site")
+
+
+async def logged(running: Daemon, pattern: str) -> None:
+    """Wait until a line of the log has this in it."""
+    with trio.fail_after(PATIENCE_S):
+        while not re.search(pattern, running.log):
+            await trio.sleep(0.02)
+
+
+async def test_the_log_says_where_a_site_listens_and_who_logs_in(site: RunningSite) -> None:
+    async with daemon(site.config) as running:
+        assert f"listens: smqp 127.0.0.1:{site.port}\n" in running.log
+        async with site.eve("phone"):
+            await logged(running, r"eve/phone logged in \(smqp, 127\.0\.0\.1:\d+\): session 1\n")
+        for account, why in (("eve", "the password is wrong"), ("mallory", "there is no such account")):
+            stream = await trio.open_tcp_stream("127.0.0.1", site.port)
+            with pytest.raises(Refusal, match="account or password is wrong"):
+                async with session(stream, account, "guess"):
+                    pytest.fail("a guess logged in")
+            await logged(running, rf"login of {account} refused \(smqp, 127\.0\.0\.1:\d+\): {why}\n")
+        assert "guess" not in running.log
+
+
+async def test_the_log_says_who_changed_what_with_a_reload(site: RunningSite) -> None:
+    async with daemon(site.config) as running:
+        assert await site.asked("config", "diff") == {"differences": [], "refused": []}
+        text = site.config.read_text()
+        site.config.write_text(text.replace("[limits]", "[limits]\ncredit_max = 77", 1))
+        accounts = site.config.parent / "accounts.toml"
+        accounts.write_text(accounts.read_text().replace("disabled = false", "disabled = true"))
+        shown = await site.printed("config", "diff")
+        assert "limits.credit_max: 77, before 10000\n" in shown
+        assert re.search(r"account eve: disabled, publish #.*, before enabled, publish #", shown)
+        assert "changed:" not in running.log
+
+        await site.printed("reload")
+        assert await site.printed("config", "diff") == "Nothing would change.\n"
+        assert re.search(r"changed: limits\.credit_max: 77, before 10000: by \w+ \(control\)\n", running.log)
+        assert re.search(r"changed: account eve: disabled.*: by \w+ \(control\)\n", running.log)
+        await site.printed("account", "passwd", "eve", "--generate")
+        assert re.search(r"changed: the password of eve: .*: by \w+ \(control\)\n", running.log)
+        assert "argon2" not in running.log
+
+        site.config.write_text(text.replace("[limits]", "[limits]\ncredit_max = -1", 1))
+        code, _, why = await site.command("config", "diff")
+        assert (code, "would not be taken on: configuration: " in why) == (FAILED, True)
+
+
+async def test_dead_letters_are_in_the_log_with_the_reason(site: RunningSite) -> None:
+    async with daemon(site.config) as running, site.eve() as eve:
+        await eve.subscribe("work")
+        await eve.publish("work", message(b"x", delivery="ONE"))
+        await eve.give_back([await anext(eve)], outcome="rejected", reason="no good")
+        await logged(
+            running, r"dead letter: alpha.example/\S+ of work, which eve:desk@alpha.example could not"
+        )
+
+
+async def test_a_line_of_the_log_may_be_an_object(site: RunningSite) -> None:
+    site.config.write_text(site.config.read_text().replace("[log]", '[log]\nformat = "json"', 1))
+    async with daemon(site.config) as running:
+        async with site.eve():
+            await logged(running, "eve/desk logged in")
+        for line in running.log.splitlines():
+            assert {"time", "level", "from", "text"} <= json.loads(line).keys()
