@@ -115,10 +115,16 @@ def build_app() -> typer.Typer:
     return app
 
 
-def run() -> int:
-    """Run the command that `sys.argv` names. Returns its exit code; raises what it raises."""
+def tree() -> Any:
+    """The whole command line, as a command of click whose help names values as people do."""
     command = typer.main.get_command(build_app())
     _show_in_words(command)
+    return command
+
+
+def run() -> int:
+    """Run the command that `sys.argv` names. Returns its exit code; raises what it raises."""
+    command = tree()
     try:
         # Else typer would frame what it says of wrong usage, in several lines.
         exit_code = command(prog_name="smqpd", standalone_mode=False)
