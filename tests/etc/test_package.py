@@ -38,7 +38,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(["/usr/bin/python3", "-m", "venv", environment], check=True)
     wheel = [str(environment / "bin/python"), "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check"]
     constrained = ["--constraint", str(ROOT / "etc/constraints.txt")]
-    what = [f"{ROOT}[xmpp]", "hatchling", "click-man"]
+    what = [f"{ROOT}[xmpp,web]", "hatchling", "click-man"]
     subprocess.run([*wheel, *constrained, "--wheel-dir", str(folder / "all"), *what], check=True)
     shutil.rmtree(environment)
     return folder / "all"
