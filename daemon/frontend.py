@@ -26,6 +26,7 @@ from daemon.operating import Actor as Actor
 from daemon.operating import Browsed as Browsed
 from daemon.operating import BrowsedMessage as BrowsedMessage
 from daemon.operating import DeadLetter as DeadLetter
+from daemon.operating import Journey as Journey
 from daemon.operating import LinkStatus as LinkStatus
 from daemon.operating import Operations as Operations
 from daemon.operating import Overview as Overview

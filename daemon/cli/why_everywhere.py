@@ -6,10 +6,11 @@ from rich.text import Text
 from rich.tree import Tree
 
 from daemon.cli.asking import told
-from daemon.control.journey import Journey, JourneyStop, journey
+from daemon.control.journey import journey
 from daemon.control.reports import End, Report
 from daemon.control.socket import Question
 from daemon.hops.examine import moment
+from daemon.operating import Journey, JourneyStop
 from daemon.settings import Settings
 from daemon.terminal.failure import FAILED, USAGE, Failure
 from daemon.terminal.output import Console

@@ -10,12 +10,15 @@ import trio
 
 from daemon.broker.broker import Broker
 from daemon.broker.session import BrokerSession
+from daemon.control.journey import journey
+from daemon.control.reports import End, Report, Told, Unanswered
 from daemon.frontend import Ending
 from daemon.operating import (
     AccountStatus,
     Actor,
     BrowsedMessage,
     DeadLetter,
+    Journey,
     LinkStatus,
     Overview,
     Replayed,
@@ -36,7 +39,8 @@ from daemon.operations.stepping import in_steps
 from daemon.operations.topics import TopicQueries
 from daemon.system.limited_log import LimitedLog
 from daemon.system.version import VERSION
-from routing.names import check_topic
+from routing.federation.enquiry import Why
+from routing.names import check_topic, parse_smuid
 from routing.rights import Right
 
 _log = logging.getLogger(__name__)
@@ -201,6 +205,23 @@ class SiteOperations:
         return await self._messages.dead_letters(topic, after, count, body_bytes_max)
 
     # -- what is done -----------------------------------------------------------------------------
+
+    async def journey(self, smuid: str, timeout_s: float) -> Journey:
+        """See `daemon.operating.Operations`."""
+        about = Why(str(parse_smuid(smuid)))
+        reports: list[Report] = []
+        unanswered: tuple[Unanswered, ...] = ()
+
+        async def tell(told: Told) -> None:
+            nonlocal unanswered
+            await trio.lowlevel.checkpoint()
+            if isinstance(told, End):
+                unanswered = told.unanswered
+            else:
+                reports.append(told.report)
+
+        await self._broker.federating.enquiring.ask(about, timeout_s, tell)
+        return journey(smuid, reports, unanswered)
 
     async def replay(
         self, topic: str, by: Actor, *, smuid: str = "", after: int = 0, count: int = 1_000

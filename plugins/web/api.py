@@ -12,6 +12,7 @@ from daemon.frontend import (
     Actor,
     BrowsedMessage,
     DeadLetter,
+    Journey,
     LinkStatus,
     Overview,
     Replayed,
@@ -22,7 +23,7 @@ from daemon.frontend import (
     TopicStatus,
 )
 from plugins.web.login import NotAllowed, WebUser
-from plugins.web.pages import Pages, whole
+from plugins.web.pages import JOURNEY_S, Pages, whole
 from plugins.web.publishing import publish, read_body
 from routing.errors import Refusal
 from routing.message import DeliveryMode, Message, Section
@@ -114,6 +115,7 @@ class Api:
             _get(
                 "/api/topic/dead-letters", "Its dead letters.", self._dead_letters, list[DeadLetter], *listed
             ),
+            _get("/api/message", "Its way over all sites.", self._message, Journey, SMUID),
             _get("/api/sessions", "All sessions, the oldest first.", self._sessions, list[SessionStatus]),
             _get("/api/links", "All peers, by name.", self._links, list[LinkStatus]),
             _get("/api/accounts", "All accounts, by name.", self._accounts, list[AccountStatus]),
@@ -190,6 +192,9 @@ class Api:
         if not self._pages.may_read(user, name):
             raise NotAllowed(f"{user.identity.account} may neither subscribe to nor administer {name}")
         return name
+
+    async def _message(self, request: Any) -> Any:
+        return await self._site.operations.journey(_needed(request, "smuid"), JOURNEY_S)
 
     async def _sessions(self, request: Any) -> Any:
         return await self._site.operations.sessions()

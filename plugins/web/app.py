@@ -78,6 +78,7 @@ def make_app(site: Site, settings: WebSettings, live: Live | None = None) -> Asg
         "/topic": pages.topic,
         "/topic/messages": pages.messages,
         "/topic/dead-letters": pages.dead_letters,
+        "/message": pages.message,
         "/sessions": pages.sessions,
         "/accounts": pages.accounts,
         "/links": pages.links,

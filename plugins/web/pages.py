@@ -17,6 +17,9 @@ from routing.names import dead_letter_topic
 TOPICS_ON_A_PAGE: Final = 50
 SESSIONS_ON_A_PAGE: Final = 100
 MESSAGES_ON_A_PAGE: Final = 20
+JOURNEY_S: Final = 5.0
+"""For other sites to say what they know of a message."""
+
 ORDERS: Final[tuple[TopicOrder, ...]] = get_args(TopicOrder)
 NOTES_MAX: Final = 1_000
 """Sessions that are still to be told what became of something; the oldest are forgotten first."""
@@ -194,6 +197,16 @@ class Pages:
             offset=offset,
             count=SESSIONS_ON_A_PAGE,
         )
+
+    async def message(self, request: Any) -> Any:
+        """What became of a message, at all sites that answer in time."""
+        smuid, way, error = request.query_params.get("smuid", "").strip(), None, ""
+        if smuid:
+            try:
+                way = await self.site.operations.journey(smuid, JOURNEY_S)
+            except Refusal as refusal:
+                error = refusal.text
+        return self.show(request, "message.html", "A message", smuid=smuid, way=way, error=error)
 
     async def accounts(self, request: Any) -> Any:
         """Who may log in, and what for."""

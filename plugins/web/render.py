@@ -25,7 +25,14 @@ def make_environment() -> Any:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        number=number, size=size, rate=rate, duration=duration, when=when, query=query, body=body
+        number=number,
+        size=size,
+        rate=rate,
+        duration=duration,
+        when=when,
+        query=query,
+        body=body,
+        us=microseconds,
     )
     return environment
 
@@ -67,6 +74,11 @@ def duration(seconds: float | None) -> str:
 def when(unix_s: float) -> str:
     """UTC."""
     return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def microseconds(count: int) -> str:
+    """A length of time, or how far two clocks differ."""
+    return f"{count} \u00b5s" if abs(count) < 1_000 else duration(count / 1e6)
 
 
 def query(values: dict[str, Any]) -> str:

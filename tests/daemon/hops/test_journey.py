@@ -2,11 +2,12 @@
 
 from typing import Any
 
-from daemon.control.journey import Journey, JourneyStop, journey
+from daemon.control.journey import journey
 from daemon.control.reports import PassedOver, Report, Unanswered
 from daemon.hops.coverage import Gap
 from daemon.hops.examine import Findings, moment
 from daemon.hops.reader import Skipped
+from daemon.operating import Journey, JourneyStop
 from routing.fate import judge
 from routing.hops import HopRecord
 

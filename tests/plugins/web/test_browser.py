@@ -33,6 +33,7 @@ PAGES: Final = (
     "/links",
     "/accounts",
     "/topic?name=unused",
+    "/message",
 )
 
 

@@ -82,7 +82,7 @@ class TestTopics:
         assert "Published smqp.example/" in page
         shown = (await ada.get("/topic/messages?name=jobs")).text
         assert "{\n  &#34;a&#34;: 1\n}" in shown
-        smuid = shown.partition("<h2><code>")[2].partition("<")[0]
+        smuid = shown.partition("<h2><a")[2].partition("<code>")[2].partition("<")[0]
         page = await after(ada, await ada.do("/topic/remove", name="jobs", smuid=smuid, list="messages"))
         assert f"Removed {smuid}" in page
         assert "It holds none" in page
@@ -140,7 +140,7 @@ class TestTopics:
     async def test_a_dead_letter_is_dropped(self, site: BrokerSite, ada: WebBrowser) -> None:
         await dead_letter(site, "jobs")
         page = (await ada.get("/topic/dead-letters?name=jobs")).text
-        smuid = page.partition("<h2><code>")[2].partition("<")[0]
+        smuid = page.partition("<h2><a")[2].partition("<code>")[2].partition("<")[0]
         fields = {"name": "dead.jobs", "back": "jobs", "smuid": smuid, "list": "dead"}
         assert f'value="{fields["name"]}"' in page
         assert "There are none." in await after(ada, await ada.do("/topic/remove", **fields))
@@ -158,6 +158,26 @@ class TestSessions:
         bob.session.close()
         assert "ended already" in await after(ada, await ada.do("/session/close", id=number_))
         assert "ended already" in await after(ada, await ada.do("/session/close", id="x"))
+
+
+class TestMessage:
+    async def test_the_fate_of_a_message_is_told(self, site: BrokerSite, ada: WebBrowser) -> None:
+        smuid = await client(site).publish("jobs", delivery="ONE")
+        page = (await ada.get(f"/message?smuid={smuid}")).text
+        assert 'href="/topic?name=jobs"' in page
+        assert "smqp.example</strong>" in page
+        assert "nothing of it is unknown" in page
+        told = (await ada.get(f"/api/message?smuid={smuid}")).json
+        assert told["began"]["server"] == "smqp.example"
+        assert told["gaps"] == []
+
+    async def test_what_is_no_smuid_is_said_to_be_none(self, ada: WebBrowser) -> None:
+        assert 'role="alert"' in (await ada.get("/message?smuid=%3Cb%3E")).text
+        assert (await ada.get("/api/message?smuid=x")).status == 400
+
+    async def test_a_message_that_nobody_knows(self, ada: WebBrowser) -> None:
+        page = (await ada.get("/message?smuid=smqp.example/019aa5d72900-1-1")).text
+        assert "No record of it" in page
 
 
 async def test_accounts_are_shown_with_their_rights(ada: WebBrowser) -> None:
