@@ -68,7 +68,7 @@ class Consuming:
         self._made = 0
         # By ("id", its id), or in 1.0 also by ("destination", what it subscribed to).
         self._subscriptions: dict[tuple[str, str], Subscription] = {}
-        self._delivering: dict[tuple[str, str], Subscription] = {}  # by topic and name
+        self._delivering: dict[tuple[str, str], Subscription] = {}  # by target and name
         self._temporary: dict[str, str] = {}  # system topics by name
         self._numbered: dict[int, Subscription] = {}
         self._withdrawn: dict[int, str] = {}  # why
@@ -85,13 +85,13 @@ class Consuming:
             raise Refusal(Refusal.BAD_FRAME, f"there is a subscription with {key[0]} {key[1][:80]!r} already")
         if destination.kind == "reply":
             raise Refusal(Refusal.BAD_TOPIC, f"{destination.text[:300]!r} can only be sent to")
-        topics = destination.topics
+        targets = destination.targets
         if destination.kind == "temporary":
-            topics = {self.temporary_topic(destination.name): destination.text}
+            targets = {self.temporary_topic(destination.name): destination.text}
             self._end(("id", destination.text), None)
         ack = read_ack_mode(headers)
         options = read_options(headers, ack, destination, self._settings, self._limits)
-        self._begin(Subscription(headers.get("id"), destination, topics, ack), options, request)
+        self._begin(Subscription(headers.get("id"), destination, targets, ack), options, request)
 
     def _begin(self, subscription: Subscription, options: SubscribeOptions, request: Any) -> None:
         if len(self._subscriptions) >= self._limits.subscriptions_per_session_max:
@@ -101,16 +101,16 @@ class Consuming:
         self._made += 1
         subscription.number = self._made
         subscription.name = options.name or f"{self._token}-{self._made}"
-        for topic in subscription.topics:
-            if (topic, subscription.name) in self._delivering:
+        for target in subscription.targets:
+            if (target, subscription.name) in self._delivering:
                 shown = subscription.name[:80]
-                raise Refusal(Refusal.BAD_FRAME, f"durable subscription {shown!r} to {topic} is in use here")
+                raise Refusal(Refusal.BAD_FRAME, f"durable subscription {shown!r} to {target} is in use here")
         self._subscriptions[subscription.key] = self._numbered[self._made] = subscription
-        *others, last = subscription.topics
-        for topic in (*others, last):
-            self._delivering[topic, subscription.name] = subscription
+        *others, last = subscription.targets
+        for target in (*others, last):
+            self._delivering[target, subscription.name] = subscription
             self._session.subscribe(
-                topic,
+                target,
                 SubscribeOptions(
                     credit=options.credit,
                     accepts=options.accepts,
@@ -121,7 +121,7 @@ class Consuming:
                     shared=options.shared,
                     name=subscription.name,
                 ),
-                request if topic == last else None,
+                request if target == last else None,
             )
 
     def destination(self, text: str) -> Destination:
@@ -148,7 +148,7 @@ class Consuming:
             return None
         destination = parse_destination(reply_to)
         topic = self.temporary_topic(destination.name)
-        if not any(topic in subscription.topics for subscription in self._delivering.values()):
+        if not any(topic in subscription.targets for subscription in self._delivering.values()):
             subscription = Subscription(reply_to, destination, {topic: reply_to}, "auto")
             options = read_options({}, "auto", destination, self._settings, self._limits)
             self._begin(subscription, options, None)
@@ -167,11 +167,11 @@ class Consuming:
             destination = self.destination(headers["destination"])
             name = durable_name(headers, destination)
             if name is not None:
-                here = self._delivering.get((destination.topic, name))
+                here = self._delivering.get((destination.target, name))
                 if here is not None:
                     self._end(here.key, request)
                 else:
-                    self._session.unsubscribe(destination.topic, name, request)
+                    self._session.unsubscribe(destination.target, name, request)
                 return
         kind, value = self._key(frame)
         raise Refusal(Refusal.NOT_SUBSCRIBED, f"there is no subscription with {kind} {value[:80]!r}")
@@ -182,10 +182,10 @@ class Consuming:
             return
         del self._numbered[subscription.number]
         end = self._session.detach if detach else self._session.unsubscribe
-        *others, last = subscription.topics
-        for topic in (*others, last):
-            del self._delivering[topic, subscription.name]
-            end(topic, subscription.name, request if topic == last else None)
+        *others, last = subscription.targets
+        for target in (*others, last):
+            del self._delivering[target, subscription.name]
+            end(target, subscription.name, request if target == last else None)
 
     def _key(self, frame: Frame) -> tuple[str, str]:
         """What names the subscription of a frame: its id, or in 1.0 without one the destination."""
@@ -197,7 +197,7 @@ class Consuming:
 
     def deliver(self, event: Delivered) -> None:
         """Write a MESSAGE."""
-        subscription = self._delivering.get((event.topic, event.subscription))
+        subscription = self._delivering.get((event.pattern or event.topic, event.subscription))
         if subscription is None:
             return  # it was on its way when the subscription ended, and is the next subscriber's by now
         number = self._last_number = event.number
@@ -236,7 +236,7 @@ class Consuming:
 
     def withdrawn(self, event: Withdrawn) -> None:
         """A delivery is no longer the client's; it has no way to hear of that before its ACK."""
-        subscription = self._delivering.get((event.topic, event.subscription))
+        subscription = self._delivering.get((event.pattern or event.topic, event.subscription))
         if subscription is not None and event.number in subscription.held:
             del subscription.held[event.number]
             self._withdrawn[event.number] = _WITHDRAWN[event.reason]

@@ -19,6 +19,9 @@ _REFUSED: Final = ("browser", "no-local", "activemq.noLocal", "activemq.exclusiv
 """Whoever asks for these of ActiveMQ would lose messages, or get some twice, if they were passed over."""
 _ACCEPTS: Final[dict[str, Accepts]] = {"topic": "ALL", "queue": "ONE"}
 
+PREFIXES_MAX: Final = 1_000
+"""Topics whose destination a subscription keeps written; a pattern may take any number."""
+
 _is_name = re.compile(r"[^\x00-\x1f\x7f]{1,255}").fullmatch
 
 
@@ -28,20 +31,20 @@ class Subscription:
     Attributes:
         number: names it within the connection, from 1.
         id: as the client gave it; None in STOMP 1.0 without one.
-        topics: by topic, the destination that its messages name.
+        targets: topics, by each the destination that its messages name, or a pattern.
         name: tells it apart from the other subscriptions of the account and channel.
         durable: it outlives the connection.
         held: numbers of the deliveries that are not acknowledged yet, oldest first.
     """
 
-    __slots__ = ("ack", "destination", "durable", "held", "id", "name", "number", "prefixes", "topics")
+    __slots__ = ("ack", "destination", "durable", "held", "id", "name", "number", "prefixes", "targets")
 
     def __init__(
-        self, id: str | None, destination: Destination, topics: dict[str, str], ack: AckMode
+        self, id: str | None, destination: Destination, targets: dict[str, str], ack: AckMode
     ) -> None:
         self.id = id
         self.destination = destination
-        self.topics = topics
+        self.targets = targets
         self.ack = ack
         self.name = ""
         self.number = 0
@@ -59,7 +62,7 @@ class Subscription:
         delivery = event.stored.message.delivery if self.destination.kind == "plain" else None
         prefix = self.prefixes.get((event.topic, delivery))
         if prefix is None:
-            destination = self.topics[event.topic]
+            destination = self.destination.of(event.topic) if event.pattern else self.targets[event.topic]
             if delivery is not None:
                 # A plain subscription gets both kinds; the destination is then the one of the SEND.
                 destination = f"/{'queue' if delivery == 'ONE' else 'topic'}/{event.topic}"
@@ -67,6 +70,8 @@ class Subscription:
             if self.id is not None:
                 lines.append(f"subscription:{escape(self.id, version)}")
             lines.append(f"destination:{escape(destination, version)}\n")
+            if len(self.prefixes) >= PREFIXES_MAX:
+                self.prefixes.clear()
             prefix = self.prefixes[event.topic, delivery] = "\n".join(lines).encode()
         return prefix
 

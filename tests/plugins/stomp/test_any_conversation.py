@@ -12,8 +12,11 @@ from tests.support.stomp_wire import Wire
 
 CONVERSATIONS = 50
 SENSE = {
-    "SEND": {"destination": ["/queue/a", "/topic/a", "a", "/temp-queue/x", "/queue/a/b"]},
-    "SUBSCRIBE": {"destination": ["/queue/a", "/topic/a", "a", "/temp-queue/x"], "id": ["0", "1"]},
+    "SEND": {"destination": ["/queue/a", "/topic/a", "a", "/temp-queue/x", "/queue/a/b", "/topic/a.*"]},
+    "SUBSCRIBE": {
+        "destination": ["/queue/a", "/topic/a", "a", "/temp-queue/x", "/topic/*", "/queue/a.#"],
+        "id": ["0", "1"],
+    },
     "UNSUBSCRIBE": {"id": ["0", "1"]},
     "ACK": {},
     "NACK": {},

@@ -109,6 +109,21 @@ def test_a_message_comes_back_with_its_headers(client: Any, name: Any) -> None:
     assert {key: frame.headers[key] for key in headers} == headers
 
 
+@pytest.mark.parametrize("last", ["*", "#", ">"])
+@pytest.mark.parametrize("kind", ["/topic", "/queue", "/exchange/amq.topic", "/amq/queue"])
+def test_a_pattern_brings_messages_of_many_topics(client: Any, name: Any, kind: str, last: str) -> None:
+    client.subscribe(f"{kind}/{name}.{last}", ack="client-individual")
+    for topic in (f"{name}.a", f"{name}.b"):
+        client.connection.send(f"{kind}/{topic}", "x")
+    shown = {"/exchange/amq.topic": "/topic", "/amq/queue": "/queue"}.get(kind, kind)
+    for topic in (f"{name}.a", f"{name}.b"):
+        frame = client.message()
+        assert (frame.headers["destination"], frame.headers["subscription"]) == (f"{shown}/{topic}", "1")
+        client.ack(frame)
+    client.connection.send(f"{kind}/{name}.*", "x")
+    assert "is a pattern" in client.heard.errors.get(timeout=PATIENCE_S).body
+
+
 def test_a_receipt_comes_for_every_message(client: Any, name: Any) -> None:
     for number in range(50):
         client.connection.send(f"/queue/{name}", "x", receipt=f"r{number}", persistent="true")
