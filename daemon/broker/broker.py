@@ -41,6 +41,7 @@ from daemon.store.reserve import Reserve
 from daemon.store.store import Store
 from daemon.store.write_ahead_log import WriteAheadLog
 from daemon.system.clock import Clock
+from daemon.system.limited_log import LimitedLog
 from daemon.system.mishaps import Mishaps
 from routing.door import Door
 from routing.errors import Refusal
@@ -83,6 +84,7 @@ class Broker:
         self.clock = clock
         self.settings = settings
         self.mishaps = Mishaps()
+        self.changes = LimitedLog(_log, "changes of topics")
         self.metrics = Metrics()
         self._store_health = StoreHealth()
         self._store = store

@@ -4,6 +4,7 @@ The session is paused, and gets no more messages, while more than `PENDING_BYTES
 end to send them: a slow reader holds up its own subscriptions and costs a bounded amount of memory.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final, Protocol
@@ -30,6 +31,7 @@ from daemon.frontend import (
 )
 from daemon.metrics import Metrics
 from daemon.system.clock import Clock
+from daemon.system.limited_log import LimitedLog
 from routing.door import Door
 from routing.errors import SUBSCRIPTIONS, HeaderRefusal, Refusal
 from routing.frames import check_message, encode_head
@@ -58,6 +60,7 @@ class SessionOwner(Protocol):
     room: StoreRoom
     unfinished: Unfinished
     draining: bool
+    changes: LimitedLog
 
     @property
     def limits(self) -> Limits:
@@ -287,12 +290,16 @@ class BrokerSession:
         check_topic(topic)
         self._check("administer", topic)
         self._door.set_delivery(self._consumer, topic, mode, request)
+        self._note(f"set the delivery of {topic} to {mode or 'none of its own'}")
 
     def set_timeout(self, topic: str, timeout_s: float | None, request: Any = None) -> None:
         """See `daemon.frontend.Session`."""
         check_topic(topic)
         self._check("administer", topic)
         self._door.set_timeout(self._consumer, topic, timeout_s, request)
+        self._note(
+            f"set the timeout of {topic} to {timeout_s if timeout_s is not None else 'none of its own'}"
+        )
 
     def annotate(self, topic: str, text: str | None, request: Any = None) -> None:
         """See `daemon.frontend.Session`."""
@@ -336,11 +343,18 @@ class BrokerSession:
         """See `daemon.frontend.Session`."""
         self._check("administer", topic)
         self._door.purge(self._consumer, topic, request)
+        self._note(f"purged {topic}")
 
     def delete_topic(self, topic: str, request: Any = None) -> None:
         """See `daemon.frontend.Session`."""
         self._check("administer", topic)
         self._door.delete_topic(self._consumer, topic, request)
+        self._note(f"deleted {topic}")
+
+    def _note(self, done: str) -> None:
+        """Have the log say who changed what."""
+        who = f"{self.account}/{self.channel} ({self.protocol}, {self.remote})"
+        self._broker.changes.log(logging.INFO, "%s: by %s", done, who)
 
     def _check(self, right: Right, topic: str) -> None:
         self._check_open()

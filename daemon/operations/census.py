@@ -1,5 +1,6 @@
 """All topics are counted every few seconds, in steps; what has gone through them is made into rates."""
 
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -12,10 +13,10 @@ from routing.traffic import Traffic
 from routing.view import SiteView
 
 SAMPLE_S: Final = 5.0
-"""Between two samples of the rates."""
+"""Between two samples of the rates, where there are few topics."""
 
-LOOK_S: Final = 0.000_05
-"""For each topic so much time passes before all are counted again: that takes a hundredth of it."""
+LOOK_S: Final = 0.000_2
+"""For each topic so much time passes before all are looked at again, which takes a hundredth of it."""
 
 NEARLY_FULL: Final = 0.8
 FULLEST_MAX: Final = 5
@@ -44,33 +45,42 @@ class Census:
         bounds: messages and bytes that a topic may hold.
     """
 
-    def __init__(self, view: SiteView) -> None:
+    def __init__(self, view: SiteView, bounds: Callable[[], tuple[int, int]]) -> None:
         self._view = view
+        self._bounds = bounds
         self._counted = Counted(traffic=Traffic())
-        self._rates = Traffic()
         self._counted_at = float("-inf")
-        self._counting = trio.Lock()
+        self._rates = Traffic()
+        self._looking = trio.Lock()
 
     async def run(self) -> None:
         """Take samples until cancelled."""
         sampled_at = trio.current_time()
         while True:
-            await trio.sleep(SAMPLE_S)
-            now = trio.current_time()
-            elapsed, sampled_at = now - sampled_at, now
-            total = self._total()
-            async for some in in_steps(self._view.every_topic()):
-                for topic in some:
-                    traffic = topic.traffic
-                    total.add(traffic)
-                    # most topics are quiet
-                    if traffic.came != traffic.sampled_came or traffic.delivered != traffic.sampled_delivered:
-                        traffic.sample(elapsed)
-                    elif traffic.in_per_s or traffic.out_per_s:
-                        traffic.in_per_s = traffic.out_per_s = 0.0
-            total.sampled_came, total.sampled_delivered = self._rates.came, self._rates.delivered
-            total.sample(elapsed)
-            self._rates = total
+            await trio.sleep(max(SAMPLE_S, self._pause_s))
+            async with self._looking:
+                now = trio.current_time()
+                elapsed, sampled_at = now - sampled_at, now
+                total = await self._look(elapsed)
+                total.sampled_came, total.sampled_delivered = self._rates.came, self._rates.delivered
+                total.sample(elapsed)
+                self._rates = total
+
+    async def counted(self) -> Counted:
+        """All topics, as they were a moment ago, or where there are many, some seconds ago."""
+        async with self._looking:
+            if trio.current_time() - self._counted_at >= self._pause_s:
+                await self._look(None)
+        return self._counted
+
+    @property
+    def rates(self) -> Traffic:
+        """Of the whole site, at the last sample."""
+        return self._rates
+
+    @property
+    def _pause_s(self) -> float:
+        return LOOK_S * self._view.topic_count
 
     def _total(self) -> Traffic:
         """That of the topics that are forgotten, to which those that are there are to be added."""
@@ -78,28 +88,22 @@ class Census:
         total.add(self._view.forgotten)
         return total
 
-    @property
-    def rates(self) -> Traffic:
-        """Of the whole site, at the last sample."""
-        return self._rates
+    async def _look(self, elapsed: float | None) -> Traffic:
+        """Count all topics; with a sample of the rates, where so many seconds have passed since the last one.
 
-    async def counted(self, messages_max: int, bytes_max: int) -> Counted:
-        """All topics, as they were a moment ago; the bounds are those of one topic."""
-        async with self._counting:
-            stale_s = LOOK_S * self._view.topic_count
-            if trio.current_time() - self._counted_at >= stale_s:
-                self._counted = await self._count(messages_max, bytes_max)
-                self._counted_at = trio.current_time()
-        return self._counted
-
-    async def _count(self, messages_max: int, bytes_max: int) -> Counted:
+        Returns what has gone through all of them.
+        """
+        messages_max, bytes_max = self._bounds()
         topics = held_bytes = dead_letters = 0
         total = self._total()
         fullest: list[tuple[float, str]] = []
         async for some in in_steps(self._view.every_topic()):
             for topic in some:
                 held_bytes += topic.bytes
-                total.add(topic.traffic)
+                if (traffic := topic.traffic).came or traffic.delivered or traffic.expired:
+                    total.add(traffic)
+                    if elapsed is not None:
+                        traffic.sample(elapsed)
                 if not topic.is_system:
                     topics += 1
                 if not topic.messages:
@@ -109,13 +113,15 @@ class Census:
                 share = _share(topic, messages_max, bytes_max)
                 if share >= NEARLY_FULL:
                     fullest = sorted([*fullest, (share, topic.name)], reverse=True)[:FULLEST_MAX]
-        return Counted(
+        self._counted = Counted(
             traffic=total,
             topics=topics,
             held_bytes=held_bytes,
             dead_letters=dead_letters,
             fullest=tuple((name, share) for share, name in fullest),
         )
+        self._counted_at = trio.current_time()
+        return total
 
 
 def _share(topic: Topic, messages_max: int, bytes_max: int) -> float:

@@ -87,7 +87,7 @@ class SiteOperations:
         self._started_at = broker.clock.wall_ms() / 1000
         self._started = trio.current_time()
         self._slow = LimitedLog(_log, "slow consumers")
-        self._census = Census(self._view)
+        self._census = Census(self._view, self._bounds)
         self._topics = TopicQueries(self._view, broker.clock)
         self._messages = MessageQueries(broker)
         self._actions = actions = TopicActions(broker)
@@ -119,8 +119,8 @@ class SiteOperations:
 
     async def overview(self) -> Overview:
         """See `daemon.operating.Operations`."""
-        broker, view, queues = self._broker, self._view, self._broker.settings.queues
-        counted = await self._census.counted(queues.queue_messages_max, queues.queue_bytes_max)
+        broker, view = self._broker, self._view
+        counted = await self._census.counted()
         links = await self._links()
         around, rates, sessions = self._facts(), self._census.rates, broker.sessions
         state_directory = broker.settings.site.state_directory
@@ -163,8 +163,12 @@ class SiteOperations:
 
     async def topic(self, name: str) -> TopicStatus | None:
         """See `daemon.operating.Operations`."""
+        return await self._topics.one(name, *self._bounds(), _id)
+
+    def _bounds(self) -> tuple[int, int]:
+        """Messages and bytes that a topic may hold."""
         queues = self._broker.settings.queues
-        return await self._topics.one(name, queues.queue_messages_max, queues.queue_bytes_max, _id)
+        return queues.queue_messages_max, queues.queue_bytes_max
 
     async def sessions(self) -> list[SessionStatus]:
         """See `daemon.operating.Operations`."""

@@ -225,3 +225,18 @@ async def test_whether_an_account_may_and_why(tmp_path: Path) -> None:
         assert not may("ada", "publish", "nobody:desk@a.example").allowed
         with pytest.raises(Refusal):
             may("ada", "publish", "a b")
+
+
+async def test_what_clients_change_is_in_the_log_too(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with virtual_site(tmp_path) as site:
+        ada = site.login("ada")
+        with caplog.at_level("INFO"):
+            await ada.set_timeout("weather", 60.0)
+            ada.session.purge("weather")
+        who = "by ada/desk (test, 192.0.2.1:1)"
+        assert caplog.messages == [
+            f"set the timeout of weather to 60.0: {who}",
+            f"purged weather: {who}",
+        ]
