@@ -85,7 +85,7 @@ class Consuming:
             raise Refusal(Refusal.BAD_FRAME, f"there is a subscription with {key[0]} {key[1][:80]!r} already")
         if destination.kind == "reply":
             raise Refusal(Refusal.BAD_TOPIC, f"{destination.text[:300]!r} can only be sent to")
-        targets = destination.targets
+        targets = destination.subscribed
         if destination.kind == "temporary":
             targets = {self.temporary_topic(destination.name): destination.text}
             self._end(("id", destination.text), None)
@@ -126,7 +126,7 @@ class Consuming:
 
     def destination(self, text: str) -> Destination:
         """Understand a destination. Raises Refusal (bad-topic)."""
-        return parse_destination(text, self._settings.slashes)
+        return parse_destination(text, self._settings.slashes, self._settings.cloud_headers)
 
     def temporary_topic(self, name: str) -> str:
         """The system topic of this connection behind a temporary destination, from now on."""

@@ -16,7 +16,8 @@ A T that stands last may be a pattern in SUBSCRIBE: `*` is one level, a last `#`
 So `*` and `>` mean what they do in ActiveMQ (its PrefixDestinationFilter has A.> match A, too), `*` and `#`
 what they do in RabbitMQ and Artemis, except that RabbitMQ knows a `#` before the end, which is refused here.
 
-Source: routing contract 5; RabbitMQ's and ActiveMQ's names for the same things.
+As the cloud queue has it, on request: T is /queue/T, T/CHANNEL is /queue/T/CHANNEL, and who subscribes to a
+queue gets its channels, too. Source: routing contract 5; RabbitMQ's and ActiveMQ's names for the same things.
 """
 
 import re
@@ -26,7 +27,7 @@ from typing import Final, Literal
 import msgspec
 
 from routing.errors import Refusal
-from routing.names import check_topic, is_system_topic
+from routing.names import TOPIC_BYTES_MAX, check_topic, is_system_topic
 from routing.patterns import check_pattern, is_pattern
 
 DestinationKind = Literal["topic", "queue", "plain", "temporary", "reply"]
@@ -62,6 +63,7 @@ class Destination(msgspec.Struct, frozen=True):
             `temporary`.
         name: of a `temporary` destination.
         prefix, separator: what a message that comes by a pattern has before its topic and between its levels.
+        queue: the one topic, where a subscription takes its channels, too; "" where it does not.
     """
 
     text: str
@@ -70,6 +72,7 @@ class Destination(msgspec.Struct, frozen=True):
     name: str = ""
     prefix: str = ""
     separator: str = "."
+    queue: str = ""
 
     @property
     def target(self) -> str:
@@ -87,23 +90,40 @@ class Destination(msgspec.Struct, frozen=True):
             raise Refusal(Refusal.BAD_TOPIC, text)
         return target
 
+    @property
+    def subscribed(self) -> dict[str, str]:
+        """As `targets`, what a subscription is to."""
+        if self.queue and len(self.queue.encode()) + len(".#") <= TOPIC_BYTES_MAX:
+            return {f"{self.queue}.#": self.text}
+        return self.targets
+
     def of(self, topic: str) -> str:
         """How a message of a topic names its destination, where it came by a pattern."""
-        return self.prefix + topic.replace(".", self.separator)
+        if not self.queue:
+            return self.prefix + topic.replace(".", self.separator)
+        channel = topic[len(self.queue) + 1 :]
+        return f"{self.prefix}{self.queue}/{channel}" if channel else self.prefix + self.queue
 
 
 @lru_cache(maxsize=4096)
-def parse_destination(text: str, slashes: bool = False) -> Destination:
-    """Understand a destination; `slashes` separate levels of a topic, too. Raises Refusal (bad-topic)."""
+def parse_destination(text: str, slashes: bool = False, cloud: bool = False) -> Destination:
+    """Understand a destination. Raises Refusal (bad-topic).
+
+    Args:
+        slashes: they separate levels of a topic, too.
+        cloud: the destinations of the cloud queue, see the module.
+    """
     if "?consumer." in text:
         raise Refusal(Refusal.BAD_TOPIC, f"{text[:300]!r}: options in a destination are not supported")
     if not text.startswith("/"):
+        if cloud and not is_system_topic(text):
+            return _queue(text, "", text, cloud)
         return Destination(text, "plain", {_target(text, text): text})
     for begins, (kind, prefix) in _PREFIXES.items():
         if text.startswith(begins) and text != begins:
             rest = text[len(begins) :]
             if begins == "/queue/" and not slashes:
-                return _queue(rest, prefix, text)
+                return _queue(rest, prefix, text, cloud)
             separator = "/" if slashes and "." not in rest else "."
             target = _target(rest.replace("/", ".") if slashes else rest, text)
             return Destination(text, kind, {target: prefix + rest}, prefix=prefix, separator=separator)
@@ -119,12 +139,14 @@ def parse_destination(text: str, slashes: bool = False) -> Destination:
     raise Refusal(Refusal.BAD_TOPIC, f"{text[:300]!r} is not a destination; expected is {EXPECTED}")
 
 
-def _queue(rest: str, prefix: str, text: str) -> Destination:
+def _queue(rest: str, prefix: str, text: str, cloud: bool) -> Destination:
     """A queue or a pattern of queues, or some channels of a queue."""
     name, slash, channels = rest.partition("/")
     if slash:
         return Destination(text, "queue", _channels(name, channels, prefix, text))
-    return Destination(text, "queue", {_target(name, text): text}, prefix=prefix)
+    target = _target(name, text)
+    has_channels = cloud and not is_pattern(target) and not is_system_topic(target)
+    return Destination(text, "queue", {target: text}, prefix=prefix, queue=target if has_channels else "")
 
 
 def _target(name: str, text: str) -> str:

@@ -62,7 +62,11 @@ class StompSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     ] = False
     token_passcode: Annotated[bool, _note("Passcodes are the password in base64.")] = False
     cloud_headers: Annotated[
-        bool, _note("MESSAGE also carries oci-message-id, expire-after and visible-after.")
+        bool,
+        _note(
+            "As the cloud queue: MESSAGE also carries oci-message-id, expire-after and visible-after, who"
+            " subscribes to a queue gets its channels, and T and T/CHANNEL are /queue/T and /queue/T/CHANNEL."
+        ),
     ] = False
     header_line_bytes_max: Annotated[int, _count("One header line.", 256)] = 16_384
     heart_beat_ms_min: Annotated[

@@ -176,3 +176,32 @@ class TestSlashes:
         await ada.subscribe(pattern)
         await ada.send("SEND", {"destination": "/topic/weather/oslo"})
         await ada.expect("MESSAGE", destination=named)
+
+
+class TestTheCloudQueue:
+    @pytest.fixture
+    def settings(self) -> StompSettings:
+        return StompSettings(cloud_headers=True)
+
+    @pytest.mark.parametrize("queue", ["/queue/orders", "ocid1.queue.oc1.iad.abc"])
+    async def test_who_subscribes_to_a_queue_gets_its_channels(self, ada: StompClient, queue: str) -> None:
+        destinations = [queue, f"{queue}/eu", f"{queue}/us.east"]
+        await ada.subscribe(queue, id="all", ack="client-individual")
+        for destination in destinations:
+            await ada.send("SEND", {"destination": destination})
+        for destination in destinations:
+            message = await ada.expect("MESSAGE", subscription="all", destination=destination)
+            await ada.send("ACK", {"id": message.headers["ack"]})
+        await ada.ask("UNSUBSCRIBE", {"id": "all"})
+        await ada.subscribe(f"{queue}/eu")
+        for destination in (*destinations, destinations[1]):
+            await ada.send("SEND", {"destination": destination})
+        await ada.expect("MESSAGE", destination=f"{queue}/eu")
+        await ada.expect("MESSAGE", destination=f"{queue}/eu")
+
+    async def test_a_queue_that_has_no_channels_is_itself(self, ada: StompClient) -> None:
+        own = "ada:stomp@smqp.example"
+        for queue, sent in (("/queue/" + "x" * 254, "/queue/" + "x" * 254), (own, f"/reply-queue/{own}")):
+            await ada.subscribe(queue, id=queue)
+            await ada.send("SEND", {"destination": sent})
+            await ada.expect("MESSAGE", subscription=queue)
