@@ -151,7 +151,7 @@ class SubscriptionStatus(msgspec.Struct, frozen=True, kw_only=True):
         credit: of those who share it, together.
         sessions: ids of those that consume from it now.
         waiting: messages of mode ALL in its queue; those of mode ONE wait for anybody.
-        locked: with it, and unanswered.
+        locked: with it, and unanswered; `locked_s`: how long the one that is so for longest, None for none.
         received: RECEIVED, and not committed.
         joining: what the topic keeps is still being offered to it.
         unused_s: how long nobody has consumed from it; None while somebody does.
@@ -168,6 +168,7 @@ class SubscriptionStatus(msgspec.Struct, frozen=True, kw_only=True):
     sessions: tuple[int, ...]
     waiting: int
     locked: int
+    locked_s: float | None
     received: int
     joining: bool
     unused_s: float | None

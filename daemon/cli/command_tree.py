@@ -7,6 +7,7 @@ group) or a function (one command). `daemon.cli.main` runs it, and says how it e
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib.metadata import EntryPoint
 from typing import Annotated, Any, Final
 
@@ -153,8 +154,16 @@ def _show_in_words(command: Any, parent: Any = None) -> None:
         elif option.param_type_name == "argument":
             option.metavar = option.metavar or option.name.upper()
             option.display_type_rich = _nothing  # its name is shown before it
+            option._usage_display_name = partial(_as_usual, option)
     for one in getattr(command, "commands", {}).values():
         _show_in_words(one, context)
+
+
+def _as_usual(argument: Any) -> str:
+    """What has to be given stands without typer's braces, as in all manuals."""
+    name: str = argument.display_name_raw
+    shown = name if argument.required or name.startswith("[") else f"[{name}]"
+    return f"{shown}..." if argument.nargs != 1 else shown
 
 
 def _nothing(ctx: Any) -> None:

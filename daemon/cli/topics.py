@@ -139,7 +139,7 @@ def _show(found: TopicStatus) -> None:
         return
     typer.echo("")
     show_table(
-        ("subscription", "takes", "sessions", "waiting", "locked", "received", "credit", "unused"),
+        ("subscription", "takes", "sessions", "waiting", "locked", "for", "received", "credit", "unused"),
         map(_row, found.subscriptions),
         folds=("subscription",),
     )
@@ -159,6 +159,7 @@ def _row(subscription: SubscriptionStatus) -> tuple[str, ...]:
         ",".join(map(str, subscription.sessions)) or "-",
         count_shown(subscription.waiting),
         count_shown(subscription.locked),
+        age_shown(subscription.locked_s),
         count_shown(subscription.received),
         str(subscription.credit),
         age_shown(subscription.unused_s),

@@ -2,7 +2,7 @@
 
 import heapq
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any, Final, Literal
 
@@ -29,9 +29,11 @@ SORTED_AT_ONCE: Final = 500
 class TopicQueries:
     """Reads the topics of one site."""
 
-    def __init__(self, view: SiteView, clock: Clock) -> None:
+    def __init__(self, view: SiteView, clock: Clock, lock_s: Callable[[], float]) -> None:
+        """`lock_s`: of a subscription that states none."""
         self._view = view
         self._clock = clock
+        self._lock_s = lock_s
 
     async def page(self, search: str, order: TopicOrder, offset: int, count: int) -> TopicPage:
         """See `daemon.operating.Operations.topics`."""
@@ -141,10 +143,19 @@ class TopicQueries:
             sessions=tuple(session_id(each.consumer.handle) for each in holders if each.consumer is not None),
             waiting=waiting,
             locked=locked,
+            locked_s=self._locked_s(holders),
             received=received,
             joining=subscription.joining,
             unused_s=None if attached else max(self._clock.now() - subscription.used_at, 0.0),
         )
+
+    def _locked_s(self, holders: Sequence[Subscription]) -> float | None:
+        """How long ago what has been with one of them for longest was handed out."""
+        since: list[float] = []
+        for each in holders:
+            lock_s = self._lock_s() if each.options.lock_s is None else each.options.lock_s
+            since += (lock.ends_at - lock_s for lock in islice(each.locks.values(), 1))
+        return max(self._clock.now() - min(since), 0.0) if since else None
 
 
 def _place(one: tuple[Any, str, Topic]) -> tuple[Any, str]:

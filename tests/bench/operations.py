@@ -84,7 +84,10 @@ async def asked(what: str, question: Callable[[], Awaitable[Any]], repeats: int 
 async def main(topics: int, held: int) -> None:
     """Ask all."""
     router = filled(topics, held)
-    queries, census = TopicQueries(router.view, SystemClock()), Census(router.view, lambda: (10_000, 2**30))
+    queries, census = (
+        TopicQueries(router.view, SystemClock(), lambda: 60.0),
+        Census(router.view, lambda: (10_000, 2**30)),
+    )
     print(f"topics {topics:,}, held {router.view.held:,}")
     await asked("topics, first page by name", lambda: queries.page("", "name", 0, 50))
     await asked("topics, last page by name", lambda: queries.page("", "name", topics - 50, 50))

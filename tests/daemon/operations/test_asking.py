@@ -55,6 +55,7 @@ async def test_a_topic_shows_what_waits_for_whom(tmp_path: Path, mock_clock: Moc
         assert (subscription.waiting, subscription.locked, subscription.received) == (3, 1, 1)
         assert subscription.sessions == (bob.session.id,)
         assert subscription.unused_s is None
+        assert subscription.locked_s == pytest.approx(30, abs=1)
 
         bob.session.close()
         await later(mock_clock, 10)
