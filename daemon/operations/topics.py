@@ -38,23 +38,37 @@ class TopicQueries:
     async def page(self, search: str, order: TopicOrder, offset: int, count: int) -> TopicPage:
         """See `daemon.operating.Operations.topics`."""
         is_wanted, key, now_ms = _searched(search), self._key(order), self._clock.wall_ms()
-        total, runs, run = 0, [], []
+        wanted = offset + max(min(count, TOPICS_MAX), 0)
+        total = matching = 0
+        # a value, the name and the topic each, which sort by that, since no two names are the same
+        runs: list[list[tuple[Any, ...]]] = []
+        run: list[tuple[Any, ...]] = []
+        last: tuple[Any, ...] | None = None  # what comes after it is on a later page
         async for some in in_steps(self._view.every_topic()):
             for topic in some:
                 if topic.is_system:
                     continue
                 total += 1
-                if is_wanted(topic.name):
-                    run.append((key(topic), topic.name, topic))
+                name = topic.name
+                if is_wanted is not None and not is_wanted(name):
+                    continue
+                matching += 1
+                value = key(topic)
+                if last is None or (value, name) < last:
+                    run.append((value, name, topic))
             if len(run) >= SORTED_AT_ONCE:
-                runs.append(sorted(run, key=_place))
-                run = []
-        runs.append(sorted(run, key=_place))
-        matching = sum(map(len, runs))
-        wanted = min(offset + max(min(count, TOPICS_MAX), 0), matching)
+                run.sort()
+                if 0 < wanted <= SORTED_AT_ONCE // 2:
+                    del run[wanted:]
+                    last = run[-1][:2]
+                else:
+                    runs.append(run)
+                    run = []
+        runs.append(sorted(run))
+        wanted = min(wanted, matching)
         found: list[TopicSummary] = []
         place = 0
-        async for places in in_steps(islice(heapq.merge(*runs, key=_place), wanted)):
+        async for places in in_steps(islice(heapq.merge(*runs), wanted)):
             for _, _, topic in places:
                 if place >= offset:
                     found.append(self._summary(topic, now_ms))
@@ -158,17 +172,13 @@ class TopicQueries:
         return max(self._clock.now() - min(since), 0.0) if since else None
 
 
-def _place(one: tuple[Any, str, Topic]) -> tuple[Any, str]:
-    return one[0], one[1]
-
-
-def _searched(search: str) -> Callable[[str], bool]:
-    """Raises Refusal for a pattern that is none."""
+def _searched(search: str) -> Callable[[str], bool] | None:
+    """Whether a name is one of those; None for all. Raises Refusal for a pattern that is none."""
     if is_pattern(search):
         pattern = check_pattern(search)
         return lambda name: topic_matches(pattern, name)
     folded = search.casefold()
-    return (lambda name: folded in name.casefold()) if folded else (lambda name: True)
+    return (lambda name: folded in name.casefold()) if folded else None
 
 
 async def _count(queue: PriorityQueue) -> int:

@@ -134,6 +134,21 @@ async def test_thousands_of_topics_are_looked_at_in_steps(tmp_path: Path) -> Non
         assert others_ran > 1
 
 
+async def test_the_first_of_very_many_are_found_wherever_they_stand(tmp_path: Path) -> None:
+    async with virtual_site(tmp_path) as site:
+        operations = SiteOperations(site.broker)
+        ada = site.login("ada")
+        for number in range(6_000):
+            ada.session.set_timeout(f"t{number * 4_999 % 6_000:04}", 5.0)  # in no order
+        await ada.publish("t4711", delivery="ONE")
+        page = await operations.topics(order="held", count=3)
+        assert [each.name for each in page.topics] == ["t4711", "t0000", "t0001"]
+        assert (page.matching, page.total) == (6_000, 6_000)
+        page = await operations.topics("t59", offset=40, count=2)
+        assert [each.name for each in page.topics] == ["t5940", "t5941"]
+        assert (page.matching, page.total) == (100, 6_000)
+
+
 async def test_steps_leave_nothing_out() -> None:
     found = []
     async for some in in_steps(range(1_000)):
