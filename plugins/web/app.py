@@ -17,7 +17,7 @@ from plugins.web.api import Api, as_json
 from plugins.web.events import EventStream
 from plugins.web.live import Live
 from plugins.web.login import Logins, NotAllowed, NotLoggedIn
-from plugins.web.metrics import expose
+from plugins.web.metrics import Exposition
 from plugins.web.pages import Pages
 from plugins.web.settings import WebSettings
 from plugins.web.static_files import StaticFiles
@@ -52,14 +52,13 @@ def make_app(site: Site, settings: WebSettings, live: Live | None = None) -> Asg
     live = live or Live(site)
     pages = Pages(site, settings, logins, live)
     actions, api = Actions(pages), Api(pages)
+    exposition = Exposition(site, settings.metrics_topics_max)
 
     async def ready(request: Any) -> Any:
         return await health.ready(site, settings)
 
     async def metrics(request: Any) -> Any:
-        data, content_type = await expose(
-            site, settings.metrics_topics_max, request.headers.get("accept", "")
-        )
+        data, content_type = await exposition.expose(request.headers.get("accept", ""))
         return Response(data, media_type=content_type)
 
     async def events(request: Any) -> Any:

@@ -4,6 +4,7 @@ Topics are told of by name where they are few; where they are many, those of the
 to which the most comes, so that the page stays small. Sums of all topics are there besides.
 """
 
+import math
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -22,7 +23,6 @@ from daemon.frontend import (
     Histogram,
     LinkStatus,
     Metrics,
-    Operations,
     Overview,
     Site,
     TopicOrder,
@@ -67,6 +67,9 @@ TOPIC_COUNTERS: Final = {
     "dead": "Messages of a topic that were moved to its dead-letter topic.",
 }
 
+BUSIEST_S: Final = 60.0
+"""For so long the same topics are told of."""
+
 BUSIEST: Final[tuple[TopicOrder, ...]] = ("in", "held")
 
 
@@ -79,30 +82,40 @@ class Sample(msgspec.Struct, frozen=True):
     metrics: Metrics
 
 
-async def expose(site: Site, topics_max: int, accept: str) -> tuple[bytes, str]:
-    """All of it in the format that `accept` prefers, and the name of that."""
-    operations = site.operations
-    sample = Sample(
-        await operations.overview(),
-        await operations.links(),
-        await told_topics(operations, topics_max),
-        site.metrics,
-    )
-    encode, content_type = choose_encoder(accept)
-    data: bytes = await trio.to_thread.run_sync(encode, _Families(families(sample)))
-    return data, content_type
+class Exposition:
+    """What is told of one site."""
 
+    def __init__(self, site: Site, topics_max: int) -> None:
+        self._site = site
+        self._topics_max = topics_max
+        self._busiest: list[str] = []
+        self._busiest_until = -math.inf
 
-async def told_topics(operations: Operations, topics_max: int) -> list[TopicSummary]:
-    """All topics, or those that matter most."""
-    page = await operations.topics(count=topics_max)
-    if page.total <= topics_max:
-        return list(page.topics)
-    found: dict[str, TopicSummary] = {}
-    for order in BUSIEST:
-        busiest = await operations.topics(order=order, count=topics_max // len(BUSIEST))
-        found.update({topic.name: topic for topic in busiest.topics})
-    return list(found.values())
+    async def expose(self, accept: str) -> tuple[bytes, str]:
+        """All of it in the format that `accept` prefers, and the name of that."""
+        operations = self._site.operations
+        overview = await operations.overview()
+        sample = Sample(
+            overview, await operations.links(), await self._topics(overview.topics), self._site.metrics
+        )
+        encode, content_type = choose_encoder(accept)
+        data: bytes = await trio.to_thread.run_sync(encode, _Families(families(sample)))
+        return data, content_type
+
+    async def _topics(self, there_are: int) -> list[TopicSummary]:
+        """All topics, or those that matter most: for a minute the same, since to find them takes a while."""
+        operations = self._site.operations
+        if there_are <= self._topics_max:
+            return list((await operations.topics(count=self._topics_max)).topics)
+        if trio.current_time() >= self._busiest_until:
+            found: dict[str, None] = {}
+            for order in BUSIEST:
+                page = await operations.topics(order=order, count=self._topics_max // len(BUSIEST))
+                found.update(dict.fromkeys(topic.name for topic in page.topics))
+            self._busiest = list(found)
+            self._busiest_until = trio.current_time() + BUSIEST_S
+        there = [await operations.topic(name) for name in self._busiest]
+        return [topic.summary for topic in there if topic is not None]
 
 
 class _Families:
