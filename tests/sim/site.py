@@ -46,6 +46,12 @@ class Everyone:
     def enabled(self, account: str) -> bool:
         return account == ACCOUNT
 
+    def may_subscribe(self, account: str, topic: str) -> bool:
+        return self.rights.allows(account, "subscribe", topic)
+
+    def subscribable(self, account: str, pattern: str) -> list[str]:
+        return [pattern]
+
 
 class Site:
     """A site that can be started, stopped, killed and started again.
