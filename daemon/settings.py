@@ -103,6 +103,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     connections_max: Annotated[int, count("Connections at a time, over all front ends.", 1)] = 10_000
     connections_per_address_max: Annotated[int, count("Connections at a time from one address.", 1)] = 1_000
+    sessions_per_account_max: Annotated[
+        int, count("Logins of one account at a time, over all front ends; 0 for no limit.")
+    ] = 0
     login_timeout_s: Annotated[float, seconds("From connecting to being logged in.", 0.1)] = 15.0
     idle_timeout_s: Annotated[
         float, seconds("A client from which nothing complete has come for so long is dropped.", 1.0)

@@ -15,6 +15,7 @@ single decisions, which no retry mends, those are set aside and whoever caused t
 import logging
 import math
 import sqlite3
+from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
@@ -92,6 +93,7 @@ class Broker:
         self._disk = DiskRoom(reserve)
         self.unfinished = Unfinished(lambda: self.limits.unfinished_bytes_max)
         self._sessions: dict[BrokerSession, None] = {}
+        self._sessions_of: Counter[str] = Counter()
         self._session_ids = 0
         self._work = trio.Event()
         self._alarm = trio.CancelScope()
@@ -199,6 +201,11 @@ class Broker:
             raise Refusal(Refusal.NOT_AVAILABLE, "the site is stopping")
         if not self.accounts.enabled(identity.account):
             raise Refusal(Refusal.BAD_LOGIN, "account or password is wrong")
+        sessions_max = self.limits.sessions_per_account_max
+        if sessions_max and self._sessions_of[identity.account] >= sessions_max:
+            text = f"{identity.account} is logged in {sessions_max} times, as often as it may be"
+            raise Refusal(Refusal.TOO_MANY, text)
+        self._sessions_of[identity.account] += 1
         self._session_ids += 1
         session = BrokerSession(self, self._session_ids, identity.account, channel, protocol, remote)
         self._sessions[session] = None
@@ -208,6 +215,9 @@ class Broker:
         """The front end is done with a session, whose client was `lost` or not; twice changes nothing."""
         if session in self._sessions:
             del self._sessions[session]
+            self._sessions_of[session.account] -= 1
+            if not self._sessions_of[session.account]:
+                del self._sessions_of[session.account]
             self.door.close(session.consumer, lost=lost)
 
     def reconfigure(self, settings: Settings) -> None:

@@ -240,3 +240,14 @@ async def test_what_clients_change_is_in_the_log_too(
             f"set the timeout of weather to 60.0: {who}",
             f"purged weather: {who}",
         ]
+
+
+async def test_an_account_may_be_logged_in_only_so_often(tmp_path: Path) -> None:
+    async with virtual_site(tmp_path, sessions_per_account_max=2) as site:
+        first, _ = site.login("ada"), site.login("ada", "phone")
+        with pytest.raises(Refusal, match="ada is logged in 2 times, as often as it may be"):
+            site.login("ada")
+        site.login("bob").session.close()
+        first.session.close()
+        site.login("ada").session.close()
+        site.login("ada")
