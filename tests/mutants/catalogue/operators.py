@@ -3,6 +3,7 @@
 from tests.mutants.mutation import Mutation
 
 RUNNING = "tests/daemon/cli/test_running_site.py::"
+ACTING = "tests/daemon/operations/test_acting.py::"
 
 MUTATIONS = [
     Mutation(
@@ -61,5 +62,26 @@ MUTATIONS = [
         tests=(
             "tests/daemon/certificates/test_expiry.py::test_a_running_site_says_it_each_day_and_louder_once_it_is_over",
         ),
+    ),
+    Mutation(
+        name="a dead letter that a client made up goes where it says",
+        file="daemon/operations/acting.py",
+        old="if not is_of_this_server(dead.account, self._broker.server_name):",
+        new="if False:",
+        tests=(ACTING + "test_a_dead_letter_that_a_client_made_up_is_not_believed",),
+    ),
+    Mutation(
+        name="a dead letter goes back twice where a kill came between",
+        file="daemon/operations/acting.py",
+        old='cmuid=f"replay:{smuid}"',
+        new='cmuid=""',
+        tests=(ACTING + "test_a_dead_letter_whose_way_back_a_kill_cut_short_comes_back_once",),
+    ),
+    Mutation(
+        name="a dead letter that did not fit is gone",
+        file="daemon/operations/acting.py",
+        old="for held, _ in asked if held.smuid not in refused]",
+        new="for held, _ in [(held, 0) for held in page]]",
+        tests=(ACTING + "test_what_does_not_fit_stays_a_dead_letter",),
     ),
 ]
