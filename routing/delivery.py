@@ -68,7 +68,7 @@ class Deliveries:
             matching.keep(entry)
             self._count(entry, now)
         if entry.flags & GUARANTEED:
-            for passed_over in matching.passed_over(entry.topic):
+            for passed_over in entry.topic.followers.passed_over:  # as they were found for `due`
                 if passed_over.options.durable:
                     self._state.out.append(MarkDone(entry.id, passed_over.id, has_it=False))
 

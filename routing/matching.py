@@ -17,7 +17,7 @@ Nothing outside this file asks a topic for its subscriptions to find that out. S
 """
 
 from collections import deque
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Final, Protocol
 
@@ -61,6 +61,7 @@ class Matching:
     Attributes:
         topics: by name; those on which nothing hangs are forgotten.
         forgotten: what went through those.
+        begun: told of the name of each topic that begins to be there; None where nobody asks.
     """
 
     def __init__(self, server: str, rights: SubscribeRights = EVERYBODY) -> None:
@@ -68,6 +69,7 @@ class Matching:
         self._rights = rights
         self.topics: dict[str, Topic] = {}
         self.forgotten = Traffic()
+        self.begun: Callable[[str], None] | None = None
         self._patterns: PatternTree[dict[str, Pattern]] = PatternTree()  # by account
         self._listed = TopicTree()
         self._changes = 0
@@ -78,6 +80,8 @@ class Matching:
     def begin(self, name: str) -> Topic:
         """Make the topic of this name, of which there is none."""
         topic = self.topics[name] = Topic(name, self._server)
+        if self.begun is not None:
+            self.begun(name)
         return topic
 
     def find(self, name: str) -> Topic:
@@ -209,7 +213,9 @@ class Matching:
             found += [each for each in self.following(topic) if each.accepts_one]
             return found
         found = [each for each in topic.subscriptions.values() if each.accepts_all]
-        found += self._followers(topic).due
+        followers = topic.followers if topic.followers_as_of == self._changes else self._followers(topic)
+        if followers is not NO_FOLLOWERS:
+            found += followers.due
         return found
 
     def wants(self, target: Target, mode: DeliveryMode) -> bool:

@@ -5,11 +5,12 @@ is not here but in `routing.queue`.
 """
 
 import math
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 import msgspec
 
 DeliveryMode = Literal["ONE", "ALL"]
+MODES: Final[tuple[DeliveryMode, ...]] = get_args(DeliveryMode)
 ReceiptMode = Literal["NONE", "ONE", "ALL"]
 
 INFINITE: Final = math.inf

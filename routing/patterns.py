@@ -29,11 +29,16 @@ def is_pattern(text: str) -> bool:
     return "#" in text or "*" in text
 
 
-def check_pattern(text: str) -> str:
-    """The topic pattern, checked; a topic alone is one, too. Raises Refusal (bad-topic)."""
+def is_pattern_of_topics(text: str) -> bool:
+    """Whether `check_pattern` would take it."""
     levels, _ = _levels(text)
     plain = ".".join("x" if level == "*" else level for level in levels)
-    if not text or not _fits(text) or (plain and not is_topic(plain)):
+    return bool(text) and _fits(text) and (not plain or is_topic(plain))
+
+
+def check_pattern(text: str) -> str:
+    """The topic pattern, checked; a topic alone is one, too. Raises Refusal (bad-topic)."""
+    if not is_pattern_of_topics(text):
         raise Refusal(
             Refusal.BAD_TOPIC,
             f"{text[:80]!r} is not a topic pattern (a topic in which a level may be * for one level, "
@@ -209,17 +214,19 @@ class TopicTree:
     def __init__(self) -> None:
         self._root = _TopicNode()
 
-    def add(self, topic: str) -> None:
-        """Add a topic; one that is there, or is a system topic, changes nothing."""
+    def add(self, topic: str) -> bool:
+        """Add a topic; False for one that is there already, or a system topic, which changes nothing."""
         if is_system_topic(topic):
-            return
+            return False
         node = self._root
         for level in topic.split("."):
             found = node.children.get(level)
             if found is None:
                 found = node.children[level] = _TopicNode()
             node = found
+        is_new = node.topic is None
         node.topic = topic
+        return is_new
 
     def discard(self, topic: str) -> None:
         """Take a topic out; one that is not there changes nothing."""

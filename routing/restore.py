@@ -12,7 +12,7 @@ import msgspec
 from routing.federation.copies import Forward
 from routing.federation.decisions import StoreCopy
 from routing.federation.federation import Federation
-from routing.federation.interest import InterestChange
+from routing.federation.wants import InterestChange
 from routing.lifecycle import Lifecycle
 from routing.message import DeliveryMode
 from routing.names import DEAD_LETTER_PREFIX, dead_letter_topic, is_topic

@@ -34,7 +34,8 @@ from routing.door import Door
 from routing.errors import Refusal
 from routing.federation.copies import Answered, Arrival, PeerRules, UnitId
 from routing.federation.decisions import AcknowledgeUnit, Send, TellInterest, TellReceipt, TellRemoved
-from routing.federation.interest import WANTS_MAX, InterestChange
+from routing.federation.interest import WANTS_MAX
+from routing.federation.wants import PATTERNS, InterestChange
 from routing.link.agreement import Agreement
 from routing.link.sender import Settled
 from routing.link.units import Control, Lane, Probe, Transfer
@@ -270,7 +271,7 @@ class Federating:
         self._opening[peer] += 1
         self._heard.pop(peer, None)
         self.enquiring.link_up(peer, agreement.features)
-        self._door.link_up(peer, restarted=restarted)
+        self._door.link_up(peer, restarted=restarted, knows_patterns=PATTERNS in agreement.features)
 
     def link_down(self, peer: str, reason: str) -> None:
         """See `RouterPort`."""

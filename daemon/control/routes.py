@@ -4,8 +4,8 @@ from typing import Literal
 
 import msgspec
 
-from routing.federation.interest import Want
 from routing.federation.outlook import Outlook
+from routing.federation.wants import Want
 from routing.message import DEPTH_UNLIMITED
 from routing.names import is_system_topic, parse_address
 

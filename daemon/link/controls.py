@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import msgspec
 
 from routing.errors import Refusal
-from routing.federation.interest import InterestChange
+from routing.federation.wants import InterestChange
 from routing.numbers import Number, read_integer
 
 CHANGES_MAX: Final = 500

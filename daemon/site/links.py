@@ -31,6 +31,7 @@ from daemon.settings import Settings
 from daemon.site.state_mark import INSTALLATION
 from daemon.system.private_files import replace
 from routing.federation.enquiry import FEATURES, Ping, Trace, Why
+from routing.federation.wants import PATTERNS
 from routing.names import check_topic, parse_smuid, server_name
 
 _INSTALLATION_WORD: Final = r"[0-9a-f]{32}"
@@ -107,7 +108,7 @@ class SiteLinks:
             server=settings.site.server_name,
             site=_installation(settings.site.state_directory),
             boot=self._boot,
-            features=FEATURES,
+            features=(*FEATURES, PATTERNS),
         )
         self._transport = TlsTransport(
             keys, links.listen, broker.clock.wall_us, broker.mishaps.note, self._passed

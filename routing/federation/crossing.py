@@ -3,6 +3,7 @@
 import msgspec
 
 from routing.federation.copies import Copy
+from routing.patterns import TopicTree
 from routing.queue import CROSSES, Entry
 
 
@@ -17,11 +18,13 @@ class Crossing:
     Attributes:
         by_id: by entry id.
         by_topic: the same by topic, for interest that comes later.
+        topics: those that have any, for interest in patterns.
     """
 
     def __init__(self) -> None:
         self.by_id: dict[int, Copy] = {}
         self.by_topic: dict[str, dict[int, Copy]] = {}
+        self.topics = TopicTree()
         self._held_from: dict[tuple[str, str], _Held] = {}
 
     def begin(self, copy: Copy) -> None:
@@ -29,7 +32,11 @@ class Crossing:
         entry = copy.entry
         entry.flags |= CROSSES
         self.by_id[entry.id] = copy
-        self.by_topic.setdefault(entry.topic.name, {})[entry.id] = copy
+        of_topic = self.by_topic.get(entry.topic.name)
+        if of_topic is None:
+            of_topic = self.by_topic[entry.topic.name] = {}
+            self.topics.add(entry.topic.name)
+        of_topic[entry.id] = copy
         if copy.source:
             held = self._held_from.setdefault((copy.source, entry.topic.name), _Held())
             held.messages += 1
@@ -44,6 +51,7 @@ class Crossing:
         del of_topic[entry.id]
         if not of_topic:
             del self.by_topic[entry.topic.name]
+            self.topics.discard(entry.topic.name)
         if copy.source:
             held = self._held_from[copy.source, entry.topic.name]
             held.messages -= 1

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from routing.federation.copies import Copy, Seen, UnitId
-from routing.federation.interest import InterestChange
+from routing.federation.wants import InterestChange
 from routing.link.units import TransferOutcome
 from routing.queue import Entry
 

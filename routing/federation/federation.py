@@ -3,7 +3,10 @@
 forwarding   where copies go, and what is remembered of them
 arriving     what becomes of a copy that comes
 custody      mode ONE
-interest     who wants what
+interest     who wants what, beyond each peer
+wants        what can be wanted
+own_wants    what this site wants
+telling      what each peer is told of all that
 removals     what was removed
 crossing     the copies that may cross links, while they are held
 outlook      what others may read of all this
@@ -27,15 +30,17 @@ from routing.federation.decisions import (
     TellRemoved,
 )
 from routing.federation.forwarding import Forwarding, Peer
-from routing.federation.interest import Interest, InterestChange
+from routing.federation.interest import Interest
 from routing.federation.outlook import Outlook
+from routing.federation.own_wants import OwnWants
+from routing.federation.wants import InterestChange, is_of_pattern
 from routing.lifecycle import Lifecycle, advance
 from routing.message import DEPTH_UNLIMITED
 from routing.names import parse_address, parse_smuid
 from routing.queue import COUNTER_BITS, CROSSES, ONE, Entry
 from routing.receipts import Receipts
 from routing.state import SiteState
-from routing.subscription import Target, Topic
+from routing.subscription import Target
 
 
 class Federation:
@@ -58,7 +63,8 @@ class Federation:
         self._deliveries = deliveries
         self._receipts = receipts
         self._crossing = state.crossing
-        self.interest = Interest(state.server)
+        self.interest = Interest(state.server, lambda: state.topics)
+        self._own_wants = OwnWants(state.matching, self.interest)
         self.forwarding = Forwarding(state, self.interest, recall)
         self.outlook = Outlook(self.forwarding, self.interest, state.crossing)
         self.custody = Custody(state, lifecycle, self.forwarding, deliveries, receipts, self.interest)
@@ -95,6 +101,7 @@ class Federation:
                 self.set_peer(name, rules)
             else:
                 known.rules = rules
+                self.interest.set_rules(name, rules.allow_in)
                 self._apply_rules(known, now)
         sent_to = {name for copy in self._crossing.by_id.values() for name in copy.forwards}
         for name in sent_to - peers.keys():
@@ -131,16 +138,19 @@ class Federation:
         copy.forwards.pop(name, None)
         self._state.out.append(StoreCopy(copy.entry.id))
 
-    def link_up(self, now: float, name: str, *, restarted: bool = True) -> None:
+    def link_up(self, now: float, name: str, *, restarted: bool = True, knows_patterns: bool = True) -> None:
         """A link works: repeat what is unanswered, tell what is wanted, and what was removed.
 
-        `restarted`: the peer is not known to be in the state in which the last link left it.
+        Args:
+            restarted: the peer is not known to be in the state in which the last link left it.
+            knows_patterns: the peer can be told of patterns.
         """
         peer = self.forwarding.peers[name]
         peer.up = True
         if restarted:
             peer.has_removals = 0
-        self.interest.link_up(name)
+        self.interest.link_up(name, peer.rules.allow_in, knows_patterns=knows_patterns)
+        self._note_who_is_told_topics()
         self._state.out.append(TellInterest(name, self.interest.tell(name), whole=True))
         for removal in self._state.removed.after(peer.has_removals):
             self._state.out.append(TellRemoved(name, removal.smuid, removal.topic, removal.number))
@@ -159,6 +169,11 @@ class Federation:
         if peer is not None:
             peer.up = False
             self.interest.link_down(name)
+            self._note_who_is_told_topics()
+
+    def _note_who_is_told_topics(self) -> None:
+        """Where patterns have to be told as topics, those that begin to be there are told, too."""
+        self._state.matching.begun = self.interest.note_topic if self.interest.tells_topics else None
 
     def tell_interest(self) -> None:
         """Tell every peer that is up what has changed for it since the last time."""
@@ -201,14 +216,16 @@ class Federation:
         changes = self.interest.admitted(name, told, whole=whole)
         self._state.out.append(StoreInterest(name, changes, whole))
         nearer = self.interest.hear(name, changes, whole=whole)
-        for way, (kind, wanted) in nearer:
-            if kind == "ALL":
-                if (peer := self.forwarding.peers.get(way)) is not None:
-                    self.forwarding.pull(peer, wanted)
-            elif kind == "ONE":
-                self.custody.pull(wanted, now)
-            else:
-                self.custody.reached(wanted, now)
+        for way, want in nearer:
+            if want[0] == "SERVER":
+                self.custody.reached(want[1], now)
+                continue
+            topics = list(self._crossing.topics.under(want[1])) if is_of_pattern(want) else (want[1],)
+            for topic in topics:
+                if want[0] == "ONE":
+                    self.custody.pull(topic, now)
+                elif (peer := self.forwarding.peers.get(way)) is not None:
+                    self.forwarding.pull(peer, topic)
         return len(told) - len(changes)
 
     def hear_receipt(self, now: float, peer: str, query: int, due: int, have: int, *, closed: bool) -> None:
@@ -295,8 +312,5 @@ class Federation:
         return DEPTH_UNLIMITED if parse_address(entry.topic.name).server != self._state.server else 0
 
     def target_changed(self, target: Target) -> None:
-        """Subscriptions to a topic or a pattern have come or gone."""
-        if isinstance(target, Topic) and not target.recipient:
-            matching = self._state.matching
-            self.interest.set_own(("ALL", target.name), matching.wants(target, "ALL"))
-            self.interest.set_own(("ONE", target.name), matching.wants(target, "ONE"))
+        """Subscriptions to a topic or a pattern have come or gone, or have other rights."""
+        self._own_wants.changed(target)

@@ -29,7 +29,8 @@ from routing.federation.copies import (
     within,
 )
 from routing.federation.decisions import AcknowledgeUnit, Send, StoreCopy, StoreSeen
-from routing.federation.interest import Interest, Want
+from routing.federation.interest import Interest
+from routing.federation.wants import Want
 from routing.lifecycle import advance
 from routing.link.units import TransferOutcome
 from routing.names import is_system_topic, parse_address, parse_smuid

@@ -1,7 +1,6 @@
 """Who wants what, as peers tell each other: for each want the distance to the nearest site that has it.
 
-A *want* is a kind and a name: subscriptions of a topic that take messages of mode ALL, or of mode ONE, or a
-server that can be reached. For each want a site tells each peer the distance in links from itself to the
+For each want (see `routing.federation.wants`) a site tells each peer the distance in links from itself to the
 nearest wanting site, leaving out what it heard from that very peer (split horizon). Only changes are told.
 
 Never too far: along any shortest path to a wanting site, each site has told the one before it a distance
@@ -23,15 +22,12 @@ own peer while the other would be, and then a site within depth would not be rea
 """
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import Annotated, Final, Literal
+from collections.abc import Callable, Iterable
+from typing import Final
 
-import msgspec
-
-from routing.names import is_server_name, is_topic
-
-DISTANCE_MAX: Final = 255
-"""Links: above any real chain of sites."""
+from routing.federation.telling import EVERYTHING, Told
+from routing.federation.wants import DISTANCE_MAX, InterestChange, Want, can_be_wanted, is_of_pattern
+from routing.patterns import PatternTree, TopicTree, subscription_takes
 
 DETOUR_LINKS: Final = 2
 """What a way may be longer than twice the way to the farthest site."""
@@ -39,47 +35,54 @@ DETOUR_LINKS: Final = 2
 WANTS_MAX: Final = 500_000
 """Of one peer: they take some hundred MB."""
 
-NAME_CHARACTERS_MAX: Final = 300
-"""Above the longest topic and server name: what is longer is not even kept until it is judged."""
+PATTERNS_MAX: Final = 100_000
+"""Of these, patterns."""
 
-WantKind = Literal["ALL", "ONE", "SERVER"]
-Distance = Annotated[int, msgspec.Meta(ge=0, le=DISTANCE_MAX)]
-Want = tuple[WantKind, str]
+TOPICS_TOLD_MAX: Final = 10_000
+"""Topics that stand for patterns to peers that know none."""
 
-
-class InterestChange(msgspec.Struct, frozen=True):
-    """One change told to a peer.
-
-    Attributes:
-        distance: links from the teller to the nearest site that wants it; None if there is none any more.
-    """
-
-    kind: WantKind
-    name: Annotated[str, msgspec.Meta(max_length=NAME_CHARACTERS_MAX)]
-    distance: Distance | None
+COVERING_MAX: Final = 10_000
+"""Topics of which it is remembered which patterns take them."""
 
 
 class Interest:
     """What this site and, by their own word, its peers want or can reach."""
 
-    def __init__(self, server: str, distance_max: int = DISTANCE_MAX, wants_max: int = WANTS_MAX) -> None:
+    def __init__(
+        self,
+        server: str,
+        topics: Callable[[], Iterable[str]] = tuple,
+        distance_max: int = DISTANCE_MAX,
+        wants_max: int = WANTS_MAX,
+        patterns_max: int = PATTERNS_MAX,
+    ) -> None:
+        """`topics`: those that there are at this site."""
+        self._topics = topics
         self._distance_max = distance_max
         self._wants_max = wants_max
+        self._patterns_max = patterns_max
         self._own: set[Want] = {("SERVER", server)}
         self._heard: dict[Want, dict[str, int]] = {}
         self._heard_from: Counter[str] = Counter()  # how many wants
         self._nearest: dict[Want, int] = {}  # links from here to each other site
         self._sites_at: Counter[int] = Counter()  # how many sites there are at each distance
         self._longest_to_site = self._longest = 0
-        # for each peer whose link is up
-        self._told: dict[str, dict[Want, int]] = {}
-        self._stale: dict[str, set[Want]] = {}
+        self._patterns: PatternTree[str] = PatternTree()  # of all wants, own and heard
+        self._patterns_from: Counter[str] = Counter()  # how many of the wants
+        self._covering: dict[str, list[str]] = {}  # patterns, by topic
+        self._links: dict[str, Told] = {}  # that are up
+        self._told_topics = TopicTree()
+        self._told_topics_count = 0
 
     # -- what is known ----------------------------------------------------------------------------
 
     def distance(self, peer: str, want: Want) -> int | None:
         """Links from the peer to the nearest site beyond it that wants this; 0 is the peer itself."""
         distance = self._heard.get(want, {}).get(peer)
+        for text in self._covering_of(want):
+            other = self._heard.get((want[0], text), {}).get(peer)
+            if other is not None and (distance is None or other < distance):
+                distance = other
         return distance if distance is not None and distance < self._bound(want) else None
 
     def distances(self, want: Want) -> dict[str, int]:
@@ -87,7 +90,24 @@ class Interest:
         if want[0] == "SERVER" and want in self._own:
             return {}
         heard, bound = self._heard.get(want), self._bound(want)
-        return {peer: distance for peer, distance in heard.items() if distance < bound} if heard else {}
+        found = {peer: distance for peer, distance in heard.items() if distance < bound} if heard else {}
+        for text in self._covering_of(want):
+            for peer, distance in self._heard.get((want[0], text), {}).items():
+                if distance < found.get(peer, bound):
+                    found[peer] = distance
+        return found
+
+    def _covering_of(self, want: Want) -> list[str]:
+        """The patterns that are wanted, here or elsewhere, and that take a topic."""
+        kind, name = want
+        if kind == "SERVER" or not len(self._patterns) or is_of_pattern(want):
+            return []
+        found = self._covering.get(name)
+        if found is None:
+            if len(self._covering) >= COVERING_MAX:
+                self._covering.clear()
+            found = self._covering[name] = self._patterns.match(name)
+        return found
 
     def _bound(self, want: Want) -> int:
         """What is told to be so many links from a peer, or more, is too far to be true, or of use."""
@@ -99,19 +119,77 @@ class Interest:
         """Note whether this site itself wants something."""
         if wanted != (want in self._own):
             self._own.symmetric_difference_update((want,))
-            self._mark(want)
+            self._changed(want)
 
-    def link_up(self, peer: str) -> None:
-        """Note that a link is up: the peer has to be told everything."""
-        self._told[peer] = {}
-        self._stale[peer] = self._own | self._heard.keys()
+    def _changed(self, want: Want) -> None:
+        """A want has come or gone, or is at another distance."""
+        if is_of_pattern(want):
+            self._note_pattern(want[1])
+        self._mark(want)
+
+    def _note_pattern(self, text: str) -> None:
+        """A pattern is wanted by somebody, or by nobody any more."""
+        is_wanted = self._is_wanted(text)
+        if is_wanted == (self._patterns.get(text) is not None):
+            return
+        self._covering.clear()
+        if not is_wanted:
+            self._patterns.discard(text)
+            for link in self._links.values():
+                link.gone.add(text)
+            return
+        self._patterns.put(text, text)
+        if self.tells_topics:
+            for topic in self._topics():
+                if subscription_takes(text, topic):
+                    self.note_topic(topic)
+
+    def _is_wanted(self, text: str) -> bool:
+        return any(want in self._own or want in self._heard for want in (("ALL", text), ("ONE", text)))
+
+    @property
+    def tells_topics(self) -> bool:
+        """Whether a peer that knows no patterns is linked to: `note_topic` is to be told of new topics."""
+        return any(not link.knows_patterns for link in self._links.values())
+
+    def note_topic(self, topic: str) -> None:
+        """Note that there is a topic: peers that know no patterns are told of it where a pattern takes it."""
+        if self._told_topics_count >= TOPICS_TOLD_MAX or not self._covering_of(("ALL", topic)):
+            return
+        self._told_topics_count += self._told_topics.add(topic)
+        for link in self._links.values():
+            if not link.knows_patterns:
+                link.stale |= {("ALL", topic), ("ONE", topic)}
+
+    def link_up(
+        self, peer: str, may_come: tuple[str, ...] = EVERYTHING, *, knows_patterns: bool = True
+    ) -> None:
+        """Note that a link is up: the peer has to be told everything.
+
+        Args:
+            may_come: patterns of the topics that may come from the peer.
+            knows_patterns: it can be told of patterns.
+        """
+        link = self._links[peer] = Told(may_come, self._told_topics, knows_patterns=knows_patterns)
+        if not knows_patterns:
+            for topic in self._topics():
+                self.note_topic(topic)
+        for want in self._own | self._heard.keys():
+            link.mark(want)
         self._mark_ways_for_one(peer)
 
     def link_down(self, peer: str) -> None:
         """Note that a link is gone for now: what its peer wants is kept, and is no way for mode ONE."""
-        self._told.pop(peer, None)
-        self._stale.pop(peer, None)
+        self._links.pop(peer, None)
+        if not self.tells_topics:
+            self._told_topics = TopicTree()
+            self._told_topics_count = 0
         self._mark_ways_for_one(peer)
+
+    def set_rules(self, peer: str, may_come: tuple[str, ...]) -> None:
+        """Note that other topics may come from a peer."""
+        if (link := self._links.get(peer)) is not None:
+            link.set_rules(may_come, filter(is_of_pattern, self._own | self._heard.keys()))
 
     def _mark_ways_for_one(self, peer: str) -> None:
         for want, heard in self._heard.items():
@@ -128,15 +206,19 @@ class Interest:
     def admitted(self, peer: str, changes: Iterable[InterestChange], *, whole: bool) -> list[InterestChange]:
         """What of a peer's changes is to be heard: the rest is nothing that can be, or is too much."""
         room = self._wants_max - (0 if whole else self._heard_from[peer])
+        patterns_room = self._patterns_max - (0 if whole else self._patterns_from[peer])
         out = []
         for change in changes:
             if change.distance is not None:
+                want: Want = (change.kind, change.name)
                 if not 0 <= change.distance < self._distance_max:
                     continue
-                if whole or peer not in self._heard.get((change.kind, change.name), {}):
-                    if not (room > 0 and _can_be_wanted(change.kind, change.name)):
+                if whole or peer not in self._heard.get(want, {}):
+                    of_pattern = is_of_pattern(want)
+                    if room <= 0 or (of_pattern and patterns_room <= 0) or not can_be_wanted(*want):
                         continue
                     room -= 1
+                    patterns_room -= of_pattern
             out.append(change)
         return out
 
@@ -167,26 +249,27 @@ class Interest:
 
     def tell(self, peer: str) -> list[InterestChange]:
         """What has changed for a peer since it was last asked, each once."""
-        stale = self._stale.get(peer)
-        if not stale:
+        link = self._links.get(peer)
+        if link is None or not link.stale:
             return []
-        told = self._told[peer]
+        told = link.told
         out = []
-        for want in sorted(stale):
-            distance = self._distance_for(peer, want)
+        for want in sorted(link.stale):
+            known = (self._distance_for(peer, each) for each in link.stands_for(want, self._covering_of))
+            distance = min((each for each in known if each is not None), default=None)
             if distance != told.get(want):
                 out.append(InterestChange(*want, distance))
                 if distance is None:
                     del told[want]
                 else:
                     told[want] = distance
-        stale.clear()
+        link.all_told(self._is_wanted)
         return out
 
     @property
     def untold(self) -> list[str]:
         """Peers for which `tell` may have something."""
-        return [peer for peer, stale in self._stale.items() if stale]
+        return [peer for peer, link in self._links.items() if link.stale]
 
     def _distance_for(self, peer: str, want: Want) -> int | None:
         if want in self._own:
@@ -195,28 +278,33 @@ class Interest:
         known = (
             distance
             for other, distance in self._heard.get(want, {}).items()
-            if other != peer and distance < bound and (want[0] != "ONE" or other in self._told)
+            if other != peer and distance < bound and (want[0] != "ONE" or other in self._links)
         )
         nearest = min(known, default=self._distance_max)
         return nearest + 1 if nearest + 1 < self._distance_max else None
 
     def _set(self, want: Want, peer: str, distance: int) -> None:
         heard = self._heard.setdefault(want, {})
-        self._heard_from[peer] += peer not in heard
+        self._count(peer, want, peer not in heard)
         heard[peer] = distance
-        self._mark(want)
+        self._changed(want)
         if want[0] == "SERVER":
             self._place(want)
 
     def _forget(self, want: Want, peer: str) -> None:
         heard = self._heard[want]
         del heard[peer]
-        self._heard_from[peer] -= 1
+        self._count(peer, want, -1)
         if not heard:
             del self._heard[want]
-        self._mark(want)
+        self._changed(want)
         if want[0] == "SERVER":
             self._place(want)
+
+    def _count(self, peer: str, want: Want, more: int) -> None:
+        self._heard_from[peer] += more
+        if is_of_pattern(want):
+            self._patterns_from[peer] += more
 
     def _place(self, site: Want) -> None:
         """Note how far a site is now."""
@@ -252,12 +340,8 @@ class Interest:
         return nearer
 
     def _mark(self, want: Want) -> None:
-        for stale in self._stale.values():
-            stale.add(want)
-
-
-def _can_be_wanted(kind: WantKind, name: str) -> bool:
-    return is_server_name(name) if kind == "SERVER" else is_topic(name)
+        for link in self._links.values():
+            link.mark(want)
 
 
 def _is_nearer(distance: int | None, than: int | None) -> bool:

@@ -12,7 +12,8 @@ import msgspec
 from routing.federation.copies import Copy, onward, within
 from routing.federation.crossing import Crossing
 from routing.federation.forwarding import Forwarding, Peer
-from routing.federation.interest import Interest, Want
+from routing.federation.interest import Interest
+from routing.federation.wants import Want
 from routing.message import DEPTH_UNLIMITED, DeliveryMode
 from routing.names import is_system_topic, parse_address
 

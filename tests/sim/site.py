@@ -19,6 +19,7 @@ from daemon.settings import HopSettings, LinkSettings, QueueSettings, Settings, 
 from daemon.store.store import Store
 from daemon.system.private_files import sync_directory, write_new
 from routing.federation.enquiry import FEATURES
+from routing.federation.wants import PATTERNS
 from routing.rights import EVERYTHING, RightsTable
 from tests.sim.machine import Gone, Machine, SimClock, SimHopLog
 from tests.sim.network import Network
@@ -148,7 +149,9 @@ class Site:
             self._network.switch_on(self.name)
             broker = opened.broker
             links = LinkManager(
-                identity=SiteIdentity(server=self.name, site=self.name, boot=opened.boot, features=FEATURES),
+                identity=SiteIdentity(
+                    server=self.name, site=self.name, boot=opened.boot, features=(*FEATURES, PATTERNS)
+                ),
                 settings=settings.links,
                 peers={peer.name: peer for peer in self._peers},
                 transport=self._network.transport(self.name),

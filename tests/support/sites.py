@@ -3,6 +3,8 @@
 import math
 import random
 from collections import Counter, deque
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from routing.decisions import Deliver, KeepMessage, Record, StoreMessage
@@ -38,7 +40,17 @@ class Federation:
         transfers: copies carried over links.
     """
 
-    def __init__(self, links: set[tuple[str, str]], seed: int = 0, *, flood: bool = False) -> None:
+    def __init__(
+        self,
+        links: set[tuple[str, str]],
+        seed: int = 0,
+        *,
+        flood: bool = False,
+        old: Collection[str] = (),
+        rules: Mapping[tuple[str, str], PeerRules] = MappingProxyType({}),
+    ) -> None:
+        """`old` sites know no patterns; `rules` are those of a site for a peer."""
+        self.old = old
         self.random = random.Random(seed)
         self.now = 1000.0
         self.names = sorted({name for link in links for name in link})
@@ -54,7 +66,7 @@ class Federation:
         self.control: dict[tuple[str, str], deque[Any]] = {}
         for a, b in sorted(links):
             for one, other in ((a, b), (b, a)):
-                self.routers[one].federation.set_peer(other, PeerRules(flood=flood))
+                self.routers[one].federation.set_peer(other, rules.get((one, other), PeerRules(flood=flood)))
             self.join(a, b)
 
     # -- links ------------------------------------------------------------------------------------
@@ -64,7 +76,8 @@ class Federation:
             self.links.add((one, other))
             self.bulk[one, other], self.control[one, other] = [], deque()
         for one, other in ((a, b), (b, a)):
-            self.routers[one].federation.link_up(self.now, other)
+            knows_patterns = other not in self.old and one not in self.old
+            self.routers[one].federation.link_up(self.now, other, knows_patterns=knows_patterns)
             self.take(one)
 
     def cut(self, a: str, b: str) -> None:

@@ -7,7 +7,7 @@ from daemon.store.changes import Changes, Statement, Values
 from daemon.store.columns import WantedText
 from daemon.store.table import Row, Table, Tables
 from routing.federation.decisions import StoreInterest
-from routing.federation.interest import Distance, InterestChange, WantKind
+from routing.federation.wants import Distance, InterestChange, WantKind
 from routing.restore import Restore
 
 CREATE: Final = (

@@ -15,7 +15,7 @@ from daemon.system.mishaps import Mishaps
 from routing.decisions import StoreMessage
 from routing.door import Door
 from routing.federation.enquiry import Ask, Ping
-from routing.federation.interest import InterestChange
+from routing.federation.wants import InterestChange
 from routing.link.agreement import Agreement
 from routing.link.units import Control, Lane, Transfer
 from routing.message import Message, ReceiptMode, Section

@@ -16,7 +16,7 @@ from routing.decisions import Record
 from routing.errors import Refusal
 from routing.federation.copies import Arrival, PeerRules, UnitId
 from routing.federation.decisions import StoreInterest
-from routing.federation.interest import InterestChange
+from routing.federation.wants import InterestChange
 from routing.message import Message, Section
 from routing.subscription import Consumer
 from tests.support.broker import SessionClient, VirtualSite, virtual_site

@@ -8,7 +8,8 @@ from routing.decisions import Record
 from routing.federation import forwarding
 from routing.federation.copies import Arrival, PeerRules, Seen
 from routing.federation.decisions import DiscardAnswer, StoreInterest
-from routing.federation.interest import DISTANCE_MAX, Interest, InterestChange
+from routing.federation.interest import Interest
+from routing.federation.wants import DISTANCE_MAX, InterestChange
 from routing.message import Message
 from routing.names import make_smuid
 from routing.router import Router

@@ -3,7 +3,7 @@
 from routing.decisions import Deliver
 from routing.federation.copies import Arrival, PeerRules, UnitId
 from routing.federation.decisions import AcknowledgeUnit, Send
-from routing.federation.interest import InterestChange
+from routing.federation.wants import InterestChange
 from routing.message import Message
 from routing.router import Router
 from routing.subscription import Consumer, SubscribeOptions

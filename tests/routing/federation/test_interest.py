@@ -7,7 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from routing.federation.interest import DETOUR_LINKS, Interest, Want
+from routing.federation.interest import DETOUR_LINKS, Interest
+from routing.federation.wants import Want
 
 WANT: Want = ("ALL", "news")
 

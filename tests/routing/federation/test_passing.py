@@ -5,7 +5,7 @@ import pytest
 from routing.decisions import Record
 from routing.federation.copies import Answered, Arrival, PeerRules, UnitId
 from routing.federation.decisions import Send
-from routing.federation.interest import InterestChange
+from routing.federation.wants import InterestChange
 from routing.message import Message
 from routing.queue import COMMITTED_STATES, Entry
 from routing.router import Router

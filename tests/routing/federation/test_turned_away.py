@@ -7,7 +7,7 @@ import pytest
 from routing.decisions import Refused
 from routing.federation.copies import Arrival, PeerRules, UnitId
 from routing.federation.decisions import AcknowledgeUnit
-from routing.federation.interest import InterestChange
+from routing.federation.wants import InterestChange
 from routing.message import DeliveryMode, Message, Section
 from routing.router import Router
 from tests.support.sites import SETTINGS

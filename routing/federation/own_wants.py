@@ -1,0 +1,44 @@
+"""What a site itself wants: what its subscriptions are to, as far as their accounts may have it.
+
+A pattern of an account that may have only some of its topics is wanted as the patterns of those. The same
+topic or pattern may be wanted for the sake of several subscriptions.
+"""
+
+from collections import Counter
+
+from routing.federation.interest import Interest
+from routing.federation.wants import Want
+from routing.matching import Matching
+from routing.message import MODES
+from routing.subscription import Pattern, Target, Topic
+
+
+class OwnWants:
+    """Told by `changed` of what subscriptions are to; tells `interest` of what begins and ends."""
+
+    def __init__(self, matching: Matching, interest: Interest) -> None:
+        self._matching = matching
+        self._interest = interest
+        self._wants_of: dict[Target, set[Want]] = {}
+        self._count: Counter[Want] = Counter()
+
+    def changed(self, target: Target) -> None:
+        """Subscriptions to a topic or a pattern have come or gone, or have other rights."""
+        wants = self._wanted(target)
+        before = self._wants_of.pop(target, set())
+        if wants:
+            self._wants_of[target] = wants
+        for want in wants - before:
+            self._count[want] += 1
+            self._interest.set_own(want, True)
+        for want in before - wants:
+            self._count[want] -= 1
+            if not self._count[want]:
+                del self._count[want]
+                self._interest.set_own(want, False)
+
+    def _wanted(self, target: Target) -> set[Want]:
+        if isinstance(target, Topic) and target.recipient:
+            return set()
+        names = target.allowed if isinstance(target, Pattern) else (target.name,)
+        return {(mode, name) for mode in MODES if self._matching.wants(target, mode) for name in names}
