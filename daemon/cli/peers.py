@@ -16,6 +16,7 @@ from daemon.terminal.printable import printable
 from routing.errors import Refusal
 from routing.fate import duration
 from routing.federation.outlook import DOWN
+from routing.federation.wants import PATTERNS
 from routing.names import check_topic
 
 
@@ -56,6 +57,10 @@ def _show(links: list[LinkStatus]) -> None:
     for link in links:
         if link.why_down:
             typer.echo(printable(f"{link.peer} is down: {link.why_down}"))
+        elif link.state == "up" and PATTERNS not in link.features:
+            typer.echo(
+                f"{link.peer} knows no patterns: in their place it is told of topics that are here"
+            )
 
 
 def routes(

@@ -197,7 +197,7 @@ class Ledger:
         self._name(key, smuid)
         if not self.in_ball(publication, reader):
             self.violate(f"{key} came to {reader.key}, beyond its depth {publication.depth}")
-        if publication.topic != reader.topic:
+        if not reader.takes(publication):
             self.violate(f"{key} came to {reader.key}, of another topic")
         if reader.accepts not in ("BOTH", publication.mode):
             self.violate(f"{key} of mode {publication.mode} came to {reader.key}")

@@ -55,7 +55,7 @@ def _is_due(publication: Publication, reader: Reader) -> bool:
 
 def _judge_all(ledger: Ledger, facts: Facts, publication: Publication, smuid: str) -> None:
     for reader in ledger.scenario.readers:
-        if reader.topic != publication.topic or not ledger.in_ball(publication, reader):
+        if not reader.takes(publication) or not ledger.in_ball(publication, reader):
             continue
         if not _is_due(publication, reader) or _owner(reader) in facts.dead[smuid]:
             continue
@@ -80,7 +80,7 @@ def _judge_one(ledger: Ledger, facts: Facts, publication: Publication, smuid: st
     if not committed and not held and not any(ends[event] for event in ("expired", "removed", "dead")):
         ledger.violate(f"{publication.key} ({smuid}) of mode ONE is nowhere: {dict(ends)}")
     could = any(
-        reader.topic == publication.topic and reader.accepts != "ALL" and reader.ends_at is None
+        reader.takes(publication) and reader.accepts != "ALL" and reader.ends_at is None
         for reader in ledger.scenario.readers
     )
     if held and could and publication.depth == -1:
@@ -109,9 +109,7 @@ def _judge_receipt(ledger: Ledger, facts: Facts, publication: Publication, told:
     in_ball = [
         reader
         for reader in ledger.scenario.readers
-        if reader.topic == publication.topic
-        and reader.accepts != "ONE"
-        and ledger.in_ball(publication, reader)
+        if reader.takes(publication) and reader.accepts != "ONE" and ledger.in_ball(publication, reader)
     ]
     least = sum(_is_due(publication, reader) and reader.begins_at == 0.0 for reader in in_ball)
     if due > len(in_ball):
@@ -132,7 +130,7 @@ def _judge_state(ledger: Ledger, facts: Facts, publication: Publication, told: T
     if publication.timeout_s != math.inf or publication.removed_at is not None or publication.mode == "ONE":
         return
     for reader in ledger.scenario.readers:
-        interested = reader.topic == publication.topic and reader.accepts != "ONE" and reader.ends_at is None
+        interested = reader.takes(publication) and reader.accepts != "ONE" and reader.ends_at is None
         if interested and ledger.in_ball(publication, reader) and not held[reader.site]:
             ledger.violate(f"{publication.key} ({smuid}) is a state that {reader.site} does not hold")
 

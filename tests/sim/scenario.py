@@ -13,6 +13,7 @@ import msgspec
 
 from routing.message import DeliveryMode, ReceiptMode
 from routing.subscription import Accepts
+from tests.support.wishes import takes
 
 FAULTS_MIN: Final = 20
 SITES_MAX: Final = 50
@@ -53,6 +54,7 @@ class Reader(msgspec.Struct, frozen=True):
     """A durable subscription, and how its client behaves.
 
     Attributes:
+        topic: or a pattern.
         begins_at: seconds after publishing has begun; 0 for one that is there before.
         ends_at: when it is ended by UNSUBSCRIBE; None for never.
         think_s: longest time with a message.
@@ -76,6 +78,10 @@ class Reader(msgspec.Struct, frozen=True):
     def key(self) -> str:
         """Names it in the trace."""
         return f"{self.channel}@{self.site}"
+
+    def takes(self, publication: "Publication") -> bool:
+        """Whether a message is of its topic, or of one of its pattern."""
+        return takes(self.topic, publication.topic)
 
 
 class Publication(msgspec.Struct, frozen=True):
@@ -178,13 +184,16 @@ def draw(seed: int, *, sites_max: int = SITES_MAX) -> Scenario:
         for a, b in pairs
     ]
     lasts_s = chance.uniform(25.0, 60.0)
-    topics = ["a", "b", "c"][: chance.randint(1, 3)]
+    topics = ["a", "a.b", "c"][: chance.randint(1, 3)]
+    readers = _readers(chance, sites, topics, lasts_s)
+    if (of_patterns := random.Random(f"patterns {seed}")).random() < 0.5:
+        readers = [_perhaps_of_pattern(of_patterns, reader) for reader in readers]
     return Scenario(
         seed=seed,
         shape=shape,
         sites=sites,
         links=links,
-        readers=_readers(chance, sites, topics, lasts_s),
+        readers=readers,
         publications=_publications(chance, sites, topics, lasts_s),
         faults=_faults(chance, sites, links, lasts_s),
         lasts_s=lasts_s,
@@ -240,6 +249,11 @@ def _readers(chance: random.Random, sites: list[str], topics: list[str], lasts_s
         )
         for number in range(count)
     ]
+
+
+def _perhaps_of_pattern(chance: random.Random, reader: Reader) -> Reader:
+    pattern = chance.choice(["#", "a.#", "a.*", "*", reader.topic, reader.topic])
+    return msgspec.structs.replace(reader, topic=pattern)
 
 
 def _publications(

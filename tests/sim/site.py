@@ -51,7 +51,7 @@ class Everyone:
         return self.rights.allows(account, "subscribe", topic)
 
     def subscribable(self, account: str, pattern: str) -> list[str]:
-        return [pattern]
+        return self.rights.subscribable(account, pattern)
 
 
 class Site:

@@ -7,7 +7,10 @@ from trio.testing import MockClock
 
 from daemon.frontend import Detached
 from routing.errors import Refusal
+from routing.federation.enquiry import FEATURES
 from tests.support.broker import virtual_site
+from tests.support.federated import federated_site
+from tests.support.links import Network
 
 
 async def test_a_subscription_to_a_pattern_and_what_waits_for_it_survive_a_kill(
@@ -75,3 +78,23 @@ async def test_a_pattern_without_any_topic_that_the_account_may_have_is_refused(
         site.broker.reconfigure(site.broker.settings)
         events = await ada.session.events()
         assert events == [Detached("weather.*", "", "forbidden")]
+
+
+async def test_a_peer_of_an_earlier_version_is_told_the_topics_that_there_are(tmp_path: Path) -> None:
+    network = Network()
+    async with (
+        federated_site(network, tmp_path, "alpha", ["beta"], features=FEATURES) as old,
+        federated_site(network, tmp_path, "beta", ["alpha"]) as new,
+    ):
+        await old.linked("beta")
+        await new.linked("alpha")
+        reader = await new.client("reader")
+        await reader.subscribe("weather.#")
+        named = await new.client("named")
+        await named.subscribe("weather.oslo")
+        await old.wanted("ALL", "weather.oslo")
+        publisher = await old.client("publisher")
+        await publisher.publish("weather.oslo", "rain", depth=1)
+        assert [await each.take() for each in (reader, named)] == ["rain", "rain"]
+        await old.idle()
+        assert "patterns" not in old.links.status()[0].features
