@@ -58,9 +58,7 @@ def _show(links: list[LinkStatus]) -> None:
         if link.why_down:
             typer.echo(printable(f"{link.peer} is down: {link.why_down}"))
         elif link.state == "up" and PATTERNS not in link.features:
-            typer.echo(
-                f"{link.peer} knows no patterns: in their place it is told of topics that are here"
-            )
+            typer.echo(f"{link.peer} knows no patterns: in their place it is told of topics that are here")
 
 
 def routes(
