@@ -29,6 +29,9 @@ from routing.subscription import NO_FOLLOWERS, Followers, Pattern, Subscription,
 from routing.traffic import Traffic
 from routing.waiting import WaitingTopics
 
+FOLLOWED_MAX: Final = 1_000
+"""Topics without a subscription of their own that are not made anew with each message that patterns take."""
+
 
 class SubscribeRights(Protocol):
     """Who may subscribe to what."""
@@ -72,6 +75,7 @@ class Matching:
         self.begun: Callable[[str], None] | None = None
         self._patterns: PatternTree[dict[str, Pattern]] = PatternTree()  # by account
         self._listed = TopicTree()
+        self._followed: dict[str, Topic] = {}  # forgotten, and soon there again
         self._changes = 0
         self._turns = 0
 
@@ -79,7 +83,8 @@ class Matching:
 
     def begin(self, name: str) -> Topic:
         """Make the topic of this name, of which there is none."""
-        topic = self.topics[name] = Topic(name, self._server)
+        followed = self._followed.pop(name, None)
+        topic = self.topics[name] = Topic(name, self._server) if followed is None else followed
         if self.begun is not None:
             self.begun(name)
         return topic
@@ -109,16 +114,25 @@ class Matching:
         """
         if isinstance(target, Topic):
             if not (target.messages or target.subscriptions or target.has_settings):
-                if self.topics.pop(target.name, None) is not None:
-                    self.forgotten.add(target.traffic)
-                if target.is_listed:
-                    self._listed.discard(target.name)
+                self._forget(target)
         elif isinstance(target, Pattern) and not target.subscriptions:
             by_account = self._patterns.get(target.name)
             if by_account is not None:
                 by_account.pop(target.account, None)
                 if not by_account:
                     self._patterns.discard(target.name)
+
+    def _forget(self, topic: Topic) -> None:
+        if self.topics.pop(topic.name, None) is not None:
+            self.forgotten.add(topic.traffic)
+        if topic.is_listed:
+            topic.is_listed = False
+            self._listed.discard(topic.name)
+        if topic.followers is not NO_FOLLOWERS:
+            if len(self._followed) >= FOLLOWED_MAX:
+                self._followed.clear()
+            topic.traffic = Traffic()
+            self._followed[topic.name] = topic
 
     def enter(self, subscription: Subscription) -> None:
         """Add a subscription: what comes from now on is due to it."""

@@ -16,7 +16,7 @@ from routing.patterns import TopicTree, is_pattern, overlap
 EVERYTHING: Final = ("#",)
 
 
-class Told:
+class ToldWants:
     """What one peer is told, while its link is up.
 
     Args:

@@ -12,12 +12,14 @@ connection that is accepted.
 """
 
 import argparse
+import gc
 import json
 import signal
 import time
 
 from daemon.broker.router_settings import router_settings
 from daemon.settings import Settings, SiteSettings
+from daemon.site.run import YOUNG_OBJECTS_MAX
 from routing.message import Message, Section
 from routing.patterns import PatternTree
 from routing.router import Router
@@ -69,6 +71,8 @@ def core_us(count: int, topic: str, *, is_named: bool) -> float:
         router.subscribing.subscribe(0.0, subscriber, topic, options, None)
     router.take()
     message = Message(created=CREATED, sections=(Section("text/plain", BODY),))
+    gc.freeze()  # as a daemon does
+    gc.set_threshold(YOUNG_OBJECTS_MAX)
     began = time.process_time()
     for number in range(1, RUNS + 1):
         router.publishing.publish(0.0, publisher, topic, message, "a:p@bench.example", None)
