@@ -129,8 +129,14 @@ class VirtualSite:
 
     def image(self, directory: Path) -> Path:
         """What a kill at this moment would leave on the disk."""
-        ignore = shutil.ignore_patterns("*-shm")
-        return shutil.copytree(self.directory, directory, ignore=ignore)
+        while True:
+            try:
+                return shutil.copytree(self.directory, directory, ignore=shutil.ignore_patterns("*-shm"))
+            except shutil.Error as error:
+                if any(Path(source).exists() for source, _, _ in error.args[0]):
+                    raise
+                # A thread has closed and so renamed a file of the hop log since it was listed.
+                shutil.rmtree(directory)
 
     def records(self, *, heartbeats: bool = False) -> list[HopRecord]:
         """The hop log, of heartbeats only where they are asked for."""
