@@ -82,4 +82,38 @@ MUTATIONS = [
             "tests/routing/test_router_patterns.py::test_rights_that_change_take_topics_away_and_add_others",
         ),
     ),
+    Mutation(
+        name="a peer is told of patterns whole",
+        file="routing/federation/telling.py",
+        old="            shared = (overlap(pattern, each) for each in self._may_come)",
+        new="            shared = (pattern for each in self._may_come)",
+        tests=(
+            "tests/routing/federation/test_patterns.py::test_what_is_told_is_what_may_come_over_the_link",
+        ),
+    ),
+    Mutation(
+        name="a peer of an earlier version is told nothing in the place of patterns",
+        file="routing/federation/telling.py",
+        old="            self.stale.update((kind, topic) for topic in self._topics.under(name))",
+        new="            pass",
+        tests=(
+            "tests/routing/federation/test_patterns.py::test_peers_that_know_no_patterns_are_told_the_topics_that_there_are",
+        ),
+    ),
+    Mutation(
+        name="interest in a pattern that comes later pulls nothing",
+        file="routing/federation/federation.py",
+        old="list(self._crossing.topics.under(want[1])) if is_of_pattern(want)",
+        new="[] if is_of_pattern(want)",
+        tests=(
+            "tests/routing/federation/test_patterns.py::test_a_message_reaches_exactly_who_wants_its_topic_by_a_pattern_within_its_depth",
+        ),
+    ),
+    Mutation(
+        name="a peer may want patterns without end",
+        file="routing/federation/interest.py",
+        old="(of_pattern and patterns_room <= 0)",
+        new="False",
+        tests=("tests/routing/federation/test_patterns.py::test_a_peer_wants_no_more_patterns_than_it_may",),
+    ),
 ]
