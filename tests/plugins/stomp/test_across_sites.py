@@ -40,6 +40,18 @@ async def clients(directory: Any, depth: int = 0, version: str = "1.2") -> Async
         yield sites[0], sites[2], *logged_in
 
 
+@pytest.mark.parametrize("kind", ["topic", "queue"])
+async def test_a_pattern_brings_what_is_sent_two_sites_away(tmp_path: Path, kind: str) -> None:
+    async with clients(tmp_path, depth=-1) as (alpha, _, sender, receiver):
+        await receiver.subscribe(f"/{kind}/weather.>", ack="client-individual")
+        await alpha.wanted("ALL" if kind == "topic" else "ONE", "weather.#", within=1)
+        for topic in ("weather", "news", "weather.oslo"):
+            await sender.ask("SEND", {"destination": f"/{kind}/{topic}"})
+        for topic in ("weather", "weather.oslo"):
+            message = await receiver.expect("MESSAGE", destination=f"/{kind}/{topic}", hops="alpha,beta")
+            await receiver.ask("ACK", {"id": message.headers["ack"]})
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("kind", ["topic", "queue"])
 async def test_all_headers_and_every_byte_arrive_as_they_were_sent(
