@@ -238,6 +238,9 @@ class Deliveries:
         if entry.flags & ONE:
             self.offer_to_one(entry, now, subscription)
         elif (whole := self._state.subscriptions.get(subscription.id)) is not None:
+            if whole.pattern and not self._state.matching.may_have(whole, entry.topic.name):
+                self._lifecycle.given_up(entry, whole, "forbidden", now)
+                return
             whole.queue.insert(entry)
             self.pump(whole.next_member(subscription) or whole, now)
 

@@ -5,6 +5,7 @@ oldest of all: what many topics keep is put in order first. A crash in between l
 all that is kept is due to every subscription that is not done with it.
 """
 
+from collections.abc import Callable, Container
 from typing import Final
 
 from routing.decisions import MarkDone
@@ -28,18 +29,24 @@ class Joining(Task):
     decides = False
 
     def __init__(
-        self, state: SiteState, deliveries: Deliveries, subscription: Subscription, topics: list[Topic]
+        self,
+        state: SiteState,
+        deliveries: Deliveries,
+        subscription: Subscription,
+        topics: list[Topic],
+        had: Container[int] = (),
     ) -> None:
-        """`topics`: what these keep is offered."""
+        """`topics`: what these keep is offered, but for what the subscription `had` in hand, by id."""
         self._state = state
         self._deliveries = deliveries
         self._subscription = subscription
         self._last_id = state.last_id
+        self._had = had
         self._topics = topics if subscription.accepts_all else []
         self._is_one_topic = len(topics) == 1
         self._had_by_another: set[str] = set()  # topics
         self._ids: list[int] = []  # the next one last, once all topics have been looked into
-        subscription.joining = True
+        subscription.joining.append(self)
 
     @property
     def what(self) -> str:
@@ -55,11 +62,13 @@ class Joining(Task):
             return False
         for _ in range(min(len(self._ids), OFFERED_MAX)):
             entry = self._state.entries.get(self._ids.pop())
-            if entry is not None and entry.flags & STATED and entry.deadline > now:
+            if entry is None or entry.id in self._had:
+                continue
+            if entry.flags & STATED and entry.deadline > now:
                 self._offer(entry, now)
         if self._ids:
             return False
-        subscription.joining = False
+        subscription.joining.remove(self)
         return True
 
     def _look_into(self) -> bool:
@@ -91,9 +100,17 @@ class Joining(Task):
         except Exception as error:
             self._deliveries.setting_aside.failed(entry, "an offer to one who joins late", error, now)
 
+    def leave_out(self, is_forbidden: Callable[[Topic], bool]) -> None:
+        """Offer nothing more of some topics."""
+        entries, had_more = self._state.entries, bool(self._topics)
+        self._topics = [topic for topic in self._topics if not is_forbidden(topic)]
+        self._ids = [id for id in self._ids if id in entries and not is_forbidden(entries[id].topic)]
+        if had_more and not self._topics:
+            self._look_into()
+
     def failed(self) -> None:
         """Let the subscription have what it was offered so far, and what comes."""
-        self._subscription.joining = False
+        self._subscription.joining.remove(self)
 
     def ended(self, now: float) -> None:
         """Give the subscription what has gathered for it."""

@@ -172,15 +172,28 @@ class Subscribing:
                     self.end(subscription, now, reason="forbidden")
                     continue
                 self._give_up_forbidden(subscription, now)
-                self._steps.begin(Joining(state, self._deliveries, subscription, gained), now)
+                joining = Joining(state, self._deliveries, subscription, gained, self._in_hand(subscription))
+                self._steps.begin(joining, now)
                 self._deliveries.pump_all(subscription, now)
+
+    def _in_hand(self, subscription: Subscription) -> set[int]:
+        """The ids of what it has, or has given back for a while."""
+        parked = (lock for _, _, lock in self._state.delayed if lock.subscription.id == subscription.id)
+        held = (
+            lock for each in subscription.holders for lock in (*each.locks.values(), *each.received.values())
+        )
+        return {lock.entry.id for lock in (*held, *parked)}
 
     def _give_up_forbidden(self, subscription: Subscription, now: float) -> None:
         """What waits for a subscription to a pattern and is not for its account any more, does no longer."""
 
-        def is_forbidden(entry: Entry) -> bool:
-            return not self._state.matching.may_have(subscription, entry.topic.name)
+        may_have = self._state.matching.may_have
 
+        def is_forbidden(entry: Entry) -> bool:
+            return not may_have(subscription, entry.topic.name)
+
+        for joining in subscription.joining:
+            joining.leave_out(lambda topic: not may_have(subscription, topic.name))
         waiting = subscription.queue.take_out(is_forbidden)
         for entry in subscription.order.release_all() if subscription.order else ():
             if is_forbidden(entry):

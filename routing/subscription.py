@@ -118,7 +118,7 @@ class Subscription:
             was not touched.
         reach: how many deliveries its client was ever seen to have begun at once: the place, by age, of the
             youngest of which it said something.
-        joining: what its topic keeps is still being offered to it; it gets nothing until that is done.
+        joining: the tasks that still offer it what its topics keep; it gets nothing until they have ended.
         members: those who share it, whoever got something last behind the others. While there are any they
             have what is locked and received, and it has no consumer itself.
     """
@@ -165,7 +165,7 @@ class Subscription:
         self.attempts: dict[int, int] = {}
         self.offered = False
         self.turn = 0
-        self.joining = False
+        self.joining: list[Any] = []
         self.reach = 1
         self.order: SequenceOrder | None = None
         self.members: list[Member] = []

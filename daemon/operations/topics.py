@@ -159,7 +159,7 @@ class TopicQueries:
             locked=locked,
             locked_s=self._locked_s(holders),
             received=received,
-            joining=subscription.joining,
+            joining=bool(subscription.joining),
             unused_s=None if attached else max(self._clock.now() - subscription.used_at, 0.0),
         )
 

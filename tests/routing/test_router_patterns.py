@@ -1,5 +1,7 @@
 """One subscription to all topics of a pattern."""
 
+import pytest
+
 from routing.names import make_address
 from routing.rights import Rights, RightsTable
 from tests.support.one_router import SERVER, Site
@@ -185,6 +187,67 @@ def test_rights_that_change_take_topics_away_and_add_others() -> None:
     site.router.subscribing.end_forbidden(site.now)
     site.settle()
     assert ada.detached == [("#", "forbidden")]
+
+
+def reload(site: Site) -> None:
+    site.router.subscribing.end_forbidden(site.now)
+    site.settle()
+
+
+@pytest.mark.parametrize("in_hand", ["locked", "received", "given back"])
+def test_what_it_has_in_hand_comes_once_when_a_right_goes_and_comes_again(in_hand: str) -> None:
+    rights = AdaMay("#")
+    site = Site(rights)
+    ada = site.login("ada").subscribe("a.#", lock_s=1_000.0)
+    smuid = site.login("bob").publish("a.b", "x", timeout_s=1_000.0)
+    got = ada.one()
+    if in_hand == "received":
+        ada.received(got)
+    elif in_hand == "given back":
+        ada.give_back(got, delay_s=10.0)
+    for patterns in (["a.c"], ["#"]):
+        rights.set(*patterns)
+        reload(site)
+    assert ada.take() == []
+    site.wait(20)
+    ada.commit(ada.one() if in_hand == "given back" else got)
+    site.wait(20)
+    assert ada.take() == []
+    assert site.fate(smuid)[-1] == "committed"
+
+
+def test_what_is_given_back_of_a_topic_that_is_forbidden_meanwhile_does_not_come_again() -> None:
+    rights = AdaMay("#")
+    site = Site(rights)
+    ada = site.login("ada").subscribe("a.#")
+    bob = site.login("bob")
+    for body in ("at once", "later"):
+        bob.publish("a.b", body)
+    at_once, later = ada.take()
+    ada.give_back(later, delay_s=10.0)
+    rights.set("a.c")
+    reload(site)
+    ada.give_back(at_once)
+    site.wait(20)
+    assert (ada.take(), site.held) == ([], 0)
+
+
+@pytest.mark.parametrize(("after", "came"), [(["a.1"], 1), (["a.c"], 0), (["a.c", "#"], 4_500)])
+def test_a_right_that_changes_while_it_is_joining_holds_for_what_it_is_still_offered(
+    after: list[str], came: int
+) -> None:
+    rights = AdaMay("#")
+    site = Site(rights)
+    bob = site.login("bob")
+    for number in range(4_500):
+        bob.publish(f"a.{number}", "x", timeout_s=100)
+    ada = site.login("ada").subscribe("a.#", credit=10_000)
+    for pattern in after:
+        rights.set(pattern)
+        reload(site)
+    site.wait(1)
+    got = [each.topic for each in ada.take()]
+    assert len(got) == len(set(got)) == came
 
 
 def test_it_is_stored_and_restored_with_all_that_waits_for_it() -> None:
