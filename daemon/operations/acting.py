@@ -156,6 +156,6 @@ def _as_it_was(dead: Message, said: dict[str, str], smuid: str) -> Message:
         delivery="ALL" if said.get("Dead-Delivery") == "ALL" else "ONE",
         smuid="",
         account="",
-        cmuid=f"replay:{smuid}",
+        cmuid=f"replay:{smuid.rpartition('/')[2]}",  # a Smuid may be longer than a Cmuid
         others=tuple((name, value) for name, value in dead.others if name not in DEAD_HEADERS),
     )

@@ -146,7 +146,7 @@ class VirtualSite:
 
 @asynccontextmanager
 async def virtual_site(
-    directory: Path, *, chores: Iterable[Callable[[], None]] = (), **settings: Any
+    directory: Path, *, chores: Iterable[Callable[[], None]] = (), server: str = SERVER, **settings: Any
 ) -> AsyncIterator[VirtualSite]:
     """A site in a directory, started again if it was there, which does the `chores` each minute.
 
@@ -160,12 +160,12 @@ async def virtual_site(
         return kind(**{name: settings[name] for name in kind.__struct_fields__ if name in settings})
 
     every = Settings(
-        site=SiteSettings(server_name=SERVER, accounts_file=accounts_file, state_directory=directory),
+        site=SiteSettings(server_name=server, accounts_file=accounts_file, state_directory=directory),
         queues=chosen(QueueSettings),
         limits=chosen(Limits),
         store=chosen(StoreSettings),
     )
-    accounts = Accounts(accounts_file, SERVER)
+    accounts = Accounts(accounts_file, server)
     # no gathering: these clocks move when a test says so
     async with opened_broker(every, accounts, clock=VirtualClock, gather_max_s=0.0) as opened:
         await opened.start(*chores)

@@ -186,6 +186,17 @@ async def test_a_dead_letter_whose_way_back_a_kill_cut_short_comes_back_once(
         assert site.broker.held == 1
 
 
+async def test_a_dead_letter_of_a_site_with_a_long_name_comes_back_readable(tmp_path: Path) -> None:
+    server = ".".join(letter * count for letter, count in (("a", 60), ("b", 60), ("c", 60), ("d", 51)))
+    async with virtual_site(tmp_path, server=server) as site:
+        await bury(site, "work", b"1")
+        await SiteOperations(site.broker).replay("work", CAL)
+    async with virtual_site(tmp_path, server=server) as site:
+        bob = site.login("bob")
+        await bob.subscribe("work")
+        assert await bodies(bob, 1) == [b"1"]
+
+
 async def test_one_dead_letter_is_dropped(tmp_path: Path) -> None:
     async with virtual_site(tmp_path) as site:
         operations = SiteOperations(site.broker)
