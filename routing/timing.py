@@ -7,16 +7,13 @@ set aside: it comes up once, and holds up none of the others.
 import heapq
 from typing import Final
 
-from routing.decisions import RouteDelayed
 from routing.delivery import Deliveries
+from routing.ended_delays import EndedDelays
 from routing.locks import standing
 from routing.receipts import Receipts
 from routing.state import SiteState
 from routing.steps import Steps
 from routing.subscription import Lock
-
-JOINING_WAIT_S: Final = 0.1
-"""What was delayed waits for subscriptions that are joining."""
 
 FAILED_WAIT_S: Final = 1.0
 """After an error that belongs to nothing that can be set aside."""
@@ -34,6 +31,7 @@ class Timing:
     ) -> None:
         self._state = state
         self._deliveries = deliveries
+        self._steps = steps
         self._parts = (
             self._end_locks,
             self._end_pauses,
@@ -101,14 +99,8 @@ class Timing:
                 self._deliveries.setting_aside.failed(lock.entry, "the end of a pause", error, now)
 
     def _end_delays(self, now: float) -> None:
-        state = self._state
-        for entry in state.delays.expired(now):
-            if any(each.joining for each in state.matching.waits_with(entry.topic)):
-                # whether what it is offered, of what was kept, reaches so far already nobody knows
-                entry.deadline = now + JOINING_WAIT_S
-                state.watch(entry, now)
-            else:
-                state.out.append(RouteDelayed(entry))
+        if ended := self._state.delays.expired(now):
+            self._steps.begin(EndedDelays(self._state, ended), now)
 
     def _end_waits(self, now: float) -> None:
         """Sequences that never came."""

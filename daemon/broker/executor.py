@@ -306,6 +306,7 @@ class Executor:
         self._prepared.buried.add(id(d))
         if stored is not None:
             self._router.publishing.route_delayed(d.entry, stored.message, self._clock.now())
+            self._router.end_input()
 
     # -- to the hop log ---------------------------------------------------------------------------
 

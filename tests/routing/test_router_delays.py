@@ -2,6 +2,7 @@
 
 import pytest
 
+from routing.decisions import RouteDelayed
 from tests.support.one_router import Site
 
 MODES = pytest.mark.parametrize("mode", ["ONE", "ALL"])
@@ -160,3 +161,20 @@ def test_without_a_guarantee_it_takes_of_the_memory_for_such_messages() -> None:
         - len([told for told in site.told if told.event == "dropped"])
         < 100
     )
+
+
+def test_many_delays_that_end_at_once_are_routed_some_at_a_time_and_those_of_later_behind_them(
+    site: Site,
+) -> None:
+    site = Site(queue_messages_max=10_000)
+    eva = site.login("eva")
+    smuids = [eva.publish("news", str(n), delay_s=60.0, delivery="ONE") for n in range(1_000)]
+    eva.publish("news", "the last", delay_s=60.01, delivery="ONE")
+    ada = site.login("ada").subscribe("news", credit=10_000)
+    eva.remove("news", smuids[-1])
+    site.now += 61
+    site.router.timing.tick(site.now)
+    assert sum(type(each) is RouteDelayed for each in site.router._state.out) < 500
+    site.settle()
+    site.wait(1)
+    assert ada.bodies() == [*map(str, range(999)), "the last"]
