@@ -73,7 +73,7 @@ MUTATIONS = [
     Mutation(
         name="a dead letter goes back twice where a kill came between",
         file="daemon/operations/acting.py",
-        old='cmuid=f"replay:{smuid}"',
+        old="cmuid=f\"replay:{smuid.rpartition('/')[2]}\"",
         new='cmuid=""',
         tests=(ACTING + "test_a_dead_letter_whose_way_back_a_kill_cut_short_comes_back_once",),
     ),
