@@ -327,13 +327,13 @@ class Store:
 
     def _measure(self) -> None:
         """Ask how large the store is, and how long its log."""
-        self._rows_measured, self._bytes_unmeasured = self._writer.total_changes, 0
         pages, free = (
             self._writer.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count")
         )
         self.size_bytes = (pages - free) * self._page_bytes
         self.unused_bytes = free * self._page_bytes
         self._file_bytes = pages * self._page_bytes
+        self._rows_measured, self._bytes_unmeasured = self._writer.total_changes, 0
         length = self.wal_bytes()
         if length > self._log_length:  # longer than when it was begun: so it is full
             self._log_bytes = length

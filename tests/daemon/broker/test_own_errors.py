@@ -12,6 +12,7 @@ from trio.testing import MockClock
 
 from daemon import frontend
 from daemon.hops.examine import examine
+from daemon.store.store import BYTES_UNMEASURED
 from routing.decisions import Record
 from routing.errors import Refusal
 from routing.federation.copies import Arrival, PeerRules, UnitId
@@ -437,15 +438,19 @@ async def test_what_is_stored_counts_as_stored_where_the_store_cannot_be_measure
     (tmp_path / "site").mkdir()
     async with virtual_site(tmp_path / "site") as site:
         eva = site.login("eva")
+        empty = site.store.size_bytes
         site.store._writer.set_authorizer(refuses)
-        for body in (b"1", b"2"):
+        for body in (bytes(BYTES_UNMEASURED), b"2"):
             assert await eva.publish("jobs", body, delivery="ONE")
         assert site.broker.store_failed is None
+        assert site.store.size_bytes == empty
         site.store._writer.set_authorizer(None)
+        assert await eva.publish("jobs", b"3", delivery="ONE")
+        assert site.store.size_bytes > empty
         image = site.image(tmp_path / "image")
     assert caplog.text.count("how large the store is cannot be read") == 1
     async with virtual_site(image) as site:
-        assert site.broker.held == 2
+        assert site.broker.held == 3
 
 
 async def test_a_message_that_an_error_of_ours_meets_is_refused_and_its_session_goes_on(
