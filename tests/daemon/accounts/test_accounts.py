@@ -273,7 +273,7 @@ async def test_who_waits_for_the_same_is_not_harmed_by_who_gives_up(
 
 
 async def test_a_flood_from_one_address_delays_no_other(
-    accounts: Accounts, monkeypatch: pytest.MonkeyPatch
+    accounts: Accounts, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     verified: list[str] = []
     all_are_there = trio.Event()
