@@ -64,7 +64,7 @@ async def test_a_client_id_is_a_channel_and_has_to_look_like_one(connect: Connec
         ("SEND", {"destination": "/queue/a?consumer.prefetchSize=1"}, Refusal.BAD_TOPIC),
         ("SEND", {"destination": "/queue/a", "content-type": "?"}, Refusal.BAD_HEADER),
         ("SEND", {"destination": "/queue/a", "transaction": "none"}, Refusal.NOT_FOUND),
-        ("SUBSCRIBE", {"id": "1", "destination": "/topic/a.*"}, Refusal.BAD_TOPIC),
+        ("SUBSCRIBE", {"id": "1", "destination": "/topic/a b.*"}, Refusal.BAD_TOPIC),
         ("SUBSCRIBE", {"id": "1", "destination": "/reply-queue/ada:x@smqp.example"}, Refusal.BAD_TOPIC),
         ("SUBSCRIBE", {"id": "1", "destination": "/queue/a", "ack": "maybe"}, Refusal.BAD_HEADER),
         ("SUBSCRIBE", {"id": "1", "destination": "/queue/a", "prefetch-count": "x"}, Refusal.BAD_HEADER),

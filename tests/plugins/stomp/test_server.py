@@ -195,9 +195,9 @@ class TestUnanswered:
         sessions, published = [], []
 
         class CountingSession(ReluctantSession):
-            def publish(self, *arguments: Any) -> None:
+            def publish(self, *arguments: Any, **options: Any) -> None:
                 published.append(arguments)
-                self._session.publish(*arguments)
+                self._session.publish(*arguments, **options)
 
         def open_session(identity: Any, channel: str, **options: Any) -> Any:
             sessions.append(CountingSession(site.broker.open_session(identity, channel, **options)))
