@@ -12,9 +12,6 @@ from routing.steps import Task
 ROUTED_MAX: Final = 100
 """Copies that one step has routed."""
 
-JOINING_WAIT_S: Final = 0.1
-"""What was delayed waits for subscriptions that are joining."""
-
 
 class EndedDelays(Task):
     """Those that a tick has found."""
@@ -32,17 +29,10 @@ class EndedDelays(Task):
 
     def step(self, now: float) -> bool:
         """Have some routed; True once all are."""
-        state = self._state
         for _ in range(min(len(self._entries), ROUTED_MAX)):
             entry = self._entries.popleft()
-            if entry.flags & GONE:
-                continue
-            if any(each.joining for each in state.matching.waits_with(entry.topic)):
-                # whether what it is offered, of what was kept, reaches so far already nobody knows
-                entry.deadline = now + JOINING_WAIT_S
-                state.watch(entry, now)
-            else:
-                state.out.append(RouteDelayed(entry))
+            if not entry.flags & GONE:
+                self._state.out.append(RouteDelayed(entry))
         return not self._entries
 
     def failed(self) -> None:

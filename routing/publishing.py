@@ -35,6 +35,9 @@ from routing.setting_aside import OWN_ERROR
 from routing.state import SiteState
 from routing.subscription import Consumer, Subscription, Topic
 
+JOINING_WAIT_S: Final = 0.1
+"""What was delayed waits for subscriptions that are joining."""
+
 DEAD_HEADERS: Final = (
     "Dead-Topic",
     "Dead-Smuid",
@@ -225,6 +228,11 @@ class Publishing:
         """
         state, matching = self._state, self._state.matching
         if not entry.flags & DELAYED or entry.flags & GONE:
+            return
+        if any(each.joining for each in matching.waits_with(entry.topic)):
+            # whether what it is offered, of what was kept, reaches so far already nobody knows
+            entry.deadline = now + JOINING_WAIT_S
+            state.watch(entry, now)
             return
         _, timeout_s, _ = matching.terms(entry.topic, message, state.settings.default_timeout_s)
         due = [] if entry.flags & ONE else matching.taking(entry.topic, "ALL")

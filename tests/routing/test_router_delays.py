@@ -3,6 +3,7 @@
 import pytest
 
 from routing.decisions import RouteDelayed
+from routing.joining import TOPICS_MAX
 from tests.support.one_router import Site
 
 MODES = pytest.mark.parametrize("mode", ["ONE", "ALL"])
@@ -178,3 +179,16 @@ def test_many_delays_that_end_at_once_are_routed_some_at_a_time_and_those_of_lat
     site.settle()
     site.wait(1)
     assert ada.bodies() == [*map(str, range(999)), "the last"]
+
+
+def test_who_begins_to_join_when_it_is_time_gets_it_once() -> None:
+    site = Site()
+    eva = site.login("eva")
+    eva.publish("news.0", "later", timeout_s=1_000.0, delay_s=60.0)
+    for number in reversed(range(TOPICS_MAX + 1)):
+        eva.publish(f"news.{number}", "now", timeout_s=1_000.0)
+    site.now += 60.01
+    site.router.timing.tick(site.now)  # that is decided, and the broker has not come to it yet
+    ada = site.login("ada").subscribe("news.#", credit=10_000)
+    site.wait(1)
+    assert ada.bodies().count("later") == 1
