@@ -56,7 +56,8 @@ export container=test PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sb
 exec /lib/systemd/systemd --system --unit=basic.target --log-target=journal --show-status=false
 """
 
-_NAMESPACES: Final = ("--mount", "--pid", "--uts", "--ipc", "--net", "--cgroup")
+_IN_NAMESPACES: Final = ("unshare", "--mount", "--pid", "--uts", "--ipc", "--net", "--cgroup", "--fork")
+_DYING_WITH_US: Final = ("setpriv", "--pdeathsig", "KILL")
 
 
 class Machine:
@@ -118,10 +119,7 @@ def can_boot() -> bool:
         " mount -t overlay -o lowerdir=/,upperdir=/mnt/u,workdir=/mnt/w o /mnt/m"
     )
     return (
-        subprocess.run(
-            ["unshare", *_NAMESPACES, "--fork", "sh", "-c", tried], capture_output=True, check=False
-        ).returncode
-        == 0
+        subprocess.run([*_IN_NAMESPACES, "sh", "-c", tried], capture_output=True, check=False).returncode == 0
     )
 
 
@@ -134,7 +132,7 @@ def booted(folder: Path) -> Iterator[Machine]:
     base.mkdir()
     with (folder / "console").open("wb") as console:
         process = subprocess.Popen(
-            ["unshare", *_NAMESPACES, "--fork", "--kill-child", "sh", str(script), str(base)],
+            [*_DYING_WITH_US, *_IN_NAMESPACES, "--kill-child", "sh", str(script), str(base)],
             stdin=subprocess.DEVNULL,
             stdout=console,
             stderr=console,
