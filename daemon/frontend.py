@@ -308,12 +308,13 @@ class Session(Protocol):
         """
 
     def transaction(self, request: Any = None) -> AbstractContextManager[None]:
-        """The calls of publish, commit and give_back made inside are one: all of them happen, or none.
+        """The calls of publish, commit, give_back and remove made inside are one: all happen, or none.
 
         A call that is refused raises at once, also commit and give_back where a lock was lost; leaving the
         block by an exception does nothing of what was called in it. Else all of it is in one commit of the
-        store, and is answered once, by `request`; the calls' own requests are not answered. Raises Refusal
-        (queue-full) on leaving the block. Nothing may be awaited inside.
+        store, and is answered once, by `request`; the calls' own requests are not answered. Where the disk
+        has no room for it, it is refused; one that removes waits for room. Raises Refusal (queue-full) on
+        leaving the block. Nothing may be awaited inside.
         """
 
     def remove(self, topic: str, smuid: str, request: Any = None) -> None:

@@ -159,9 +159,14 @@ class Together(msgspec.Struct, gc=False):
 
     The last one before the end is the `AnswerRequest`. If one of them cannot be stored, tell
     `Acknowledgements.uncommit` of the commits among them, and `Router.unpublish` of each message.
+
+    Attributes:
+        removes: a message is removed among them, which cannot be undone: where only room is missing, they
+            wait for it.
     """
 
     begins: bool
+    removes: bool = False
 
 
 class InputEnd(msgspec.Struct, gc=False, frozen=True):

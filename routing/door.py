@@ -54,6 +54,7 @@ class Door:
         self.give_back = self._timed(router.acknowledging.give_back)
         self.reached_nobody = self._untimed(router.acknowledging.reached_nobody)
         self.remove = self._timed(router.topics.remove)
+        self.check_removable = router.topics.check_removable
         self.set_delivery = self._untimed(router.publishing.set_delivery)
         self.set_timeout = self._untimed(router.publishing.set_timeout)
         self.annotate = self._untimed(router.publishing.annotate)

@@ -110,9 +110,9 @@ class Router:
         """Forget what was set aside of a message, or of all (""), for good."""
         self._state.out += (DropSetAside(smuid), AnswerRequest(consumer, request))
 
-    def begin_together(self) -> None:
-        """What follows is stored at once or not at all, until `end_together`."""
-        self._state.out.append(Together(begins=True))
+    def begin_together(self, *, removes: bool = False) -> None:
+        """What follows is stored at once or not at all, until `end_together`; see `Together`."""
+        self._state.out.append(Together(begins=True, removes=removes))
 
     def end_together(self, consumer: Consumer, request: Any, error: Exception | None = None) -> None:
         """Answer a request once all of it is on disk; with an `error` of ours that met it, none of it is."""

@@ -7,7 +7,7 @@ from routing.delivery import Deliveries
 from routing.emptying import Emptying
 from routing.errors import Refusal
 from routing.federation.federation import Federation
-from routing.queue import CROSSES
+from routing.queue import CROSSES, Entry
 from routing.state import SiteState
 from routing.steps import Steps
 from routing.subscribing import Subscribing
@@ -33,18 +33,27 @@ class Topics:
 
     def remove(self, now: float, consumer: Consumer, topic_name: str, smuid: str, request: Any) -> None:
         """REMOVE. A message that is finished already is removed with success. Raises Refusal (not-found)."""
-        state, federation = self._state, self._federation
-        entry_id = federation.entry_id(smuid)
+        entry = self._removable(topic_name, smuid)
+        if entry is not None:
+            self._deliveries.retract(entry, now)
+        if entry is None or entry.flags & CROSSES:  # else no other site can have it
+            self._federation.note_removed(smuid, topic_name, now)
+        self._state.out.append(AnswerRequest(consumer, request, smuid=smuid))
+
+    def check_removable(self, topic_name: str, smuid: str) -> None:
+        """Raises Refusal (not-found) where `remove` would."""
+        self._removable(topic_name, smuid)
+
+    def _removable(self, topic_name: str, smuid: str) -> Entry | None:
+        """The message's copy here; None where it is finished already."""
+        state = self._state
+        entry_id = self._federation.entry_id(smuid)
         if entry_id is None or entry_id > state.last_id:
             raise Refusal(Refusal.NOT_FOUND, f"{smuid} has never been at this site")
         entry = state.entries.get(entry_id)
-        if entry is not None:
-            if entry.topic.name != topic_name or entry.smuid(state.server) != smuid:
-                raise Refusal(Refusal.NOT_FOUND, f"{smuid} is not a message of {topic_name}")
-            self._deliveries.retract(entry, now)
-        if entry is None or entry.flags & CROSSES:  # else no other site can have it
-            federation.note_removed(smuid, topic_name, now)
-        state.out.append(AnswerRequest(consumer, request, smuid=smuid))
+        if entry is not None and (entry.topic.name != topic_name or entry.smuid(state.server) != smuid):
+            raise Refusal(Refusal.NOT_FOUND, f"{smuid} is not a message of {topic_name}")
+        return entry
 
     def purge(self, now: float, consumer: Consumer, topic_name: str, request: Any) -> None:
         """End every copy that a topic holds now; of a large one in steps (see `routing.emptying`)."""

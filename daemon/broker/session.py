@@ -283,6 +283,9 @@ class BrokerSession:
     def remove(self, topic: str, smuid: str, request: Any = None) -> None:
         """See `daemon.frontend.Session`."""
         self._check("remove", topic)
+        if self._transaction is not None:
+            self._transaction.remove(topic, smuid)
+            return
         self._door.remove(self._consumer, topic, smuid, request)
 
     def set_delivery(self, topic: str, mode: DeliveryMode | None, request: Any = None) -> None:

@@ -82,12 +82,17 @@ class TakingApart:
 
         What the server itself publishes is kept too, unless it tells of a message that is refused; and what
         came from a peer, which goes on waiting for its acknowledgement. What comes true together is kept
-        whole, unless it was tried `alone`: then it is refused whole if messages are in it.
+        whole, unless it was tried `alone`: then it is refused whole if messages are in it, and none is
+        removed.
         """
         too_large = {id(d) for d in alone if type(d) is decisions.StoreMessage and d.entry.flags & TOGETHER}
         undone: set[int] = set()
         undone_messages: dict[int, str] = {}
         for first, last in _together(every, too_large):
+            begin = every[first]
+            assert isinstance(begin, decisions.Together)
+            if begin.removes:
+                continue
             undone |= self._undo(every, first, last, undone_messages, now)
             answer = every[last - 1]
             assert isinstance(answer, decisions.AnswerRequest)

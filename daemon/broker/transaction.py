@@ -3,7 +3,8 @@
 Checked as they are made, carried out as one when the block ends: with no await in between, what they
 decide is in one transaction of the store. If that fails, it is not taken apart but tried again whole, so
 that a crash meanwhile undoes all of it. Where something of it can never be stored, or the disk has no room
-for it alone, all of it is refused: its messages never were, and what it has finished waits again.
+for it alone, all of it is refused: its messages never were, and what it has finished waits again. But what
+removes a message goes on waiting for room.
 """
 
 from collections.abc import Callable, Iterable
@@ -26,6 +27,7 @@ class Transaction:
         self._settled: set[int] = set()
         self._published: dict[str, list[int]] = {}
         self._to_system_topics: list[tuple[str, int]] = []
+        self._removes = False
 
     def publish(self, topic: str, message: Message, head: bytes, delay_s: float) -> None:
         """Add a message that was checked like any other, but for the room in its topic.
@@ -64,6 +66,12 @@ class Transaction:
         held = self._take(numbers)
         self._steps.append(lambda: self._door.give_back(self._consumer, held, reason, delay_s, None, outcome))
 
+    def remove(self, topic: str, smuid: str) -> None:
+        """Raises Refusal (not-found)."""
+        self._door.check_removable(topic, smuid)
+        self._removes = True
+        self._steps.append(lambda: self._door.remove(self._consumer, topic, smuid, None))
+
     def _take(self, numbers: Iterable[int]) -> list[int]:
         taken = list(numbers)
         for number in taken:
@@ -79,7 +87,7 @@ class Transaction:
             room.check(topic, len(sizes), sum(sizes))
         if self._to_system_topics:
             room.check_system(self._publisher, self._to_system_topics)
-        self._door.begin_together()
+        self._door.begin_together(removes=self._removes)
         failed = None
         try:
             for step in self._steps:

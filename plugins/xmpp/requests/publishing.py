@@ -96,22 +96,43 @@ def check_may_publish(service: ServicePort, client: Asker, node: str) -> TopicIn
     return topic
 
 
-async def give(service: ServicePort, client: Asker, publication: Publication, done: Done) -> None:
+async def give(
+    service: ServicePort,
+    client: Asker,
+    publication: Publication,
+    done: Done,
+    *,
+    instead_of: tuple[str, str] | None = None,
+) -> None:
     """Give the broker a publication; `done` is awaited with its answer, at once if it is not guaranteed.
 
     A guaranteed message is the broker's when this returns; nothing is awaited until then. Raises Refusal and
     StanzaError: nothing was published, and `done` is not called.
+
+    Args:
+        instead_of: topic and Smuid of another message, which goes when this one comes, whatever happens.
     """
     node, item = publication.node, publication.item
     topic = check_may_publish(service, client, node)
     message = _signed(settle_mode(item.message, topic), client.jid, topic)
     service.finishing.now()
     if message.guarantee:
+        client.session.check_room(message.size_bytes)
         published = partial(_published, service, client, publication, topic, done)
-        client.request(client.session.publish, node, message, done=published)
+        if instead_of is None:
+            client.request(client.session.publish, node, message, done=published)
+        else:
+            client.request(_exchange, client.session, node, message, *instead_of, done=published)
     else:
         client.session.publish(node, message)
         await done(Answer(request=None))
+
+
+def _exchange(session: Session, node: str, message: Message, topic: str, smuid: str, *, request: Any) -> None:
+    # also where the store fails: it is not refused then, but tried again
+    with session.transaction(request):
+        session.publish(node, message)
+        session.remove(topic, smuid)
 
 
 async def _published(

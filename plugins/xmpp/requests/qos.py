@@ -5,16 +5,14 @@ is made sure that it does so at least once, or exactly once. `to` and `from` of 
 those of the IQ, whatever it says itself.
 
 An assured message waits for its `<deliver/>` in a system topic of the sender's account, at most `HELD_S`.
-It is taken from there once it is published: a full disk, which refuses what is published, loses nothing. A
-Cmuid keeps a crash in between from having it published twice, for as long as Cmuids are remembered.
+That it is taken from there and that it is published is one transaction, so that neither a crash nor a full
+disk can come in between.
 """
 
-from contextlib import suppress
 from functools import partial
 from typing import Final
 from xml.etree.ElementTree import Element
 
-import msgspec
 import trio
 
 from daemon.frontend import Answer
@@ -239,13 +237,9 @@ async def _deliver(request: Request) -> None:
         raise StanzaError("unexpected-request", "wait", "it has not been answered yet")
     else:
         publication = _assured_publication(request.service, request.client, holding.to, holding.message)
-        message = publication.item.message
-        if not message.cmuid:
-            publication.item.message = msgspec.structs.replace(
-                message, cmuid="held-" + holding.smuid.rpartition("/")[2]
-            )
         delivered = partial(_delivered, request.service, request.client, msg_id, holding)
-        await give(request.service, request.client, publication, delivered)
+        on_disk = (_topic(request.service, request.client), holding.smuid)
+        await give(request.service, request.client, publication, delivered, instead_of=on_disk)
         holding.state = "delivering"
         holding.waiting.append(request.iq)
 
@@ -255,13 +249,10 @@ async def _delivered(
 ) -> None:
     waiting, holding.waiting = holding.waiting, []
     if answer.error is not None:
-        # to be asked for once more; where the session has ended, what is on disk says what is held
-        holding.state = "held"
+        # the session has ended, and with it what was in memory; what is on disk says whether it was published
         for iq in waiting:
             await service.fail(iq, from_refusal(answer.error))
         return
-    with suppress(Refusal):  # the session has just ended: it is held until its time is over, and counts
-        client.session.remove(_topic(service, client), holding.smuid)
     _forget(service, client, msg_id)
     for iq in waiting:
         await service.answer(result(iq))

@@ -1,6 +1,7 @@
 """Calls of a session that happen together or not at all."""
 
 import resource
+import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -164,3 +165,32 @@ async def test_one_that_finds_no_room_alone_is_refused_whole(session: BrokerSess
     session.commit([again.number], "later")
     assert (await event(session, Answer, found)) == Answer("later")
     assert not any(isinstance(each, Delivered) for each in found)
+
+
+async def test_one_that_removes_waits_for_room_and_nothing_is_removed_before(
+    tmp_path: Path, site: BrokerSite, session: BrokerSession
+) -> None:
+    """What it removes could not come back, so that it is not refused."""
+    session.publish("in", WORK, "first")
+    first = await event(session, Answer, [])
+    with full_disk():
+        with session.transaction("together"):
+            session.publish("out", WORK)
+            session.remove("in", first.smuid)
+        with trio.fail_after(PATIENCE_S):
+            while site.broker.store_failed is None:
+                await trio.sleep(0.01)
+        store = sqlite3.connect(tmp_path / "smqpd.db")
+        assert store.execute("SELECT topic FROM message").fetchall() == [("in",)]
+    assert (await event(session, Answer, [])) == Answer("together")
+    assert store.execute("SELECT topic FROM message").fetchall() == [("out",)]
+    store.close()
+
+
+async def test_where_one_removes_what_is_not_there_nothing_of_it_happens(session: BrokerSession) -> None:
+    session.publish("in", WORK, "first")
+    first = await event(session, Answer, [])
+    with pytest.raises(Refusal) as refused:
+        together(session, (session.publish, "out", WORK), (session.remove, "out", first.smuid))
+    assert refused.value.code == Refusal.NOT_FOUND
+    assert [topic.name for topic in session.topics() if topic.messages] == ["in"]

@@ -144,6 +144,16 @@ MUTATIONS = [
         tests=("tests/daemon/broker/test_taking_apart.py",),
     ),
     Mutation(
+        name="what takes the place of a message is refused once that is removed",
+        file="daemon/broker/taking_apart.py",
+        old="if begin.removes:",
+        new="if False:",
+        tests=(
+            "tests/daemon/broker/test_transaction.py::"
+            "test_one_that_removes_waits_for_room_and_nothing_is_removed_before",
+        ),
+    ),
+    Mutation(
         name="a message that waits for room goes from memory",
         file="daemon/broker/bodies.py",
         old="        self._uncommitted.update(waiting)\n",
