@@ -90,9 +90,14 @@ class Batch:
         return any(self._gathered) or bool(self.returned_pages)
 
     @property
-    def message_bytes(self) -> int:
-        """Of messages that are new or have ended."""
-        return self._messages.bytes
+    def new_bytes(self) -> int:
+        """Of messages that are new."""
+        return self._messages.new_bytes
+
+    @property
+    def ended_bytes(self) -> int:
+        """Of messages that have ended."""
+        return self._messages.ended_bytes
 
     def clear(self) -> None:
         """Begin the next transaction."""

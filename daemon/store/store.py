@@ -157,7 +157,7 @@ class Store:
         self._wal_path = f"{path}-wal"
         self._writer = _connected(path)
         self._forgotten = 0  # in the open transaction, of what was set aside
-        self._written_bytes = 0  # in the open transaction, of messages
+        self._new_bytes = self._ended_bytes = 0  # in the open transaction, of messages
         # a checkpoint would make one commit in many slow; `checkpoint` does it beside them
         self._writer.execute("PRAGMA wal_autocheckpoint = 0")
         self._writer.execute(f"PRAGMA journal_size_limit = {WAL_BYTES_MAX}")
@@ -207,7 +207,7 @@ class Store:
         self._writer.execute("BEGIN IMMEDIATE")
         self._execute(batch)
         self._writer.execute(_PUT_SITE, (last_record, *clock))
-        self._written_bytes = batch.message_bytes
+        self._new_bytes, self._ended_bytes = batch.new_bytes, batch.ended_bytes
 
     @contextmanager
     def trial(self) -> Iterator[Callable[[Batch], None]]:
@@ -250,8 +250,8 @@ class Store:
             _log.warning(text, self._forgotten)
             self._forgotten = 0
         self._log_commits += 1
-        self._log_message_bytes += self._written_bytes
-        self._bytes_unmeasured += self._written_bytes
+        self._log_message_bytes += self._new_bytes
+        self._bytes_unmeasured += self._new_bytes + self._ended_bytes
         if (
             self._bytes_unmeasured < BYTES_UNMEASURED
             and self._writer.total_changes - self._rows_measured < ROWS_UNMEASURED
@@ -355,8 +355,7 @@ class Store:
         """About how much the write-ahead log holds since it was begun; it may be longer."""
         rows = self._writer.total_changes - self._log_rows
         pages = self._log_commits * PAGES_PER_COMMIT + rows // ROWS_PER_PAGE
-        # as much ends as is new, and to delete it writes little
-        return max(pages * self._page_bytes + self._log_message_bytes // 2, self._log_bytes)
+        return max(pages * self._page_bytes + self._log_message_bytes, self._log_bytes)
 
     def _log_begun(self) -> None:
         """All of the write-ahead log is in the database: what comes is written over it."""

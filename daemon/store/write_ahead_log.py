@@ -2,7 +2,7 @@
 
 Where there is room, a thread moves it into the database beside running commits (`keep`), and what is little
 then is moved between two transactions (`tend`). The log keeps its length, and what comes is written over it:
-a sync of a file that grows costs twice as much.
+a sync of a file that grows costs twice as much. On a small disk it is cut.
 
 On a full disk it is done at once, between two transactions, since each byte of the log that is not moved yet
 stands in the way: the database may have to grow by it first. What is finished leaves free pages, which are
@@ -57,7 +57,9 @@ class WriteAheadLog:
             await self._give_back(idle=idle)
         elif self._checkpointed:
             self._checkpointed = False
-            if not await self._moved():
+            # On a small disk its length is room that others need, and tells exactly how much is in it.
+            keeps_length = self._disk.wal_bytes_max(WAL_CHECKPOINT_BYTES) == WAL_CHECKPOINT_BYTES
+            if not await (self._moved() if keeps_length else self._emptied()):
                 self._rest(RETRY_S)
         elif self._store.logged_bytes > self._disk.wal_bytes_max(WAL_CHECKPOINT_BYTES) and (
             trio.current_time() >= self._rests_until
@@ -114,6 +116,8 @@ class WriteAheadLog:
                 _log.error("the write-ahead log cannot be moved into the store: %s", error)
                 self._rest(FAILED_RETRY_S)
             self._full = trio.Event()
+            if self._disk.short:  # since a transaction beside the checkpoint
+                self._full.set()
 
     def _rest(self, seconds: float) -> None:
         self._rests_until = trio.current_time() + seconds

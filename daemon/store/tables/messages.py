@@ -106,7 +106,8 @@ class MessageChanges(Changes):
     """Those that are new, by id, and those that have ended; one that ends before it is written never is.
 
     Attributes:
-        bytes: of all of them.
+        new_bytes: of those that are new.
+        ended_bytes: of those that have ended; to delete them writes little.
     """
 
     def __init__(self) -> None:
@@ -114,7 +115,7 @@ class MessageChanges(Changes):
         self._routed: list[Values] = []
         self._receipted: list[Values] = []
         self._discarded: list[Values] = []
-        self.bytes = 0
+        self.new_bytes = self.ended_bytes = 0
         super().__init__(self._new, self._routed, self._receipted, self._discarded)
         self.handlers = {MarkReceipted: self._mark_receipted, MarkRouted: self._mark_routed}
 
@@ -122,7 +123,7 @@ class MessageChanges(Changes):
         """Store a new message; as a plain tuple, since it is on the path of every message."""
         entry, message = d.entry, d.message
         topic: str = entry.topic.name
-        self.bytes += len(wire)
+        self.new_bytes += len(wire)
         self._new[entry.id] = (
             entry.id,
             topic,
@@ -143,11 +144,11 @@ class MessageChanges(Changes):
     def clear(self) -> None:
         """Forget everything."""
         super().clear()
-        self.bytes = 0
+        self.new_bytes = self.ended_bytes = 0
 
     def end(self, id: int, size: int, *, is_copied: bool) -> bool:
         """End a message; whether it is stored: before, or now, to be copied into the quarantine."""
-        self.bytes += size
+        self.ended_bytes += size
         is_stored = is_copied or self._new.pop(id, None) is None
         if is_stored:
             self._discarded.append((id,))
