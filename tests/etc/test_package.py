@@ -23,7 +23,8 @@ pytestmark = [
     ),
 ]
 
-WHEELS: Final = "/root/wheels"
+WHEELS: Final = "/srv/wheels"
+CHECKOUT: Final = "/srv/checkout"
 NEW_SITE: Final = (
     "runuser -u smqpd -- smqpd init /var/lib/smqpd/alpha --server-name alpha.example --port 7720"
 )
@@ -202,6 +203,9 @@ def test_the_readme_makes_a_service_word_by_word(machine: Machine, wheels: Path)
         machine.copies(wheel, f"{WHEELS}/{wheel.name}")
     service = re.search(r"(?s)```sh\n(python3 -m venv /opt/smqpd.*?)```", (ROOT / "README.md").read_text())
     assert service is not None
+    content = ["daemon", "routing", "plugins", "etc", "pyproject.toml", "README.md", "LICENSE"]
+    packed = subprocess.run(["tar", "--create", *content], cwd=ROOT, capture_output=True, check=True).stdout
+    machine.does(f"mkdir {CHECKOUT} && tar --extract --directory {CHECKOUT}", stdin=packed)
     offline = f"export PIP_NO_INDEX=1 PIP_FIND_LINKS={WHEELS} PIP_DISABLE_PIP_VERSION_CHECK=1"
-    machine.does(f"{offline}; cd {ROOT}; {service[1]}")
+    machine.does(f"{offline}; cd {CHECKOUT}; {service[1]}")
     assert machine.comes_to("systemctl is-active smqpd@alpha") == "active"
