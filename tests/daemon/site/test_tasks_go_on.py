@@ -68,7 +68,8 @@ async def test_what_peers_are_told_fails_and_all_else_is_carried_out(
 ) -> None:
     async with virtual_site(tmp_path) as site:
         interest: Any = site.broker._router.federation.interest
-        interest._stale = {"beta.example": {("ALL", "news")}}  # of a peer that there is not
+        interest.link_up("beta.example")
+        interest._links["beta.example"].stale = {"no want at all"}
         eva = site.login("eva")
         for _ in range(2):
             assert await eva.publish("jobs", delivery="ONE")
