@@ -277,8 +277,8 @@ class BrokerSession:
         finally:
             self._transaction = None
         transaction.carry_out(request)
-        if transaction.published_bytes:
-            self._broker.unfinished.store(self._unfinished, transaction.published_bytes)
+        if published_bytes := transaction.published_bytes:
+            self._broker.unfinished.store(self._unfinished, published_bytes)
 
     def remove(self, topic: str, smuid: str, request: Any = None) -> None:
         """See `daemon.frontend.Session`."""

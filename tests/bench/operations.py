@@ -13,6 +13,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
 import trio
 
 from daemon.operations.census import LOOK_S, Census
@@ -20,28 +21,15 @@ from daemon.operations.topics import TopicQueries
 from daemon.system.clock import SystemClock
 from routing.message import Message, Section
 from routing.router import Router
-from routing.state import RouterSettings
 from routing.subscription import Consumer, SubscribeOptions
+from tests.support.sites import SETTINGS
 
-SETTINGS = RouterSettings(
-    default_timeout_s=86_400.0,
-    lock_s=60.0,
-    max_deliveries=16,
-    redelivery_wait_s=0.1,
-    redelivery_wait_max_s=30.0,
-    queue_messages_max=10_000_000,
-    queue_bytes_max=2**40,
-    system_messages_max=1_000_000,
-    system_bytes_max=2**40,
-    unguaranteed_bytes_max=2**26,
-    dedupe_window_s=600.0,
-    subscription_unused_s=86_400.0,
-)
+MANY = msgspec.structs.replace(SETTINGS, queue_messages_max=10_000_000)
 
 
 def filled(topics: int, held: int) -> Router:
     """A router with so much in it; every hundredth topic has a subscription that takes nothing yet."""
-    router = Router("a.example", 1, SETTINGS, lambda: time.time_ns() // 1_000_000)
+    router = Router("a.example", 1, MANY, lambda: time.time_ns() // 1_000_000)
     ada = Consumer(None, "ada", "desk")
     message = Message(delivery="ONE", created="2026-11-21T10:00:00Z", sections=(Section("text/plain", b"x"),))
     for number in range(topics):
