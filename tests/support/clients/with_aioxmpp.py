@@ -66,7 +66,7 @@ async def main(port: int) -> None:
         entry = Entry()
         entry.title = "news"
         assert await pubsub.publish(TO, "aio.news", entry, id_="one") == "one"
-        assert await asyncio.wait_for(items.get(), 20) == ("one", "news")
+        assert await asyncio.wait_for(items.get(), 120) == ("one", "news")
         got = await pubsub.get_items(TO, "aio.news")
         assert [item.id_ for item in got.payload.items] == ["one"]
         listed = await pubsub.get_subscriptions(TO)
@@ -81,7 +81,7 @@ async def main(port: int) -> None:
         answer = await pubsub.subscribe(TO, node="aio.work", config=config)
         assert answer.payload.subscription == "subscribed"
         await pubsub.publish(TO, "aio.work", entry, id_="job")
-        assert (await asyncio.wait_for(items.get(), 20))[0] == "job"
+        assert (await asyncio.wait_for(items.get(), 120))[0] == "job"
         await pubsub.retract(TO, "aio.work", "job")
         await pubsub.unsubscribe(TO, node="aio.work")
 

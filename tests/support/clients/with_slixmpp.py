@@ -31,7 +31,7 @@ async def logged_in(user: str, port: int) -> slixmpp.ClientXMPP:
     started = asyncio.Event()
     client.add_event_handler("session_start", lambda _: started.set())
     client.connect("127.0.0.1", port)
-    await asyncio.wait_for(started.wait(), 30)
+    await asyncio.wait_for(started.wait(), 120)
     client.send_presence()
     return client
 
@@ -55,7 +55,7 @@ async def main(port: int) -> None:
     await pubsub.subscribe(to, "slix.news")
     payload = ET.fromstring("<entry xmlns='http://www.w3.org/2005/Atom'><title>t</title></entry>")
     await pubsub.publish(to, "slix.news", id="one", payload=payload)
-    assert await asyncio.wait_for(items.get(), 20) == ("one", "{http://www.w3.org/2005/Atom}entry")
+    assert await asyncio.wait_for(items.get(), 120) == ("one", "{http://www.w3.org/2005/Atom}entry")
     got = await pubsub.get_items(to, "slix.news")
     assert [item["id"] for item in got["pubsub"]["items"]] == ["one"]
     listed = await pubsub.get_subscriptions(to)
@@ -78,7 +78,7 @@ async def main(port: int) -> None:
     options.add_field(var="pubsub#queue_requests", value="1")
     await pubsub.subscribe(to, "slix.work", options=options)
     await pubsub.publish(to, "slix.work", id="job", payload=payload)
-    assert (await asyncio.wait_for(items.get(), 20))[0] == "job"
+    assert (await asyncio.wait_for(items.get(), 120))[0] == "job"
     await pubsub.retract(to, "slix.work", "job")
     await pubsub.unsubscribe(to, "slix.work")
     await client.disconnect()

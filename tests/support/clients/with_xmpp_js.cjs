@@ -9,13 +9,15 @@ const xmpp = client({
   service: `xmpp://127.0.0.1:${port}`,
   domain: "localhost",
   resource: "xmppjs",
+  timeout: 120000, // to open and to close a stream; two seconds by default, which a busy machine does not keep
   credentials: (authenticate) => authenticate({ username: "ada", password }, "PLAIN"),
 });
 const waiting = [];
 const items = [];
 let stopping = false;
-// while it stops, the library may still ask for an acknowledgement (XEP-0198), on a stream that has ended
-xmpp.on("error", (error) => { if (!(stopping && error.code === "ERR_STREAM_WRITE_AFTER_END")) throw error; });
+// once all has been said, how the connection ends is between the library and the server: it may still ask for an
+// acknowledgement (XEP-0198) on a stream that has ended, or the server may reset it first
+xmpp.on("error", (error) => { if (!stopping) throw error; });
 xmpp.on("stanza", (stanza) => {
   if (!stanza.is("message")) return;
   const item = stanza.getChild("event")?.getChild("items")?.getChild("item");
@@ -27,7 +29,7 @@ const form = (kind, values) =>
     xml("field", { var: "FORM_TYPE", type: "hidden" }, xml("value", {}, `${PUBSUB}#${kind}`)),
     ...Object.entries(values).map(([name, value]) => xml("field", { var: name }, xml("value", {}, value))));
 const ask = (type, xmlns, ...children) =>
-  xmpp.iqCaller.request(xml("iq", { type, to: service }, xml("pubsub", { xmlns }, ...children)), 20000);
+  xmpp.iqCaller.request(xml("iq", { type, to: service }, xml("pubsub", { xmlns }, ...children)), 120000);
 const set = (...children) => ask("set", PUBSUB, ...children);
 const entry = (text) => xml("entry", { xmlns: "http://www.w3.org/2005/Atom" }, text);
 
@@ -55,6 +57,6 @@ xmpp.on("online", async (address) => {
   }
   await assert.rejects(set(xml("subscribe", { node: "js.nothing", jid: bare })), { condition: "item-not-found" });
   stopping = true;
-  await xmpp.stop();
+  await xmpp.stop().catch(() => {});
 });
 xmpp.start();
