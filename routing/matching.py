@@ -156,23 +156,25 @@ class Matching:
         """Whether the account of a subscription may subscribe to a topic."""
         return self._rights.may_subscribe(parse_address(subscription.owner).account, topic)
 
-    def ask_rights(self, patterns: Iterable[Pattern]) -> dict[Pattern, list[Topic]]:
+    def ask_rights(self, patterns: Iterable[Pattern]) -> dict[Pattern, tuple[Sequence[str], list[Topic]]]:
         """Ask anew what accounts may have, of all `patterns` that there are.
 
-        Returns those of which that has changed, with the topics that may have something for them only now.
+        Returns for those of which that has changed what they are to `allow` now, and the topics that may have
+        something for them only now.
         """
         self._changes += 1
         changed = {}
         for pattern in patterns:
             pattern.shared = None
             before = pattern.allowed
-            pattern.allowed = self._rights.subscribable(pattern.account, pattern.name)
-            if pattern.allowed != before:
-                changed[pattern] = [
+            allowed = self._rights.subscribable(pattern.account, pattern.name)
+            if allowed != before:
+                gained = [
                     topic
                     for topic in self._waiting_for(pattern)
                     if not any(topic_matches(each, topic.name) for each in before)
                 ]
+                changed[pattern] = allowed, gained
         return changed
 
     def subscribed(self, topic: Topic) -> list[Subscription]:
@@ -257,7 +259,7 @@ class Matching:
         stated = entry.flags & STATED
         found = self.taking(entry.topic, "ALL")
         found += self.passed_over(entry.topic)
-        return [each for each in found if stated or each.since < entry.id or each.id in marked]
+        return [each for each in found if stated or not each.joined_after(entry) or each.id in marked]
 
     def waits_with(self, topic: Topic) -> Iterable[Subscription]:
         """The subscriptions in whose queues messages of mode ALL of a topic may wait."""

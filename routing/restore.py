@@ -5,10 +5,12 @@ marks that subscriptions have left on it. A message is due to a subscription of 
 than it, or to any if its timeout was stated, unless the subscription is done with it.
 """
 
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
 
+from routing.decisions import StoreSubscription
 from routing.federation.copies import Forward
 from routing.federation.decisions import StoreCopy
 from routing.federation.federation import Federation
@@ -21,7 +23,7 @@ from routing.receipts import Receipt, Receipts
 from routing.setting_aside import SettingAside
 from routing.state import SiteState
 from routing.subscribing import Subscribing
-from routing.subscription import Lock, SubscribeOptions, Subscription, Topic
+from routing.subscription import Lock, Pattern, SubscribeOptions, Subscription, Topic
 
 
 def readable(topic: str) -> str:
@@ -84,11 +86,27 @@ class Restore:
         self._state.topic(topic).annotate(front_end, text)
 
     def subscription(
-        self, id: int, name: str, owner: str, options: SubscribeOptions, since: int, used_at: float
+        self,
+        id: int,
+        name: str,
+        owner: str,
+        options: SubscribeOptions,
+        since: int,
+        used_at: float,
+        allowed_since: Mapping[str, int] | None = None,
     ) -> None:
-        """Restore a durable subscription to a topic or a pattern, by `name`."""
+        """Restore a durable subscription to a topic or a pattern, by `name`.
+
+        `allowed_since`: as of `Pattern`; None where it is not known, for all that is allowed now.
+        """
         target = self._state.matching.target(name, owner)
-        self._subscribing.enter(Subscription(id, target, owner, options, since, used_at))
+        subscription = Subscription(id, target, owner, options, since, used_at)
+        self._subscribing.enter(subscription)
+        if isinstance(target, Pattern):
+            if allowed_since is not None:
+                target.allow(target.allowed, allowed_since, self._last_id)
+            if target.allowed_since != allowed_since:
+                self._state.out.append(StoreSubscription(subscription))
 
     def publication(self, publisher: str, cmuid: str, smuid: str, at: float) -> None:
         """Remember a Cmuid that is still within the window."""
@@ -242,7 +260,7 @@ class Restore:
             if mark is not None and mark.done:
                 continue
             due += 1
-            late += subscription.since >= entry.id
+            late += subscription.joined_after(entry)
             if mark is None:
                 self._enqueue(subscription, entry)
                 continue

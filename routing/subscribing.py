@@ -21,7 +21,7 @@ from routing.names import make_address
 from routing.queue import COUNTER_BITS, ONE, Entry
 from routing.state import SiteState
 from routing.steps import Steps
-from routing.subscription import Consumer, Member, Pattern, SubscribeOptions, Subscription, Target
+from routing.subscription import Consumer, Member, Pattern, SubscribeOptions, Subscription, Target, Topic
 
 NOTE_SHARE: Final = 1 / 30
 """Of the time after which an unused subscription ends: how old the stored time of use may be in a crash."""
@@ -163,26 +163,45 @@ class Subscribing:
             if not subscription.pattern and not state.matching.may_have(
                 subscription, subscription.target.name
             ):
-                self.end(subscription, now, reason="forbidden")
-        patterns = {each.target for each in state.subscriptions.values() if isinstance(each.target, Pattern)}
-        for pattern, gained in state.matching.ask_rights(patterns).items():
-            self._target_changed(pattern)
-            for subscription in list(pattern.subscriptions.values()):
-                if not pattern.allowed:
+                try:
                     self.end(subscription, now, reason="forbidden")
-                    continue
-                self._give_up_forbidden(subscription, now)
-                joining = Joining(state, self._deliveries, subscription, gained, self._in_hand(subscription))
-                self._steps.begin(joining, now)
-                self._deliveries.pump_all(subscription, now)
+                except Exception as error:
+                    state.mishap("a subscription that is forbidden", error)
+        patterns = {each.target for each in state.subscriptions.values() if isinstance(each.target, Pattern)}
+        for pattern, (allowed, gained) in state.matching.ask_rights(patterns).items():
+            in_hand = {each: self._in_hand(each) for each in pattern.subscriptions.values()}
+            for subscription, entries in in_hand.items():
+                in_time = {entry.id for entry in entries if not subscription.joined_after(entry)}
+                for each in (subscription, *subscription.members):
+                    each.in_time = in_time
+            pattern.allow(allowed, pattern.allowed_since, state.last_id)
+            self._target_changed(pattern)
+            for subscription, entries in in_hand.items():
+                try:
+                    self._rights_changed(subscription, pattern, gained, {entry.id for entry in entries}, now)
+                except Exception as error:
+                    state.mishap("a subscription whose rights have changed", error)
 
-    def _in_hand(self, subscription: Subscription) -> set[int]:
-        """The ids of what it has, or has given back for a while."""
+    def _rights_changed(
+        self, subscription: Subscription, pattern: Pattern, gained: list[Topic], in_hand: set[int], now: float
+    ) -> None:
+        if not pattern.allowed:
+            self.end(subscription, now, reason="forbidden")
+            return
+        if subscription.options.durable:
+            self._state.out.append(StoreSubscription(subscription))
+        self._give_up_forbidden(subscription, now)
+        joining = Joining(self._state, self._deliveries, subscription, gained, in_hand)
+        self._steps.begin(joining, now)
+        self._deliveries.pump_all(subscription, now)
+
+    def _in_hand(self, subscription: Subscription) -> list[Entry]:
+        """What it has, or has given back for a while."""
         parked = (lock for _, _, lock in self._state.delayed if lock.subscription.id == subscription.id)
         held = (
             lock for each in subscription.holders for lock in (*each.locks.values(), *each.received.values())
         )
-        return {lock.entry.id for lock in (*held, *parked)}
+        return [lock.entry for lock in (*held, *parked)]
 
     def _give_up_forbidden(self, subscription: Subscription, now: float) -> None:
         """What waits for a subscription to a pattern and is not for its account any more, does no longer."""

@@ -9,7 +9,7 @@ back or timed out, or in `Subscription.received` once the subscriber has said RE
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
@@ -18,6 +18,7 @@ import msgspec
 from routing.message import DeliveryMode
 from routing.names import DEAD_LETTER_PREFIX, is_system_topic, owner_of
 from routing.ordering import SequenceOrder
+from routing.patterns import overlap, topic_matches
 from routing.queue import ONE, Entry, KeptEntries, PriorityQueue
 from routing.traffic import Traffic
 from routing.waiting import WaitingTopics
@@ -25,6 +26,9 @@ from routing.waiting import WaitingTopics
 Accepts = Literal["ONE", "ALL", "BOTH"]
 ReturnOutcome = Literal["failed", "released", "rejected"]
 """Of a delivery that comes back: worked on in vain; not touched; or not wanted again by anybody."""
+
+GRANTS_MAX: Final = 100
+"""Rights that an account came to have at different times and that are told apart in one pattern."""
 
 
 class SubscribeOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,7 +116,9 @@ class Subscription:
         turn: of those who wait for a message of mode ONE the one with the least is next.
         owner: `account:channel@server`, as in the header Account.
         label: what the hop log calls it: its owner, and after a slash its name, where it has one.
-        since: messages with a greater id are due to it (and older ones with a stated timeout).
+        since: messages with a greater id are due to it (and older ones with a stated timeout), but for those
+            of topics to which it has had the right for less long.
+        in_time: ids of messages that it had in hand when it lost that right and got it back.
         used_at: site time at which a session was last noted to consume from it.
         attempts: failed deliveries so far, by entry id, of messages of mode ALL that came back; 0 of one that
             was not touched.
@@ -130,6 +136,7 @@ class Subscription:
         "attempts",
         "consumer",
         "id",
+        "in_time",
         "joining",
         "label",
         "locks",
@@ -157,6 +164,7 @@ class Subscription:
         self.owner = owner
         self.label = f"{owner}/{options.name}" if options.name else owner
         self.since = since
+        self.in_time: Collection[int] = ()
         self.used_at = used_at
         self.consumer: Consumer | None = None
         self.queue = PriorityQueue()
@@ -184,7 +192,13 @@ class Subscription:
 
     def joined_after(self, entry: Entry) -> bool:
         """Whether it got the message as a late subscriber, of whom a receipt does not speak."""
-        return not entry.flags & ONE and self.since >= entry.id
+        if entry.flags & ONE:
+            return False
+        since = self.since
+        if self.pattern:
+            assert isinstance(self.target, Pattern)
+            since = max(since, self.target.since(entry.topic.name))
+        return since >= entry.id and entry.id not in self.in_time
 
     @property
     def ready(self) -> bool:
@@ -232,6 +246,7 @@ class Member(Subscription):
         self.queue = whole.queue
         self.attempts = whole.attempts
         self.reach = whole.reach
+        self.in_time = whole.in_time
 
     @property
     def ready(self) -> bool:
@@ -268,13 +283,44 @@ class Pattern(Target):
         allowed: the patterns of those of its topics that the account may have.
     """
 
-    __slots__ = ("account", "allowed", "shared")
+    __slots__ = ("_since", "account", "allowed", "shared")
 
     def __init__(self, name: str, account: str, allowed: Sequence[str]) -> None:
         super().__init__(name)
         self.account = account
         self.allowed = allowed
         self.shared: WaitingTopics | None = None
+        self._since: Mapping[str, int] | None = None  # None: `allowed` as long as there are subscriptions
+
+    def since(self, topic: str) -> int:
+        """The account may have messages of a topic with a greater id; 0 for all."""
+        if self._since is None:
+            return 0
+        return min((id for each, id in self._since.items() if topic_matches(each, topic)), default=0)
+
+    @property
+    def allowed_since(self) -> Mapping[str, int]:
+        """By pattern, the id of the newest message when the account came to have the right."""
+        return dict.fromkeys(self.allowed, 0) if self._since is None else self._since
+
+    def allow(self, allowed: Sequence[str], since: Mapping[str, int], last_id: int) -> None:
+        """Take on rights.
+
+        Args:
+            since: what the account might have so far, as `allowed_since`.
+            last_id: of the newest message; what is allowed only now is due from there on.
+        """
+        self.allowed = allowed
+        had: dict[str, int] = {}
+        for old, id in since.items():
+            for new in allowed:
+                if (shared := overlap(old, new)) is not None:
+                    had[shared] = min(id, had.get(shared, id))
+        for new in allowed:
+            had.setdefault(new, last_id)
+        if len(had) > GRANTS_MAX:
+            had = dict.fromkeys(allowed, min(had.values()))
+        self._since = had if any(had.values()) else None
 
 
 class Followers(NamedTuple):

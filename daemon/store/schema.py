@@ -91,6 +91,12 @@ def patterns(db: Any) -> None:
     """What is subscribed to or wanted may be a pattern, which earlier versions would take for damage."""
 
 
+@migrations()
+def rights_of_patterns(db: Any) -> None:
+    """Since when accounts may have what they get by patterns."""
+    db.execute(subscriptions.ADD_ALLOWED_SINCE)
+
+
 class TooNewError(Exception):
     """The store was written by a newer smqpd, which must go on with it."""
 

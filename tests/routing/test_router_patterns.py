@@ -4,6 +4,7 @@ import pytest
 
 from routing.names import make_address
 from routing.rights import Rights, RightsTable
+from routing.subscription import GRANTS_MAX
 from tests.support.one_router import SERVER, Site
 
 
@@ -230,6 +231,84 @@ def test_what_is_given_back_of_a_topic_that_is_forbidden_meanwhile_does_not_come
     ada.give_back(at_once)
     site.wait(20)
     assert (ada.take(), site.held) == ([], 0)
+
+
+@pytest.mark.parametrize("while_down", [False, True])
+def test_what_came_before_a_right_and_is_kept_for_nobody_comes_not_even_after_a_restart(
+    while_down: bool,
+) -> None:
+    rights = AdaMay("b")
+    site = Site(rights)
+    bob = site.login("bob").subscribe("a", credit=0)
+    ada = site.login("ada").subscribe("#")
+    bob.publish("a", "before")
+    bob.publish("b", "always")
+    rights.set("a", "b")
+    if while_down:
+        site.restart()
+    else:
+        reload(site)
+    bob.publish("a", "since")
+    for _ in range(2):
+        site.restart()
+        ada = site.login("ada").subscribe("#")
+        assert sorted(ada.bodies()) == ["always", "since"]
+
+
+def test_what_was_given_up_with_a_right_does_not_come_back_with_it_and_a_restart() -> None:
+    rights = AdaMay("#")
+    site = Site(rights)
+    bob = site.login("bob").subscribe("#", credit=0)
+    site.login("ada").subscribe("#", credit=0)
+    for topic in ("a", "b"):
+        bob.publish(topic, topic)
+    for patterns in (["a"], ["a", "b.#"], ["#"]):
+        rights.set(*patterns)
+        reload(site)
+    site.restart()
+    assert site.login("ada").subscribe("#").bodies() == ["a"]
+
+
+def test_rights_that_came_at_very_many_times_lose_nothing() -> None:
+    rights = AdaMay("t0")
+    site = Site(rights)
+    bob = site.login("bob").subscribe("#", credit=0)
+    ada = site.login("ada").subscribe("#", credit=0)
+    for number in range(1, GRANTS_MAX + 10):
+        bob.publish(f"t{number - 1}", "x")
+        rights.set(*(f"t{each}" for each in range(number + 1)))
+        reload(site)
+    site.restart()
+    ada = site.login("ada").subscribe("#", credit=1_000)
+    assert len(ada.take()) == GRANTS_MAX + 9
+
+
+def test_a_receipt_does_not_count_who_came_to_have_the_right_later() -> None:
+    rights = AdaMay("b")
+    site = Site(rights)
+    eve = site.login("eve").subscribe(make_address("eve", "desk", SERVER))
+    bob = site.login("bob").subscribe("a")
+    ada = site.login("ada").subscribe("#")
+    eve.publish("a", "x", timeout_s=100, receipt="ALL")
+    rights.set("a")
+    reload(site)
+    ada.commit(ada.one())
+    assert eve.receipts() == []
+    bob.commit(bob.one())
+    assert eve.receipts() == ["1/1"]
+
+
+def test_a_receipt_counts_what_it_had_in_hand_when_a_right_went_and_came_again() -> None:
+    rights = AdaMay("#")
+    site = Site(rights)
+    eve = site.login("eve").subscribe(make_address("eve", "desk", SERVER))
+    ada = site.login("ada").subscribe("#")
+    eve.publish("a", "x", timeout_s=100, receipt="ALL")
+    for patterns in (["b"], ["#"]):
+        rights.set(*patterns)
+        reload(site)
+    ada.commit(ada.one())
+    assert eve.receipts() == ["1/1"]
 
 
 @pytest.mark.parametrize(("after", "came"), [(["a.1"], 1), (["a.c"], 0), (["a.c", "#"], 4_500)])

@@ -10,9 +10,10 @@ from routing import decisions as d
 from routing.message import DeliveryMode, Message
 from routing.queue import COMMITTED_STATES, GUARANTEED, RECEIPT, Entry
 from routing.restore import Restore, StoredMark, readable
-from routing.subscription import SubscribeOptions
+from routing.subscription import Pattern, SubscribeOptions
 
 Mark = tuple[int, int]
+StoredSubscription = tuple[str, str, SubscribeOptions, int, float, dict[str, int] | None]
 
 
 class StoredMessage(msgspec.Struct):
@@ -40,7 +41,7 @@ class ModelStore:
         self.marks: dict[Mark, StoredMark] = {}
         self.topics: dict[str, tuple[DeliveryMode | None, float | None]] = {}
         self.annotations: dict[tuple[str, str], str] = {}
-        self.subscriptions: dict[int, tuple[str, str, SubscribeOptions, int, float]] = {}
+        self.subscriptions: dict[int, StoredSubscription] = {}
         self.publications: list[tuple[str, str, str, float]] = []
 
     def committed(self) -> "ModelStore":
@@ -89,7 +90,9 @@ class ModelStore:
                 self.messages[entry.id][0].flags = entry.flags & COMMITTED_STATES
                 self.messages[entry.id][0].deadline = entry.deadline
             case d.StoreSubscription(subscription=s):
-                self.subscriptions[s.id] = (s.target.name, s.owner, s.options, s.since, s.used_at)
+                allowed_since = dict(s.target.allowed_since) if isinstance(s.target, Pattern) else None
+                stored = (s.target.name, s.owner, s.options, s.since, s.used_at, allowed_since)
+                self.subscriptions[s.id] = stored
             case d.DiscardSubscription(subscription_id=subscription_id):
                 self.subscriptions.pop(subscription_id, None)
             case d.StoreTopic(topic=topic):

@@ -11,13 +11,15 @@ from daemon.store.table import Row, Table, Tables
 from routing.decisions import DiscardSubscription, StoreSubscription
 from routing.numbers import Count, Number
 from routing.restore import Restore
-from routing.subscription import Accepts, SubscribeOptions
+from routing.subscription import Accepts, Pattern, SubscribeOptions
 
 CREATE: Final = (
     "CREATE TABLE subscription (id INTEGER PRIMARY KEY, topic TEXT NOT NULL, owner TEXT NOT NULL,"
     " name TEXT NOT NULL, credit INTEGER NOT NULL, accepts TEXT NOT NULL, ordered INTEGER NOT NULL,"
     " lock_s REAL, since INTEGER NOT NULL, used_at REAL NOT NULL)"
 )
+ADD_ALLOWED_SINCE: Final = "ALTER TABLE subscription ADD COLUMN allowed_since TEXT"
+"""NULL for subscriptions that were there before."""
 
 
 class SubscriptionRow(Row):
@@ -27,6 +29,7 @@ class SubscriptionRow(Row):
         topic: or the pattern that it is to.
         since: see `routing.subscription.Subscription`; by default all that is held is due to it.
         used_at: UNSET where it cannot be read.
+        allowed_since: see `routing.subscription.Pattern`; None of a topic, and where it cannot be read.
     """
 
     id: Number
@@ -39,9 +42,10 @@ class SubscriptionRow(Row):
     lock_s: Seconds | None = None
     since: Number = 0
     used_at: SiteTime | UnsetType = UNSET
+    allowed_since: dict[str, Number] | None = None
 
 
-TABLE: Final = Table("subscription", SubscriptionRow)
+TABLE: Final = Table("subscription", SubscriptionRow, json=("allowed_since",))
 
 
 class SubscriptionChanges(Changes):
@@ -54,10 +58,10 @@ class SubscriptionChanges(Changes):
         self.handlers = {StoreSubscription: self._store, DiscardSubscription: self._discard}
 
     def _store(self, d: StoreSubscription) -> None:
-        subscription, options = d.subscription, d.subscription.options
+        subscription, options, target = d.subscription, d.subscription.options, d.subscription.target
         row = SubscriptionRow(
             id=subscription.id,
-            topic=subscription.target.name,
+            topic=target.name,
             owner=subscription.owner,
             name=options.name,
             credit=options.credit,
@@ -66,6 +70,7 @@ class SubscriptionChanges(Changes):
             lock_s=options.lock_s,
             since=subscription.since,
             used_at=subscription.used_at,
+            allowed_since=dict(target.allowed_since) if isinstance(target, Pattern) else None,
         )
         self._put.append(TABLE.stored(row))
 
@@ -91,4 +96,4 @@ def restore_into(restore: Restore, tables: Tables, now: float) -> None:
         )
         if row.used_at is UNSET:
             row.used_at = now
-        restore.subscription(row.id, row.topic, row.owner, options, row.since, row.used_at)
+        restore.subscription(row.id, row.topic, row.owner, options, row.since, row.used_at, row.allowed_since)

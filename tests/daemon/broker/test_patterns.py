@@ -56,6 +56,33 @@ async def test_the_hop_log_names_the_pattern_by_which_a_message_was_delivered(
     ]
 
 
+async def test_since_when_an_account_has_had_a_right_is_known_after_a_restart(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    (tmp_path / "site").mkdir()
+    async with virtual_site(tmp_path / "site") as site:
+        accounts, file = site.broker.accounts, tmp_path / "site" / "accounts.toml"
+        text = file.read_text()
+        file.write_text(text.replace('subscribe = ["#"]', 'subscribe = ["b"]', 1))
+        accounts.replace(accounts.read())
+        ada = await site.login("ada").subscribe("#", credit=0)
+        bob = await site.login("bob").subscribe("#", credit=0)
+        for topic in ("a", "b"):
+            await bob.publish(topic, b"before")
+        file.write_text(text)
+        accounts.replace(accounts.read())
+        site.broker.reconfigure(site.broker.settings)
+        await bob.publish("a", b"since")
+        image = site.image(tmp_path / "after-a-kill")
+    async with virtual_site(image) as site:
+        ada = await site.login("ada").subscribe("#")
+        got = await ada.delivered(2)
+        assert [(each.topic, each.stored.message.sections[0].body) for each in got] == [
+            ("b", b"before"),
+            ("a", b"since"),
+        ]
+
+
 async def test_a_pattern_without_any_topic_that_the_account_may_have_is_refused(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:

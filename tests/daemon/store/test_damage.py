@@ -39,7 +39,7 @@ JSON_DAMAGES = (
     """'{"b.example":[1e300,1,1,1,[]],"1":[1e300,0,true]}'""",
     """'{"b.example":[1,9223372036854775808,1,1,[]],"1":[9223372036854775808,0,true]}'""",
 )
-JSON = {("copy", "forwards"), ("receipt", "children")}
+JSON = {("copy", "forwards"), ("receipt", "children"), ("subscription", "allowed_since")}
 
 # what may stand in a column and is not to be told from what stood there
 ANY_TEXT = {
@@ -57,6 +57,7 @@ NULL = {
     ("topic", "mode"),
     ("topic", "timeout_s"),
     ("subscription", "lock_s"),
+    ("subscription", "allowed_since"),
     ("message", "deadline"),
     ("receipt", "deadline"),
 }

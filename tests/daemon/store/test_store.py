@@ -214,7 +214,7 @@ def test_subscriptions_and_topics_come_back_as_they_last_were(store: Store) -> N
     take(batch, d.StoreTopic(topic))
     write(store, batch)
     noted = restored(store)
-    assert noted.subscriptions == [(9, "news", "ada:desk@a", options, 4, 100.0)]
+    assert noted.subscriptions == [(9, "news", "ada:desk@a", options, 4, 100.0, None)]
     assert noted.topics == [("news", "ONE", math.inf)]
 
 

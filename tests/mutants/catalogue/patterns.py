@@ -76,10 +76,38 @@ MUTATIONS = [
     Mutation(
         name="rights that are lost leave what waits",
         file="routing/subscribing.py",
-        old="                self._give_up_forbidden(subscription, now)\n",
+        old="        self._give_up_forbidden(subscription, now)\n",
         new="",
         tests=(
             "tests/routing/test_router_patterns.py::test_rights_that_change_take_topics_away_and_add_others",
+        ),
+    ),
+    Mutation(
+        name="what was kept before a pattern came is not offered to it",
+        file="routing/matching.py",
+        old="        return list(self._waiting_for(subscription.target))",
+        new="        return []",
+        tests=(
+            "tests/routing/test_router_patterns.py::test_what_was_published_before_comes_within_its_timeout_in_order_over_all_topics",
+        ),
+    ),
+    Mutation(
+        name="what was published before a right came is due to a pattern after a restart",
+        file="routing/subscription.py",
+        old="            since = max(since, self.target.since(entry.topic.name))",
+        new="            pass",
+        tests=(
+            "tests/routing/test_router_patterns.py::test_what_came_before_a_right_and_is_kept_for_nobody_comes_not_even_after_a_restart",
+        ),
+    ),
+    Mutation(
+        name="it is not stored since when an account has had a right",
+        file="routing/subscribing.py",
+        old="            self._state.out.append(StoreSubscription(subscription))\n"
+        "        self._give_up_forbidden(",
+        new="            pass\n        self._give_up_forbidden(",
+        tests=(
+            "tests/routing/test_router_patterns.py::test_what_was_given_up_with_a_right_does_not_come_back_with_it_and_a_restart",
         ),
     ),
     Mutation(
