@@ -60,7 +60,7 @@ class Steps:
     def begin(self, task: Task, now: float) -> None:
         """Take the first step now, unless the task has to wait its turn; the others follow."""
         others = self._open.setdefault(type(task), deque())
-        if (task.in_turn and others) or not task.step(now):
+        if (task.in_turn and others) or not self._step(task, now):
             others.append(task)
             self._state.wake_at = min(self._state.wake_at, now + STEP_S)
 
@@ -71,17 +71,23 @@ class Steps:
                 self._go_on(tasks, now)
 
     def _go_on(self, tasks: deque[Task], now: float) -> None:
-        task = tasks[0]
+        task, has_ended = tasks[0], True
         try:
-            if not task.step(now):
-                return
+            has_ended = self._step(task, now)
+        finally:
+            if has_ended:
+                tasks.popleft()
+        if has_ended:
+            task.ended(now)
+
+    def _step(self, task: Task, now: float) -> bool:
+        """Take the next step of a task; whether it has ended with that, done or failed."""
+        try:
+            return task.step(now)
         except Exception as error:
-            tasks.popleft()
             task.failed()
             self._state.mishap(task.what, error)
-        else:
-            tasks.popleft()
-        task.ended(now)
+            return True
 
     def next_wake(self, now: float) -> float:
         """Site time of the next step; `inf` for none."""

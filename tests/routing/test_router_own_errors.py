@@ -280,3 +280,52 @@ def test_commits_that_do_not_come_true_bring_back_what_the_last_of_them_had_ende
     assert [got.body for got in again] == ["1", "1"]
     bob.commit(*again)
     assert site.held == 0
+
+
+def test_who_joins_while_what_is_kept_cannot_be_looked_at_gets_what_comes(
+    site: Site, ada: Client, mishaps: Mishaps
+) -> None:
+    ada.publish("bad", "kept", timeout_s=100.0)
+    topic = site.router._state.topics["bad"]
+    whole = topic.kept
+    damage(site, "bad", "kept")
+    bob = site.login("bob").subscribe("bad")
+    topic.kept = whole
+    ada.publish("bad", "new")
+    assert bob.bodies() == ["new"]
+    assert len(mishaps) == 1
+
+
+def test_an_emptying_that_fails_at_once_is_refused(site: Site, ada: Client, mishaps: Mishaps) -> None:
+    ada.publish("bad", "1", delivery="ONE")
+    damage(site, "bad", "subscriptions")
+    ada.delete("bad")
+    [error] = [answer.error for answer in ada.answers.values() if answer.error is not None]
+    assert error.code == Refusal.STORE_FAILED
+    assert len(mishaps) == 1
+
+
+class NobodyMaySubscribe:
+    """Rights that all have until they are taken."""
+
+    taken = False
+
+    def may_subscribe(self, account: str, topic: str) -> bool:
+        return not self.taken
+
+    def subscribable(self, account: str, pattern: str) -> list[str]:
+        return [] if self.taken else [pattern]
+
+
+@pytest.mark.parametrize("target", ["bad", "bad.#"])
+def test_a_subscription_that_is_forbidden_and_cannot_end_holds_no_other_up(target: str) -> None:
+    rights, mishaps = NobodyMaySubscribe(), Mishaps()
+    site = Site(rights)
+    site.router._state.mishap = mishaps.note
+    site.login("bob").subscribe(target).consumer.subscriptions.clear()
+    eve = site.login("eve").subscribe("good").subscribe("good.#")
+    rights.taken = True
+    site.router.subscribing.end_forbidden(site.now)
+    site.settle()
+    assert sorted(eve.detached) == [("good", "forbidden"), ("good.#", "forbidden")]
+    assert len(mishaps) == 1

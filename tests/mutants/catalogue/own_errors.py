@@ -33,6 +33,16 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        name="who could not be offered what is kept gets nothing any more",
+        file="routing/steps.py",
+        old="            task.failed()\n",
+        new="",
+        tests=(
+            "tests/routing/test_router_own_errors.py::"
+            "test_who_joins_while_what_is_kept_cannot_be_looked_at_gets_what_comes",
+        ),
+    ),
+    Mutation(
         name="what is set aside before it is stored is lost",
         file="daemon/store/batch.py",
         old="is_copied=self._quarantine.takes(entry.id)",
