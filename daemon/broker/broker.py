@@ -249,15 +249,15 @@ class Broker:
         if self._router.wake_at < self._alarm_at:
             self._set_alarm()
 
-    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    async def run(self, recorded: trio.Event) -> None:
         """Carry decisions out until `stop`; then carry out what is left, and return.
 
-        It has started once the hop log is committed as far as it goes: a boot in which something happened
+        Sets `recorded` once the hop log is committed as far as it goes: a boot in which something happened
         is on record. To be shielded from cancellation by whoever starts it: a commit that is under way has
         to end.
         """
         await self._carry_out(commits=True)
-        task_status.started()
+        recorded.set()
         while not self._closing or self._has_more:
             await self._work.wait()
             await self.commits.gather()

@@ -67,8 +67,10 @@ class OpenedBroker:
         """
         broker, tasks = self.broker, self.tasks
         await tasks.start(self._keep_hops)
-        self._ended = trio.Event()
-        await tasks.start(self._run, self._ended)
+        self._ended, recorded = trio.Event(), trio.Event()
+        # `tasks.start`, once cancelled, would wait for a task that is shielded and ends when it is told to
+        tasks.start_soon(self._run, recorded, self._ended)
+        await recorded.wait()
         read_hops = partial(broker.federating.enquiring.run, self._hops_directory)
         for what, task in (
             ("what time brings about", broker.keep_time),
@@ -92,10 +94,10 @@ class OpenedBroker:
             task_status=task_status,
         )
 
-    async def _run(self, ended: trio.Event, task_status: trio.TaskStatus[None]) -> None:
+    async def _run(self, recorded: trio.Event, ended: trio.Event) -> None:
         try:
             with trio.CancelScope(shield=True):
-                await self.broker.run(task_status)
+                await self.broker.run(recorded)
         finally:
             ended.set()
 

@@ -15,13 +15,15 @@ from trio._core import _run as trio_scheduler
 STEPS_MAX: Final = 20_000
 """Turns of the scheduler at one moment of virtual time: more is a site that turns in circles."""
 
+LASTS_MAX_S: Final = 3_600.0
+"""Of virtual time. Each wait of a run has a bound of minutes, but those for a site to start and to end."""
 
 TICK_S: Final = 1e-9
 """Time never stands quite still: what was rounded to a moment too early is asked again a moment later."""
 
 
 class Livelock(Exception):
-    """Tasks have kept each other busy without an end."""
+    """Tasks have kept each other busy without an end, or one waits for what never comes."""
 
 
 class VirtualTime(trio.abc.Clock):
@@ -42,6 +44,9 @@ class VirtualTime(trio.abc.Clock):
         if deadline == math.inf:
             return math.inf
         self._now = max(self._now + TICK_S, deadline)
+        if self._now > LASTS_MAX_S:
+            # from here it ends whatever shields itself from being cancelled, too
+            raise Livelock(f"the run does not end: {self._now:.0f} s")
         return 0.0
 
 
@@ -83,6 +88,10 @@ def run(seed: int, main: Callable[[], Awaitable[None]]) -> None:
     threads_before: Any = trio.to_thread.run_sync
     try:
         trio.run(guarded, clock=clock, instruments=[restless])
+    except trio.TrioInternalError as error:
+        if not isinstance(error.__cause__, Livelock):
+            raise
+        raise error.__cause__ from None
     finally:
         trio.to_thread.run_sync = threads_before
         trio_scheduler._r.setstate(drawn_before)
