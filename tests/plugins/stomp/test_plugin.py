@@ -10,12 +10,12 @@ import pytest
 import trio
 from wsproto.events import TextMessage
 
-from daemon.certificates.self_signed import make_self_signed
 from daemon.settings import Limits
 from plugins.stomp.plugin import plugin
 from plugins.stomp.settings import StompSettings
 from routing.errors import Refusal
 from tests.plugins.stomp.test_websocket import CONNECT, Browser
+from tests.support.listening import certificate_in, serving
 from tests.support.site import BrokerSite, ListeningSite
 from tests.support.stomp import StompClient
 
@@ -46,12 +46,7 @@ def addresses(sockets: dict[str, list[socket.socket]]) -> dict[str, list[tuple[s
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> tuple[Path, Path]:
-    """The PEM file of a certificate for localhost, and of its key."""
-    made = make_self_signed("stomp.example")
-    paths = tmp_path / "tls.crt", tmp_path / "tls.key"
-    for path, pem in zip(paths, made, strict=True):
-        path.write_bytes(pem)
-    return paths
+    return certificate_in(tmp_path)
 
 
 @pytest.fixture
@@ -62,10 +57,8 @@ async def running(
     nursery: trio.Nursery,
 ) -> Any:
     """The front end, accepting."""
-    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    tls.load_cert_chain(*certificate)
     settings = StompSettings(listen=(), listen_websocket=())
-    running = ListeningSite(site.broker, sockets, tls)
+    running = ListeningSite(site.broker, sockets, serving(certificate))
     await nursery.start(plugin.serve, running, settings)
     return running
 

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 import trio
 
-from daemon.certificates.self_signed import make_self_signed
 from daemon.settings import Limits
 from plugins.web.plugin import plugin
 from plugins.web.serving import HEAD_BYTES_MAX
 from plugins.web.settings import WebSettings
+from tests.support.listening import certificate_in, serving
 from tests.support.patience import PATIENCE_S
 from tests.support.site import BrokerSite, ListeningSite
 
@@ -39,11 +39,7 @@ def ports(sockets: dict[str, list[socket.socket]]) -> dict[str, int]:
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> tuple[Path, Path]:
-    made = make_self_signed("localhost")
-    paths = tmp_path / "tls.crt", tmp_path / "tls.key"
-    for path, pem in zip(paths, made, strict=True):
-        path.write_bytes(pem)
-    return paths
+    return certificate_in(tmp_path)
 
 
 @pytest.fixture
@@ -54,8 +50,7 @@ async def running(
     nursery: trio.Nursery,
 ) -> ListeningSite:
     """The front end, accepting."""
-    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    tls.load_cert_chain(*certificate)
+    tls = serving(certificate)
     tls.set_alpn_protocols(["h2", "http/1.1"])
     running = ListeningSite(site.broker, sockets, tls)
     await nursery.start(plugin.serve, running, WebSettings(listen=()))
