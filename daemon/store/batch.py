@@ -44,8 +44,7 @@ class Batch:
         self._publications = PublicationChanges(now)
         self._seen = SeenChanges(now)
         self._removals = RemovalChanges(now)
-        subscriptions, topics = SubscriptionChanges(), TopicChanges()
-        annotations = AnnotationChanges()
+        subscriptions, topics, annotations = SubscriptionChanges(), TopicChanges(), AnnotationChanges()
         interest, receipts, answers = InterestChanges(), ReceiptChanges(), AnswerChanges()
         self._order: tuple[tuple[Changes, Callable[[], Iterator[Statement]]], ...] = (
             (self._messages, self._messages.statements),
@@ -64,21 +63,7 @@ class Batch:
             (receipts, receipts.statements),
             (answers, answers.statements),
         )
-        self._every: tuple[Changes, ...] = (
-            self._messages,
-            self._publications,
-            self._marks,
-            self._quarantine,
-            subscriptions,
-            topics,
-            annotations,
-            self._copies,
-            self._seen,
-            self._removals,
-            interest,
-            receipts,
-            answers,
-        )
+        self._every: tuple[Changes, ...] = tuple(dict.fromkeys(changes for changes, _ in self._order))
         self.handlers: dict[type, Callable[[Any], None]] = {
             kind: handler for changes in self._every for kind, handler in changes.handlers.items()
         }
