@@ -22,6 +22,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from routing.errors import Refusal
+from routing.federation.allowance import Allowance
 from routing.federation.copies import wider
 from routing.message import DeliveryMode
 from routing.names import SERVER_PATTERN, check_topic, is_server_name, parse_smuid
@@ -135,25 +136,6 @@ class Asked(msgspec.Struct):
     peers: set[str]
     answers: int = 0
     answer_bytes: int = 0
-
-
-class Allowance:
-    """So many at once, and so many a second after that."""
-
-    def __init__(self, per_s: float, at_once: float) -> None:
-        self._per_s = per_s
-        self._at_once = at_once
-        self._left = at_once
-        self._at = 0.0
-
-    def take(self, now: float) -> bool:
-        """Whether one more is allowed now."""
-        self._left = min(self._left + max(now - self._at, 0.0) * self._per_s, self._at_once)
-        self._at = now
-        if self._left < 1.0:
-            return False
-        self._left -= 1.0
-        return True
 
 
 AskOutcome = Literal["first", "wider", "duplicate", "loop", "busy"]

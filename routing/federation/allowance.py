@@ -1,0 +1,20 @@
+"""How often somebody may have something done."""
+
+
+class Allowance:
+    """So many at once, and so many a second after that."""
+
+    def __init__(self, per_s: float, at_once: float) -> None:
+        self._per_s = per_s
+        self._at_once = at_once
+        self._left = at_once
+        self._at = 0.0
+
+    def take(self, now: float) -> bool:
+        """Whether one more is allowed now."""
+        self._left = min(self._left + max(now - self._at, 0.0) * self._per_s, self._at_once)
+        self._at = now
+        if self._left < 1.0:
+            return False
+        self._left -= 1.0
+        return True
