@@ -252,6 +252,12 @@ class LinkSettings(msgspec.Struct, frozen=True, kw_only=True):
         int, count("Messages taken from a peer, or sent to it, and not yet acknowledged.", 1)
     ] = 4_096
     window_bytes_max: Annotated[int, count("Bytes of messages, likewise.", 65_536)] = 16_777_216
+    news_kept_s: Annotated[
+        float,
+        seconds(
+            "A site of which nothing has been heard for so long, by whatever way, is forgotten.", 7_200.0
+        ),
+    ] = 604_800.0
 
 
 class LogSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,8 +12,9 @@ import msgspec
 
 from routing.decisions import StoreSubscription
 from routing.federation.copies import Forward
-from routing.federation.decisions import StoreCopy
+from routing.federation.decisions import DiscardNews, StoreCopy
 from routing.federation.federation import Federation
+from routing.federation.news import KnownNews
 from routing.federation.wants import InterestChange
 from routing.lifecycle import Lifecycle
 from routing.message import DeliveryMode
@@ -120,6 +121,13 @@ class Restore:
     def interest(self, peer: str, change: InterestChange) -> None:
         """Restore what a peer wants."""
         self._federation.interest.hear(peer, [change])
+
+    def news(self, site: str, news: KnownNews) -> None:
+        """Restore what is known of a site; what is another's word is forgotten."""
+        if news.statement.site == site:
+            self._federation.spreading.restore(news)
+        else:
+            self._state.out.append(DiscardNews(site))
 
     def answer(self, peer: str, query: int, due: int, have: int) -> None:
         """Keep the last answer to a peer's question, which the peer may not have."""

@@ -81,7 +81,7 @@ class Router:
             state, life, self.deliveries, self._receipts, self.federation, self.room, wall_ms
         )
         self.topics = Topics(state, self.deliveries, self.subscribing, self.federation, steps)
-        self.timing = Timing(state, self.deliveries, self._receipts, steps)
+        self.timing = Timing(state, self.deliveries, self._receipts, steps, self.federation.spreading)
         self.view = SiteView(state)
 
     def take(self) -> list[Decision]:
@@ -125,13 +125,14 @@ class Router:
         self._state.settings = settings
 
     def maintain(self, now: float) -> list[Subscription]:
-        """Each minute or so: forget old Cmuids and removals, end unused subscriptions, which are named.
+        """Each minute or so: forget old Cmuids, removals and news, end unused subscriptions, which are named.
 
         What peers would not have is offered to them again.
         """
         for chore in (
             self.federation.custody.offer_denied,
             lambda: self._state.removed.forget(now),
+            lambda: self.federation.spreading.forget(now),
             lambda: self._state.publications.expire(now - self._state.settings.dedupe_window_s),
         ):
             try:

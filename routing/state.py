@@ -53,6 +53,7 @@ class RouterSettings(msgspec.Struct, frozen=True, kw_only=True):
             the ones that do so longest are dropped, and only where none waits, locked ones.
         dedupe_window_s: how long a Cmuid is remembered.
         subscription_unused_s: a durable subscription that nobody attached to for so long is removed.
+        news_kept_s: a site of which nothing later has come for so long is forgotten.
     """
 
     default_timeout_s: float
@@ -67,6 +68,7 @@ class RouterSettings(msgspec.Struct, frozen=True, kw_only=True):
     unguaranteed_bytes_max: int
     dedupe_window_s: float
     subscription_unused_s: float
+    news_kept_s: float
 
 
 class SiteState:

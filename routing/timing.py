@@ -9,6 +9,7 @@ from typing import Final
 
 from routing.delivery import Deliveries
 from routing.ended_delays import EndedDelays
+from routing.federation.spreading import Spreading
 from routing.locks import standing
 from routing.receipts import Receipts
 from routing.state import SiteState
@@ -28,6 +29,7 @@ class Timing:
         deliveries: Deliveries,
         receipts: Receipts,
         steps: Steps,
+        spreading: Spreading,
     ) -> None:
         self._state = state
         self._deliveries = deliveries
@@ -40,11 +42,13 @@ class Timing:
             self._expire,
             receipts.tick,
             steps.tick,
+            spreading.tick,
         )
         self._wakes = (
             lambda now: state.next_wake(),
             lambda now: receipts.next_wake(),
             steps.next_wake,
+            lambda now: spreading.due_at,
         )
 
     def tick(self, now: float) -> None:

@@ -22,7 +22,16 @@ from daemon.broker.deferred_copies import DeferredCopies
 from daemon.broker.taking_apart import OWN_ERROR
 from daemon.broker.transfers import arrival_of, refused
 from daemon.control.enquiring import Enquiring
-from daemon.link.controls import CHANGES_MAX, InterestTold, NameClaimed, ReceiptTold, Removed, transfer_flags
+from daemon.link.controls import (
+    CHANGES_MAX,
+    InterestTold,
+    NameClaimed,
+    NewsKnown,
+    NewsTold,
+    ReceiptTold,
+    Removed,
+    transfer_flags,
+)
 from daemon.link.peers_file import PeerEntry
 from daemon.link.port import Arrived, ControlArrived, Links
 from daemon.link.refusals import Refusals
@@ -33,8 +42,17 @@ from routing.decisions import Refused
 from routing.door import Door
 from routing.errors import Refusal
 from routing.federation.copies import Answered, Arrival, PeerRules, UnitId
-from routing.federation.decisions import AcknowledgeUnit, Send, TellInterest, TellReceipt, TellRemoved
+from routing.federation.decisions import (
+    AcknowledgeUnit,
+    Send,
+    TellInterest,
+    TellKnownNews,
+    TellNews,
+    TellReceipt,
+    TellRemoved,
+)
 from routing.federation.interest import WANTS_MAX
+from routing.federation.news import NEWS, SignedNews, read_statement
 from routing.federation.wants import PATTERNS, InterestChange
 from routing.link.agreement import Agreement
 from routing.link.sender import Settled
@@ -107,6 +125,8 @@ class Federating:
             TellInterest: self._tell_interest,
             TellReceipt: self._tell_receipt,
             TellRemoved: self._tell_removed,
+            TellKnownNews: self._tell_known_news,
+            TellNews: self._tell_news,
         }
 
     # -- to the peers -----------------------------------------------------------------------------
@@ -211,6 +231,16 @@ class Federating:
     def _tell_removed(self, d: TellRemoved) -> None:
         self._tell(d.peer, "removed", Removed(d.smuid, d.topic), d.number)
 
+    def _tell_known_news(self, d: TellKnownNews) -> None:
+        for first in range(0, max(len(d.has), 1), CHANGES_MAX):
+            more = first + CHANGES_MAX < len(d.has)
+            self._tell(d.peer, "news-known", NewsKnown(d.has[first : first + CHANGES_MAX], more))
+
+    def _tell_news(self, d: TellNews) -> None:
+        signed, age_s = d.news.signed, max(self._clock.now() - d.news.said_at, 0.0)
+        told = NewsTold(signed.statement, signed.certificate, signed.signature, age_s=age_s)
+        self._tell(d.peer, "news", told)
+
     def _tell(self, peer: str, kind: str, value: msgspec.Struct, reference: int | None = None) -> bool:
         if self.links is None or peer not in self._waiting:
             return False
@@ -271,7 +301,12 @@ class Federating:
         self._opening[peer] += 1
         self._heard.pop(peer, None)
         self.enquiring.link_up(peer, agreement.features)
-        self._door.link_up(peer, restarted=restarted, knows_patterns=PATTERNS in agreement.features)
+        self._door.link_up(
+            peer,
+            restarted=restarted,
+            knows_patterns=PATTERNS in agreement.features,
+            knows_news=NEWS in agreement.features,
+        )
 
     def link_down(self, peer: str, reason: str) -> None:
         """See `RouterPort`."""
@@ -304,14 +339,15 @@ class Federating:
         control, peer = arrived.control, arrived.peer
         refusal = ""
         try:
-            self._hear(peer, control.kind, control.payload)
+            refusal = self._hear(peer, control.kind, control.payload)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, Refusal) as error:
             text = f"{control.kind}: {error}"[:REFUSAL_CHARACTERS_MAX]
             refusal = text.translate(CONTROL_CHARACTERS)
             self._refusals.log(peer, f"what {peer} told ({refusal})", "it makes no sense")
         self._door.heard(peer, UnitId(arrived.session, control.number), refusal)
 
-    def _hear(self, peer: str, kind: str, payload: bytes) -> None:
+    def _hear(self, peer: str, kind: str, payload: bytes) -> str:
+        """Why what could be read is denied; "" where it is not."""
         if kind == "interest":
             interest = msgspec.json.decode(payload, type=InterestTold)
             changes = self._heard.setdefault(peer, [])
@@ -331,6 +367,11 @@ class Federating:
             if not self._door.hear_removed(peer, removed.smuid, removed.topic):
                 shown = f"the removal by {peer} of {removed.smuid} in {removed.topic}"
                 self._refusals.log(peer, shown, "the rules of the link forbid it, or it never was there")
+        elif kind == "news":
+            return self._hear_news(peer, msgspec.json.decode(payload, type=NewsTold))
+        elif kind == "news-known":
+            known = msgspec.json.decode(payload, type=NewsKnown)
+            self._door.hear_known_news(peer, known.has, more=known.more)
         elif kind == "claimed":
             claimed = msgspec.json.decode(payload, type=NameClaimed)
             reason = f"it claims the name of this site, {self._door.server}"
@@ -339,6 +380,15 @@ class Federating:
             self.enquiring.ask_arrived(peer, payload)
         elif kind == "answer":
             self.enquiring.answer_arrived(peer, payload)
+        return ""
+
+    def _hear_news(self, peer: str, told: NewsTold) -> str:
+        news = SignedNews(told.statement, told.certificate, told.signature)
+        why = self._door.hear_news(peer, news, told.age_s)
+        if why:
+            site = read_statement(told.statement).site
+            self._refusals.log(peer, f"news of {site} that {peer} told", why)
+        return why
 
     def acknowledged(self, peer: str, settled: Settled) -> None:
         """See `RouterPort`."""

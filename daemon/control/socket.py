@@ -8,6 +8,7 @@ before that wants no more of it.
     {"ask": "reload"}                    the same, after it has read them again
     {"ask": "config-diff"}               what that would change: `daemon.site.difference.Differences`
     {"ask": "peers"}                     the state of every link
+    {"ask": "federation"}                all sites that are known: `daemon.control.federation.KnownSite`
     {"ask": "routes", "name": NAME}      where a message for a topic or a server would go
     {"ask": "ping", "name": SERVER}      these three: `daemon.control.reports.Told`, a line each, as they come
     {"ask": "trace", "name": TOPIC}
@@ -58,7 +59,16 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     ask: Literal[
-        "status", "reload", "config-diff", "peers", "routes", "ping", "trace", "why", "quarantine-drop"
+        "status",
+        "reload",
+        "config-diff",
+        "peers",
+        "federation",
+        "routes",
+        "ping",
+        "trace",
+        "why",
+        "quarantine-drop",
     ]
     name: str = ""
     timeout_s: Annotated[float, msgspec.Meta(ge=0, le=LEFT_S_MAX)] = 0.0

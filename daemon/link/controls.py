@@ -9,11 +9,12 @@ from typing import Annotated, Final
 import msgspec
 
 from routing.errors import Refusal
+from routing.federation.news import NewsVersion, SignedNews
 from routing.federation.wants import InterestChange
-from routing.numbers import Number, read_integer
+from routing.numbers import SECONDS_MAX, Number, read_integer
 
 CHANGES_MAX: Final = 500
-"""Changes of interest in one control."""
+"""Changes of interest, or news that is known, in one control."""
 
 QUERY: Final = "query-"
 EARLIER: Final = "earlier-query-"
@@ -42,6 +43,19 @@ class Removed(msgspec.Struct, frozen=True):
 
     smuid: str
     topic: str
+
+
+class NewsTold(SignedNews, frozen=True, kw_only=True):
+    """What a control `news` says of a site; `age_s`: seconds since the site has said it."""
+
+    age_s: Annotated[float, msgspec.Meta(ge=0, lt=SECONDS_MAX)]
+
+
+class NewsKnown(msgspec.Struct, frozen=True):
+    """What a control `news-known` says: the news that the sender has; `more`: the rest follows in another."""
+
+    has: Annotated[list[NewsVersion], msgspec.Meta(max_length=CHANGES_MAX)]
+    more: bool = False
 
 
 class NameClaimed(msgspec.Struct, frozen=True):

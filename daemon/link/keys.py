@@ -6,6 +6,9 @@ from pathlib import Path
 from typing import Final, Self
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from daemon.certificates.errors import CertificateError
 from daemon.certificates.expiry import Expiry
@@ -16,6 +19,7 @@ from daemon.certificates.files import (
     REVOCATION_FILE,
     check_private,
     load_certificate,
+    read_pem,
 )
 from daemon.certificates.identity import server_name_of
 from daemon.certificates.tls import no_password
@@ -28,6 +32,8 @@ class LinkKeys:
     """All files of a keys directory as they were at one moment.
 
     Attributes:
+        own: the site's certificate.
+        key: its private key, of any kind.
         expiries: when the site's certificate, its authorities and their lists end.
     """
 
@@ -36,7 +42,8 @@ class LinkKeys:
         self.trust = trust
         self.client_context = _context(directory, server_side=False)
         self.server_context = _context(directory, server_side=True)
-        self._own = own
+        self.own = own
+        self.key = _private_key(directory / KEY_FILE)
         self._path = directory / CERTIFICATE_FILE
         self.expiries = [
             Expiry(self._path, "the certificate", own.not_valid_after_utc, own.not_valid_before_utc),
@@ -63,8 +70,15 @@ class LinkKeys:
         """Why peers refuse this site at `now` (UTC, aware), where that is more than an end in `expiries`."""
         if any(expiry.is_invalid(now) for expiry in self.expiries):
             return None
-        refusal = self.trust.refusal(self._own, now)
+        refusal = self.trust.refusal(self.own, now)
         return refusal and f"{self._path}: peers refuse this site: {refusal}"
+
+
+def _private_key(path: Path) -> PrivateKeyTypes:
+    try:
+        return load_pem_private_key(read_pem(path), password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):  # TypeError: the key is encrypted
+        raise CertificateError(f"{path}: not an unencrypted private key in PEM") from None
 
 
 def _context(directory: Path, *, server_side: bool) -> ssl.SSLContext:

@@ -5,6 +5,7 @@ for peers, or has peers: then missing keys are an error (`daemon.site.examinatio
 while it runs begins to link with the next reload.
 """
 
+import logging
 import random
 import re
 import secrets
@@ -18,10 +19,12 @@ import trio
 
 from daemon.broker.broker import Broker
 from daemon.certificates.expiry import Expiry
+from daemon.control.federation import known_sites
 from daemon.control.routes import routes
 from daemon.control.socket import Question, Tell
 from daemon.link.keys import LinkKeys
 from daemon.link.manager import LinkManager
+from daemon.link.notary import LinkNotary
 from daemon.link.peers_file import PeerEntry
 from daemon.link.port import SiteIdentity
 from daemon.link.tls import TlsTransport
@@ -31,8 +34,14 @@ from daemon.settings import Settings
 from daemon.site.state_mark import INSTALLATION
 from daemon.system.private_files import replace
 from routing.federation.enquiry import FEATURES, Ping, Trace, Why
+from routing.federation.news import NEWS
 from routing.federation.wants import PATTERNS
 from routing.names import check_topic, parse_smuid, server_name
+
+_log = logging.getLogger(__name__)
+
+REFUSED_SHOWN_MAX: Final = 10
+"""Sites in the log whose news is no longer trusted, one by one."""
 
 _INSTALLATION_WORD: Final = r"[0-9a-f]{32}"
 
@@ -96,11 +105,21 @@ class SiteLinks:
             self._begin(keys)
         else:
             self._transport.take(keys)
+        if keys is not None:
+            self._trust_news_by(keys)
         self._keys = keys or self._keys
         if self.manager is not None:
             self.manager.set_peers(self._peers)
             if keys is not None:
                 self.manager.trust_changed()
+
+    def _trust_news_by(self, keys: LinkKeys) -> None:
+        notary = LinkNotary(keys, self._broker.clock.wall_us)
+        refused = self._broker.door.set_notary(notary)
+        for site, why in refused[:REFUSED_SHOWN_MAX]:
+            _log.warning("forgot the news of %s: %s", site, why)
+        if len(refused) > REFUSED_SHOWN_MAX:
+            _log.warning("forgot the news of %d sites", len(refused))
 
     def _begin(self, keys: LinkKeys) -> None:
         settings, links, broker = self._settings, self._settings.links, self._broker
@@ -108,7 +127,7 @@ class SiteLinks:
             server=settings.site.server_name,
             site=_installation(settings.site.state_directory),
             boot=self._boot,
-            features=(*FEATURES, PATTERNS),
+            features=(*FEATURES, PATTERNS, NEWS),
         )
         self._transport = TlsTransport(
             keys, links.listen, broker.clock.wall_us, broker.mishaps.note, self._passed
@@ -142,6 +161,9 @@ class SiteLinks:
         match question.ask:
             case "peers":
                 await tell(await self.status())
+            case "federation":
+                door = self._broker.door
+                await tell(known_sites(door.server, door.outlook, self._broker.clock.now()))
             case "routes":
                 await tell(routes(self._broker.door.outlook, question.name))
             case "ping":

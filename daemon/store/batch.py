@@ -14,6 +14,7 @@ from daemon.store.tables.copies import CopyChanges
 from daemon.store.tables.interest import InterestChanges
 from daemon.store.tables.marks import MarkChanges
 from daemon.store.tables.messages import MessageChanges
+from daemon.store.tables.news import NewsChanges
 from daemon.store.tables.publications import PublicationChanges
 from daemon.store.tables.receipts import ReceiptChanges
 from daemon.store.tables.removals import RemovalChanges
@@ -46,6 +47,7 @@ class Batch:
         self._removals = RemovalChanges(now)
         subscriptions, topics, annotations = SubscriptionChanges(), TopicChanges(), AnnotationChanges()
         interest, receipts, answers = InterestChanges(), ReceiptChanges(), AnswerChanges()
+        news = NewsChanges()
         self._order: tuple[tuple[Changes, Callable[[], Iterator[Statement]]], ...] = (
             (self._messages, self._messages.statements),
             (self._publications, self._publications.statements),
@@ -62,6 +64,7 @@ class Batch:
             (interest, interest.statements),
             (receipts, receipts.statements),
             (answers, answers.statements),
+            (news, news.statements),
         )
         self._every: tuple[Changes, ...] = tuple(dict.fromkeys(changes for changes, _ in self._order))
         self.handlers: dict[type, Callable[[Any], None]] = {

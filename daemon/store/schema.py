@@ -24,6 +24,7 @@ from daemon.store.tables import (
     interest,
     marks,
     messages,
+    news,
     publications,
     receipts,
     removals,
@@ -95,6 +96,12 @@ def patterns(db: Any) -> None:
 def rights_of_patterns(db: Any) -> None:
     """Since when accounts may have what they get by patterns."""
     db.execute(subscriptions.ADD_ALLOWED_SINCE)
+
+
+@migrations()
+def news_of_sites(db: Any) -> None:
+    """What each site says of itself."""
+    db.execute(news.CREATE)
 
 
 class TooNewError(Exception):

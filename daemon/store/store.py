@@ -32,6 +32,7 @@ from daemon.store.tables import (
     copies,
     interest,
     messages,
+    news,
     publications,
     receipts,
     removals,
@@ -317,6 +318,7 @@ class Store:
         removals.restore_into(restore, tables)
         interest.restore_into(restore, tables)
         answers.restore_into(restore, tables)
+        news.restore_into(restore, tables)
         copies.restore_into(restore, tables)
         receipts.restore_into(restore, tables)
         messages.restore_into(restore, tables)

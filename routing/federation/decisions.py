@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from routing.federation.copies import Copy, Seen, UnitId
+from routing.federation.news import KnownNews, NewsVersion
 from routing.federation.wants import InterestChange
 from routing.link.units import TransferOutcome
 from routing.queue import Entry
@@ -82,6 +83,20 @@ class TellRemoved(msgspec.Struct, gc=False):
     number: int = 0
 
 
+class TellKnownNews(msgspec.Struct, gc=False):
+    """Tell a peer which news this site has: the first of all news, after a link has come up."""
+
+    peer: str
+    has: list[NewsVersion]
+
+
+class TellNews(msgspec.Struct, gc=False):
+    """Tell a peer news of a site."""
+
+    peer: str
+    news: KnownNews
+
+
 class StoreCopy(msgspec.Struct, gc=False):
     """A copy that is held goes to a peer, has come there, or may go further than before."""
 
@@ -150,12 +165,26 @@ class DiscardRemoval(msgspec.Struct, gc=False):
     smuid: str
 
 
+class StoreNews(msgspec.Struct, gc=False):
+    """Remember news of a site, instead of what was known of it."""
+
+    news: KnownNews
+
+
+class DiscardNews(msgspec.Struct, gc=False):
+    """Forget it."""
+
+    site: str
+
+
 FederationDecision = (
     Send
     | AcknowledgeUnit
     | TellInterest
     | TellReceipt
     | TellRemoved
+    | TellKnownNews
+    | TellNews
     | StoreCopy
     | StoreInterest
     | StoreReceipt
@@ -165,4 +194,6 @@ FederationDecision = (
     | StoreSeen
     | StoreRemoval
     | DiscardRemoval
+    | StoreNews
+    | DiscardNews
 )

@@ -11,6 +11,8 @@ removals     what was removed
 crossing     the copies that may cross links, while they are held
 outlook      what others may read of all this
 enquiry      questions that travel over the links
+news         what a site says of itself
+spreading    how news comes to all sites
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -33,6 +35,7 @@ from routing.federation.forwarding import Forwarding, Peer
 from routing.federation.interest import Interest
 from routing.federation.outlook import Outlook
 from routing.federation.own_wants import OwnWants
+from routing.federation.spreading import Spreading
 from routing.federation.wants import InterestChange, is_of_pattern
 from routing.lifecycle import Lifecycle, advance
 from routing.message import DEPTH_UNLIMITED
@@ -66,7 +69,8 @@ class Federation:
         self.interest = Interest(state.server, lambda: state.topics)
         self._own_wants = OwnWants(state.matching, self.interest)
         self.forwarding = Forwarding(state, self.interest, recall)
-        self.outlook = Outlook(self.forwarding, self.interest, state.crossing)
+        self.spreading = Spreading(state, self.forwarding.peers)
+        self.outlook = Outlook(self.forwarding, self.interest, state.crossing, self.spreading.known)
         self.custody = Custody(state, lifecycle, self.forwarding, deliveries, receipts, self.interest)
         self._arriving = Arriving(state, lifecycle, self.forwarding, deliveries, receipts)
 
@@ -77,6 +81,7 @@ class Federation:
         peer = self.forwarding.peers.get(name)
         if peer is None:
             self.forwarding.peers[name] = Peer(name, rules)
+            self.spreading.note_links()
         else:
             peer.rules = rules
 
@@ -85,6 +90,7 @@ class Federation:
         if self.forwarding.peers.pop(name, None) is None:
             return
         self.interest.peer_removed(name)
+        self.spreading.peer_removed(name)
         self._state.out.append(StoreInterest(name, [], whole=True))
         self._receipts.forget_peer(name)
         self._give_up(name, now)
@@ -138,12 +144,21 @@ class Federation:
         copy.forwards.pop(name, None)
         self._state.out.append(StoreCopy(copy.entry.id))
 
-    def link_up(self, now: float, name: str, *, restarted: bool = True, knows_patterns: bool = True) -> None:
+    def link_up(
+        self,
+        now: float,
+        name: str,
+        *,
+        restarted: bool = True,
+        knows_patterns: bool = True,
+        knows_news: bool = True,
+    ) -> None:
         """A link works: repeat what is unanswered, tell what is wanted, and what was removed.
 
         Args:
             restarted: the peer is not known to be in the state in which the last link left it.
             knows_patterns: the peer can be told of patterns.
+            knows_news: the peer can be told news of sites.
         """
         peer = self.forwarding.peers[name]
         peer.up = True
@@ -154,6 +169,7 @@ class Federation:
         self._state.out.append(TellInterest(name, self.interest.tell(name), whole=True))
         for removal in self._state.removed.after(peer.has_removals):
             self._state.out.append(TellRemoved(name, removal.smuid, removal.topic, removal.number))
+        self.spreading.link_up(name, knows_news=knows_news)
         self._receipts.repeat(name)
         self.forwarding.repeat(name)
         self.custody.forget_denied(name)
@@ -169,6 +185,7 @@ class Federation:
         if peer is not None:
             peer.up = False
             self.interest.link_down(name)
+            self.spreading.link_down(name)
             self._note_who_is_told_topics()
 
     def _note_who_is_told_topics(self) -> None:

@@ -13,6 +13,7 @@ from routing.federation.copies import Copy, onward, within
 from routing.federation.crossing import Crossing
 from routing.federation.forwarding import Forwarding, Peer
 from routing.federation.interest import Interest
+from routing.federation.news import KnownNews
 from routing.federation.wants import Want
 from routing.message import DEPTH_UNLIMITED, DeliveryMode
 from routing.names import is_system_topic, parse_address
@@ -48,12 +49,20 @@ class Outlook:
     Attributes:
         peers: by name, up or down.
         copies: by entry id, what is held and may cross links.
+        news: by site, the latest that is known.
         has_room, would_hold: of a copy that comes, see `Forwarding`.
     """
 
-    def __init__(self, forwarding: Forwarding, interest: Interest, crossing: Crossing) -> None:
+    def __init__(
+        self,
+        forwarding: Forwarding,
+        interest: Interest,
+        crossing: Crossing,
+        news: Mapping[str, KnownNews],
+    ) -> None:
         self.peers: Mapping[str, Peer] = forwarding.peers
         self.copies: Mapping[int, Copy] = crossing.by_id
+        self.news = news
         self.has_room = forwarding.has_room
         self.would_hold = forwarding.would_hold
         self._interest = interest

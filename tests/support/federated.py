@@ -17,11 +17,13 @@ from daemon.link.port import SiteIdentity
 from daemon.settings import LinkSettings
 from daemon.store.store import Store
 from routing.federation.enquiry import FEATURES
+from routing.federation.news import NEWS
 from routing.federation.wants import PATTERNS
 from routing.message import Message, Section
 from routing.queue import DELAYED
 from tests.support.broker_of_ada import broker_of_ada
 from tests.support.links import Network
+from tests.support.notary import NamedNotary
 from tests.support.patience import PATIENCE_S
 
 LINKS = LinkSettings(back_off_first_s=0.02, back_off_max_s=0.05)
@@ -160,7 +162,7 @@ async def federated_site(
     name: str,
     peers: Iterable[str],
     *,
-    features: tuple[str, ...] = (*FEATURES, PATTERNS),
+    features: tuple[str, ...] = (*FEATURES, PATTERNS, NEWS),
     rules: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> AsyncIterator[FederatedSite]:
     """Run a site in `directory/name`; its links end with the block, without goodbye.
@@ -181,6 +183,7 @@ async def federated_site(
             message_bytes_max=1_000_000,
         )
         broker.federating.links = links
+        broker.door.set_notary(NamedNotary(name))
         await opened.start()
         await opened.tasks.start(links.run)
         yield FederatedSite(name, broker, links, opened.store)

@@ -33,6 +33,7 @@ SETTINGS = RouterSettings(
     unguaranteed_bytes_max=1_000_000,
     dedupe_window_s=600.0,
     subscription_unused_s=2_592_000.0,
+    news_kept_s=604_800.0,
 )
 
 

@@ -34,6 +34,7 @@ SETTINGS = RouterSettings(
     unguaranteed_bytes_max=5_000,
     dedupe_window_s=600.0,
     subscription_unused_s=1_000.0,
+    news_kept_s=604_800.0,
 )
 
 

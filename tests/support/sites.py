@@ -9,11 +9,21 @@ from typing import Any
 
 from routing.decisions import Deliver, KeepMessage, Record, StoreMessage
 from routing.federation.copies import Answered, Arrival, PeerRules, UnitId
-from routing.federation.decisions import AcknowledgeUnit, Send, TellInterest, TellReceipt, TellRemoved
+from routing.federation.decisions import (
+    AcknowledgeUnit,
+    Send,
+    TellInterest,
+    TellKnownNews,
+    TellNews,
+    TellReceipt,
+    TellRemoved,
+)
+from routing.federation.news import Version
 from routing.message import Message, Section
 from routing.router import Router
 from routing.state import RouterSettings
 from routing.subscription import Consumer, SubscribeOptions
+from tests.support.notary import NamedNotary
 
 SETTINGS = RouterSettings(
     default_timeout_s=86_400.0,
@@ -28,6 +38,7 @@ SETTINGS = RouterSettings(
     unguaranteed_bytes_max=2**26,
     dedupe_window_s=600.0,
     subscription_unused_s=86_400.0,
+    news_kept_s=604_800.0,
 )
 
 
@@ -38,6 +49,7 @@ class Federation:
         delivered: (site, message name) for each delivery to a subscription.
         receipts: what publishers were told.
         transfers: copies carried over links.
+        news_carried: from, to, of which site, and the version, for each piece of news that a link carried.
     """
 
     def __init__(
@@ -49,7 +61,7 @@ class Federation:
         old: Collection[str] = (),
         rules: Mapping[tuple[str, str], PeerRules] = MappingProxyType({}),
     ) -> None:
-        """`old` sites know no patterns; `rules` are those of a site for a peer."""
+        """`old` sites know neither patterns nor news; `rules` are those of a site for a peer."""
         self.old = old
         self.random = random.Random(seed)
         self.now = 1000.0
@@ -61,6 +73,7 @@ class Federation:
         self.records: list[tuple[str, Record]] = []
         self.receipts: list[str] = []
         self.transfers = 0
+        self.news_carried: list[tuple[str, str, str, Version]] = []
         self.links: set[tuple[str, str]] = set()
         self.bulk: dict[tuple[str, str], list[Any]] = {}
         self.control: dict[tuple[str, str], deque[Any]] = {}
@@ -76,8 +89,8 @@ class Federation:
             self.links.add((one, other))
             self.bulk[one, other], self.control[one, other] = [], deque()
         for one, other in ((a, b), (b, a)):
-            knows_patterns = other not in self.old and one not in self.old
-            self.routers[one].federation.link_up(self.now, other, knows_patterns=knows_patterns)
+            knows = other not in self.old and one not in self.old
+            self.routers[one].federation.link_up(self.now, other, knows_patterns=knows, knows_news=knows)
             self.take(one)
 
     def cut(self, a: str, b: str) -> None:
@@ -88,6 +101,21 @@ class Federation:
             self.control.pop((one, other), None)
             self.routers[one].federation.link_down(other)
             self.take(one)
+
+    def begin_news(self) -> None:
+        """From now on all sites but those that are old say what links they have."""
+        for name in self.names:
+            if name not in self.old:
+                self.routers[name].federation.spreading.set_notary(self.now, NamedNotary(name))
+        self.pass_time(0.0)
+
+    def pass_time(self, seconds: float) -> None:
+        """So much later, each site does what is due."""
+        self.now += seconds
+        for name, router in self.routers.items():
+            router.timing.tick(self.now)
+            router.maintain(self.now)
+            self.take(name)
 
     # -- clients ----------------------------------------------------------------------------------
 
@@ -133,7 +161,13 @@ class Federation:
                 case AcknowledgeUnit(peer=peer):
                     if (site, peer) in self.links:
                         self.bulk[site, peer].append(decision)
-                case TellInterest(peer=peer) | TellReceipt(peer=peer) | TellRemoved(peer=peer):
+                case (
+                    TellInterest(peer=peer)
+                    | TellReceipt(peer=peer)
+                    | TellRemoved(peer=peer)
+                    | TellKnownNews(peer=peer)
+                    | TellNews(peer=peer)
+                ):
                     if (site, peer) in self.links:
                         self.control[site, peer].append(decision)
                 case Record():
@@ -188,6 +222,12 @@ class Federation:
                 federation.hear_receipt(self.now, one, unit.query, unit.due, unit.have, closed=unit.closed)
             case TellRemoved():
                 federation.hear_removed(self.now, one, unit.smuid, unit.topic)
+            case TellKnownNews(has=has):
+                federation.spreading.hear_known(one, has, more=False)
+            case TellNews(news=news):
+                self.news_carried.append((one, other, news.statement.site, news.statement.version))
+                age_s = self.now - news.said_at
+                assert not federation.spreading.hear(self.now, one, news.signed, age_s)
 
     # -- what is true -----------------------------------------------------------------------------
 

@@ -10,15 +10,16 @@ import pytest
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from daemon.broker import reading
-from daemon.settings import QueueSettings
+from daemon.broker.router_settings import router_settings
+from daemon.settings import Settings, SiteSettings
 from daemon.store import quarantine, table
 from daemon.store.backup import copy_store
 from daemon.store.store import Store
 from routing.queue import RECEIPT
 from routing.router import Router
-from routing.state import RouterSettings
 from tests.daemon.store.earlier import make_earlier_store
 from tests.support.broker import VirtualSite, virtual_site
+from tests.support.notary import said
 from tests.support.operator import Operator
 
 NOT_UTF_8 = "CAST(x'fe61' AS TEXT)"
@@ -73,6 +74,7 @@ READ_AT_THE_START = (
     "interest",
     "receipt",
     "answer",
+    "news",
 )
 
 
@@ -81,6 +83,13 @@ def intact(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("intact")
     make_earlier_store(directory)
     Store(directory / "smqpd.db").close()  # brought up to date
+    news = said("b.example", 1, "a.example")
+    blobs = [f"x'{blob.hex()}'" for blob in (news.statement, news.certificate, news.signature)]
+    execute(
+        directory,
+        "INSERT INTO news (site, said_at, source, statement, certificate, signature) VALUES"
+        f" ('b.example', 1.0, 'b.example', {', '.join(blobs)})",
+    )
     return directory
 
 
@@ -159,8 +168,8 @@ WIDE = {
 def damaged_at_a_start(directory: Path) -> int:
     """Rows that a start finds damaged which ends before it carries out anything."""
     store = Store(directory / "smqpd.db")
-    settings = {name: getattr(QueueSettings(), name) for name in RouterSettings.__struct_fields__}
-    router = Router("a.example", store.site.boot, RouterSettings(**settings), lambda: 1_795_000_000_000)
+    settings = router_settings(Settings(site=SiteSettings(server_name="a.example")))
+    router = Router("a.example", store.site.boot, settings, lambda: 1_795_000_000_000)
     store.restore_into(router.restore(100.0), 100.0, 600.0)
     store.close()
     return store.damaged

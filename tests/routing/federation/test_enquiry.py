@@ -4,7 +4,8 @@ import pytest
 
 from routing.errors import Refusal
 from routing.federation import enquiry
-from routing.federation.enquiry import About, Allowance, Ask, Enquiries, Ping, Trace, Why, check_ask, kind
+from routing.federation.allowance import Allowance
+from routing.federation.enquiry import About, Ask, Enquiries, Ping, Trace, Why, check_ask, kind
 
 KEY = "alpha/1-1"
 SMUID = "alpha/01a1fe3aed21-1-1"

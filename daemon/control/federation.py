@@ -1,0 +1,55 @@
+"""All sites of which this one knows, as they have told it themselves."""
+
+import msgspec
+
+from routing.federation.outlook import Outlook
+from routing.federation.reach import distances
+
+
+class SiteLink(msgspec.Struct, frozen=True):
+    """A link, as the site says of which it is one."""
+
+    peer: str
+    up: bool
+
+
+class KnownSite(msgspec.Struct, frozen=True, kw_only=True):
+    """A site.
+
+    Attributes:
+        hops: links from this site, over such as are up at both ends; None where there is no way.
+        source: the peer that told of it first; "" of this site itself, and of one that says nothing.
+        age_s: since it said so; None where it says nothing of itself, as one of an earlier version.
+        boot, number: of what it said; 0 where it says nothing.
+    """
+
+    site: str
+    hops: int | None
+    source: str
+    age_s: float | None
+    boot: int
+    number: int
+    links: tuple[SiteLink, ...]
+
+
+def known_sites(server: str, outlook: Outlook, now: float) -> list[KnownSite]:
+    """All sites, the nearest first; those that are only named as peers, too. `now` is site time."""
+    own = tuple(SiteLink(name, peer.up) for name, peer in sorted(outlook.peers.items()))
+    reached = distances(server, (link.peer for link in own if link.up), outlook.news)
+    named = {link.peer for news in outlook.news.values() for link in news.statement.links}
+    out = []
+    for site in {server, *outlook.news, *outlook.peers, *named}:
+        news = outlook.news.get(site)
+        links = tuple(SiteLink(link.peer, link.up) for link in news.statement.links) if news else ()
+        out.append(
+            KnownSite(
+                site=site,
+                hops=reached.get(site),
+                source=news.source if news else "",
+                age_s=max(now - news.said_at, 0.0) if news else None,
+                boot=news.statement.boot if news else 0,
+                number=news.statement.number if news else 0,
+                links=own if site == server else links,
+            )
+        )
+    return sorted(out, key=lambda one: (one.hops is None, one.hops or 0, one.site))

@@ -1,0 +1,465 @@
+"""News of sites: who hears what, how often, what is refused, and what is forgotten."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from routing.errors import Refusal
+from routing.federation import spreading
+from routing.federation.copies import PeerRules
+from routing.federation.decisions import DiscardNews, StoreNews, TellKnownNews, TellNews
+from routing.federation.news import (
+    LINKS_MAX,
+    KnownNews,
+    NewsVersion,
+    SignedNews,
+    Statement,
+    Version,
+    read_statement,
+)
+from routing.federation.spreading import EVERY_S, SPACING_S
+from routing.numbers import NUMBER_MAX
+from routing.router import Router
+from tests.routing.federation.test_radius import graphs
+from tests.support.notary import NamedNotary, said
+from tests.support.sites import SETTINGS, Federation
+
+KEPT_S = SETTINGS.news_kept_s
+
+
+class Site:
+    """The site `a` with peers, as one that tests what is told to it."""
+
+    def __init__(self, *peers: str, boot: int = 1) -> None:
+        self.router = Router("a", boot, SETTINGS, lambda: 1_700_000_000_000)
+        self.spreading = self.router.federation.spreading
+        self.now = 1_000.0
+        self.notary = NamedNotary("a")
+        for peer in peers:
+            self.router.federation.set_peer(peer, PeerRules())
+        self.spreading.set_notary(self.now, self.notary)
+        for peer in peers:
+            self.link_up(peer)
+
+    def link_up(self, peer: str, *has: NewsVersion) -> None:
+        self.router.federation.link_up(self.now, peer)
+        self.spreading.hear_known(peer, has, more=False)
+        self.tick()
+
+    def tick(self, seconds: float = 0.0) -> None:
+        self.now += seconds
+        self.router.timing.tick(self.now)
+        self.router.maintain(self.now)
+
+    def hear(self, peer: str, news: SignedNews, age_s: float = 0.0) -> str:
+        return self.spreading.hear(self.now, peer, news, age_s)
+
+    def knows(self, site: str) -> Version | None:
+        known = self.spreading.known.get(site)
+        return known.statement.version if known is not None else None
+
+    def told(self) -> list[tuple[str, str]]:
+        """To whom news was told since the last call, and of which site."""
+        return [(d.peer, d.news.statement.site) for d in self.router.take() if isinstance(d, TellNews)]
+
+    def said(self) -> list[Statement]:
+        """What the site has said of itself since the last call."""
+        stored = [d.news.statement for d in self.router.take() if isinstance(d, StoreNews)]
+        return [statement for statement in stored if statement.site == "a"]
+
+
+def test_a_site_says_which_of_its_links_are_up_and_says_it_again_once_that_changes() -> None:
+    site = Site("b", "c")
+    first, *_ = site.said()
+    assert {link.peer: link.up for link in first.links} == {"b": True, "c": False}
+    site.tick(SPACING_S)
+    (second,) = site.said()
+    assert {link.peer: link.up for link in second.links} == {"b": True, "c": True}
+    assert second.version > first.version
+
+
+def test_a_link_that_comes_and_goes_is_told_of_only_so_often() -> None:
+    site = Site("b", "c")
+    site.tick(SPACING_S)
+    site.said()
+    for _ in range(100):
+        site.router.federation.link_down("c")
+        site.tick(SPACING_S / 100)
+        site.link_up("c")
+        site.tick(SPACING_S / 100)
+    assert 1 <= len(site.said()) <= 3
+
+
+def test_a_link_that_comes_back_before_it_was_told_of_is_no_news() -> None:
+    site = Site("b", "c")
+    site.tick(SPACING_S)
+    site.tick(SPACING_S / 2)
+    site.said()
+    site.router.federation.link_down("c")
+    site.link_up("c")
+    site.tick(SPACING_S)
+    assert site.said() == []
+
+
+def test_a_site_of_which_nothing_changes_says_so_each_hour() -> None:
+    site = Site("b")
+    site.tick(SPACING_S)
+    site.said()
+    site.tick(EVERY_S / 2)
+    assert site.said() == []
+    assert site.router.wake_at <= site.now + EVERY_S
+    site.tick(EVERY_S / 2)
+    assert len(site.said()) == 1
+
+
+def test_a_site_that_has_no_link_says_nothing() -> None:
+    site = Site("b")
+    site.tick(SPACING_S)
+    site.said()
+    site.router.federation.link_down("b")
+    site.tick(EVERY_S)
+    assert site.said() == []
+
+
+def test_news_goes_to_all_peers_but_the_one_it_comes_from_and_once() -> None:
+    site = Site("b", "c", "d")
+    site.told()
+    assert site.hear("b", said("x", 1, "b")) == ""
+    assert site.told() == [("c", "x"), ("d", "x")]
+    assert site.hear("c", said("x", 1, "b")) == ""
+    assert site.told() == []
+
+
+def test_who_has_older_news_is_told_the_newer() -> None:
+    site = Site("b", "c")
+    site.hear("b", said("x", 2, "b"))
+    site.told()
+    site.hear("c", said("x", 1, "b"))
+    assert site.told() == []  # it was told when the newer came
+    assert site.knows("x") == (1, 2)
+    site.router.federation.link_down("c")
+    site.link_up("c", NewsVersion("x", 1, 1))
+    assert ("c", "x") in site.told()
+
+
+def test_a_later_boot_is_later_news_whatever_the_number() -> None:
+    site = Site("b")
+    site.hear("b", said("x", 900, "b", boot=1))
+    site.hear("b", said("x", 1, "b", boot=2))
+    site.hear("b", said("x", 901, "b", boot=1))
+    assert site.knows("x") == (2, 1)
+
+
+def test_a_peer_hears_nothing_before_it_has_said_what_it_has() -> None:
+    site = Site("b", "c")
+    site.hear("b", said("x", 1, "b"))
+    site.router.federation.link_down("c")
+    site.router.take()
+    site.router.federation.link_up(site.now, "c")
+    decisions = site.router.take()
+    (has,) = [d.has for d in decisions if isinstance(d, TellKnownNews)]
+    assert {one.site for one in has} == {"a", "x"}
+    assert not any(isinstance(d, TellNews) for d in decisions)
+    site.spreading.hear_known("c", [NewsVersion("x", 1, 1)], more=True)
+    assert site.told() == []
+    site.spreading.hear_known("c", [NewsVersion("y", 1, 1)], more=False)
+    assert site.told() == [("c", "a")]
+
+
+def test_a_peer_that_knows_no_news_is_told_none() -> None:
+    site = Site("b")
+    site.router.federation.set_peer("old", PeerRules())
+    site.router.federation.link_up(site.now, "old", knows_news=False)
+    site.tick(SPACING_S)
+    site.hear("b", said("x", 1, "b"))
+    told = [d.peer for d in site.router.take() if isinstance(d, TellNews | TellKnownNews)]
+    assert "b" in told
+    assert "old" not in told
+    assert site.hear("old", said("y", 1, "b")) == ""
+    assert site.knows("y") is None
+
+
+class TestLies:
+    def test_what_another_has_signed_is_refused_and_goes_no_further(self) -> None:
+        site = Site("b", "c")
+        site.hear("b", said("x", 1, "b"))
+        site.told()
+        assert site.hear("b", said("x", 2, "b", "c", by="b")) == "it is signed by another site"
+        assert (site.knows("x"), site.told()) == ((1, 1), [])
+
+    def test_what_was_changed_on_the_way_is_refused(self) -> None:
+        site = Site("b")
+        good, other = said("x", 1, "b"), said("x", 2, "b", "c")
+        forged = SignedNews(other.statement, good.certificate, good.signature)
+        assert site.hear("b", forged) == "its signature is wrong"
+        assert site.knows("x") is None
+
+    def test_news_of_this_site_that_it_never_said_is_refused(self) -> None:
+        site = Site("b")
+        before = site.knows("a")
+        assert site.hear("b", said("a", NUMBER_MAX, "b", boot=NUMBER_MAX, by="b"))
+        site.tick(SPACING_S)
+        assert site.knows("a") == before
+
+    def test_older_news_that_is_repeated_changes_nothing(self) -> None:
+        site = Site("b", "c")
+        site.hear("b", said("x", 5, "b"))
+        site.told()
+        for number in range(5):
+            assert site.hear("b", said("x", number, "b", "c")) == ""
+        assert (site.knows("x"), site.told()) == ((1, 5), [])
+
+    @pytest.mark.parametrize(
+        "statement",
+        [
+            b"",
+            b"[]",
+            b"\xff",
+            b'{"site":"x","boot":1,"number":1}',
+            b'{"site":"X Y","boot":1,"number":1,"links":[]}',
+            b'{"site":"x","boot":-1,"number":1,"links":[]}',
+            b'{"site":"x","boot":1,"number":9223372036854775808,"links":[]}',
+            b'{"site":"x","boot":1,"number":1e300,"links":[]}',
+            b'{"site":"x","boot":1,"number":1,"links":[{"peer":"b c","up":true}]}',
+            b'{"site":"x","boot":1,"number":1,"links":[{"peer":"b","up":true},{"peer":"b","up":false}]}',
+            b"[" * 100_000,
+            b'{"site":"x","boot":1,"number":1,"links":['
+            + b",".join(b'{"peer":"p%d","up":true}' % number for number in range(LINKS_MAX + 1))
+            + b"]}",
+        ],
+        ids=range(12),
+    )
+    def test_what_cannot_be_is_refused(self, statement: bytes) -> None:
+        site = Site("b")
+        signed = NamedNotary("x").sign(statement)
+        assert signed is not None
+        with pytest.raises(Refusal):
+            site.hear("b", signed)
+        assert set(site.spreading.known) == {"a"}
+
+    def test_what_is_said_beyond_what_this_version_knows_is_passed_on_as_it_was_signed(self) -> None:
+        site = Site("b", "c")
+        site.router.take()
+        newer = NamedNotary("x").sign(b'{"site":"x","boot":1,"number":1,"links":[],"wants":["t"]}')
+        assert newer is not None
+        assert site.hear("b", newer) == ""
+        (told,) = [d.news.signed for d in site.router.take() if isinstance(d, TellNews)]
+        assert told == newer
+
+    def test_a_peer_may_have_only_so_many_signatures_looked_at(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(spreading, "CHECKS_AT_ONCE", 3.0)
+        site = Site("b", "c")
+        forged = [site.hear("b", said(f"x{number}", 1, by="b")) for number in range(5)]
+        assert forged[:3] == ["it is signed by another site"] * 3
+        assert forged[3:] == ["it tells more than it may"] * 2
+        assert site.hear("c", said("y", 1)) == ""
+        site.tick(1.0)
+        assert site.hear("b", said("z", 1)) == ""
+
+    def test_a_site_may_say_something_only_so_often(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(spreading, "SAID_AT_ONCE", 3.0)
+        site = Site("b")
+        heard = [site.hear("b", said("x", number)) for number in range(5)]
+        assert heard == ["", "", "", *["its site says something more often than it may"] * 2]
+        assert site.hear("b", said("y", 1)) == ""
+        site.tick(1.0)
+        assert site.hear("b", said("x", 9)) == ""
+
+    def test_what_others_forge_in_its_name_keeps_no_site_from_speaking(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(spreading, "SAID_AT_ONCE", 3.0)
+        site = Site("b", "c")
+        for number in range(50):
+            assert site.hear("b", said("x", number, by="b"))
+        assert site.hear("c", said("x", 1)) == ""
+
+    def test_there_are_only_so_many_sites(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(spreading, "SITES_MAX", 3)
+        site = Site("b")
+        assert [bool(site.hear("b", said(f"x{number}", 1))) for number in range(4)] == [
+            False,
+            False,
+            True,
+            True,
+        ]
+        assert site.hear("b", said("x0", 2)) == ""
+
+    def test_all_news_takes_only_so_many_bytes(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        site = Site("b")
+        small, large = said("x", 1, "b"), said("y", 1, *(f"p{number}" for number in range(100)))
+        monkeypatch.setattr(spreading, "BYTES_MAX", 2 * small.size + site.spreading._bytes)
+        assert site.hear("b", small) == ""
+        assert site.hear("b", large) == "no more sites, or no more bytes, are remembered"
+        assert site.hear("b", said("x", 2, "b")) == ""
+        assert site.spreading._bytes == sum(one.signed.size for one in site.spreading.known.values())
+
+    def test_a_peer_that_claims_to_have_everything_is_bounded(self) -> None:
+        site = Site("b")
+        whole = [NewsVersion(f"x{number}", 1, 1) for number in range(2 * spreading.SITES_MAX)]
+        site.spreading.hear_known("b", whole, more=True)
+        with pytest.raises(Refusal):
+            site.spreading.hear_known("b", [NewsVersion("y", 1, 1)], more=True)
+
+    def test_a_peer_has_no_news_of_what_is_no_server(self) -> None:
+        site = Site("b")
+        with pytest.raises(Refusal):
+            site.spreading.hear_known("b", [NewsVersion("no server", 1, 1)], more=False)
+
+
+class TestComingBack:
+    def test_a_site_restored_from_a_backup_goes_on_above_what_it_had_said(self) -> None:
+        site = Site("b", boot=6)
+        assert site.hear("b", said("a", 40, "b", "c", boot=9)) == ""
+        site.tick(SPACING_S)
+        version = site.knows("a")
+        assert version is not None
+        assert version > (9, 40)
+        assert ("b", "a") in site.told()
+
+    def test_a_site_goes_on_above_the_greatest_number(self) -> None:
+        site = Site("b")
+        site.hear("b", said("a", NUMBER_MAX, "b", boot=9))
+        site.tick(SPACING_S)
+        assert site.knows("a") == (10, 1)
+
+    def test_a_site_whose_key_has_said_the_last_that_can_be_said_is_silent_and_lives(self) -> None:
+        site = Site("b")
+        site.said()
+        site.hear("b", said("a", NUMBER_MAX, "b", boot=NUMBER_MAX))
+        site.tick(SPACING_S)
+        assert site.said() == []
+        site.tick(EVERY_S)
+
+    def test_a_start_goes_on_above_what_the_store_has(self) -> None:
+        before = Site("b")
+        own = before.spreading.known["a"]
+        after = Router("a", 1, SETTINGS, lambda: 1_700_000_000_000)
+        after.federation.spreading.restore(own)
+        after.federation.set_peer("b", PeerRules())
+        after.federation.spreading.set_notary(1.0, NamedNotary("a"))
+        after.federation.link_up(1.0, "b")
+        after.timing.tick(1.0)
+        assert after.federation.spreading.known["a"].statement.version > own.statement.version
+
+    def test_what_the_store_has_is_looked_at_before_it_is_believed(self) -> None:
+        router = Router("a", 2, SETTINGS, lambda: 1_700_000_000_000)
+        for signed in (said("x", 1), said("y", 1, by="z")):
+            known = KnownNews(read_statement(signed.statement), signed, 0.0, "b")
+            router.federation.spreading.restore(known)
+        refused = router.federation.spreading.set_notary(1.0, NamedNotary("a"))
+        assert [one for one, _ in refused] == ["y"]
+        assert set(router.federation.spreading.known) == {"x"}
+        assert DiscardNews("y") in router.take()
+
+    def test_who_is_trusted_no_more_is_forgotten(self) -> None:
+        site = Site("b")
+        site.hear("b", said("x", 1))
+        site.notary.distrusted.add("x")
+        assert site.spreading.set_notary(site.now, site.notary) == [("x", "its certificate is revoked")]
+        assert site.knows("x") is None
+        assert site.hear("b", said("x", 2)) == "its certificate is revoked"
+
+
+class TestForgetting:
+    def test_a_site_of_which_nothing_comes_is_forgotten(self) -> None:
+        site = Site("b")
+        site.hear("b", said("x", 1))
+        site.tick(KEPT_S - 1.0)
+        assert site.knows("x") == (1, 1)
+        site.tick(2.0)
+        assert site.knows("x") is None
+        assert site.knows("a") is not None
+        assert DiscardNews("x") in site.router.take()
+
+    def test_its_age_comes_with_it(self) -> None:
+        site = Site("b")
+        site.hear("b", said("x", 1), age_s=KEPT_S - 10.0)
+        site.tick(9.0)
+        assert site.knows("x") == (1, 1)
+        site.tick(2.0)
+        assert site.knows("x") is None
+
+    def test_what_is_too_old_does_not_come_back(self) -> None:
+        site = Site("b", "c")
+        site.told()
+        assert site.hear("b", said("x", 1), age_s=KEPT_S + 1.0) == ""
+        assert (site.knows("x"), site.told()) == (None, [])
+
+    def test_who_says_that_it_is_old_is_corrected_by_who_says_that_it_is_young(self) -> None:
+        site = Site("b", "c")
+        site.hear("b", said("x", 1), age_s=KEPT_S - 10.0)
+        site.hear("c", said("x", 1), age_s=5.0)
+        site.tick(100.0)
+        assert site.knows("x") == (1, 1)
+
+
+def knowledge(sites: Federation, name: str) -> dict[str, Version]:
+    known = sites.routers[name].federation.spreading.known
+    return {site: one.statement.version for site, one in known.items()}
+
+
+def what_is_known_of(sites: Federation, name: str) -> dict[str, bool]:
+    known = sites.routers[name].federation.spreading.known[name]
+    return {link.peer: link.up for link in known.statement.links}
+
+
+def assert_agreed(sites: Federation, within: set[str]) -> None:
+    """All of these know the latest of each other, and that is so."""
+    for site in within:
+        assert what_is_known_of(sites, site) == {
+            peer: (site, peer) in sites.links for peer in sites.routers[site].federation.outlook.peers
+        }
+        for other in within:
+            assert knowledge(sites, other)[site] == knowledge(sites, site)[site]
+
+
+@settings(max_examples=60, deadline=None)
+@given(graph=graphs(12), seed=st.integers(0, 2**32))
+def test_in_any_graph_all_hear_of_all_and_each_piece_crosses_a_link_once_in_each_direction(
+    graph: set[tuple[str, str]], seed: int
+) -> None:
+    sites = Federation(graph, seed)
+    sites.begin_news()
+    sites.settle()
+    for _ in range(3):
+        sites.pass_time(SPACING_S)
+        sites.settle()
+    for site in sites.names:
+        assert_agreed(sites, sites.ball(site, -1))
+    assert len(sites.news_carried) == len(set(sites.news_carried))
+
+
+@settings(max_examples=60, deadline=None)
+@given(graph=graphs(12), seed=st.integers(0, 2**32))
+def test_after_links_were_cut_in_the_middle_of_it_all_agree(graph: set[tuple[str, str]], seed: int) -> None:
+    chance = random.Random(seed)
+    sites = Federation(graph, seed)
+    sites.begin_news()
+    down: set[tuple[str, str]] = set()
+    for _ in range(20):
+        sites.settle(at_most=chance.randrange(30))
+        a, b = chance.choice(sorted(graph))
+        if (a, b) in down:
+            sites.join(a, b)
+            down.discard((a, b))
+        else:
+            sites.cut(a, b)
+            down.add((a, b))
+        sites.pass_time(chance.choice((0.0, 0.5, SPACING_S)))
+    for _ in range(3):
+        sites.settle()
+        sites.pass_time(SPACING_S)
+    for site in sites.names:
+        if len(sites.ball(site, -1)) > 1:
+            assert_agreed(sites, sites.ball(site, -1))
+    for a, b in sorted(down):
+        sites.join(a, b)
+    for _ in range(3):
+        sites.settle()
+        sites.pass_time(SPACING_S)
+    sites.settle()
+    for site in sites.names:
+        assert_agreed(sites, sites.ball(site, -1))
