@@ -41,6 +41,7 @@ CORE: Final = {
     "session": "daemon.cli.sessions:app",
     "peers": "daemon.cli.peers:peers",
     "routes": "daemon.cli.peers:routes",
+    "federation": "daemon.cli.federation:federation",
     "ping": "daemon.cli.ping:ping",
     "trace": "daemon.cli.trace:app",
 }

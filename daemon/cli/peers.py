@@ -15,6 +15,7 @@ from daemon.terminal.output import JsonOption, show_table
 from daemon.terminal.printable import printable
 from routing.errors import Refusal
 from routing.fate import duration
+from routing.federation.news import NEWS
 from routing.federation.outlook import DOWN
 from routing.federation.wants import PATTERNS
 from routing.names import check_topic
@@ -57,8 +58,13 @@ def _show(links: list[LinkStatus]) -> None:
     for link in links:
         if link.why_down:
             typer.echo(printable(f"{link.peer} is down: {link.why_down}"))
-        elif link.state == "up" and PATTERNS not in link.features:
-            typer.echo(f"{link.peer} knows no patterns: in their place it is told of topics that are here")
+        elif link.state == "up":
+            if PATTERNS not in link.features:
+                typer.echo(
+                    f"{link.peer} knows no patterns: in their place it is told of topics that are here"
+                )
+            if NEWS not in link.features:
+                typer.echo(f"{link.peer} is told no news of sites: its smqpd is too old")
 
 
 def routes(

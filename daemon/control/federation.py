@@ -2,15 +2,9 @@
 
 import msgspec
 
+from routing.federation.news import LinkNews
 from routing.federation.outlook import Outlook
 from routing.federation.reach import distances
-
-
-class SiteLink(msgspec.Struct, frozen=True):
-    """A link, as the site says of which it is one."""
-
-    peer: str
-    up: bool
 
 
 class KnownSite(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,18 +23,17 @@ class KnownSite(msgspec.Struct, frozen=True, kw_only=True):
     age_s: float | None
     boot: int
     number: int
-    links: tuple[SiteLink, ...]
+    links: tuple[LinkNews, ...]
 
 
 def known_sites(server: str, outlook: Outlook, now: float) -> list[KnownSite]:
     """All sites, the nearest first; those that are only named as peers, too. `now` is site time."""
-    own = tuple(SiteLink(name, peer.up) for name, peer in sorted(outlook.peers.items()))
+    own = tuple(LinkNews(name, peer.up) for name, peer in sorted(outlook.peers.items()))
     reached = distances(server, (link.peer for link in own if link.up), outlook.news)
     named = {link.peer for news in outlook.news.values() for link in news.statement.links}
     out = []
     for site in {server, *outlook.news, *outlook.peers, *named}:
         news = outlook.news.get(site)
-        links = tuple(SiteLink(link.peer, link.up) for link in news.statement.links) if news else ()
         out.append(
             KnownSite(
                 site=site,
@@ -49,7 +42,7 @@ def known_sites(server: str, outlook: Outlook, now: float) -> list[KnownSite]:
                 age_s=max(now - news.said_at, 0.0) if news else None,
                 boot=news.statement.boot if news else 0,
                 number=news.statement.number if news else 0,
-                links=own if site == server else links,
+                links=own if site == server else news.statement.links if news else (),
             )
         )
     return sorted(out, key=lambda one: (one.hops is None, one.hops or 0, one.site))

@@ -37,7 +37,7 @@ class LinkNews(msgspec.Struct, frozen=True):
     up: bool
 
 
-class Statement(msgspec.Struct, frozen=True):
+class SiteNews(msgspec.Struct, frozen=True):
     """What a site says of itself."""
 
     site: str
@@ -55,7 +55,7 @@ class SignedNews(msgspec.Struct, frozen=True):
     """News as it travels, and as it is kept.
 
     Attributes:
-        statement: what was signed, a `Statement` as JSON.
+        statement: what was signed, a `SiteNews` as JSON.
         certificate: the site's, DER.
     """
 
@@ -87,7 +87,7 @@ class KnownNews(msgspec.Struct):
         source: the peer that told it; "" where it is this site's own.
     """
 
-    statement: Statement
+    statement: SiteNews
     signed: SignedNews
     said_at: float
     source: str
@@ -101,10 +101,10 @@ class NewsVersion(msgspec.Struct, frozen=True, array_like=True):
     number: Number
 
 
-_statement_of = msgspec.json.Decoder(Statement).decode
+_statement_of = msgspec.json.Decoder(SiteNews).decode
 
 
-def read_statement(statement: bytes) -> Statement:
+def read_statement(statement: bytes) -> SiteNews:
     """What was signed. Raises Refusal where it cannot be read, or names what is no server."""
     try:
         read = _statement_of(statement)
@@ -116,6 +116,6 @@ def read_statement(statement: bytes) -> Statement:
     return read
 
 
-def write_statement(statement: Statement) -> bytes:
+def write_statement(statement: SiteNews) -> bytes:
     """What is to be signed."""
     return msgspec.json.encode(statement)

@@ -33,7 +33,7 @@ from routing.federation.news import (
     NewsVersion,
     Notary,
     SignedNews,
-    Statement,
+    SiteNews,
     Version,
     read_statement,
     write_statement,
@@ -253,7 +253,7 @@ class Spreading:
         if boot > NUMBER_MAX:  # whoever had its key has said the last that can be said
             return
         self._last = boot, number
-        statement = Statement(self._state.server, boot, number, links)
+        statement = SiteNews(self._state.server, boot, number, links)
         signed = notary.sign(write_statement(statement))
         if signed is not None:
             self._keep(KnownNews(statement, signed, now, ""))

@@ -2,7 +2,7 @@
 
 import hashlib
 
-from routing.federation.news import LinkNews, SignedNews, Statement, write_statement
+from routing.federation.news import LinkNews, SignedNews, SiteNews, write_statement
 
 
 class NamedNotary:
@@ -34,6 +34,6 @@ def said(
 ) -> SignedNews:
     """What a site says of its links, signed by it, or `by` another."""
     every = tuple(LinkNews(peer, peer not in down) for peer in sorted({*links, *down}))
-    signed = NamedNotary(by or site).sign(write_statement(Statement(site, boot, number, every)))
+    signed = NamedNotary(by or site).sign(write_statement(SiteNews(site, boot, number, every)))
     assert signed is not None
     return signed

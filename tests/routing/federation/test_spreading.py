@@ -15,7 +15,7 @@ from routing.federation.news import (
     KnownNews,
     NewsVersion,
     SignedNews,
-    Statement,
+    SiteNews,
     Version,
     read_statement,
 )
@@ -64,7 +64,7 @@ class Site:
         """To whom news was told since the last call, and of which site."""
         return [(d.peer, d.news.statement.site) for d in self.router.take() if isinstance(d, TellNews)]
 
-    def said(self) -> list[Statement]:
+    def said(self) -> list[SiteNews]:
         """What the site has said of itself since the last call."""
         stored = [d.news.statement for d in self.router.take() if isinstance(d, StoreNews)]
         return [statement for statement in stored if statement.site == "a"]
@@ -298,7 +298,7 @@ class TestLies:
 
     def test_a_peer_that_claims_to_have_everything_is_bounded(self) -> None:
         site = Site("b")
-        whole = [NewsVersion(f"x{number}", 1, 1) for number in range(2 * spreading.SITES_MAX)]
+        whole = [NewsVersion(f"x{number}", 1, 1) for number in range(2 * spreading.SITES_MAX - 1)]
         site.spreading.hear_known("b", whole, more=True)
         with pytest.raises(Refusal):
             site.spreading.hear_known("b", [NewsVersion("y", 1, 1)], more=True)

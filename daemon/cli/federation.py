@@ -1,0 +1,71 @@
+"""`smqpd federation`: all sites that a running daemon knows of."""
+
+import json
+from collections.abc import Iterable
+from typing import Annotated
+
+import msgspec
+import typer
+
+from daemon.cli.asking import value
+from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
+from daemon.control.federation import KnownSite
+from daemon.control.socket import Question
+from daemon.terminal.failure import FAILED, USAGE, Failure
+from daemon.terminal.output import JsonOption, show_table
+from routing.fate import duration
+
+
+def federation(
+    dot: Annotated[
+        bool, typer.Option("--dot", help="A graph for Graphviz; links that are down are dashed.")
+    ] = False,
+    config: ConfigOption = DEFAULT_CONFIG,
+    as_json: JsonOption = False,
+) -> None:
+    """Show all sites that are known, as they tell each other of their links.
+
+    Exit code 1 where there is no way to one of them.
+    """
+    if dot and as_json:
+        raise Failure("--dot and --json are two answers; give one", USAGE)
+    found = value(read_settings(config), Question(ask="federation"), list[KnownSite])
+    if as_json:
+        typer.echo(msgspec.json.encode(found))
+    elif dot:
+        typer.echo("\n".join(_graph(found)))
+    elif len(found) > 1:
+        _show(found)
+    else:
+        typer.echo("This site has no peers, and knows of no other; see `smqpd peer add --help`.")
+    if any(site.hops is None for site in found):
+        raise typer.Exit(FAILED)
+
+
+def _show(found: list[KnownSite]) -> None:
+    rows = [
+        (
+            site.site,
+            "no way" if site.hops is None else str(site.hops),
+            site.source or "-",
+            "-" if site.age_s is None else duration(round(site.age_s * 1e6)),
+            ", ".join(link.peer if link.up else f"{link.peer} (down)" for link in site.links) or "-",
+        )
+        for site in found
+    ]
+    show_table(("site", "hops", "heard from", "age", "links"), rows, folds=("site", "heard from", "links"))
+    for site in found:
+        if site.age_s is None and site.hops != 0:
+            typer.echo(f"{site.site} says nothing of itself: its smqpd is too old, or it has not been heard")
+
+
+def _graph(found: list[KnownSite]) -> Iterable[str]:
+    """A link is up where each end that says anything says so."""
+    said = {(site.site, link.peer): link.up for site in found for link in site.links}
+    yield "graph federation {"
+    for site in found:
+        yield f"  {json.dumps(site.site)};"
+    for one, other in sorted({(min(pair), max(pair)) for pair in said}):
+        up = said.get((one, other), True) and said.get((other, one), True)
+        yield f"  {json.dumps(one)} -- {json.dumps(other)}{'' if up else ' [style=dashed]'};"
+    yield "}"
