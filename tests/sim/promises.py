@@ -32,6 +32,7 @@ def judge(ledger: Ledger, sites: dict[str, "Site"], facts: Facts) -> None:
             ledger.violate(f"the reply {reply} never came")
     for site in sites.values():
         _judge_store(ledger, site)
+        _judge_news(ledger, site, sites)
 
 
 def note_lost_deaths(ledger: Ledger, facts: Facts, publication: Publication, smuid: str) -> None:
@@ -158,6 +159,28 @@ def _judge_store(ledger: Ledger, site: "Site") -> None:
         ledger.violate(
             f"{site.name} holds {len(held - stored)} that are not stored, stores {len(stored - held)}"
         )
+
+
+def _judge_news(ledger: Ledger, site: "Site", sites: dict[str, "Site"]) -> None:
+    """It has the latest of every site, on disk, too; and each says of itself what is so."""
+    assert site.broker is not None
+    assert site.store is not None
+    outlook = site.broker.door.outlook
+    if outlook.news.keys() != sites.keys():
+        ledger.violate(f"{site.name} has news of {sorted(outlook.news)}")
+        return
+    if {link.peer: link.up for link in outlook.news[site.name].statement.links} != {
+        name: peer.up for name, peer in outlook.peers.items()
+    }:
+        ledger.violate(f"{site.name} does not say which links it has")
+    for name, news in outlook.news.items():
+        said = sites[name].broker
+        assert said is not None
+        if news.signed != said.door.outlook.news[name].signed:
+            ledger.violate(f"{site.name} has {news.statement} of {name}, which has said something else")
+    stored = dict(site.store._reader.execute("SELECT site, statement FROM news"))
+    if stored != {name: news.signed.statement for name, news in outlook.news.items()}:
+        ledger.violate(f"{site.name} has other news in its store than it knows")
 
 
 def _owner(reader: Reader) -> str:

@@ -19,11 +19,13 @@ from daemon.settings import HopSettings, LinkSettings, QueueSettings, Settings, 
 from daemon.store.store import Store
 from daemon.system.private_files import sync_directory, write_new
 from routing.federation.enquiry import FEATURES
+from routing.federation.news import NEWS
 from routing.federation.wants import PATTERNS
 from routing.rights import EVERYTHING, RightsTable
 from tests.sim.machine import Gone, Machine, SimClock, SimHopLog
 from tests.sim.network import Network
 from tests.sim.scenario import QUEUE_MESSAGES_MAX
+from tests.support.notary import NamedNotary
 
 ACCOUNT = "ada"
 RETENTION_S = 1e12
@@ -150,7 +152,10 @@ class Site:
             broker = opened.broker
             links = LinkManager(
                 identity=SiteIdentity(
-                    server=self.name, site=self.name, boot=opened.boot, features=(*FEATURES, PATTERNS)
+                    server=self.name,
+                    site=self.name,
+                    boot=opened.boot,
+                    features=(*FEATURES, PATTERNS, NEWS),
                 ),
                 settings=settings.links,
                 peers={peer.name: peer for peer in self._peers},
@@ -161,6 +166,7 @@ class Site:
                 message_bytes_max=1_000_000,
             )
             broker.federating.links = links
+            broker.door.set_notary(NamedNotary(self.name))
             machine.begin(opened.store, opened.hops)
             self.broker, self.manager, self.store = broker, links, opened.store
             await opened.start()
