@@ -36,8 +36,9 @@ class Deadlines:
         if left == math.inf:
             return
         # a power of two keeps slots of messages with nearly the same deadline the same slots
-        width = max(SLOT_MIN_S, 2.0 ** math.floor(math.log2(max(left, SLOT_MIN_S) / SLOT_SHARE)))
-        width = min(width, self._width_s_max)
+        width = SLOT_MIN_S
+        if left > SLOT_MIN_S * SLOT_SHARE:
+            width = min(math.ldexp(1.0, math.frexp(left / SLOT_SHARE)[1] - 1), self._width_s_max)
         slot = math.ceil(entry.deadline / width) * width
         entries = self._slots.get(slot)
         if entries is None:

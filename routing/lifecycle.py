@@ -42,6 +42,7 @@ from routing.queue import (
     SEQUENCED,
     STATED,
     Entry,
+    shared,
 )
 from routing.receipts import Receipts
 from routing.state import SiteState
@@ -221,7 +222,8 @@ class Lifecycle:
         if message.sequence is not None:
             flags |= SEQUENCED
             state.sequenced[id] = (publisher, message.sequence)
-        entry = Entry(id, topic, smuid, message.priority, message.size_bytes, flags, due, deadline)
+        size = shared(message.size_bytes)
+        entry = Entry(id, topic, smuid, message.priority, size, flags, due, deadline)
         self._state.hold(entry, publisher, now)
         topic.traffic.came += 1
         return entry

@@ -250,16 +250,20 @@ class Matching:
         """Of those who take mode ALL, those who have what comes to a topic by another of their own."""
         return self._followers(topic).passed_over
 
-    def were_due(self, entry: Entry, marked: Container[int]) -> list[Subscription]:
-        """The subscriptions to which a message of mode ALL was due before a restart, finished or not.
+    def may_have_taken(self, topic: Topic) -> list[Subscription]:
+        """Those to whom messages of mode ALL of a topic may have been due before a restart."""
+        return [*self.taking(topic, "ALL"), *self.passed_over(topic)]
+
+    @staticmethod
+    def were_due(entry: Entry, takers: list[Subscription], marked: Container[int]) -> list[Subscription]:
+        """Of those who `may_have_taken` its topic, to whom a message of mode ALL was due, finished or not.
 
         Those that were passed over are among them: it is stored of them that they are done. `marked`: ids of
         those that have left a mark on it: a younger one may, where it was delayed.
         """
-        stated = entry.flags & STATED
-        found = self.taking(entry.topic, "ALL")
-        found += self.passed_over(entry.topic)
-        return [each for each in found if stated or not each.joined_after(entry) or each.id in marked]
+        if entry.flags & STATED:
+            return takers
+        return [each for each in takers if not each.joined_after(entry) or each.id in marked]
 
     def waits_with(self, topic: Topic) -> Iterable[Subscription]:
         """The subscriptions in whose queues messages of mode ALL of a topic may wait."""

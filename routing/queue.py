@@ -40,6 +40,14 @@ COUNTER_BITS: Final = 40
 """A site's id of a message is `boot << COUNTER_BITS | counter`: it rises over all boots."""
 
 
+_NUMBERS: Final = tuple(range(16_384))
+
+
+def shared(size: int) -> int:
+    """A size, as the one object that it is in all entries that have it, where it is small."""
+    return _NUMBERS[size] if size < len(_NUMBERS) else size
+
+
 class Entry(msgspec.Struct, gc=False):
     """One copy of a message that this site holds.
 

@@ -6,7 +6,7 @@ than it, or to any if its timeout was stated, unless the subscription is done wi
 """
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -42,6 +42,9 @@ class StoredMark(msgspec.Struct, gc=False):
     attempts: int
 
 
+_NO_MARKS: Final[Mapping[int, StoredMark]] = {}
+
+
 class _Copy(msgspec.Struct, gc=False):
     depth: int
     hops: tuple[str, ...]
@@ -75,6 +78,7 @@ class Restore:
         self._last_id = state.last_id
         self._damaged: list[tuple[Entry, str]] = []
         self._unneeded: list[Entry] = []
+        self._takers: dict[Topic, list[Subscription]] = {}
         self._pending: list[Receipt] = []
 
     def topic(self, name: str, mode: DeliveryMode | None, timeout_s: float | None) -> None:
@@ -185,7 +189,8 @@ class Restore:
             damage: why it is set aside, once everything is known that hangs on it; "" where it is not.
         """
         state = self._state
-        entry.compact(state.server)
+        if isinstance(entry.origin, str):
+            entry.compact(state.server)
         if entry.id > self._last_id:
             damage = "its number is one of a later start"
         if entry.flags & SEQUENCED:
@@ -200,7 +205,7 @@ class Restore:
                 self._wait_for_one(entry, marks)
         else:
             if not entry.flags & PASSING:
-                due, open_ = self._wait_for_all(entry, {mark.subscription_id: mark for mark in marks})
+                due, open_ = self._wait_for_all(entry, marks)
             self._restore_copy(entry)
         self._lifecycle.restore(entry, due, publisher, self._now)
         if damage:
@@ -260,15 +265,21 @@ class Restore:
             attempt = entry.topic.attempts.get(entry.id, 0) + 1
             holder.received[entry.id] = Lock(0, entry, holder, attempt, 0.0, received=True)
 
-    def _wait_for_all(self, entry: Entry, marks: dict[int, StoredMark]) -> tuple[int, int]:
+    def _wait_for_all(self, entry: Entry, marks: list[StoredMark]) -> tuple[int, int]:
         """To how many it is due; and how many of them a receipt speaks of."""
+        matching, topic = self._state.matching, entry.topic
+        takers = self._takers.get(topic)
+        if takers is None:
+            takers = self._takers[topic] = matching.may_have_taken(topic)
+        marked = {mark.subscription_id: mark for mark in marks} if marks else _NO_MARKS
         due = late = 0
-        for subscription in self._state.matching.were_due(entry, marks):
-            mark = marks.get(subscription.id)
+        for subscription in matching.were_due(entry, takers, marked):
+            mark = marked.get(subscription.id) if marked else None
             if mark is not None and mark.done:
                 continue
             due += 1
-            late += subscription.joined_after(entry)
+            if entry.flags & RECEIPT:
+                late += subscription.joined_after(entry)
             if mark is None:
                 self._enqueue(subscription, entry)
                 continue
@@ -281,8 +292,7 @@ class Restore:
         return due, due - late
 
     def _enqueue(self, subscription: Subscription, entry: Entry) -> None:
-        key = self._state.sequenced.get(entry.id) if subscription.order is not None else None
-        if subscription.order is None or key is None:
+        if subscription.order is None or (key := self._state.sequenced.get(entry.id)) is None:
             subscription.queue.push(entry)
             return
         for each in subscription.order.arrived(entry, *key, self._now):

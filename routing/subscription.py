@@ -195,9 +195,8 @@ class Subscription:
         if entry.flags & ONE:
             return False
         since = self.since
-        if self.pattern:
-            assert isinstance(self.target, Pattern)
-            since = max(since, self.target.since(entry.topic.name))
+        if since < entry.id and isinstance(self.target, Pattern) and self.target.was_extended:
+            since = self.target.since(entry.topic.name)
         return since >= entry.id and entry.id not in self.in_time
 
     @property
@@ -255,6 +254,7 @@ class Member(Subscription):
 
 
 _NO_ANNOTATIONS: Final[Mapping[str, str]] = MappingProxyType({})
+_NO_GRANTS: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 class Target:
@@ -281,27 +281,27 @@ class Pattern(Target):
 
     Attributes:
         allowed: the patterns of those of its topics that the account may have.
+        was_extended: the account came to have some of it later.
     """
 
-    __slots__ = ("_since", "account", "allowed", "shared")
+    __slots__ = ("_since", "account", "allowed", "shared", "was_extended")
 
     def __init__(self, name: str, account: str, allowed: Sequence[str]) -> None:
         super().__init__(name)
         self.account = account
         self.allowed = allowed
         self.shared: WaitingTopics | None = None
-        self._since: Mapping[str, int] | None = None  # None: `allowed` as long as there are subscriptions
+        self.was_extended = False
+        self._since = _NO_GRANTS  # `allowed_since`, where it was
 
     def since(self, topic: str) -> int:
         """The account may have messages of a topic with a greater id; 0 for all."""
-        if self._since is None:
-            return 0
         return min((id for each, id in self._since.items() if topic_matches(each, topic)), default=0)
 
     @property
     def allowed_since(self) -> Mapping[str, int]:
         """By pattern, the id of the newest message when the account came to have the right."""
-        return dict.fromkeys(self.allowed, 0) if self._since is None else self._since
+        return self._since if self.was_extended else dict.fromkeys(self.allowed, 0)
 
     def allow(self, allowed: Sequence[str], since: Mapping[str, int], last_id: int) -> None:
         """Take on rights.
@@ -320,7 +320,8 @@ class Pattern(Target):
             had.setdefault(new, last_id)
         if len(had) > GRANTS_MAX:
             had = dict.fromkeys(allowed, min(had.values()))
-        self._since = had if any(had.values()) else None
+        self.was_extended = any(had.values())
+        self._since = had if self.was_extended else _NO_GRANTS
 
 
 class Followers(NamedTuple):

@@ -18,7 +18,7 @@ from routing.frames import decode_message
 from routing.message import ReceiptMode
 from routing.names import is_topic, parse_address
 from routing.numbers import Count, Number
-from routing.queue import COMMITTED_STATES, GUARANTEED, RECEIPT, Entry
+from routing.queue import COMMITTED_STATES, GUARANTEED, RECEIPT, Entry, shared
 from routing.restore import Restore, readable
 from routing.subscription import Topic
 
@@ -71,9 +71,9 @@ def _are_flags(flags: int) -> bool:
     return flags & COMMITTED_STATES == flags and bool(flags & GUARANTEED)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=2**17)
 def _is_name(topic: str) -> bool:
-    return is_topic(readable(topic))
+    return is_topic(topic) or is_topic(readable(topic))
 
 
 @lru_cache(maxsize=4096)
@@ -197,6 +197,7 @@ def restore_into(restore: Restore, tables: Tables) -> None:
         return _mended(tables, columns, damaged)
 
     known: dict[str, Topic] = {}
+    birth: int | str = 0  # of many in a row, as one object
     every_mark = marks.by_message(tables)
     next_marks = next(every_mark, None)
     for row in tables.rows(INDEX, "ORDER BY id", mend=mend):
@@ -206,12 +207,14 @@ def restore_into(restore: Restore, tables: Tables) -> None:
         topic = known.get(row.topic)
         if topic is None:
             topic = known[row.topic] = restore.topic_of(readable(row.topic))
+        if row.origin != birth:
+            birth = row.origin
         entry = Entry(
             row.id,
             topic,
-            row.origin,
+            birth,
             row.priority,
-            row.size,
+            shared(row.size),
             row.flags,
             0,
             inf if row.deadline is None else row.deadline,
@@ -226,6 +229,7 @@ def restore_into(restore: Restore, tables: Tables) -> None:
             receipt_mode="ONE" if row.receipt_mode == "ONE" else "ALL",
             damage=row.damage,
         )
+    _is_name.cache_clear()
 
 
 def _mended(tables: Tables, columns: dict[str, Any], damaged: list[str]) -> IndexRow:
