@@ -77,6 +77,8 @@ class Acknowledgements:
                 self._deliveries.setting_aside.failed(lock.entry, "a commit", error, now)
         if failed is None:
             self._state.out.append(AnswerRequest(consumer, request, _lost(lost)))
+        if self._state.grouping.opened:
+            self._deliveries.offer_groups(now)
         for subscription in freed.values():
             self._deliveries.pump(subscription, now)
         if failed is not None:

@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
 from routing.decisions import Deliver, MarkDone, Record, TellRemoval
+from routing.groups import Group
 from routing.lifecycle import Lifecycle, has_failed
 from routing.locks import Locks, come_back
-from routing.queue import COUNTED, EXPIRED, GONE, GUARANTEED, ONE, STATED, Entry
+from routing.queue import COUNTED, EXPIRED, GONE, GROUPED, GUARANTEED, ONE, STATED, Entry
 from routing.setting_aside import SettingAside
 from routing.state import SiteState
 from routing.subscription import Consumer, Lock, ReturnOutcome, Subscription
@@ -41,8 +42,12 @@ class Deliveries:
     def offer_to_one(self, entry: Entry, now: float, had: Subscription | None = None) -> None:
         """Give a message of mode ONE, new or come back, to the next subscription that can take it.
 
-        `had` has just had it: that one is next only where nobody else can take it.
+        `had` has just had it: that one is next only where nobody else can take it. One of a group goes to
+        the subscription whose group it is.
         """
+        if entry.flags & GROUPED:
+            self._offer_of_group(entry, now)
+            return
         subscription = self._state.matching.next_taker(entry.topic, had)
         if subscription is not None:
             self._assign(subscription, entry, now)
@@ -52,6 +57,30 @@ class Deliveries:
         entry.compact(self._state.server)
         self._state.matching.wait(entry)
         self._count(entry, now)
+
+    def _offer_of_group(self, entry: Entry, now: float) -> None:
+        """It waits in its group, where it stood, and what is first there goes to whose it is."""
+        entry.compact(self._state.server)
+        self._state.grouping.wait(entry)
+        self._count(entry, now)
+        self.offer_groups(now)
+        waiting = entry.topic.shared
+        if entry in waiting and self._hand_over(entry):
+            waiting.take(entry)
+
+    def offer_groups(self, now: float) -> None:
+        """Give on what is first in groups of which somebody may have it, who could not before."""
+        grouping = self._state.grouping
+        while grouping.opened:
+            opened, grouping.opened = grouping.opened, []
+            for group in sorted(opened, key=_urgency):
+                if (found := grouping.take_of(group)) is not None:
+                    self._give(*found, now)
+                    grouping.opened.append(group)
+                elif group.is_free:
+                    for entry in list(group.waiting):
+                        if self._hand_over(entry):
+                            group.queue.take(entry)
 
     def offer_to_all(self, entry: Entry, due: list[Subscription], now: float) -> None:
         """Offer a new message of mode ALL to the subscriptions to which it is `due`."""
@@ -151,16 +180,22 @@ class Deliveries:
             entry = self._state.matching.take_next(subscription)
             if entry is None:
                 return
-            try:
-                if entry.deadline <= now:
-                    self.expire(entry, now)
-                else:
-                    self._assign(subscription, entry, now)
-            except Exception as error:  # it is in no queue any more
-                self.setting_aside.failed(entry, "a delivery", error, now)
+            if not self._give(subscription, entry, now):
                 if failed_before:  # it may be the subscription: what waits is not all to be set aside
                     return
                 failed_before = True
+
+    def _give(self, subscription: Subscription, entry: Entry, now: float) -> bool:
+        """Give a subscription what was taken out of a queue for it; False where an error of ours met it."""
+        try:
+            if entry.deadline <= now:
+                self.expire(entry, now)
+            else:
+                self._assign(subscription, entry, now)
+        except Exception as error:  # it is in no queue any more
+            self.setting_aside.failed(entry, "a delivery", error, now)
+            return False
+        return True
 
     def pump_all(self, subscription: Subscription, now: float) -> None:
         """As `pump`, for a subscription and for each of those who may share it."""
@@ -226,6 +261,8 @@ class Deliveries:
 
     def _is_only_taker(self, lock: Lock) -> bool:
         had = lock.subscription
+        if lock.entry.flags & GROUPED and self._state.grouping.stays_with(lock.entry, had):
+            return True
         if not lock.entry.flags & ONE:
             return all(member is had for member in self._state.subscriptions[had.id].members)
         return self._state.matching.is_only_taker(lock.entry.topic, had)
@@ -321,3 +358,8 @@ class Deliveries:
                 self.pump(self._hungry.pop(), now)
         finally:
             self._feeding = False
+
+
+def _urgency(group: Group) -> tuple[int, int]:
+    first = group.waiting.peek()
+    return (0, 0) if first is None else (-first.priority, first.id)

@@ -28,6 +28,7 @@ Headers = list[tuple[str, str]]
 
 NAME_CHARACTERS_MAX: Final = 128
 HEADER_NAME_CHARACTERS_MAX: Final = 128
+GROUP_CHARACTERS_MAX: Final = 255
 
 _is_header_name = re.compile(rf"[\x21-\x39\x3b-\x7e]{{1,{HEADER_NAME_CHARACTERS_MAX}}}").fullmatch
 _name_parameter = re.compile(r'(.*?); ?charset=("?)([A-Za-z0-9._:+-]{1,40})\2', re.IGNORECASE).fullmatch
@@ -161,6 +162,13 @@ def _read_account(value: str) -> str:
     return str(parse_address(value.strip()))
 
 
+def _read_group(value: str) -> str:
+    group = value.strip()
+    if not 0 < len(group) <= GROUP_CHARACTERS_MAX:
+        raise HeaderRefusal("Group", value, _GROUP_EXPECTED)
+    return group
+
+
 _NAME_EXPECTED = "one line of at most 128 characters, optionally followed by ; charset=..."
 _CREATED_EXPECTED = "a UTC date-time such as 2026-11-21T10:00:00.250Z (also +00:00 or GMT for Z)"
 _TIMEOUT_EXPECTED = "seconds (fractions allowed), or INFINITE or INF"
@@ -172,6 +180,7 @@ _HOPS_EXPECTED = "server names separated by commas"
 _VERSION_EXPECTED = "major.minor, two numbers"
 _RECEIPT_EXPECTED = "NONE, ONE or ALL"
 _DELIVERY_EXPECTED = "ONE or ALL"
+_GROUP_EXPECTED = "one line of 1 to 255 characters"
 _ID_EXPECTED = "an id (1 to 255 characters without white space)"
 
 read_depth: Final = _integer("Depth", -1, SMALL_MAX, _DEPTH_EXPECTED)
@@ -216,6 +225,10 @@ HEADER_RULES: Final = (
     ),
     HeaderRule(
         ("Delivery",), "delivery", _DELIVERY_EXPECTED, "ALL", _word("Delivery", _MODES, _DELIVERY_EXPECTED)
+    ),
+    HeaderRule(("Group",), "group", _GROUP_EXPECTED, "none", _read_group),
+    HeaderRule(
+        ("Group-End",), "ends_group", _BOOLEAN_EXPECTED, "NO", _word("Group-End", BOOLEANS, _BOOLEAN_EXPECTED)
     ),
     HeaderRule(("MIME-Version",), "mime_version", _VERSION_EXPECTED, "none", _read_mime_version),
 )
@@ -305,6 +318,10 @@ def write_headers(message: Message) -> list[str]:
         lines.append("Guarantee: NO")
     if message.delivery is not None:
         lines.append("Delivery: " + message.delivery)
+    if message.group is not None:
+        lines.append("Group: " + _write_group(message.group))
+    if message.ends_group:
+        lines.append("Group-End: YES")
     if message.mime_version is not None:
         lines.append("MIME-Version: " + message.mime_version)
     for name, value in message.others:
@@ -335,6 +352,12 @@ def check_writable(lines: Iterable[str]) -> None:
         if _unwritable(line):
             name, _, value = line.partition(": ")
             raise HeaderRefusal(name, value, "one line of UTF-8 text without control characters")
+
+
+def _write_group(group: str) -> str:
+    if _read_group(group) != group:
+        raise HeaderRefusal("Group", group, _GROUP_EXPECTED)
+    return group
 
 
 def _write_name(name: str, charset: str | None) -> str:

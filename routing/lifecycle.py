@@ -36,12 +36,14 @@ from routing.queue import (
     DELAYED,
     EXPIRED,
     GONE,
+    GROUPED,
     GUARANTEED,
     ONE,
     RECEIPT,
     SEQUENCED,
     STATED,
     Entry,
+    of_group,
     shared,
 )
 from routing.receipts import Receipts
@@ -210,8 +212,10 @@ class Lifecycle:
         """
         state = self._state
         flags = GUARANTEED if message.guarantee else 0
+        group = None
         if mode == "ONE":
             flags |= ONE
+            group = message.group
         if delay_s:
             flags, due, deadline = flags | DELAYED, 1, now + delay_s
         else:
@@ -224,6 +228,8 @@ class Lifecycle:
             state.sequenced[id] = (publisher, message.sequence)
         size = shared(message.size_bytes)
         entry = Entry(id, topic, smuid, message.priority, size, flags, due, deadline)
+        if group is not None:
+            entry = of_group(entry, group, ends=message.ends_group)
         self._state.hold(entry, publisher, now)
         topic.traffic.came += 1
         return entry
@@ -394,7 +400,9 @@ class Lifecycle:
         else:
             traffic.dropped += 1
         self._state.out.append(Record(event, entry, final=True, reason=reason))
-        if entry.flags & ONE:
+        if entry.flags & GROUPED:
+            pass  # it is taken out when it is let go
+        elif entry.flags & ONE:
             entry.topic.shared.forget()
         else:
             for subscription in self._state.matching.waits_with(entry.topic):
@@ -421,6 +429,8 @@ class Lifecycle:
             if state.entries.pop(entry.id, None) is not None:
                 entry.topic.messages -= 1
                 entry.topic.bytes -= entry.size
+                if entry.flags & GROUPED:
+                    state.grouping.let_go(entry)
             state.held = sum(1 for each in state.entries.values() if each.flags & GUARANTEED)
 
 

@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Final, Literal
 
 from routing.decisions import Deliver, Withdraw
-from routing.queue import GUARANTEED, Entry
+from routing.queue import GROUPED, GUARANTEED, Entry
 from routing.state import SiteState
 from routing.subscription import Consumer, Lock, Member, ReturnOutcome, Subscription
 
@@ -43,6 +43,8 @@ class Locks:
     def time_out(self, lock: Lock) -> None:
         """Take a message from a subscriber whose lock has timed out, and who is told so."""
         self.take_from(lock)
+        if lock.entry.flags & GROUPED:
+            self._state.grouping.end_turn(lock.entry)
         consumer = lock.subscription.consumer
         assert consumer is not None
         del consumer.locks[lock.number]
@@ -104,14 +106,26 @@ class Locks:
             whole.members.remove(leaving)
             whole.reach = max(whole.reach, leaving.reach)
             self._state.matching.stop_taking(leaving)
+        self._state.release_groups(leaving, whole)
+
+    def _next_of(self, whole: Subscription, entry: Entry) -> Subscription:
+        """Which of those who share a subscription is to have what was received before."""
+        if entry.flags & GROUPED:
+            owner = self._state.grouping.owner(entry)
+            if isinstance(owner, Member) and owner in whole.members:
+                return owner
+        member = whole.members.pop(0)
+        whole.members.append(member)
+        if entry.flags & GROUPED:
+            self._state.hold_group(entry, member)
+        return member
 
     def hand_again(self, whole: Subscription) -> None:
         """Hand out again, marked so, what was received before and not committed."""
         for lock in tuple(whole.received.values()):
             subscription = whole
             if whole.members:
-                subscription = whole.members.pop(0)
-                whole.members.append(subscription)
+                subscription = self._next_of(whole, lock.entry)
                 subscription.received[lock.entry.id] = whole.received.pop(lock.entry.id)
                 lock.subscription = subscription
             consumer = subscription.consumer

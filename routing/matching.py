@@ -21,13 +21,14 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Final, Protocol
 
+from routing.groups import GroupedQueue
 from routing.message import DeliveryMode, Message
 from routing.names import parse_address
 from routing.patterns import PatternTree, TopicTree, is_pattern, topic_matches
-from routing.queue import STATED, Entry, PriorityQueue
+from routing.queue import STATED, Entry, GroupedEntry, PriorityQueue
 from routing.subscription import NO_FOLLOWERS, Followers, Pattern, Subscription, Target, Topic
 from routing.traffic import Traffic
-from routing.waiting import WaitingTopics
+from routing.waiting import WaitingQueues
 
 FOLLOWED_MAX: Final = 1_000
 """Topics without a subscription of their own that are not made anew with each message that patterns take."""
@@ -128,6 +129,8 @@ class Matching:
         if topic.is_listed:
             topic.is_listed = False
             self._listed.discard(topic.name)
+        if isinstance(topic.shared, GroupedQueue):
+            topic.shared.forget_idle()
         if topic.followers is not NO_FOLLOWERS:
             if len(self._followed) >= FOLLOWED_MAX:
                 self._followed.clear()
@@ -315,6 +318,11 @@ class Matching:
         """Have a message of mode ONE wait for whoever comes, in the queue of its topic, where it belongs."""
         topic = entry.topic
         topic.shared.insert(entry)
+        self.tell_patterns(entry)
+
+    def tell_patterns(self, entry: Entry) -> None:
+        """What waits in a topic may be the first of all that its followers can have."""
+        topic = entry.topic
         self._list(topic)
         for pattern in self._followers(topic).allowed:
             if pattern.shared is None:
@@ -373,12 +381,14 @@ class Matching:
         own = subscription.queue.peek()
         if not subscription.accepts_one:
             return None if own is None else subscription.queue.pop()
-        target = subscription.target
+        target, groups = subscription.target, subscription.groups
         queue = target.shared
         if queue is None:
             queue = self._gather(target)
         shared = queue.peek()
-        if shared is None:
+        if groups is not None and groups.is_first(own, shared):
+            entry = groups.waiting.pop()
+        elif shared is None:
             if own is not None:
                 return subscription.queue.pop()
             if not subscription.offered:
@@ -387,14 +397,18 @@ class Matching:
                 subscription.turn = self._turns
                 target.takers.append(subscription)
             return None
-        if own is None or (shared.priority, -shared.id) > (own.priority, -own.id):
-            return queue.pop()
-        return subscription.queue.pop()
+        elif own is None or (shared.priority, -shared.id) > (own.priority, -own.id):
+            entry = queue.pop()
+        else:
+            return subscription.queue.pop()
+        if isinstance(entry, GroupedEntry):
+            entry.topic.shared.claim(entry, subscription)
+        return entry
 
-    def _gather(self, target: Target) -> WaitingTopics:
+    def _gather(self, target: Target) -> WaitingQueues[str]:
         """What of mode ONE waits in all topics of a pattern."""
         assert isinstance(target, Pattern)
-        shared = target.shared = WaitingTopics(self._shared_of)
+        shared = target.shared = WaitingQueues(self._shared_of)
         for topic in self._waiting_for(target):
             if (entry := topic.shared.peek()) is not None:
                 shared.note(topic.name, entry)

@@ -36,6 +36,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
         timeout_s: seconds; `INFINITE` for a state message; None where none was stated.
         depth: hops the message may still go; -1 for no limit.
         delivery: None where the message does not say (which means ALL).
+        group: of mode ONE: it goes to the subscription that has others of the group; None for no group.
+        ends_group: it is the last one of its group; what comes then under this name begins anew.
         hops: the servers that sent the message on, oldest first.
         smuid: "" until the first server has given one.
         account: `account:channel@host` of the publisher; "" until the server has written it.
@@ -53,6 +55,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     sequence: int | None = None
     guarantee: bool = True
     delivery: DeliveryMode | None = None
+    group: str | None = None
+    ends_group: bool = False
     hops: tuple[str, ...] = ()
     mime_version: str | None = None
     smuid: str = ""

@@ -30,7 +30,11 @@ TOGETHER: Final = 256  # stored with others at once or not at all
 CROSSES: Final = 512  # it came from a peer, or may go to one
 PASSING: Final = 1024  # held for peers alone: whoever is here had it before
 DELAYED: Final = 2048  # nobody is to have it yet; its deadline is when that ends
-COMMITTED_STATES: Final = ONE | GUARANTEED | STATED | RECEIPT | SEQUENCED | PASSING | DELAYED
+GROUPED: Final = 4096  # of a group, in mode ONE: a `GroupedEntry`
+ENDS_GROUP: Final = 8192  # the last one of its group: what comes then begins anew
+COMMITTED_STATES: Final = (
+    ONE | GUARANTEED | STATED | RECEIPT | SEQUENCED | PASSING | DELAYED | GROUPED | ENDS_GROUP
+)
 """The flags that are written to the store."""
 
 LOOKED_AT_MAX: Final = 2_000
@@ -86,6 +90,28 @@ class Entry(msgspec.Struct, gc=False):
             ):
                 self.origin = birth
         return self.origin
+
+
+class GroupedEntry(Entry, gc=False):
+    """A copy of mode ONE that is of a group: see `routing.groups`."""
+
+    group: str
+
+
+def of_group(entry: Entry, group: str, *, ends: bool) -> GroupedEntry:
+    """The same copy, as one of a group, which it `ends`."""
+    flags = entry.flags | GROUPED | ENDS_GROUP if ends else entry.flags | GROUPED
+    return GroupedEntry(
+        entry.id,
+        entry.topic,
+        entry.origin,
+        entry.priority,
+        entry.size,
+        flags,
+        entry.due,
+        entry.deadline,
+        group,
+    )
 
 
 def _id(entry: Entry) -> int:

@@ -19,7 +19,7 @@ from routing.federation.wants import InterestChange
 from routing.lifecycle import Lifecycle
 from routing.message import DeliveryMode
 from routing.names import DEAD_LETTER_PREFIX, dead_letter_topic, is_topic
-from routing.queue import DELAYED, GONE, ONE, PASSING, RECEIPT, SEQUENCED, STATED, Entry
+from routing.queue import DELAYED, GONE, GROUPED, ONE, PASSING, RECEIPT, SEQUENCED, STATED, Entry
 from routing.receipts import Receipt, Receipts
 from routing.setting_aside import SettingAside
 from routing.state import SiteState
@@ -260,10 +260,13 @@ class Restore:
             elif mark.received:
                 holder = self._state.subscriptions.get(mark.subscription_id)
         if holder is None:
-            self._state.matching.wait(entry)
+            waits_in = self._state.grouping if entry.flags & GROUPED else self._state.matching
+            waits_in.wait(entry)
         else:
             attempt = entry.topic.attempts.get(entry.id, 0) + 1
             holder.received[entry.id] = Lock(0, entry, holder, attempt, 0.0, received=True)
+            if entry.flags & GROUPED:
+                self._state.hold_group(entry, holder)
 
     def _wait_for_all(self, entry: Entry, marks: list[StoredMark]) -> tuple[int, int]:
         """To how many it is due; and how many of them a receipt speaks of."""

@@ -16,6 +16,7 @@ from routing.decisions import Decision, DiscardMessage, KeepMessage, StoreMessag
 from routing.dedupe import Publications
 from routing.federation.crossing import Crossing
 from routing.federation.removals import Removals
+from routing.grouping import Grouping
 from routing.matching import Matching, SubscribeRights
 from routing.message import Message
 from routing.queue import (
@@ -24,6 +25,7 @@ from routing.queue import (
     CROSSES,
     DELAYED,
     GONE,
+    GROUPED,
     GUARANTEED,
     ONE,
     SEQUENCED,
@@ -85,6 +87,7 @@ class SiteState:
         wake_at: no later than the next thing that time alone brings about; `inf` for none.
         has_account: whether an account of this site is there and can log in.
         matching: its topics, and who is due for what comes to each.
+        grouping: whose groups of messages are.
         crossing: of what is held, that which may cross links.
         mishap: told of an error of ours that the site survives, and what was set aside for it.
         removed: tombstones of messages.
@@ -111,6 +114,7 @@ class SiteState:
         self.settings = settings
         self.out: list[Decision] = []
         self.matching = Matching(server, rights)
+        self.grouping = Grouping(self.matching)
         self.topics = self.matching.topics
         self.entries: dict[int, Entry] = {}
         self.subscriptions: dict[int, Subscription] = {}
@@ -245,6 +249,9 @@ class SiteState:
             topic.kept.discard(entry.id)
         if flags & ONE:
             topic.attempts.pop(entry.id, None)
+            if flags & GROUPED:
+                self.grouping.let_go(entry)
+                self._wake_for_groups()
         if flags & SEQUENCED:
             self.sequenced.pop(entry.id, None)
         self.out.append(DiscardMessage(entry))
@@ -253,8 +260,29 @@ class SiteState:
         if not topic.messages:
             self.matching.forget_if_unused(topic)
 
+    def release_groups(
+        self,
+        leaving: Subscription,
+        heir: Subscription | None = None,
+        is_released: Callable[[str], bool] = lambda topic: True,
+    ) -> None:
+        """As `Grouping.release`; what others may have now is offered to them."""
+        self.grouping.release(leaving, heir, is_released)
+        self._wake_for_groups()
+
+    def hold_group(self, entry: Entry, subscription: Subscription) -> None:
+        """As `Grouping.hold`; what the subscription may have now is offered to it."""
+        self.grouping.hold(entry, subscription)
+        self._wake_for_groups()
+
+    def _wake_for_groups(self) -> None:
+        if self.grouping.opened:
+            self.wake_at = 0.0
+
     def park(self, lock: Lock, until: float) -> None:
         """Offer what was given back again at a later time."""
+        if lock.entry.flags & GROUPED:
+            self.grouping.pause(lock.entry)
         self.parked += 1
         heapq.heappush(self.delayed, (until, self.parked, lock))
         self.wake_at = min(self.wake_at, until)

@@ -64,6 +64,8 @@ class Subscribing:
         if subscription is None:
             subscription = self._begin(name, owner, options, now)
         else:
+            if isinstance(held, Member):
+                held.set(options)  # first, as what was held back is offered to it
             self._change(subscription, options, now)
         if held is None:
             self._attach(subscription, consumer, options, now)
@@ -115,6 +117,9 @@ class Subscribing:
         subscription.set(options)
         for member in subscription.members:
             member.set(msgspec.structs.replace(member.options, accepts=options.accepts))
+        if not subscription.accepts_one:
+            for each in subscription.holders:
+                self._state.release_groups(each)
         self._target_changed(subscription.target)
         if options.durable:
             self._state.out.append(StoreSubscription(subscription))
@@ -211,6 +216,8 @@ class Subscribing:
         def is_forbidden(entry: Entry) -> bool:
             return not may_have(subscription, entry.topic.name)
 
+        for each in subscription.holders:
+            self._state.release_groups(each, is_released=lambda topic: not may_have(subscription, topic))
         for joining in subscription.joining:
             joining.leave_out(lambda topic: not may_have(subscription, topic.name))
         waiting = subscription.queue.take_out(is_forbidden)
@@ -294,6 +301,7 @@ class Subscribing:
             each.consumer = None
             state.locking.pop(each, None)
             state.matching.stop_taking(each)
+            state.release_groups(each)
         del state.subscriptions[subscription.id]
         del state.by_owner[target.name, subscription.owner, subscription.options.name]
         state.matching.leave(subscription)

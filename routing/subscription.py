@@ -15,13 +15,14 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
+from routing.groups import OwnedGroups
 from routing.message import DeliveryMode
 from routing.names import DEAD_LETTER_PREFIX, is_system_topic, owner_of
 from routing.ordering import SequenceOrder
 from routing.patterns import overlap, topic_matches
 from routing.queue import ONE, Entry, KeptEntries, PriorityQueue
 from routing.traffic import Traffic
-from routing.waiting import WaitingTopics
+from routing.waiting import WaitingQueues
 
 Accepts = Literal["ONE", "ALL", "BOTH"]
 ReturnOutcome = Literal["failed", "released", "rejected"]
@@ -124,6 +125,7 @@ class Subscription:
             was not touched.
         reach: how many deliveries its client was ever seen to have begun at once: the place, by age, of the
             youngest of which it said something.
+        groups: of messages of mode ONE, those that are its own; None where it never had one.
         joining: the tasks that still offer it what its topics keep; it gets nothing until they have ended.
         members: those who share it, whoever got something last behind the others. While there are any they
             have what is locked and received, and it has no consumer itself.
@@ -135,6 +137,7 @@ class Subscription:
         "acknowledges_all",
         "attempts",
         "consumer",
+        "groups",
         "id",
         "in_time",
         "joining",
@@ -168,6 +171,7 @@ class Subscription:
         self.used_at = used_at
         self.consumer: Consumer | None = None
         self.queue = PriorityQueue()
+        self.groups: OwnedGroups | None = None
         self.locks: dict[int, Lock] = {}
         self.received: dict[int, Lock] = {}
         self.attempts: dict[int, int] = {}
@@ -268,7 +272,7 @@ class Target:
 
     __slots__ = ("name", "subscriptions", "takers")
 
-    shared: PriorityQueue | WaitingTopics | None
+    shared: PriorityQueue | WaitingQueues[str] | None
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -290,7 +294,7 @@ class Pattern(Target):
         super().__init__(name)
         self.account = account
         self.allowed = allowed
-        self.shared: WaitingTopics | None = None
+        self.shared: WaitingQueues[str] | None = None
         self.was_extended = False
         self._since = _NO_GRANTS  # `allowed_since`, where it was
 

@@ -43,6 +43,7 @@ class Timing:
             receipts.tick,
             steps.tick,
             spreading.tick,
+            deliveries.offer_groups,
         )
         self._wakes = (
             lambda now: state.next_wake(),

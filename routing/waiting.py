@@ -1,59 +1,61 @@
-"""What waits in many topics, in one order: for subscriptions to patterns that take messages of mode ONE.
+"""What waits in many queues, in one order: in topics, for subscriptions to patterns; in groups of messages.
 
-A message waits in the queue of its topic alone. Here is only, for each topic, what was first in that queue
-when it was last looked at, or came since and is before that: never behind what is first now. So what is first
-of all is found by looking again at the topics that seem to have it.
+A message waits in its own queue alone. Here is only, for each queue, what was first in it when it was last
+looked at, or came since and is before that: never behind what is first now. So what is first of all is found
+by looking again at the queues that seem to have it.
 """
 
 from collections.abc import Callable
 from heapq import heappop, heappush, heapreplace
+from typing import Generic, TypeVar
 
 from routing.queue import Entry, PriorityQueue
 
 _Rank = tuple[int, int]
+_Key = TypeVar("_Key")
 
 
-class WaitingTopics:
-    """The queues of topics, as one.
+class WaitingQueues(Generic[_Key]):
+    """Queues, as one.
 
     Args:
-        queue_of: the queue of a topic; None where the topic is not there.
+        queue_of: the queue of this name; None where it is not there, or not to be taken from.
     """
 
     __slots__ = ("_first", "_queue_of", "_standing")
 
-    def __init__(self, queue_of: Callable[[str], PriorityQueue | None]) -> None:
+    def __init__(self, queue_of: Callable[[_Key], PriorityQueue | None]) -> None:
         self._queue_of = queue_of
-        self._standing: dict[str, _Rank] = {}
-        self._first: list[tuple[_Rank, str]] = []
+        self._standing: dict[_Key, _Rank] = {}
+        self._first: list[tuple[_Rank, _Key]] = []
 
-    def note(self, topic: str, entry: Entry) -> None:
-        """Note that a message waits in a topic."""
+    def note(self, key: _Key, entry: Entry) -> None:
+        """Note that a message waits in a queue."""
         rank = -entry.priority, entry.id
-        standing = self._standing.get(topic)
+        standing = self._standing.get(key)
         if standing is None or rank < standing:
-            self._standing[topic] = rank
-            heappush(self._first, (rank, topic))
+            self._standing[key] = rank
+            heappush(self._first, (rank, key))
 
     def peek(self) -> Entry | None:
         """The most urgent message of all, and of these the oldest; None where nothing waits."""
         first, standing = self._first, self._standing
         while first:
-            rank, topic = first[0]
-            if standing.get(topic) != rank:
+            rank, key = first[0]
+            if standing.get(key) != rank:
                 heappop(first)  # one that came later is before it
                 continue
-            queue = self._queue_of(topic)
+            queue = self._queue_of(key)
             entry = queue.peek() if queue is not None else None
             if entry is None:
                 heappop(first)
-                del standing[topic]
+                del standing[key]
                 continue
             now = -entry.priority, entry.id
             if now == rank:
                 return entry
-            standing[topic] = now
-            heapreplace(first, (now, topic))
+            standing[key] = now
+            heapreplace(first, (now, key))
         return None
 
     def pop(self) -> Entry:

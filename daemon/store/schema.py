@@ -104,6 +104,11 @@ def news_of_sites(db: Any) -> None:
     db.execute(news.CREATE)
 
 
+@migrations()
+def groups(db: Any) -> None:
+    """Messages may be of a group, by a flag which earlier versions would take for damage."""
+
+
 class TooNewError(Exception):
     """The store was written by a newer smqpd, which must go on with it."""
 

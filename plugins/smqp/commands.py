@@ -88,6 +88,10 @@ def pub(
     sequence: Annotated[
         int | None, _header("--sequence", "1 or more; with --lines the first line's, rising.")
     ] = None,
+    group: Annotated[
+        str | None, _header("--group", "With --delivery ONE: to whoever has others of this group, in order.")
+    ] = None,
+    group_end: Annotated[bool, _header("--group-end", "The last one of its group.")] = False,
     receipt: Annotated[Mode | None, _header("--receipt", "When ONE or ALL subscribers have it.")] = None,
     reply: Annotated[bool, _header("--reply", "A reply is expected.")] = False,
     cmuid: Annotated[
@@ -138,6 +142,8 @@ def pub(
         "Guarantee": None if guarantee else "NO",
         "Depth": depth,
         "Sequence": sequence,
+        "Group": group,
+        "Group-End": "YES" if group_end else None,
         "Receipt": wanted,
         "Reply": "YES" if reply else None,
         "Cmuid": cmuid,

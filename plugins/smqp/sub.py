@@ -208,11 +208,22 @@ def _for_people(text: bytes) -> bytes:
 def _json(delivery: Delivery) -> dict[str, Any]:
     message = delivery.message
     found: dict[str, Any] = {"topic": delivery.topic, "smuid": message.smuid}
-    for name in ("cmuid", "account", "created", "name", "charset", "priority", "sequence", "delivery"):
+    for name in (
+        "cmuid",
+        "account",
+        "created",
+        "name",
+        "charset",
+        "priority",
+        "sequence",
+        "delivery",
+        "group",
+    ):
         value = getattr(message, name)
         if value:
             found[name] = value
     found |= {"receipt": message.receipt} if message.receipt != "NONE" else {}
+    found |= {"group_end": True} if message.ends_group else {}
     found |= {"reply": True} if message.reply else {}
     found |= {"guarantee": False} if not message.guarantee else {}
     found |= {"depth": message.depth} if message.depth else {}

@@ -28,7 +28,7 @@ from routing.federation.forwarding import Forwarding, Peer
 from routing.federation.interest import Interest
 from routing.lifecycle import Lifecycle
 from routing.names import parse_address
-from routing.queue import GONE, GUARANTEED, RECEIPT, Entry
+from routing.queue import GONE, GROUPED, GUARANTEED, RECEIPT, Entry
 from routing.receipts import Receipts
 from routing.state import SiteState
 
@@ -57,6 +57,8 @@ class Custody:
         """Hand a message that nobody here can take now to a peer; False where it has to wait here."""
         copy = self._state.crossing.by_id.get(entry.id)
         if copy is None or copy.custody_to:
+            return False
+        if entry.flags & GROUPED and not self._state.grouping.may_leave(entry):
             return False
         peer = self._nearest(copy)
         if peer is None:

@@ -112,6 +112,7 @@ def test_a_known_header_comes_once_under_all_its_names(rule: Any) -> None:
         "delivery": "ONE",
         "reply": "YES",
         "guarantee": "NO",
+        "ends_group": "YES",
         "mime_version": "1.0",
     }.get(rule.field, "1")
     for name in rule.names:

@@ -8,7 +8,7 @@ import msgspec
 
 from routing import decisions as d
 from routing.message import DeliveryMode, Message
-from routing.queue import COMMITTED_STATES, GUARANTEED, RECEIPT, Entry
+from routing.queue import COMMITTED_STATES, GROUPED, GUARANTEED, RECEIPT, Entry, of_group
 from routing.restore import Restore, StoredMark, readable
 from routing.subscription import Pattern, SubscribeOptions
 
@@ -119,7 +119,7 @@ class ModelStore:
             restore.subscription(id, *subscription)
         for publication in self.publications:
             restore.publication(*publication)
-        for id, (index, _) in sorted(self.messages.items()):
+        for id, (index, message) in sorted(self.messages.items()):
             marks = [copy.copy(mark) for key, mark in sorted(self.marks.items()) if key[0] == id]
             entry = Entry(
                 id,
@@ -131,6 +131,8 @@ class ModelStore:
                 0,
                 index.deadline,
             )
+            if index.flags & GROUPED and message.group is not None:
+                entry = of_group(entry, message.group, ends=message.ends_group)
             restore.message(
                 entry,
                 marks,

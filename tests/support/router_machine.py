@@ -39,6 +39,8 @@ messages = st.builds(
     receipt=st.sampled_from(["NONE", "ONE", "ALL"]),
     sequence=st.sampled_from([None, None, 1, 2, 3, 4]),
     cmuid=st.sampled_from(["", "", "c1", "c2"]),
+    group=st.sampled_from([None, None, "g", "h"]),
+    ends_group=st.sampled_from([False, False, True]),
     sections=st.sampled_from([0, 10, 300]).map(lambda size: (Section("text/plain", b"x" * size),)),
 )
 which = st.integers(0, 10_000)
@@ -64,6 +66,8 @@ class RouterMachine(ObservedSite):
         return self.clients[seat]
 
     def _done(self, settles: bool) -> None:
+        if self.state.grouping.opened:
+            self.router.timing.tick(self.now)
         self._observe()
         if settles:
             self.settle()

@@ -5,14 +5,16 @@ The same for a router over dictionaries and for one over the real store: see `Ba
 """
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import msgspec
 from hypothesis.stateful import RuleBasedStateMachine, invariant
 
 from routing import decisions as d
+from routing.groups import Group, GroupedQueue
 from routing.names import make_address
-from routing.queue import COUNTED, DELAYED, EXPIRED, GUARANTEED, ONE, Entry
+from routing.queue import COUNTED, DELAYED, EXPIRED, GUARANTEED, ONE, Entry, GroupedEntry
 from routing.router import Router
 from routing.state import RouterSettings
 from routing.subscription import Consumer, Subscription
@@ -247,9 +249,43 @@ class ObservedSite(RuleBasedStateMachine):
             if holder.ready:
                 assert not holder.queue
                 if holder.accepts_one:
+                    assert holder.groups is None or holder.groups.waiting.peek() is None
                     names = (name for name in self.state.topics if takes(holder.target.name, name))
                     assert not any(self.state.topics[name].shared for name in names)
                     assert holder.offered
+
+    @invariant()
+    def two_never_work_on_one_group(self) -> None:
+        working: dict[tuple[str, str], set[Subscription]] = {}
+        for holder in self._holders():
+            for lock in (*holder.locks.values(), *holder.received.values()):
+                if isinstance(lock.entry, GroupedEntry):
+                    working.setdefault((lock.entry.topic.name, lock.entry.group), set()).add(holder)
+        assert all(len(holders) == 1 for holders in working.values())
+        for name, group in self._groups():
+            assert working.get((name, group.name), set()) <= {group.owner, group.had}
+
+    @invariant()
+    def groups_are_known_while_anything_of_them_is_held(self) -> None:
+        held = [entry for entry in self.state.entries.values() if isinstance(entry, GroupedEntry)]
+        for name, group in self._groups():
+            waiting = {entry.id for entry in group.waiting}
+            own = {e.id for e in held if (e.topic.name, e.group) == (name, group.name)}
+            assert not waiting & group.out
+            assert waiting | group.out == own - {e.id for e in held if e.flags & DELAYED}
+            parked = {lock.entry.id for _, _, lock in self.state.delayed}
+            assert group.paused == group.out & parked
+            assert group.owner is not None or own
+            owned = group.owner.groups if group.owner is not None else None
+            assert owned is None or group in owned.groups
+        for holder in self._holders():
+            groups = holder.groups.groups if holder.groups is not None else ()
+            assert all(group.owner is holder for group in groups)
+
+    def _groups(self) -> Iterator[tuple[str, Group]]:
+        for topic in self.state.topics.values():
+            if isinstance(topic.shared, GroupedQueue):
+                yield from ((topic.name, group) for group in topic.shared.groups())
 
     @invariant()
     def who_consumes_is_known_to_both_sides(self) -> None:

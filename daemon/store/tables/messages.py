@@ -15,10 +15,19 @@ from daemon.store.tables import marks
 from routing.decisions import MarkReceipted, MarkRouted, StoreMessage
 from routing.errors import Refusal
 from routing.frames import decode_message
-from routing.message import ReceiptMode
+from routing.message import Message, ReceiptMode
 from routing.names import is_topic, parse_address
 from routing.numbers import Count, Number
-from routing.queue import COMMITTED_STATES, GUARANTEED, RECEIPT, Entry, shared
+from routing.queue import (
+    COMMITTED_STATES,
+    ENDS_GROUP,
+    GROUPED,
+    GUARANTEED,
+    RECEIPT,
+    Entry,
+    of_group,
+    shared,
+)
 from routing.restore import Restore, readable
 from routing.subscription import Topic
 
@@ -219,6 +228,8 @@ def restore_into(restore: Restore, tables: Tables) -> None:
             0,
             inf if row.deadline is None else row.deadline,
         )
+        if row.flags & GROUPED:
+            entry = _in_its_group(tables, entry)
         restore.message(
             entry,
             own,
@@ -246,13 +257,29 @@ def _mended(tables: Tables, columns: dict[str, Any], damaged: list[str]) -> Inde
     return IndexRow(**columns, damage=f"damaged in the store: {', '.join(damaged)}")
 
 
+def _in_its_group(tables: Tables, entry: Entry) -> Entry:
+    """The same, as one of its group, which stands in what only a delivery reads.
+
+    Where that cannot be read it has none: it is set aside by whoever is to have it.
+    """
+    message = _readable(tables.first(_WIRE, entry.id))
+    ends = bool(entry.flags & ENDS_GROUP)
+    entry.flags &= ~(GROUPED | ENDS_GROUP)
+    return entry if message is None or message.group is None else of_group(entry, message.group, ends=ends)
+
+
 def _topic_like(value: Any) -> str:
     text = value.decode(errors="replace") if isinstance(value, bytes) else ""
     return text if is_topic(text) else UNKNOWN_TOPIC
 
 
 def _smuid_in(wire: bytes | None) -> str:
+    message = _readable(wire)
+    return "" if message is None else message.smuid
+
+
+def _readable(wire: bytes | None) -> Message | None:
     try:
-        return decode_message(wire or b"").smuid
+        return decode_message(wire or b"")
     except Refusal:
-        return ""
+        return None

@@ -1,0 +1,111 @@
+"""Whose groups of messages are: who takes over one that waits, and what becomes of those of one who leaves.
+
+What a group is, and when somebody may have more of it, is in `routing.groups`.
+"""
+
+from collections.abc import Callable
+from itertools import chain
+
+from routing.groups import Group, GroupedQueue
+from routing.matching import Matching
+from routing.queue import Entry, GroupedEntry
+from routing.subscription import Subscription
+
+
+class Grouping:
+    """The groups of all topics of a site.
+
+    Attributes:
+        opened: those of which somebody may have what is first, who could not before.
+    """
+
+    def __init__(self, matching: Matching) -> None:
+        self._matching = matching
+        self.opened: list[Group] = []
+
+    def _of(self, entry: Entry) -> tuple[GroupedQueue, GroupedEntry]:
+        """The queue of an entry's topic, and the entry as one of a group."""
+        assert isinstance(entry, GroupedEntry)
+        topic = entry.topic
+        if not isinstance(topic.shared, GroupedQueue):
+            topic.shared = GroupedQueue(topic.name, topic.shared, self._open)
+        return topic.shared, entry
+
+    def _open(self, group: Group) -> None:
+        self.opened.append(group)
+        if group.is_free and (first := group.waiting.peek()) is not None:
+            self._matching.tell_patterns(first)
+
+    def wait(self, entry: Entry) -> None:
+        """Have a message wait in its group, where it stood."""
+        self._of(entry)
+        self._matching.wait(entry)
+
+    def take_of(self, group: Group) -> tuple[Subscription, Entry] | None:
+        """Take what is first in a group, for who is to have it; None where nobody can take it now."""
+        first = group.waiting.peek()
+        if first is None or not group.is_open:
+            return None
+        taker = group.owner
+        if taker is None:
+            taker = self._matching.next_taker(first.topic, group.had)
+        if taker is None or not taker.ready:
+            return None
+        queue, entry = self._of(group.waiting.pop())
+        queue.claim(entry, taker)
+        return taker, entry
+
+    def hold(self, entry: Entry, subscription: Subscription) -> None:
+        """A subscription has a message that it had before a start, or that another one had received."""
+        queue, entry = self._of(entry)
+        queue.hand_on(entry, subscription)
+
+    def pause(self, entry: Entry) -> None:
+        """A message is not offered again for a while: nobody gets more of its group."""
+        queue, entry = self._of(entry)
+        queue.pause(entry)
+
+    def end_turn(self, entry: Entry) -> None:
+        """Who has a message has not finished it in time: its group is to go to others."""
+        queue, entry = self._of(entry)
+        queue.end_turn(entry)
+
+    def let_go(self, entry: Entry) -> None:
+        """A message is held no longer."""
+        queue, entry = self._of(entry)
+        queue.let_go(entry)
+
+    def owner(self, entry: Entry) -> Subscription | None:
+        """The subscription whose group this message is of; None for nobody's."""
+        queue, entry = self._of(entry)
+        group = queue.group_of(entry)
+        return None if group is None else group.owner
+
+    def stays_with(self, entry: Entry, subscription: Subscription) -> bool:
+        """Whether a message that this one gives back comes to it again."""
+        queue, entry = self._of(entry)
+        group = queue.group_of(entry)
+        return group is not None and group.owner is subscription and not group.is_ended
+
+    def may_leave(self, entry: Entry) -> bool:
+        """Whether a message may go to another site: nobody has any of its group, or is here to take it."""
+        queue, entry = self._of(entry)
+        group = queue.group_of(entry)
+        takers = chain(entry.topic.subscriptions.values(), self._matching.following(entry.topic))
+        taken = any(each.accepts_one and each.attached for each in takers)
+        return (group is None or group.is_free) and not taken
+
+    def release(
+        self,
+        leaving: Subscription,
+        heir: Subscription | None = None,
+        is_released: Callable[[str], bool] = lambda topic: True,
+    ) -> None:
+        """Take from a subscription its groups, of the topics that are released.
+
+        Those of which `heir` has messages that were received, are its own instead.
+        """
+        groups = leaving.groups.groups if leaving.groups is not None else ()
+        received = heir.received if heir is not None else ()
+        for group in [group for group in groups if is_released(group.queue.topic)]:
+            group.queue.release(group, heir, received)
