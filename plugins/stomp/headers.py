@@ -12,6 +12,7 @@ and comes out at the other side as it went in.
     timeout                 seconds, or INFINITE
     persistent, guarantee   true/false, YES/NO; see `_guarantee`
     smqp-receipt            NONE, ONE, ALL: SMQP's Receipt, the name being taken by STOMP's own
+    JMSXGroupID, JMSXGroupSeq    Group; below 0 Group-End (ActiveMQ's)
     name, created, reply, depth, sequence, delivery, cmuid, mime-version    as in SMQP
     content-type, content-* the body's; smuid, hops and account are the server's and are passed over
 
@@ -31,7 +32,7 @@ from routing.errors import HeaderRefusal
 from routing.headers import is_header_name, is_reserved, parse_headers, write_seconds
 from routing.message import DEPTH_UNLIMITED, INFINITE, Message, Section
 from routing.names import is_system_topic
-from routing.numbers import SECONDS_DIGITS_MAX
+from routing.numbers import SECONDS_DIGITS_MAX, SMALL_MAX, read_integer
 from routing.sections import write_section_head
 
 DELAY_MS_MAX: Final = 366 * 86_400_000
@@ -67,19 +68,16 @@ _OF_THE_FRAME: Final = frozenset(
     | set(_DELAYS)
 )
 _REFUSED: Final = {
-    # Passed over they would mislead: who asks for a schedule or for groups relies on them.
+    # Passed over they would mislead: who asks for a schedule relies on it.
     **dict.fromkeys(
         ("AMQ_SCHEDULED_PERIOD", "AMQ_SCHEDULED_REPEAT", "AMQ_SCHEDULED_CRON"),
         "supported: the message would come once",
-    ),
-    **dict.fromkeys(
-        ("JMSXGroupID", "JMSXGroupSeq"), "supported: messages of one group would go to any consumer"
     ),
 }
 _ARGUMENTS: Final = (
     *("x-message-ttl", "x-expires", "x-max-length", "x-max-length-bytes", "x-overflow", "x-priority"),
     *("x-dead-letter-exchange", "x-dead-letter-routing-key", "x-delivery-limit"),
-    *("x-single-active-consumer", "x-stream-offset", "x-stream-filter"),
+    *("x-stream-offset", "x-stream-filter"),
 )
 """What RabbitMQ makes of a queue or a consumer, by SUBSCRIBE or SEND: whoever asks for it relies on it."""
 _OF_A_FORWARDED_FRAME: Final = _OF_THE_FRAME | {"cmuid", "smqp-receipt"}
@@ -120,7 +118,14 @@ def read_message(
             continue
         if name in _REFUSED:
             raise HeaderRefusal(name, value, _REFUSED[name])
-        if name in _SMQP_NAMES:
+        if name == "JMSXGroupID":
+            if value:
+                stated.append(("Group", value))
+        elif name == "JMSXGroupSeq":
+            if _read_place_in_group(value) < 0:
+                stated.append(("Group-End", "YES"))
+            others.append((name, value))
+        elif name in _SMQP_NAMES:
             if not (name == "priority" and value == "0"):
                 stated.append((_SMQP_NAMES[name], value))
         elif name == "reply-to" and reply_address is not None:
@@ -182,6 +187,9 @@ def _count_delay(headers: dict[str, str], fields: dict[str, Any], delay_s: float
 
 def refuse_arguments(headers: dict[str, str]) -> None:
     """Refuse what a frame asks of a queue in RabbitMQ's way. Raises HeaderRefusal."""
+    name = "x-single-active-consumer"
+    if name in headers:
+        raise HeaderRefusal(name, headers[name], "supported: messages of one JMSXGroupID have one consumer")
     for name in _ARGUMENTS:
         if name in headers:
             raise HeaderRefusal(name, headers[name], "supported: topics have settings of their own")
@@ -219,6 +227,13 @@ def _read_expiry(headers: dict[str, str], fields: dict[str, Any], wall_ms: Calla
         expires = _milliseconds("expires", headers["expires"])
         if expires:
             fields.setdefault("timeout_s", max(0, expires - wall_ms()) / 1000)
+
+
+def _read_place_in_group(value: str) -> int:
+    place = read_integer(value, -SMALL_MAX - 1, SMALL_MAX)
+    if place is None:
+        raise HeaderRefusal("JMSXGroupSeq", value, "an integer; below 0 for the last one of its group")
+    return place
 
 
 def _milliseconds(name: str, value: str) -> int:
@@ -260,6 +275,10 @@ def write_message(message: Message, version: Version) -> list[str]:
         out.append(f"sequence:{message.sequence}")
     if message.cmuid:
         out.append(f"cmuid:{escape(message.cmuid, version)}")
+    if message.group is not None:
+        out.append(f"JMSXGroupID:{escape(message.group, version)}")
+        if message.ends_group and not any(name == "JMSXGroupSeq" for name, _ in message.others):
+            out.append("JMSXGroupSeq:-1")
     if message.mime_version is not None:
         out.append("mime-version:" + message.mime_version)
     if message.reply:

@@ -4,6 +4,60 @@ from tests.mutants.mutation import Mutation
 
 MUTATIONS = [
     Mutation(
+        name="a group goes on while something of it is still in another hand",
+        file="routing/groups.py",
+        old="        return self.owner is None and not self.out",
+        new="        return self.owner is None",
+        tests=(
+            "tests/routing/test_router_groups.py::test_while_one_is_in_a_pause_nobody_gets_more_of_its_group",
+        ),
+    ),
+    Mutation(
+        name="whoever comes takes what waits of a group that is another's",
+        file="routing/groups.py",
+        old="        return group.waiting if group is not None and group.is_free else None",
+        new="        return group.waiting if group is not None else None",
+        tests=(
+            "tests/routing/test_router_groups.py"
+            "::test_whoever_comes_and_goes_a_group_is_worked_on_in_order_by_one_at_a_time",
+        ),
+    ),
+    Mutation(
+        name="while one of a group is in a pause the next is handed out",
+        file="routing/groups.py",
+        old="        group.paused.add(entry.id)\n",
+        new="",
+        tests=(
+            "tests/routing/test_router_groups.py::test_while_one_is_in_a_pause_nobody_gets_more_of_its_group",
+        ),
+    ),
+    Mutation(
+        name="a group is remembered for ever",
+        file="routing/groups.py",
+        old="if len(self._idle) > IDLE_MAX:",
+        new="if not self._idle:",
+        tests=(
+            "tests/routing/test_router_groups.py::test_groups_that_are_idle_are_forgotten_the_oldest_first",
+        ),
+    ),
+    Mutation(
+        name="a start forgets whose group it is",
+        file="routing/restore.py",
+        old="            if entry.flags & GROUPED:\n                self._state.hold_group",
+        new="            if not entry.flags:\n                self._state.hold_group",
+        tests=("tests/routing/test_router_groups.py::test_what_was_received_stays_and_its_group_with_it",),
+    ),
+    Mutation(
+        name="a group leaves a site that is busy with it",
+        file="routing/federation/custody.py",
+        old="if entry.flags & GROUPED and not",
+        new="if not entry.flags and not",
+        tests=(
+            "tests/plugins/stomp/test_groups.py"
+            "::test_a_group_is_sent_on_to_where_it_is_taken_and_stays_at_a_site_that_takes_it",
+        ),
+    ),
+    Mutation(
         name="a delayed message is offered at once",
         file="routing/publishing.py",
         old="            self._deliveries.hold_back(entry, now)\n            return\n",

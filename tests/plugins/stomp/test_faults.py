@@ -60,7 +60,7 @@ async def test_a_client_id_is_a_channel_and_has_to_look_like_one(connect: Connec
         ("SEND", {"destination": "/exchange/a/b"}, Refusal.BAD_TOPIC),
         ("SEND", {"destination": "/queue/a/b,c"}, Refusal.BAD_TOPIC),
         ("SEND", {"destination": "/queue/a", "priority": "high"}, Refusal.BAD_HEADER),
-        ("SEND", {"destination": "/queue/a", "JMSXGroupID": "1"}, Refusal.BAD_HEADER),
+        ("SEND", {"destination": "/queue/a", "JMSXGroupSeq": "x"}, Refusal.BAD_HEADER),
         ("SEND", {"destination": "/queue/a?consumer.prefetchSize=1"}, Refusal.BAD_TOPIC),
         ("SEND", {"destination": "/queue/a", "content-type": "?"}, Refusal.BAD_HEADER),
         ("SEND", {"destination": "/queue/a", "transaction": "none"}, Refusal.NOT_FOUND),

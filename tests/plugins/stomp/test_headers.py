@@ -187,10 +187,26 @@ def test_what_the_first_publisher_wanted_is_not_wanted_by_who_sends_its_message_
     assert (sent.cmuid, sent.receipt, sent.sequence) == ("", "NONE", 3)
 
 
-@pytest.mark.parametrize("name", ["AMQ_SCHEDULED_CRON", "AMQ_SCHEDULED_REPEAT", "JMSXGroupID"])
+@pytest.mark.parametrize("name", ["AMQ_SCHEDULED_CRON", "AMQ_SCHEDULED_REPEAT", "x-single-active-consumer"])
 def test_what_would_mislead_is_refused_by_name(name: str) -> None:
     with pytest.raises(HeaderRefusal, match=name):
         read({name: "1"}, destination="/queue/T")
+
+
+def test_groups_have_the_names_of_jms() -> None:
+    first = read({"JMSXGroupID": " a:b", "JMSXGroupSeq": "1"}, destination="/queue/T")
+    assert (first.group, first.ends_group) == ("a:b", False)
+    last = read({"JMSXGroupID": "a", "JMSXGroupSeq": "-1"}, destination="/queue/T")
+    assert (last.group, last.ends_group) == ("a", True)
+    assert read(written(last), destination="/queue/T") == last
+    named = ("JMSXGroupID", "JMSXGroupSeq")
+    assert [pair for pair in pairs(last) if pair[0] in named] == list(zip(named, ("a", "-1"), strict=True))
+    by_smqp = written(Message(group="a", ends_group=True))
+    assert (by_smqp["JMSXGroupID"], by_smqp["JMSXGroupSeq"]) == ("a", "-1")
+    assert read({"JMSXGroupID": ""}).group is None
+    for headers in ({"JMSXGroupID": "x" * 256}, {"JMSXGroupID": "a\nb"}, {"JMSXGroupSeq": "last"}):
+        with pytest.raises(HeaderRefusal):
+            read(headers)
 
 
 @pytest.mark.parametrize(
