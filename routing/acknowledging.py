@@ -145,11 +145,29 @@ class Acknowledgements:
         for record in commits:
             if not record.entry.flags & GONE or record.entry.id in ended_by_them:
                 self._uncommit(record, now)
+        self.put_in_order()
+
+    def put_in_order(self) -> None:
+        """See `SiteState`: due after `not_buried`."""
+        self._state.put_in_order()
+
+    def not_buried(self, record: Record, now: float) -> Bury | None:
+        """Undo `buried`, whose dead letter could not be stored: what is to be decided again, once it can be.
+
+        None where the message has been ended since by its timeout, or by whoever removed it. `record` is that
+        of its end for the subscription. `put_in_order` is due afterwards.
+        """
+        entry, subscription = record.entry, record.subscription
+        assert subscription is not None
+        if entry.flags & GONE and not record.final:
+            return None
+        self._lifecycle.unfinished(entry, subscription, "dead", now)
+        return Bury(entry, subscription, record.attempt, record.reason)
 
     def _uncommit(self, record: Record, now: float) -> None:
         entry, subscription = record.entry, record.subscription
         assert subscription is not None
-        self._lifecycle.unfinished(entry, subscription, now)
+        self._lifecycle.unfinished(entry, subscription, "committed", now)
         if entry.flags & ONE or subscription.id in self._state.subscriptions:
             lock = Lock(0, entry, subscription, record.attempt, now)
             self._deliveries.take_back(lock, "released", UNDONE, now)

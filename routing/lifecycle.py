@@ -289,10 +289,13 @@ class Lifecycle:
             has_it = event != "dead" and not subscription.joined_after(entry)
             state.out.append(MarkDone(entry.id, subscription.id, has_it))
 
-    def unfinished(self, entry: Entry, subscription: Subscription, now: float) -> None:
+    def unfinished(
+        self, entry: Entry, subscription: Subscription, event: Literal["committed", "dead"], now: float
+    ) -> None:
         """Undo `finished`, which could not be stored.
 
-        A copy that ended with it is held again, on the account of its recipient if it has one.
+        A copy that ended with it is held again, on the account of its recipient if it has one; once all are,
+        `SiteState.put_in_order` is due.
         """
         state = self._state
         had_ended = entry.flags & GONE
@@ -301,11 +304,8 @@ class Lifecycle:
             entry.flags &= ~COUNTED
             entry.topic = state.topic(entry.topic.name)
             self._state.hold(entry, "", now)
-            in_order = sorted(state.entries.items())
-            state.entries.clear()
-            state.entries.update(in_order)
         if entry.flags & RECEIPT:
-            self._receipts.undo(entry, subscription)
+            self._receipts.undo(entry, subscription, had_it=event == "committed")
 
     def given_up(self, entry: Entry, subscription: Subscription, why: str, now: float) -> None:
         """Note that a subscription has ended that a copy of mode ALL was due to."""

@@ -130,12 +130,12 @@ class Receipts:
             self._keep(receipt)
         self._check(receipt, now)
 
-    def undo(self, entry: Entry, subscription: Subscription) -> None:
-        """A subscription had a message, and has it no longer; who was told of it already is told no more."""
+    def undo(self, entry: Entry, subscription: Subscription, *, had_it: bool) -> None:
+        """A subscription is not done with a message after all; who was told of it already is told no more."""
         receipt = self._pending.get(entry.id)
-        if receipt is not None and receipt.have and not subscription.joined_after(entry):
+        if receipt is not None and receipt.have >= had_it and not subscription.joined_after(entry):
             receipt.open += 1
-            receipt.have -= 1
+            receipt.have -= had_it
             if receipt.stored:
                 self._keep(receipt)
 
@@ -269,6 +269,11 @@ class Receipts:
         if receipt is not None:
             for query in receipt.waiting:
                 self._settle(query)
+            self._engaged.discard((receipt.parent, receipt.query))
+
+    def not_answered(self, peer: str, query: int) -> None:
+        """Undo `answer`, which could not be stored: the question is to come again."""
+        self.answers.get(peer, {}).pop(query, None)
 
     def tick(self, now: float) -> None:
         """Tell what is known of messages that outlive the wait for their receipt."""

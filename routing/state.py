@@ -227,6 +227,12 @@ class SiteState:
             del locks[entry.id]
             self.unguaranteed[entry.id] = entry
 
+    def put_in_order(self) -> None:
+        """Have `entries` by age again, after old ones were held anew."""
+        in_order = sorted(self.entries.items())
+        self.entries.clear()
+        self.entries.update(in_order)
+
     def let_go(self, entry: Entry) -> None:
         """Hold a copy no longer: it has ended, and the record of that is written. For `routing.lifecycle`."""
         topic, flags = entry.topic, entry.flags

@@ -29,6 +29,7 @@ from daemon.broker.committing import Commits
 from daemon.broker.executor import Executor, Prepared
 from daemon.broker.federating import BACKLOG_MAX, Federating
 from daemon.broker.reading import Reading
+from daemon.broker.retries import RETRY_S
 from daemon.broker.router_settings import router_settings
 from daemon.broker.session import BrokerSession
 from daemon.broker.store_room import StoreRoom
@@ -49,9 +50,6 @@ from routing.errors import Refusal
 from routing.router import Router
 
 _log = logging.getLogger(__name__)
-
-RETRY_S: Final = 0.5
-"""Between tries of a transaction that failed."""
 
 RECORD_S: Final = 0.5
 """Until the store knows of records that no transaction carried: a kill takes those that it does not know."""
@@ -147,6 +145,7 @@ class Broker:
             self.mishaps,
             self.federating.end_link,
             self.metrics,
+            self.federating.put_back,
         )
         restore = self._router.restore(clock.now())
         store.restore_into(restore, clock.now(), settings.queues.dedupe_window_s)
@@ -295,6 +294,7 @@ class Broker:
         self._executor.release(prepared)
         try:
             self.federating.carried_out()
+            self._note_retries()
             self.idle = not self._has_more
             if self._executor.backlog:
                 self._work.set()
@@ -319,13 +319,21 @@ class Broker:
         self._executor.committed()
         return prepared, record
 
+    def _note_retries(self) -> None:
+        """Wake in time to try again what found no room."""
+        in_s = min(self._executor.again_at, self.federating.again_at) - self.clock.now()
+        if 0 < in_s < math.inf:
+            self._carried_by = min(self._carried_by, trio.current_time() + in_s)
+            self._set_alarm()
+
     def _note_transaction(self, record: int | None) -> None:
         """All that was carried is true, up to this hop record; None where nothing was to be stored."""
         if record is not None:
             self._hops.settle(record)
             self._bodies.committed(besides=self._executor.unstored())
             self._maintenance_due = False
-            self._store_health.works()
+            if self._executor.again_at == math.inf:  # else what was accepted waits for room
+                self._store_health.works()
             self._record_due, self._record_at = False, math.inf
         else:
             self._hops.confirm()

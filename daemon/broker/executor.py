@@ -7,7 +7,6 @@ what finds room goes through, and gives back more. `set_aside` does so with sing
 stored, which `find_faults` finds. See `daemon.broker.taking_apart`.
 """
 
-import logging
 import math
 import sqlite3
 from collections.abc import Callable, Mapping
@@ -20,26 +19,26 @@ import msgspec
 from daemon import frontend
 from daemon.broker.ages import Ages
 from daemon.broker.bodies import Bodies, Stored
+from daemon.broker.burials import Burials
+from daemon.broker.inputs import ends_of_inputs
 from daemon.broker.reading import Reading
 from daemon.broker.session import UnreadDelivery
-from daemon.broker.taking_apart import OWN_ERROR, Fault, Kept, TakingApart, ends_of_inputs, whom
+from daemon.broker.taking_apart import OWN_ERROR, Fault, Kept, TakingApart, whom
 from daemon.hops.writer import HopFields, HopLog
 from daemon.metrics import Metrics
 from daemon.store.batch import Batch
 from daemon.store.changes import Surroundings
 from daemon.store.store import Store
 from daemon.system.clock import Clock
-from daemon.system.limited_log import LimitedLog
 from daemon.system.mishaps import Mishaps
 from routing import decisions
-from routing.decisions import INPUT_END, Decision
+from routing.decisions import INPUT_END, Bury, Decision
 from routing.errors import Refusal
+from routing.federation.copies import Arrival
 from routing.frames import encode_message
 from routing.lifecycle import found_nobody
 from routing.queue import DELAYED, GUARANTEED, ONE, STATED, Entry
 from routing.router import Router
-
-_log = logging.getLogger(__name__)
 
 
 class Prepared(msgspec.Struct):
@@ -76,8 +75,15 @@ class Executor:
         mishaps: Mishaps,
         end_link: Callable[[str, str], None],
         metrics: Metrics,
+        put_back: Callable[[list[Arrival]], None],
     ) -> None:
-        """`link_effects`: how each decision that is for a peer is released; `end_link`, with a reason."""
+        """Carry out what the router decides.
+
+        Args:
+            link_effects: how each decision that is for a peer is released.
+            end_link: ends the link with a peer, for a reason.
+            put_back: keeps copies that were taken, and for the first of which there was no room on the disk.
+        """
         self._router = router
         surroundings = Surroundings(router.server, clock.now, clock.wall_us, router.federation.outlook.copies)
         self._bodies = bodies
@@ -85,7 +91,6 @@ class Executor:
         self._clock = clock
         self._store = store
         self._kept: list[Decision] = []
-        self._burials = LimitedLog(_log, "dead letters")
         self._inputs_max: int | None = None  # in the next transaction
         self._reading = reading
         self._mishaps = mishaps
@@ -94,6 +99,8 @@ class Executor:
         self._fresh = 0
         """Messages that were handed out by the transaction that stored them."""
         self._end_link = end_link
+        self._put_back = put_back
+        self._burials = Burials(lambda bury: bury.entry.smuid(router.server))
         self._taking_apart = TakingApart(router, end_link)
         self._batch = Batch(surroundings)
         self._prepared = Prepared([], self._batch, [], set(), [], [])
@@ -109,7 +116,7 @@ class Executor:
             decisions.KeepMessage: self._keep_message,
             decisions.Record: self._record,
             decisions.Refused: self._refused,
-            decisions.Bury: self._bury,
+            Bury: self._bury,
             decisions.RouteDelayed: self._route_delayed,
             decisions.Together: lambda d: None,
             decisions.InputEnd: lambda d: None,
@@ -130,6 +137,7 @@ class Executor:
     def prepare(self) -> Prepared:
         """Take the router's decisions; what they record is appended to the hop log, not yet flushed."""
         taken, self._kept = self._kept + self._router.take(), []
+        taken += self._burials.release(self._clock.now())
         if self._inputs_max is not None:
             end = next(islice(ends_of_inputs(taken), self._inputs_max - 1, None), len(taken))
             taken, self._kept = taken[:end], taken[end:]
@@ -204,16 +212,19 @@ class Executor:
     def take_apart(self, refusal: Refusal, now: float) -> bool:
         """Refuse the new messages of a batch that could not be stored, and keep the rest for next time.
 
-        Whether that will be less. If it was of one input alone, what comes true together is refused, too,
-        where messages are in it.
+        Whether that will be less, or something else. If it was of one input alone, what comes true together
+        is refused, too, where messages are in it; a dead letter and a peer's copy give way.
         """
         inputs = sum(1 for _ in ends_of_inputs(self._prepared.decisions))
         self._inputs_max = max(inputs // 2, 1)
         alone = self._prepared.decisions if inputs <= 1 else []
-        self._keep(
-            self._taking_apart.refuse_new(self._every(), self._prepared.buried, refusal, now, alone=alone)
-        )
-        return self._inputs_max < inputs
+        kept = self._taking_apart.refuse_new(self._every(), self._prepared.buried, refusal, now, alone)
+        self._keep(kept)
+        if kept.burials:
+            self._burials.hold(kept.burials, now)
+        if kept.arrivals:
+            self._put_back(kept.arrivals)
+        return bool(self._inputs_max < inputs or kept.burials or kept.arrivals)
 
     def set_aside(self, faults: list[Fault], now: float) -> None:
         """Set aside decisions that cannot be prepared or stored, and keep all others for next time."""
@@ -242,6 +253,11 @@ class Executor:
                 except Exception as error:  # whatever it is, the others are to be stored
                     faults.append(Fault(decision, error))
         return faults
+
+    @property
+    def again_at(self) -> float:
+        """Site time from which on burials are tried again that found no room; `inf` where there are none."""
+        return self._burials.again_at
 
     @property
     def backlog(self) -> int:
@@ -284,21 +300,13 @@ class Executor:
         # a delivery that is released before this has to find it
         self._effects.append(d)
 
-    def _bury(self, d: decisions.Bury) -> None:
-        stored = self._bodies.find(d.entry.id) or self._reading.load_now(d.entry)
+    def _bury(self, d: Bury) -> None:
         self._prepared.buried.add(id(d))
+        if not self._burials.carry_out(d):
+            return
+        stored = self._bodies.find(d.entry.id) or self._reading.load_now(d.entry)
         if stored is not None:
             self._router.buried(d, stored.message, self._clock.now())
-            smuid, topic = d.entry.smuid(self._router.server), d.entry.topic.name
-            self._burials.log(
-                logging.WARNING,
-                "dead letter: %s of %s, which %s could not take in %d deliveries: %s",
-                smuid,
-                topic,
-                d.subscription.label,
-                d.attempts,
-                d.reason or "no reason given",
-            )
             self._router.end_input()
 
     def _route_delayed(self, d: decisions.RouteDelayed) -> None:

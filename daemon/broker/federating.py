@@ -117,6 +117,7 @@ class Federating:
         self._room = trio.Event()
         self._probes: list[tuple[str, Probe]] = []
         self._heard: dict[str, list[InterestChange]] = {}
+        self._sessions: dict[str, int] = {}  # by peer, of the link that copies came by last
         self._refusals = Refusals(_log)
         self.enquiring = Enquiring(door, clock, wake, self._tell, self._why_down, has_room)
         self.effects: dict[type, Callable[[Any], None]] = {
@@ -273,6 +274,17 @@ class Federating:
         if self._door.view.untaken < BACKLOG_MAX:
             self._room.set()
 
+    @property
+    def again_at(self) -> float:
+        """See `DeferredCopies`."""
+        return self._deferred.again_at
+
+    def put_back(self, arrivals: list[Arrival]) -> None:
+        """Defer copies that were taken, and for the first of which there was no room on the disk."""
+        left = [one for one in arrivals if one.unit and one.unit.session == self._sessions.get(one.peer)]
+        if left:
+            self._deferred.put_back(left, self._clock.now())
+
     def _has_room_for(self, arrival: Arrival) -> bool:
         size = arrival.message.size_bytes
         return self._store_has_room() and self._door.outlook.has_room(arrival.peer, arrival.topic, size)
@@ -312,6 +324,7 @@ class Federating:
         """See `RouterPort`."""
         self._waiting.pop(peer, None)
         self._heard.pop(peer, None)
+        self._sessions.pop(peer, None)
         self._deferred.forget(peer)
         self._door.link_down(peer)
 
@@ -324,6 +337,7 @@ class Federating:
             if (number := arrived.transfer.number) and self.links is not None:
                 self.links.acknowledge(arrived.peer, arrived.session, [number], "denied", refusal.text)
             return
+        self._sessions[arrived.peer] = arrived.session
         if self._deferred.defer(arrival, self._clock.now()):
             shown = f"copies to {arrival.topic} from {arrival.peer} for now, which keeps them"
             self._refusals.log(arrival.topic, shown, "there is no room")

@@ -1,7 +1,8 @@
 """What is kept of a transaction that cannot be stored, and who is told that something was not.
 
 Two reasons: the store fails (a full disk), and then new messages are refused and all else is tried again, of
-half as many inputs each time, until some of it finds room; or
+half as many inputs each time, until some of it finds room. A dead letter that finds none alone, and a copy of
+a peer, give way to what follows, which may be what makes room: see `daemon.broker.giving_way`. Or
 single decisions cannot be stored, by an error of ours or at a damaged place of the store, and then those are
 set aside with what hangs on them, and all else is tried again at once.
 
@@ -10,15 +11,17 @@ from; of all else whoever is answered next, since what one input brings about st
 answer last.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import msgspec
 
 from daemon import frontend
+from daemon.broker.giving_way import give_way
 from routing import decisions
-from routing.decisions import Decision, message_of
+from routing.decisions import Bury, Decision, message_of
 from routing.errors import Refusal
+from routing.federation.copies import Arrival
 from routing.federation.decisions import AcknowledgeUnit, DiscardReceipt
 from routing.queue import TOGETHER, Entry
 from routing.router import Router
@@ -32,10 +35,18 @@ _OF_A_LOST_COPY: Final = (decisions.Record, decisions.DiscardMessage, DiscardRec
 
 
 class Kept(msgspec.Struct):
-    """What is left to do; `failed`: ids of messages that never were."""
+    """What is left to do.
+
+    Attributes:
+        failed: ids of messages that never were.
+        burials: to be tried later.
+        arrivals: copies that were taken, and are to come again later.
+    """
 
     decisions: list[Decision]
     failed: Iterable[int]
+    burials: list[Bury] = []
+    arrivals: list[Arrival] = []
 
 
 class Fault(msgspec.Struct):
@@ -76,14 +87,14 @@ class TakingApart:
         buried: set[int],
         refusal: Refusal,
         now: float,
-        alone: Sequence[Decision] = (),
+        alone: list[Decision],
     ) -> Kept:
         """Refuse the new messages of clients, since the store fails; keep the rest for next time.
 
         What the server itself publishes is kept too, unless it tells of a message that is refused; and what
-        came from a peer, which goes on waiting for its acknowledgement. What comes true together is kept
-        whole, unless it was tried `alone`: then it is refused whole if messages are in it, and none is
-        removed.
+        came from a peer, which goes on waiting for its acknowledgement. If the input that was tried `alone`,
+        with nothing else, brings one of these, see `give_way`. What comes true together is kept whole,
+        unless it was tried `alone`: then it is refused whole if messages are in it, and none is removed.
         """
         too_large = {id(d) for d in alone if type(d) is decisions.StoreMessage and d.entry.flags & TOGETHER}
         undone: set[int] = set()
@@ -105,7 +116,11 @@ class TakingApart:
                 continue
             if decision.entry.id in answered or decision.cause in failed:
                 self._unpublish(decision, failed, now)
-        return self._without(every, buried | undone, failed | undone_messages, refusal)
+        gave_way = give_way(self._router, every, alone, now)
+        no_more = buried | undone | gave_way.decisions
+        kept = self._without(every, no_more, failed | undone_messages, refusal, gave_way.messages)
+        kept.burials, kept.arrivals = gave_way.burials, gave_way.arrivals
+        return kept
 
     def set_aside(self, every: list[Decision], buried: set[int], faults: list[Fault], now: float) -> Kept:
         """Set aside single decisions that cannot be stored; keep the rest for next time."""
@@ -172,10 +187,16 @@ class TakingApart:
         self._router.unpublish(decision.entry, message.account, message.cmuid, now)
 
     def _without(
-        self, every: list[Decision], done: set[int], failed: dict[int, str], refusal: Refusal
+        self,
+        every: list[Decision],
+        done: set[int],
+        failed: dict[int, str],
+        refusal: Refusal,
+        undone: Iterable[int] = (),
     ) -> Kept:
-        """What is left without messages that never were; their publishers are told."""
+        """What is left without messages that never were; the publishers of those that `failed` are told."""
         smuids = set(failed.values())
+        never_were = {*failed, *undone}
         kept = []
         for decision in every + self._router.take():
             if id(decision) in done:
@@ -184,9 +205,9 @@ class TakingApart:
                 decision.consumer.handle.put(frontend.Answer(decision.request, error=refusal))
             elif isinstance(decision, decisions.StorePublication) and decision.smuid in smuids:
                 continue
-            elif message_of(decision) not in failed:
+            elif message_of(decision) not in never_were:
                 kept.append(decision)
-        return Kept(kept, failed)
+        return Kept(kept, never_were)
 
     def _refuse_next(self, every: list[Decision], position: int) -> None:
         """Who is answered next is not told that all went well."""
@@ -198,16 +219,6 @@ class TakingApart:
             if isinstance(decision, AcknowledgeUnit):
                 self._end_link(decision.peer, OWN_ERROR)
                 return
-
-
-def ends_of_inputs(every: list[Decision]) -> Iterator[int]:
-    """After which decisions a transaction may end: each time so many have been counted."""
-    is_together = False
-    for count, decision in enumerate(every, 1):
-        if isinstance(decision, decisions.Together):
-            is_together = decision.begins
-        elif decision is decisions.INPUT_END and not is_together:
-            yield count
 
 
 def _together(every: list[Decision], culprits: set[int]) -> list[tuple[int, int]]:

@@ -17,7 +17,7 @@ from routing.federation.decisions import StoreCopy
 from routing.federation.forwarding import Forwarding
 from routing.lifecycle import Lifecycle
 from routing.names import is_system_topic, owner_of
-from routing.queue import ONE, PASSING, RECEIPT
+from routing.queue import GONE, ONE, PASSING, RECEIPT, Entry
 from routing.receipts import Receipt, Receipts
 from routing.rights import can_be_read
 from routing.state import SiteState
@@ -50,6 +50,17 @@ class Arriving:
         self._decide(arrival, now)
         for query in arrival.earlier:
             self._answer_unless_engaged(arrival.peer, query)
+
+    def not_held(self, entry: Entry, arrival: Arrival, before: Seen | None, now: float) -> None:
+        """Undo the taking of a copy that could not be stored: it has never come, and is to come again.
+
+        `before`: what was known of its Smuid, where that is not on disk. What was decided of it is undone by
+        whoever carries decisions out.
+        """
+        self._receipts.withdraw(entry)
+        self._forwarding.forget(arrival.message.smuid, before)
+        if not entry.flags & GONE:
+            self._deliveries.drop(entry, now, "store failed")
 
     def _decide(self, arrival: Arrival, now: float) -> None:
         forwarding, state = self._forwarding, self._state

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from routing.federation.copies import Copy, Seen, UnitId
+from routing.federation.copies import Arrival, Copy, Seen, UnitId
 from routing.federation.news import KnownNews, NewsVersion
 from routing.federation.wants import InterestChange
 from routing.link.units import TransferOutcome
@@ -34,6 +34,7 @@ class AcknowledgeUnit(msgspec.Struct, gc=False):
 
     Attributes:
         entry_id: of the copy that was made of it here; 0 where none was.
+        arrival: what is answered, where it is a copy.
     """
 
     peer: str
@@ -41,6 +42,7 @@ class AcknowledgeUnit(msgspec.Struct, gc=False):
     outcome: TransferOutcome
     reason: str = ""
     entry_id: int = 0
+    arrival: Arrival | None = None
 
 
 class TellInterest(msgspec.Struct, gc=False):

@@ -204,6 +204,14 @@ class Federation:
         """Take a copy that a peer has sent; with a unit it is always acknowledged."""
         self._arriving.arrive(arrival, now)
 
+    def not_held(self, entry: Entry, arrival: Arrival, before: Seen | None, now: float) -> None:
+        """See `Arriving`."""
+        self._arriving.not_held(entry, arrival, before, now)
+
+    def not_answered(self, peer: str, query: int) -> None:
+        """See `Receipts`."""
+        self._receipts.not_answered(peer, query)
+
     def acknowledged(self, now: float, peer: str, entry_id: int, answered: Answered) -> None:
         """Note what a peer has answered for a copy that it was sent."""
         copy = self.forwarding.acknowledged(peer, entry_id, answered)

@@ -145,6 +145,12 @@ class Forwarding:
                 self._note(smuid, found)
         return found
 
+    def forget(self, smuid: str, before: Seen | None) -> None:
+        """Undo `remember`, which could not be stored: known is `before`, or else what is on disk."""
+        self.seen.pop(smuid, None)
+        if before is not None:
+            self._note(smuid, before)
+
     def _note(self, smuid: str, seen: Seen) -> None:
         self.seen[smuid] = seen
         if len(self.seen) > SEEN_MAX:
@@ -245,4 +251,5 @@ class Forwarding:
     def answer(self, arrival: Arrival, outcome: TransferOutcome, reason: str = "", entry_id: int = 0) -> None:
         """Acknowledge an arrival, once what it brought is on disk, under that id if it is held."""
         if arrival.unit is not None:
-            self._state.out.append(AcknowledgeUnit(arrival.peer, arrival.unit, outcome, reason, entry_id))
+            answer = AcknowledgeUnit(arrival.peer, arrival.unit, outcome, reason, entry_id, arrival)
+            self._state.out.append(answer)

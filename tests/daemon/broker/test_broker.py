@@ -12,7 +12,8 @@ import trio.testing
 from trio.testing import MockClock
 
 from daemon import frontend
-from daemon.broker.broker import RECORD_S, RETRY_S
+from daemon.broker.broker import RECORD_S
+from daemon.broker.retries import RETRY_S
 from daemon.broker.session import EVENTS_BYTES, PENDING_BYTES_MAX
 from daemon.store.store import WAL_CHECKPOINT_BYTES
 from routing.errors import HeaderRefusal, Refusal

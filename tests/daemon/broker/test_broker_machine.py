@@ -80,6 +80,7 @@ class Disk(Backing):
             Mishaps(),
             lambda peer, reason: None,
             Metrics(),
+            lambda arrivals: None,
         )
         self.store.restore_into(self.router.restore(now), now, SETTINGS.dedupe_window_s)
         return self.router

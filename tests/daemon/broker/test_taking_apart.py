@@ -1,6 +1,6 @@
 """Where a transaction that finds no room is cut in two."""
 
-from daemon.broker.taking_apart import ends_of_inputs
+from daemon.broker.inputs import ends_of_inputs
 from routing.decisions import INPUT_END, Decision, DropSetAside, Together
 
 

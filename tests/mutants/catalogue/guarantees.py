@@ -45,7 +45,7 @@ MUTATIONS = [
     Mutation(
         name="answers leave before the transaction is on disk",
         file="daemon/broker/executor.py",
-        old="decisions.Bury: self._bury,",
+        old="Bury: self._bury,",
         new="decisions.Bury: self._bury,\n            decisions.AnswerRequest: self._answer,",
         tests=("tests/daemon/broker/test_broker.py::test_an_answer_means_that_the_message_is_on_disk",),
     ),
@@ -81,6 +81,33 @@ MUTATIONS = [
         new="list().append(",
         tests=(
             "tests/daemon/broker/test_broker.py::test_what_one_of_several_has_committed_comes_to_the_others_only_after_a_kill",
+        ),
+    ),
+    Mutation(
+        name="a dead letter without room holds up what follows",
+        file="daemon/broker/giving_way.py",
+        old="return _unbury(router, every, now)",
+        new="return Undone()",
+        tests=(
+            "tests/daemon/broker/test_giving_way.py::test_a_dead_letter_that_finds_no_room_holds_up_nobody_and_is_there_once_there_is_room",
+        ),
+    ),
+    Mutation(
+        name="a dead letter without room is forgotten",
+        file="daemon/broker/executor.py",
+        old="self._burials.hold(kept.burials, now)",
+        new="pass",
+        tests=(
+            "tests/daemon/broker/test_giving_way.py::test_a_dead_letter_that_finds_no_room_holds_up_nobody_and_is_there_once_there_is_room",
+        ),
+    ),
+    Mutation(
+        name="a copy that found no room is taken for one that came",
+        file="daemon/broker/giving_way.py",
+        old="federation.not_held(stored.entry, answer.arrival, before.get(smuid), now)",
+        new="pass",
+        tests=(
+            "tests/daemon/broker/test_giving_way.py::test_a_copy_that_finds_no_room_stays_the_peers_and_holds_up_nobody[ALL]",
         ),
     ),
     Mutation(
