@@ -24,8 +24,8 @@ MUTATIONS = [
     Mutation(
         name="a copy is acknowledged before it is on disk",
         file="daemon/broker/executor.py",
-        old="decisions.Bury: self._bury,",
-        new="decisions.Bury: self._bury, **dict([*link_effects.items()][1:2]),",
+        old="Bury: self._bury,",
+        new="Bury: self._bury, **dict([*link_effects.items()][1:2]),",
         tests=("tests/daemon/broker/test_federation.py::test_a_copy_is_acknowledged_once_it_is_on_disk",),
     ),
     Mutation(
