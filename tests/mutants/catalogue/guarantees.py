@@ -46,7 +46,7 @@ MUTATIONS = [
         name="answers leave before the transaction is on disk",
         file="daemon/broker/executor.py",
         old="Bury: self._bury,",
-        new="decisions.Bury: self._bury,\n            decisions.AnswerRequest: self._answer,",
+        new="Bury: self._bury,\n            decisions.AnswerRequest: self._answer,",
         tests=("tests/daemon/broker/test_broker.py::test_an_answer_means_that_the_message_is_on_disk",),
     ),
     Mutation(

@@ -148,7 +148,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="half of what came together is stored",
-        file="daemon/broker/taking_apart.py",
+        file="daemon/broker/inputs.py",
         old="elif decision is decisions.INPUT_END and not is_together:",
         new="elif decision is decisions.INPUT_END:",
         tests=("tests/daemon/broker/test_taking_apart.py",),
