@@ -149,8 +149,8 @@ MUTATIONS = [
     Mutation(
         name="half of what came together is stored",
         file="daemon/broker/inputs.py",
-        old="elif decision is decisions.INPUT_END and not is_together:",
-        new="elif decision is decisions.INPUT_END:",
+        old="elif decision is INPUT_END and not is_together:",
+        new="elif decision is INPUT_END:",
         tests=("tests/daemon/broker/test_taking_apart.py",),
     ),
     Mutation(
