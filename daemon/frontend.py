@@ -119,6 +119,7 @@ class Delivered(msgspec.Struct):
             finished.
         size: bytes of the bodies.
         message_id: the message's number at this site; the same for all its deliveries.
+        late: True where it is for all, and was published before the subscription began.
     """
 
     number: int
@@ -135,6 +136,7 @@ class Delivered(msgspec.Struct):
     size: int
     message_id: int
     pattern: str = ""
+    late: bool = False
 
 
 class Withdrawn(msgspec.Struct):
@@ -154,12 +156,13 @@ class Retracted(msgspec.Struct):
     """A message that was kept for all has been removed, here or at another site.
 
     Told to a subscription with `tells_removals`, whether or not it ever had the message; not where its whole
-    topic was purged or deleted here.
+    whole topic was purged or deleted here. `pattern` as in `Delivered`.
     """
 
     topic: str
     subscription: str
     message_id: int
+    pattern: str = ""
 
 
 class Detached(msgspec.Struct):
@@ -339,8 +342,14 @@ class Session(Protocol):
     def allows(self, right: Right, topic: str) -> bool:
         """Whether the account has a right on a topic."""
 
-    def topics(self, after: str = "", count: int = 100) -> list[TopicInfo]:
-        """Topics, by name, that the account may subscribe to or administer; no system topics."""
+    def may_follow(self, pattern: str) -> bool:
+        """Whether there can be topics of a pattern that the account may subscribe to."""
+
+    def topics(self, after: str = "", count: int = 100, pattern: str = "") -> list[TopicInfo]:
+        """Topics, by name, that the account may subscribe to or administer; no system topics.
+
+        With a pattern only those of it that a subscription to it takes.
+        """
 
     def topic(self, topic: str) -> TopicInfo | None:
         """A topic; None where nothing is known of it, or the account has no right on it."""

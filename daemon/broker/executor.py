@@ -444,8 +444,14 @@ class Executor:
         )
 
     def _tell_removal(self, d: decisions.TellRemoval) -> None:
-        topic, name = d.entry.topic.name, d.subscription.options.name
-        d.consumer.handle.put(frontend.Retracted(topic=topic, subscription=name, message_id=d.entry.id))
+        d.consumer.handle.put(
+            frontend.Retracted(
+                topic=d.entry.topic.name,
+                subscription=d.subscription.options.name,
+                message_id=d.entry.id,
+                pattern=d.subscription.pattern,
+            )
+        )
 
     def _detach(self, d: decisions.Detach) -> None:
         d.consumer.handle.put(frontend.Detached(topic=d.target.name, name=d.name, reason=d.reason))
@@ -472,6 +478,7 @@ def _delivered(d: decisions.Deliver, now: float, stored: Stored) -> frontend.Del
         size=entry.size,
         message_id=entry.id,
         pattern=d.subscription.pattern,
+        late=d.subscription.joined_after(entry),
     )
 
 

@@ -38,7 +38,7 @@ from routing.frames import check_message, encode_head
 from routing.headers import write_created
 from routing.message import DeliveryMode, Message
 from routing.names import check_topic, make_address, owner_of
-from routing.patterns import check_wanted, is_pattern
+from routing.patterns import check_wanted, is_pattern, subscription_takes
 from routing.rights import RIGHTS, Right
 from routing.subscription import Consumer, ReturnOutcome
 
@@ -208,7 +208,7 @@ class BrokerSession:
         check_wanted(topic)
         if is_pattern(topic):
             self._check_open()
-            if not self._broker.accounts.subscribable(self.account, topic):
+            if not self.may_follow(topic):
                 text = f"{self.account} may not subscribe to any topic of {topic}"
                 raise Refusal(Refusal.FORBIDDEN, text)
         else:
@@ -319,9 +319,19 @@ class BrokerSession:
         """See `daemon.frontend.Session`."""
         return self._broker.accounts.rights.allows(self.account, right, topic)
 
-    def topics(self, after: str = "", count: int = 100) -> list[TopicInfo]:
+    def may_follow(self, pattern: str) -> bool:
         """See `daemon.frontend.Session`."""
-        return self._door.view.topics(after, count, self._may_see)
+        return bool(self._broker.accounts.subscribable(self.account, pattern))
+
+    def topics(self, after: str = "", count: int = 100, pattern: str = "") -> list[TopicInfo]:
+        """See `daemon.frontend.Session`."""
+        if not pattern:
+            return self._door.view.topics(after, count, self._may_see)
+
+        def may_see(topic: str) -> bool:
+            return subscription_takes(pattern, topic) and self._may_see(topic)
+
+        return self._door.view.topics(after, count, may_see)
 
     def _may_see(self, topic: str) -> bool:
         return self.allows("subscribe", topic) or self.allows("administer", topic)

@@ -1,11 +1,12 @@
 """Subscriptions to patterns, at a site with its store and its hop log."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from trio.testing import MockClock
 
-from daemon.frontend import Detached
+from daemon.frontend import Detached, Retracted
 from routing.errors import Refusal
 from routing.federation.enquiry import FEATURES
 from tests.support.broker import virtual_site
@@ -125,3 +126,45 @@ async def test_a_peer_of_an_earlier_version_is_told_the_topics_that_there_are(tm
         assert [await each.take() for each in (reader, named)] == ["rain", "rain"]
         await old.idle()
         assert "patterns" not in old.links.status()[0].features
+
+
+async def test_what_was_kept_before_a_subscription_comes_late_and_says_so(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with virtual_site(tmp_path) as site:
+        publisher = site.login("ada", "publisher")
+        await publisher.set_timeout("weather.oslo", float("inf"))
+        await publisher.publish("weather.oslo", b"before", delivery="ALL")
+        reader = await site.login("ada").subscribe("weather.#", tells_removals=True)
+        await publisher.publish("weather.oslo", b"after", delivery="ALL")
+        came = await reader.delivered(2)
+        assert [(each.stored.message.sections[0].body, each.late) for each in came] == [
+            (b"before", True),
+            (b"after", False),
+        ]
+        await reader.commit(*(each.number for each in came))
+        publisher.session.remove("weather.oslo", came[0].stored.message.smuid)
+        [removed] = await reader.session.events()
+        assert removed == Retracted("weather.oslo", "", came[0].message_id, "weather.#")
+
+
+async def test_the_topics_of_a_pattern_are_listed_to_who_may_see_them(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with virtual_site(tmp_path) as site:
+        ada = site.login("ada")
+        for topic in ("news", "weather", "weather.open", "weather.oslo", "dead.weather"):
+            await ada.set_timeout(topic, 60.0)
+
+        def listed(*page: Any) -> list[str]:
+            return [each.name for each in ada.session.topics(*page)]
+
+        assert listed("", 9, "weather.#") == ["weather", "weather.open", "weather.oslo"]
+        assert listed("weather.open", 9, "weather.#") == ["weather.oslo"]
+        assert listed("", 2, "#") == ["news", "weather"]
+        accounts = site.broker.accounts
+        text = (tmp_path / "accounts.toml").read_text()
+        (tmp_path / "accounts.toml").write_text(text.replace('["#"]', '["*.open"]'))
+        accounts.replace(accounts.read())
+        assert listed("", 9, "weather.#") == ["weather.open"]
+        assert [ada.session.may_follow(each) for each in ("weather.#", "weather.oslo.#")] == [True, False]
