@@ -243,15 +243,19 @@ class Service:
         """Send the answer to a request."""
         await self.component.send(stanza, again=True)
 
-    async def notify(self, jid: str, event: Element, *, kind: str = "") -> None:
+    async def notify(self, jid: str, event: Element, *, kind: str = "", collection: str = "") -> None:
         """Send an `<event/>` that nobody answers; it says no more when it comes twice.
 
-        `kind` is the message's type, "" for normal.
+        Args:
+            kind: the message's type, "" for normal.
+            collection: by which the subscriber is told; "" where it subscribes to the node.
         """
         stanza = notifications.message(self.name, jid, self.next_id("e"))
         if kind:
             stanza.set("type", kind)
         stanza.append(event)
+        if collection:
+            stanza.append(notifications.by_collection(collection))
         await self.component.send(stanza, again=True)
 
     # -- stanzas ----------------------------------------------------------------------------------

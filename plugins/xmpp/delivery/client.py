@@ -14,10 +14,12 @@ import trio
 from daemon.frontend import Answer, Delivered, Detached, Ending, Retracted, Session, Site, Withdrawn
 from plugins.xmpp.delivery.attention import Attention, Availability, Held
 from plugins.xmpp.delivery.calls import Done
+from plugins.xmpp.delivery.collecting import Collecting, is_kept
 from plugins.xmpp.delivery.sending import Sending, SendingPort
 from plugins.xmpp.forms import notifications
 from plugins.xmpp.forms.node_record import record_of
 from plugins.xmpp.forms.payload import item_id
+from plugins.xmpp.known.access import Access
 from plugins.xmpp.known.assured import Assured
 from plugins.xmpp.known.item_index import ItemIndex
 from plugins.xmpp.known.queueing import Assignment
@@ -30,6 +32,7 @@ class ClientPort(SendingPort, Protocol):
 
     site: Site
     registry: Registry
+    access: Access
     index: ItemIndex
     assured: Assured
 
@@ -37,7 +40,7 @@ class ClientPort(SendingPort, Protocol):
 
     def ask_later(self, jid: str) -> None: ...
 
-    async def notify(self, jid: str, event: Element) -> None: ...
+    async def notify(self, jid: str, event: Element, *, collection: str = "") -> None: ...
 
     def forget_client(self, client: "Client") -> None: ...
 
@@ -60,6 +63,7 @@ class Client(Sending):
         self.used_at = trio.current_time()
         self._service = service
         self.attention = Attention(self, service)
+        self._collecting = Collecting(jid, session, service.access, service.index)
 
     @property
     def idle(self) -> bool:
@@ -103,21 +107,22 @@ class Client(Sending):
     # -- to the client ----------------------------------------------------------------------------
 
     async def _delivered(self, delivered: Delivered) -> None:
-        service, number = self._service, delivered.number
-        subscription = service.registry.find(self.jid, delivered.topic)
+        service, number, name = self._service, delivered.number, delivered.pattern or delivered.topic
+        is_wanted = not delivered.pattern or await self._is_for_collection(delivered)
+        subscription = service.registry.find(self.jid, name)
         if subscription is not None and subscription.detaching:
             return
         if subscription is None or subscription.name != delivered.subscription:
             if delivered.acknowledge:
-                self.session.give_back([number], "unsubscribed", outcome="released")
-            return
-        if delivered.message_id < subscription.history_to:
-            if delivered.acknowledge:
-                self.session.commit([number])
+                self.quietly(self.session.give_back, [number], "unsubscribed", outcome="released")
             return
         message = delivered.stored.message
-        if delivered.expires_in_s is not None or delivered.ends_in_s == float("inf"):
-            service.index.note(delivered.topic, delivered.message_id, item_id(message))
+        if is_kept(delivered):
+            self._note(delivered, item_id(message))
+        if delivered.message_id < subscription.history_to or not is_wanted:
+            if delivered.acknowledge:
+                self.quietly(self.session.commit, [number])
+            return
         held = Held(number, item_id(message), message.smuid, subscription, trio.current_time())
         if delivered.acknowledge:
             self.held[number] = held
@@ -127,6 +132,20 @@ class Client(Sending):
             await self.attention.send(held, delivered)
         else:
             await self.send(held, delivered)
+
+    async def _is_for_collection(self, delivered: Delivered) -> bool:
+        subscription = self._service.registry.find(self.jid, delivered.pattern)
+        return subscription is not None and await self._collecting.is_for(delivered, subscription)
+
+    def _note(self, delivered: Delivered, id: str) -> None:
+        """Remember the id of an item that is kept: should it be retracted, that is told by its id."""
+        index, node = self._service.index, delivered.topic
+        if index.note(node, delivered.message_id, id, begin=bool(delivered.pattern)):
+            self._service.start(partial(self._renew, node))
+
+    async def _renew(self, node: str) -> None:
+        with suppress(Refusal):  # its rights have just been withdrawn
+            await self._service.index.renew(self.session, node)
 
     # -- the end of a delivery --------------------------------------------------------------------
 
@@ -194,14 +213,17 @@ class Client(Sending):
 
     async def _retracted(self, removed: Retracted) -> None:
         """An item is retracted, here or at another site, by whatever protocol. Source: XEP-0060 7.2."""
-        subscription = self._service.registry.find(self.jid, removed.topic)
+        subscription = self._service.registry.find(self.jid, removed.pattern or removed.topic)
         if subscription is None or subscription.name != removed.subscription:
+            return
+        if removed.pattern and not self._collecting.may_have(removed.topic):
             return
         if record_of(self.session.topic(removed.topic)).options.notify_retract:
             with suppress(Refusal):  # its rights have just been withdrawn
                 id = await self._service.index.removed(self.session, removed.topic, removed.message_id)
                 if id is not None:
-                    await self.notify(notifications.retracted(removed.topic, id))
+                    event = notifications.retracted(removed.topic, id)
+                    await self._service.notify(self.jid, event, collection=removed.pattern)
 
     async def _detached(self, detached: Detached) -> None:
         subscription = self._service.registry.find(self.jid, detached.topic)
@@ -269,7 +291,7 @@ class Client(Sending):
     def back(self) -> None:
         """The JID is there: what waits for it can be sent."""
         for subscription in self._service.registry.present(self.jid):
-            if not subscription.is_queue:
+            if not (subscription.is_queue or subscription.is_collection):
                 self._service.start(partial(self._know, subscription.node))
             self.quietly(self.session.subscribe, subscription.node, subscription.options)
             if subscription.leaving:

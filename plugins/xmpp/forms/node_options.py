@@ -22,13 +22,16 @@ TYPE_CHARACTERS_MAX: Final = 500
 LANGUAGE_CHARACTERS_MAX: Final = 35
 MAX_ITEMS_MAX: Final = 1_000_000
 
+CHILDREN, COLLECTION, NODE_TYPE = "pubsub#children", "pubsub#collection", "pubsub#node_type"
 FIXED: Final = {
-    "pubsub#node_type": "leaf",
+    CHILDREN: "",
+    COLLECTION: "",
+    NODE_TYPE: "leaf",
     "pubsub#presence_based_delivery": "0",
     "pubsub#purge_offline": "0",
 }
 
-BINDING: Final = frozenset({"pubsub#access_model", "pubsub#publish_model", "pubsub#node_type"})
+BINDING: Final = frozenset({"pubsub#access_model", "pubsub#publish_model", NODE_TYPE})
 """Without which a node is another than the one that was wanted."""
 
 EXACT_ERRORS: Final = {"pubsub#access_model": "unsupported-access-model"}
@@ -183,6 +186,17 @@ def _read(field: str, value: str) -> Any:
     return read
 
 
+def check_fixed(field: str, value: str) -> None:
+    """Whether a field that is the same for every node can be so. Raises StanzaError."""
+    if field not in FIXED or same_value(value, FIXED[field]):
+        return
+    text = f"{field} can only be {FIXED[field] or 'empty'}"
+    if field in (CHILDREN, COLLECTION) or (field == NODE_TYPE and value == "collection"):
+        # a collection is there by its name alone. Source: XEP-0248 7.1.3.2, 7.2.3
+        raise StanzaError("not-allowed", "cancel", text, pubsub="invalid-options")
+    raise StanzaError("not-acceptable", "modify", text)
+
+
 def can_be(field: str, value: str) -> bool:
     """Whether a field of `OPTIONS` or `FIXED` can have a value."""
     if field in FIXED:
@@ -205,6 +219,8 @@ def fields(options: NodeOptions) -> list[Field]:
             listed.append(Field(var, option.kind, option.label, value, option.choices))
         elif value in ("0", "1"):
             listed.append(Field(var, "boolean", "", value))
+        elif not value:
+            listed.append(Field(var, "text-multi", "", value))
         else:
             listed.append(Field(var, "list-single", "", value, {value: value}))
     return listed

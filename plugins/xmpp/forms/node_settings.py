@@ -88,8 +88,7 @@ class NodeSettings(msgspec.Struct, frozen=True):
         for field, value in values.items():
             if field not in holds:
                 raise StanzaError("not-acceptable", "modify", f"{field[:100]} is not a field of a node")
-            if field in FIXED and not same_value(value, FIXED[field]):
-                raise StanzaError("not-acceptable", "modify", f"{field} can only be {FIXED[field]}")
+            node_options.check_fixed(field, value)
         delivery = self._delivery(values)
         timeout_s = self._timeout_s(values, delivery)
         options = node_options.changed(self.options, values)

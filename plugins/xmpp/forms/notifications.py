@@ -1,4 +1,4 @@
-"""What the service tells a subscriber. Source: XEP-0060 7.1.2, XEP-0254 2.2 to 2.4."""
+"""What the service tells a subscriber. Source: XEP-0060 7.1.2, XEP-0254 2.2 to 2.4, XEP-0248 5.3."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -10,12 +10,14 @@ from daemon.frontend import Delivered
 from plugins.xmpp.forms.data_forms import NODE_CONFIG, result_form
 from plugins.xmpp.forms.payload import delay_text, headers_text, item_start, item_text
 from plugins.xmpp.forms.stanzas import MESSAGE, address_text
-from plugins.xmpp.wire.namespaces import PUBSUB_EVENT, QUEUEING, SMQP
-from plugins.xmpp.wire.serializer import escape_attribute
+from plugins.xmpp.wire.namespaces import PUBSUB_EVENT, QUEUEING, SHIM, SMQP
+from plugins.xmpp.wire.serializer import escape_attribute, escape_text
 
 _EVENT: Final = f"{{{PUBSUB_EVENT}}}event"
 _ITEMS: Final = f"{{{PUBSUB_EVENT}}}items"
 _NO_STORE: Final = "<no-store xmlns='urn:xmpp:hints'/>"
+_COLLECTION: Final = "Collection"
+_HEADERS_BEGIN: Final = f"<headers xmlns='{SHIM}'>"
 
 
 def message(sender: str, jid: str, id: str) -> Element:
@@ -24,9 +26,15 @@ def message(sender: str, jid: str, id: str) -> Element:
 
 
 class _Shared(msgspec.Struct):
-    """What `StoredMessage.shared` holds once this front end has written the message."""
+    """What `StoredMessage.shared` holds once this front end has written the message.
 
-    text: str
+    Attributes:
+        headers: between the others; "" for none.
+    """
+
+    event: str
+    headers: str
+    rest: str
 
 
 def content(delivered: Delivered, publisher: str = "", *, queue: bool, payload: bool = True) -> str:
@@ -37,18 +45,21 @@ def content(delivered: Delivered, publisher: str = "", *, queue: bool, payload: 
         payload: whether the item has its own, or only its id.
     """
     stored = delivered.stored
-    if delivered.attempt > 1:
-        text = _content(delivered, publisher, payload=payload)
-    elif isinstance(stored.shared, _Shared):
-        text = stored.shared.text
+    if delivered.attempt == 1 and isinstance(stored.shared, _Shared):
+        written = stored.shared
     else:
-        text = _content(delivered, publisher, payload=payload)
-        stored.shared = _Shared(text)
+        written = _content(delivered, publisher, payload=payload)
+        if delivered.attempt == 1:
+            stored.shared = written
+    headers = written.headers
+    if delivered.pattern:
+        collection = f"<header name='{_COLLECTION}'>{escape_text(delivered.pattern)}</header>"
+        headers = f"{_HEADERS_BEGIN}{collection}{headers.removeprefix(_HEADERS_BEGIN) or '</headers>'}"
     # an item that waits in the server's offline storage is locked for nothing
-    return text + _NO_STORE if queue else text
+    return f"{written.event}{headers}{written.rest}{_NO_STORE if queue else ''}"
 
 
-def _content(delivered: Delivered, publisher: str, *, payload: bool) -> str:
+def _content(delivered: Delivered, publisher: str, *, payload: bool) -> _Shared:
     message = delivered.stored.message
     if payload:
         item = item_text(message, PUBSUB_EVENT, publisher)
@@ -58,7 +69,7 @@ def _content(delivered: Delivered, publisher: str, *, payload: bool) -> str:
     created = delay_text(message) if message.created else ""
     again = f"<delivery xmlns='{SMQP}' count='{delivered.attempt}'/>" if delivered.attempt > 1 else ""
     event = f"<event xmlns='{PUBSUB_EVENT}'><items node='{node}'>{item}</items></event>"
-    return f"{event}{headers_text(message)}{again}{created}"
+    return _Shared(event, headers_text(message), f"{again}{created}")
 
 
 def published(sender: str, jid: str, delivered: Delivered, content: str, kind: str) -> str:
@@ -72,6 +83,13 @@ def delivery_number(id: str) -> int | None:
     """The number in an id that `published` made; None for any other."""
     head, dot, number = id.rpartition(".")
     return int(number) if head[:1] == "i" and dot and number.isdecimal() and len(number) < 20 else None
+
+
+def by_collection(collection: str) -> Element:
+    """The header of a notification that came by a collection. Source: XEP-0248 5.3.1."""
+    headers = Element(f"{{{SHIM}}}headers")
+    SubElement(headers, f"{{{SHIM}}}header", {"name": _COLLECTION}).text = collection
+    return headers
 
 
 def retracted(node: str, item: str) -> Element:

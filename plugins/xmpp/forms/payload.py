@@ -42,7 +42,9 @@ _UTF_8: Final = frozenset({"charset=utf-8", "charset=us-ascii"})
 FRAGMENT_LIMITS: Final = ParserLimits(stanza_bytes_max=2**20, depth_max=40, attributes_max=64)
 """For content to be sent as XML; what is beyond them is sent as bytes."""
 
-_OWN_LINES: Final = (f"{ITEM_ID}: ", f"{PUBLISHER}: ")
+_OWN_LINES: Final = (f"{ITEM_ID}: ", f"{PUBLISHER}: ", "Collection: ", "SubID: ")
+"""What items say themselves, and what the service alone says of a notification (XEP-0060 16.5)."""
+
 _HEADERS: Final = frozenset({f"{{{SMQP}}}headers", f"{{{SHIM}}}headers"})
 _HEADER: Final = frozenset({f"{{{SMQP}}}header", f"{{{SHIM}}}header"})
 _DATA: Final = f"{{{SMQP}}}data"

@@ -35,6 +35,7 @@ class _Node:
         order: all numbers, oldest first, and those of messages that have gone.
         repeated: ids that more than one of them has, or had.
         read_to: the number of the newest message that has been read.
+        renewing: another is being made in its place.
     """
 
     def __init__(self) -> None:
@@ -44,6 +45,7 @@ class _Node:
         self.ids: dict[int, str] = {}
         self.size = 0
         self.read_to = 0
+        self.renewing = False
         self.reading = trio.Lock()
 
     async def read_on(self, session: Session, node: str) -> None:
@@ -113,10 +115,31 @@ class ItemIndex:
                 out.add(each.message_id)
         return out
 
-    def note(self, node: str, held_id: int, id: str) -> None:
-        """A message of a node that is known has come by, and may be gone before anybody reads the node."""
-        if (index := self._nodes.get(node)) is not None:
-            index.ids[held_id] = id
+    def note(self, node: str, held_id: int, id: str, *, begin: bool = False) -> bool:
+        """A message of a node that is known has come by, and may be gone before anybody reads the node.
+
+        With `begin` the node is known from now on, by what is noted of it. True where so much has been noted
+        that it should be read anew: see `renew`.
+        """
+        index = self._nodes.get(node)
+        if index is None and begin:
+            index = self._nodes[node] = _Node()
+            self._make_room()
+        if index is None:
+            return False
+        index.ids[held_id] = id
+        if index.renewing or len(index.ids) <= 2 * index.size + SLACK:
+            return False
+        index.renewing = True
+        return True
+
+    async def renew(self, session: Session, node: str) -> None:
+        """Read a node anew, and forget what has gone. Raises Refusal (forbidden)."""
+        fresh = _Node()
+        await fresh.read_on(session, node)
+        if (noted := self._nodes.get(node)) is not None:
+            fresh.ids |= {number: id for number, id in noted.ids.items() if number > fresh.read_to}
+            self._nodes[node] = fresh
 
     async def know(self, session: Session, node: str) -> None:
         """Read a node whose items' removal is to be told. Raises Refusal (forbidden)."""
@@ -172,6 +195,9 @@ class ItemIndex:
         if index is None or max(index.size, len(index.order)) > most:
             index = self._nodes[node] = _Node()
         self._nodes.move_to_end(node)
+        self._make_room()
+        return index
+
+    def _make_room(self) -> None:
         if len(self._nodes) > NODES_MAX:
             self._nodes.popitem(last=False)
-        return index

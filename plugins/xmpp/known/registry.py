@@ -8,6 +8,8 @@ after a restart:
 
 To a queue a bare JID subscribes with each of its resources that asks: an item is locked by one of them. They
 are told of, listed and ended as one subscription, that of the bare JID. Source: XEP-0060 6.1, 12.2.
+
+A node whose name is a pattern is a collection; who subscribes to it is found by the nodes in it, too.
 """
 
 import hashlib
@@ -19,6 +21,7 @@ import msgspec
 from daemon.frontend import Accepts, SubscribeOptions, SubscriptionInfo
 from plugins.xmpp.known.identities import bare_of
 from plugins.xmpp.known.transfers import LEVELS, QosLevel
+from routing.patterns import PatternTree, is_pattern
 
 NAME_PREFIX: Final = "xmpp/"
 _OF_BARE: Final = "-bare"
@@ -30,7 +33,7 @@ def subid_of(node: str, subscriber: str) -> str:
 
 
 class NodeSubscription(msgspec.Struct):
-    """One JID's subscription to one node.
+    """One JID's subscription to one node, or to a collection.
 
     Attributes:
         of_bare: a full JID's part in the subscription of its bare JID.
@@ -38,6 +41,7 @@ class NodeSubscription(msgspec.Struct):
         lock_s: until an item that is not answered goes to the next; None for the site's own.
         history_to: the number of the message that was the node's last one when it began: those before it
             are not sent (XEP-0060 6.1.7), as far as this process remembers.
+        last_kept: the same by node, of a collection, for nodes where it was asked for.
         attached: False while the JID is not there, and nothing is sent to it.
         detaching: how often the broker has been asked to detach it, and has not answered yet: what comes
             until then has been taken back already.
@@ -52,6 +56,7 @@ class NodeSubscription(msgspec.Struct):
     lock_s: float | None = None
     of_bare: bool = False
     history_to: int = 0
+    last_kept: dict[str, int] = {}
     attached: bool = True
     detaching: int = 0
     leaving: bool = False
@@ -65,6 +70,11 @@ class NodeSubscription(msgspec.Struct):
     def subscriber(self) -> str:
         """The JID that subscribes, as everybody is told."""
         return bare_of(self.jid) if self.of_bare else self.jid
+
+    @property
+    def is_collection(self) -> bool:
+        """Whether it is to many nodes."""
+        return is_pattern(self.node)
 
     @property
     def is_queue(self) -> bool:
@@ -131,12 +141,15 @@ class Registry:
         self._by_jid: dict[str, dict[str, NodeSubscription]] = {}
         self._by_bare: dict[str, set[str]] = {}
         self._by_node: dict[str, set[str]] = {}
+        self._collections: PatternTree[str] = PatternTree()
 
     def add(self, subscription: NodeSubscription) -> None:
         """Remember one; it replaces the JID's earlier one to the node."""
         jid, node = subscription.jid, subscription.node
         self._by_jid.setdefault(jid, {})[node] = subscription
         self._by_bare.setdefault(bare_of(jid), set()).add(jid)
+        if is_pattern(node) and node not in self._by_node:
+            self._collections.put(node, node)
         self._by_node.setdefault(node, set()).add(jid)
         if not subscription.attached:
             self.absent.add(jid)
@@ -164,6 +177,8 @@ class Registry:
         jids.discard(jid)
         if not jids:
             del self._by_node[node]
+            if is_pattern(node):
+                self._collections.discard(node)
         if not nodes:
             self.absent.discard(jid)
             del self._by_jid[jid]
@@ -193,6 +208,10 @@ class Registry:
     def of_node(self, node: str) -> list[NodeSubscription]:
         """All to a node."""
         return [self._by_jid[jid][node] for jid in sorted(self._by_node.get(node, ()))]
+
+    def of_collections(self, node: str) -> list[NodeSubscription]:
+        """All to the collections that a node is in."""
+        return [each for name in self._collections.match(node) for each in self.of_node(name)]
 
     def jids(self) -> Iterator[str]:
         """Every JID that subscribes to something."""

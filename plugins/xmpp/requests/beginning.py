@@ -31,7 +31,7 @@ async def begin(service: ServicePort, subscription: NodeSubscription, written: s
             service.registry.remove(jid, node)
         await done(answer)
 
-    if previous is None and subscription.accepts == "ALL":
+    if previous is None and subscription.accepts == "ALL" and not subscription.is_collection:
         # of what is kept, only the last item is for who subscribes now. Source: XEP-0060 6.1.7
         kept = await service.index.last(target.session, node, None, 1)
         is_sent = records.record(target.session, node).options.send_last_published_item == "on_sub"

@@ -14,7 +14,7 @@ from plugins.xmpp.forms.paging import Page, page_end
 from plugins.xmpp.forms.payload import item_id
 from plugins.xmpp.forms.stanzas import StanzaError, result
 from plugins.xmpp.known.identities import bare_of, channel_of, local_of
-from plugins.xmpp.requests import beginning
+from plugins.xmpp.requests import beginning, collections
 from plugins.xmpp.requests.items import number_of
 from plugins.xmpp.requests.request import Request, ServicePort
 from plugins.xmpp.requests.subscribing import topics_of
@@ -33,12 +33,14 @@ from plugins.xmpp.wire.namespaces import (
 )
 from plugins.xmpp.wire.serializer import is_sendable
 from routing.names import check_topic, make_address
+from routing.patterns import check_wanted, is_pattern
 
 PUBSUB_FEATURES: Final = (
     "access-authorize",
     "access-open",
     "access-whitelist",
     "auto-create",
+    "collections",
     "config-node",
     "create-and-configure",
     "create-nodes",
@@ -48,6 +50,7 @@ PUBSUB_FEATURES: Final = (
     "instant-nodes",
     "item-ids",
     "last-published",
+    "multi-collections",
     "multi-items",
     "manage-subscriptions",
     "member-affiliation",
@@ -103,6 +106,9 @@ async def info(service: ServicePort, iq: Element, query: Element) -> None:
         await service.answer(result(iq, answer.xml))
         return
     client = service.client(iq.get("from", ""))
+    if is_pattern(node):
+        await service.answer(result(iq, collections.described(client, check_wanted(node))))
+        return
     topic = client.session.topic(check_topic(node))
     if topic is None:
         raise StanzaError("item-not-found", "cancel", f"no node {node}")
@@ -135,11 +141,15 @@ def _history(service: ServicePort, node: str, record: NodeRecord) -> dict[str, s
 
 
 async def things(request: Request) -> None:
-    """disco#items: the nodes that the asker has rights on, or the items of one node."""
+    """disco#items: the nodes that the asker has rights on, all or those of a collection; items of a node."""
     answer = DiscoItems()
     node = request.action.get("node")
     page = Page.read(request.action)
-    if node:
+    pattern = check_wanted(node) if node and is_pattern(node) else ""
+    if pattern:
+        answer["node"] = pattern
+        collections.check_there(request.client, pattern)
+    elif node:
         answer["node"] = node
         topic = request.client.session.topic(check_topic(node))
         if topic is None:
@@ -159,7 +169,7 @@ async def things(request: Request) -> None:
             answer.xml.append(page_end(str(found[0].message_id), str(found[-1].message_id)))
         await request.answer(answer.xml)
         return
-    topics = topics_of(request.client.session, page)
+    topics = topics_of(request.client.session, page, pattern)
     for topic in topics:
         if is_sendable(topic.name):
             answer.add_item(JID(request.service.name), node=topic.name)

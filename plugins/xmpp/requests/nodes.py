@@ -151,8 +151,15 @@ async def purge(request: Request) -> None:
     await request.client.ask(request.client.session.purge, node)
     await request.answer()
     if record.options.notify_retract:
-        event = notifications.about_node("purge", node)
-        await _tell(request.service, request.service.registry.of_node(node), event)
+        event, registry = notifications.about_node("purge", node), request.service.registry
+        told = registry.of_node(node)
+        await _tell(request.service, told, event)
+        jids = {subscription.jid for subscription in told}
+        for subscription in registry.of_collections(node):
+            admission = request.service.access.admission(bare_of(subscription.jid), node, record)
+            if subscription.jid not in jids and admission == "admitted":
+                jids.add(subscription.jid)
+                await request.service.notify(subscription.jid, event, collection=subscription.node)
 
 
 async def _tell(service: ServicePort, subscriptions: list[NodeSubscription], event: Element) -> None:

@@ -28,7 +28,7 @@ async def subscriptions(request: Request) -> None:
     answer = Element(f"{{{PUBSUB_OWNER}}}pubsub")
     listed = SubElement(answer, f"{{{PUBSUB_OWNER}}}subscriptions", {"node": node})
     found = [read_subscription(info) for info in request.client.session.subscriptions(node)]
-    there = [each for each in found if each is not None and not each.leaving]
+    there = [each for each in found if each is not None and each.node == node and not each.leaving]
     page, end = page_of(request.service, there, Page.read(request.parent))
     for subscription in page:
         attributes = {

@@ -25,7 +25,7 @@ from plugins.xmpp.forms.payload import (
 )
 from plugins.xmpp.forms.stanzas import StanzaError, from_refusal, result_text
 from plugins.xmpp.known.identities import bare_of, local_of
-from plugins.xmpp.requests import records
+from plugins.xmpp.requests import collections, records
 from plugins.xmpp.requests.request import Asker, Request, ServicePort, node_of
 from plugins.xmpp.wire.namespaces import COMPONENT, PUBSUB, QUEUEING, SHIM
 from plugins.xmpp.wire.serializer import escape_attribute
@@ -294,11 +294,13 @@ def read_message(service: ServicePort, to: str, message: Element) -> Publication
         action = pubsub.find(_PUBLISH)
         if action is None:
             raise StanzaError("bad-request", "modify")
+        collections.check(action)
         node, [item] = _read_publish(service, message, action, 1)
         return Publication(node, item)
     topic = local_of(to)
     if not topic:
         return None
+    collections.check_leaf(topic, "publish")
     body, sections = "", []
     for child in message:
         namespace, _, local = child.tag[1:].partition("}")

@@ -24,14 +24,20 @@ from plugins.xmpp.known.registry import NodeSubscription, Registry
 from plugins.xmpp.settings import XmppSettings
 from routing.errors import Refusal
 from routing.names import check_topic
+from routing.patterns import check_wanted
 
 
-def node_of(action: Element) -> str:
-    """The node that is named, checked. Raises StanzaError, Refusal."""
+def named(action: Element) -> str:
+    """The name of the node, unchecked. Raises StanzaError where there is none."""
     node = action.get("node")
     if not node:
         raise StanzaError("bad-request", "modify", pubsub="nodeid-required")
-    return check_topic(node)
+    return node
+
+
+def node_of(action: Element) -> str:
+    """The node that is named, checked; no collection. Raises StanzaError, Refusal."""
+    return check_topic(named(action))
 
 
 class Asker(Protocol):
@@ -93,7 +99,7 @@ class ServicePort(Protocol):
 
     async def fail(self, stanza: Element, error: StanzaError) -> None: ...
 
-    async def notify(self, jid: str, event: Element) -> None: ...
+    async def notify(self, jid: str, event: Element, *, collection: str = "") -> None: ...
 
     async def ask(self, jid: str, question: Element) -> Element | None: ...
 
@@ -118,8 +124,13 @@ class Request(msgspec.Struct, frozen=True):
 
     @property
     def node(self) -> str:
-        """The node that is named, checked. Raises StanzaError, Refusal."""
+        """The node that is named, checked; no collection. Raises StanzaError, Refusal."""
         return node_of(self.action)
+
+    @property
+    def wanted(self) -> str:
+        """What is subscribed to, a node or a collection, checked. Raises StanzaError, Refusal."""
+        return check_wanted(named(self.action))
 
     @property
     def asker(self) -> str:

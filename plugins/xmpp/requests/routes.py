@@ -8,6 +8,7 @@ from plugins.xmpp.forms.stanzas import StanzaError, result
 from plugins.xmpp.known.identities import bare_of, local_of
 from plugins.xmpp.requests import (
     authorizing,
+    collections,
     disco,
     items,
     nodes,
@@ -102,6 +103,7 @@ async def _pubsub(service: ServicePort, iq: Element, pubsub: Element) -> None:
     if action is None:
         raise StanzaError("bad-request", "modify")
     key = (iq.get("type", ""), action.tag)
+    collections.check(action)
     client = service.client(iq.get("from", ""))
     request = Request(service, client, iq, pubsub, action)
     hot = HOT.get(key)

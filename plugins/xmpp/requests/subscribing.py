@@ -12,6 +12,7 @@ from plugins.xmpp.forms.node_record import record_of
 from plugins.xmpp.forms.node_settings import NodeSettings
 from plugins.xmpp.forms.paging import Page, page_end
 from plugins.xmpp.forms.stanzas import StanzaError
+from plugins.xmpp.known.access import Admission
 from plugins.xmpp.known.identities import bare_of
 from plugins.xmpp.known.registry import NodeSubscription
 from plugins.xmpp.requests import authorizing, beginning, records
@@ -28,6 +29,7 @@ from plugins.xmpp.wire.namespaces import PUBSUB
 from plugins.xmpp.wire.serializer import is_sendable
 from routing.errors import Refusal
 from routing.names import owner_of
+from routing.patterns import is_pattern
 
 ELEMENT_BYTES: Final = 250
 """Of a `<subscription/>` besides its names."""
@@ -49,17 +51,24 @@ def _subscriber(request: Request, another: StanzaError) -> str:
 
 async def subscribe(request: Request) -> None:
     """`<subscribe/>` with or without `<options/>`."""
-    node, service = request.node, request.service
+    node, service = request.wanted, request.service
     if not request.action.get("jid"):
         raise StanzaError("bad-request", "modify", pubsub="invalid-jid")
     written = _subscriber(request, StanzaError("bad-request", "modify", pubsub="invalid-jid"))
-    topic = request.client.session.topic(node)
-    admission = service.access.check_may_subscribe(request.asker, node, record_of(topic))
-    if topic is None:
-        _check_may_begin(request, node)
+    topic, of_collection = None, is_pattern(node)
+    admission: Admission = "admitted"
+    if of_collection:
+        if not request.client.session.may_follow(node):
+            raise StanzaError("forbidden", "auth", f"{request.asker} may subscribe to no node of {node}")
+    else:
+        topic = request.client.session.topic(node)
+        admission = service.access.check_may_subscribe(request.asker, node, record_of(topic))
+        if topic is None:
+            _check_may_begin(request, node)
     values = _options_of(request)
-    options = Options.read(values, service.site.limits.credit_max)
-    accepts = options.accepts or ("ONE" if NodeSettings.of(topic).is_queue else "ALL")
+    options = Options.read(values, service.site.limits.credit_max, of_collection=of_collection)
+    is_queue = not of_collection and NodeSettings.of(topic).is_queue
+    accepts = options.accepts or ("ONE" if is_queue else "ALL")
     if accepts != "ALL" and options.queue_requests is None:
         raise _configuration_required(node, request.action.get("jid", ""))
     subscription = await _new(request, written, accepts, options)
@@ -115,7 +124,7 @@ async def _new(request: Request, written: str, accepts: Accepts, options: Option
             speaks_qos = await presence.look_at(service, target, is_there=target is client)
             level = level or ("assured" if speaks_qos else "plain")
     credit = options.queue_requests or min(PLAIN_CREDIT, service.site.limits.credit_max)
-    return NodeSubscription(request.node, jid, accepts, credit, level, options.lock_s, of_bare)
+    return NodeSubscription(request.wanted, jid, accepts, credit, level, options.lock_s, of_bare)
 
 
 def _configuration_required(node: str, jid: str) -> StanzaError:
@@ -154,13 +163,13 @@ def _find(request: Request, *, kind: str) -> tuple[list[NodeSubscription], str]:
     That of a bare JID to a queue is what the asking resource has of it; all, where that has nothing.
     Source: XEP-0060 6.2.3, 6.3.4.
     """
-    node, action = request.node, request.action
+    node, action = request.wanted, request.action
     if not action.get("jid"):
         raise StanzaError("bad-request", "modify", pubsub="jid-required")
     jid = _subscriber(request, StanzaError("forbidden", "auth", "the JID is not yours"))
     found = [each for each in request.service.registry.of_subscriber(jid, node) if not each.leaving]
     if not found:
-        if request.client.session.topic(node) is None:
+        if not is_pattern(node) and request.client.session.topic(node) is None:
             raise StanzaError("item-not-found", "cancel", f"no node {node}")
         raise StanzaError("unexpected-request", kind, pubsub="not-subscribed")
     if action.get("subid", found[0].subid) != found[0].subid:
@@ -170,7 +179,8 @@ def _find(request: Request, *, kind: str) -> tuple[list[NodeSubscription], str]:
 
 async def unsubscribe(request: Request) -> None:
     """`<unsubscribe/>`; items that are still locked stay so until they are retracted or unlocked."""
-    if await authorizing.take_back(request, request.node, request.action.get("jid", "")):
+    node = request.wanted
+    if await authorizing.take_back(request, node, request.action.get("jid", "")):
         await request.answer()
         return
     found, jid = _find(request, kind="cancel")
@@ -185,7 +195,7 @@ async def unsubscribe(request: Request) -> None:
     answer = Element(f"{{{PUBSUB}}}pubsub")
     answer.append(_subscription(found[0], jid, "none"))
     await request.answer(answer)
-    await beginning.tell_owners(request.service, request.client, request.node, jid, "none")
+    await beginning.tell_owners(request.service, request.client, node, jid, "none")
 
 
 async def get_options(request: Request) -> None:
@@ -194,7 +204,9 @@ async def get_options(request: Request) -> None:
     answer = Element(f"{{{PUBSUB}}}pubsub")
     attributes = {"node": subscription.node, "jid": jid, "subid": subscription.subid}
     options = SubElement(answer, f"{{{PUBSUB}}}options", attributes)
-    options.append(options_form(subscription, queue=subscription.is_queue))
+    options.append(
+        options_form(subscription, queue=subscription.is_queue, of_collection=subscription.is_collection)
+    )
     await request.answer(answer)
 
 
@@ -202,7 +214,8 @@ async def set_options(request: Request) -> None:
     """A filled-in form; what is not in it stays as it was."""
     found, _ = _find(request, kind="modify")
     values = submitted(request.action, SUBSCRIBE_OPTIONS)
-    options = Options.read(values, request.service.site.limits.credit_max)
+    of_collection = found[0].is_collection
+    options = Options.read(values, request.service.site.limits.credit_max, of_collection=of_collection)
     for subscription in found:
         changes_kind = (options.level or subscription.level, options.accepts or subscription.accepts)
         if changes_kind != (subscription.level, subscription.accepts):
@@ -224,11 +237,13 @@ async def set_options(request: Request) -> None:
 
 async def default_options(request: Request) -> None:
     """The form before anything is filled in."""
-    node = request.action.get("node")
-    queue = NodeSettings.of(request.client.session.topic(request.node) if node else None).is_queue
+    node = request.wanted if request.action.get("node") else ""
+    of_collection = is_pattern(node)
+    topic = request.client.session.topic(node) if node and not of_collection else None
+    queue = not of_collection and NodeSettings.of(topic).is_queue
     answer = Element(f"{{{PUBSUB}}}pubsub")
     default = SubElement(answer, f"{{{PUBSUB}}}default", {"node": node} if node else {})
-    default.append(options_form(None, queue=queue))
+    default.append(options_form(None, queue=queue, of_collection=of_collection))
     await request.answer(answer)
 
 
@@ -273,11 +288,11 @@ def page_of(
     return out, [page_end(first, last, len(ordered), page.index)]
 
 
-def topics_of(session: Session, page: Page) -> list[TopicInfo]:
-    """A page of those that may be seen."""
+def topics_of(session: Session, page: Page, pattern: str = "") -> list[TopicInfo]:
+    """A page of those that may be seen, or of those of a pattern."""
     if page.index is None:
-        return session.topics(page.after, page.max) if page.max else []
-    return session.topics("", page.index + page.max)[page.index :]
+        return session.topics(page.after, page.max, pattern) if page.max else []
+    return session.topics("", page.index + page.max, pattern)[page.index :]
 
 
 async def affiliations(request: Request) -> None:
@@ -288,12 +303,15 @@ async def affiliations(request: Request) -> None:
     page = Page.read(request.parent)
     found = [] if node else topics_of(session, page)
     records_of = {topic.name: record_of(topic) for topic in found}
-    if node:
+    if node and is_pattern(request.wanted):
+        affiliation = "member" if session.may_follow(node) else "outcast"
+        SubElement(listed, f"{{{PUBSUB}}}affiliation", {"node": node, "affiliation": affiliation})
+    elif node:
         records_of[request.node] = records.record(session, request.node)
     for each, record in records_of.items():
         if is_sendable(each):
-            affiliation = request.service.access.affiliation(request.asker, each, record)
-            attributes = {"node": each, "affiliation": affiliation}
+            held = request.service.access.affiliation(request.asker, each, record)
+            attributes = {"node": each, "affiliation": held}
             SubElement(listed, f"{{{PUBSUB}}}affiliation", attributes)
     if len(found) == page.max or page.after or page.index:
         names = [topic.name for topic in found]

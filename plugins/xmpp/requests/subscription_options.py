@@ -25,7 +25,10 @@ _LEVELS: Final[dict[str, QosLevel]] = {
     "acknowledged": "acknowledged",
     "assured": "assured",
 }
+TYPE_FIELD: Final = "pubsub#subscription_type"
+DEPTH_FIELD: Final = "pubsub#subscription_depth"
 _FIXED: Final = {"pubsub#deliver": True, "pubsub#digest": False, "pubsub#include_body": False}
+_OF_QUEUES: Final = (REQUESTS_FIELD, ACCEPTS_FIELD)
 _ACCEPTS: Final[dict[str, Accepts]] = {"ONE": "ONE", "ALL": "ALL", "BOTH": "BOTH"}
 
 
@@ -43,11 +46,19 @@ class Options(msgspec.Struct):
     lock_s: float | None = None
 
     @classmethod
-    def read(cls, values: dict[str, str] | None, credit_max: int) -> "Options":
+    def read(
+        cls, values: dict[str, str] | None, credit_max: int, *, of_collection: bool = False
+    ) -> "Options":
         """Raises StanzaError."""
         options = cls()
         for field, value in (values or {}).items():
-            if field == REQUESTS_FIELD:
+            if of_collection and field in _OF_QUEUES:
+                # whether a JID may have an item is for the owners of each node, who are not asked before it
+                # is locked
+                raise invalid_options(f"{field} is for queues, to each of which its workers subscribe")
+            if of_collection and field in (TYPE_FIELD, DEPTH_FIELD):
+                _check_of_collection(field, value)
+            elif field == REQUESTS_FIELD:
                 if not (value.isascii() and value.isdecimal() and len(value) < 10 and int(value)):
                     raise invalid_options(f"{field} is a number of items, 1 or more")
                 options.queue_requests = int(value)
@@ -75,7 +86,21 @@ class Options(msgspec.Struct):
         return options
 
 
-def options_form(subscription: NodeSubscription | None, *, queue: bool) -> Element:
+def _check_of_collection(field: str, value: str) -> None:
+    """Nodes come and go with what is published; a collection has its nodes, and no collections, in it."""
+    if field == TYPE_FIELD and value != "items":
+        raise invalid_options(f"{field} can only be items")
+    if (
+        field == DEPTH_FIELD
+        and value != "all"
+        and not (value.isascii() and value.isdecimal() and value.strip("0"))
+    ):
+        raise invalid_options(f"{field} is 1, more, or all, which is the same")
+
+
+def options_form(
+    subscription: NodeSubscription | None, *, queue: bool, of_collection: bool = False
+) -> Element:
     """To be filled in."""
     requests, level, accepts, lock = None, None, None, None
     if subscription is not None:
@@ -93,6 +118,12 @@ def options_form(subscription: NodeSubscription | None, *, queue: bool) -> Eleme
         Field(ACCEPTS_FIELD, "list-single", "Which items", accepts, modes),
         Field(LOCK_FIELD, "text-single", "Seconds until an unanswered item goes to the next", lock),
     ]
+    if of_collection:
+        fields = [each for each in fields if each.var not in _OF_QUEUES]
+        fields += [
+            Field(TYPE_FIELD, "list-single", "What to be told of", "items", {"items": "items"}),
+            Field(DEPTH_FIELD, "text-single", "Of nodes how far down", "1"),
+        ]
     return form(SUBSCRIBE_OPTIONS, fields)
 
 

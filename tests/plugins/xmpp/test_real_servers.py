@@ -11,7 +11,7 @@ from daemon.settings import QueueSettings
 from plugins.xmpp.serving import serve
 from plugins.xmpp.settings import XmppSettings
 from plugins.xmpp.wire.component import tcp_connector
-from plugins.xmpp.wire.namespaces import PUBSUB, QOS
+from plugins.xmpp.wire.namespaces import DISCO_INFO, DISCO_ITEMS, PUBSUB, QOS, SHIM
 from routing.message import Message
 from tests.support.patience import PATIENCE_S
 from tests.support.site import running_site
@@ -205,3 +205,29 @@ async def test_presence_is_answered(server: RealServer, tmp_path: Path) -> None:
             if stanza.tag.endswith("presence") and stanza.get("from") == COMPONENT_NAME:
                 kinds.append(stanza.get("type"))
         assert sorted(kinds, key=str) == [None, "subscribed"]
+
+
+async def test_a_collection_is_found_and_subscribed_to(server: RealServer, tmp_path: Path) -> None:
+    async with site_at(server, tmp_path / "site") as (_, _, nursery):
+        reader = await log_in(server.c2s, nursery, "bob", "desk")
+        publisher = await log_in(server.c2s, nursery, "ada", "engine")
+        await ready(reader)
+        plain = "<field var='{urn:smqp:xmpp:0}queueing'><value>0</value></field>"
+        configure = f"<configure><x xmlns='jabber:x:data' type='submit'>{plain}</x></configure>"
+        for node in ("weather.oslo", "weather.rome.rain"):
+            text = f"<pubsub xmlns='{PUBSUB}'><create node='{node}'/>{configure}</pubsub>"
+            assert (await publisher.iq("set", text)).get("type") == "result"
+        # also by its own address: # and * may stand in front of the @
+        for to, node in ((f"weather.#@{COMPONENT_NAME}", ""), (COMPONENT_NAME, " node='weather.*'")):
+            info = await reader.iq("get", f"<query xmlns='{DISCO_INFO}'{node}/>", to=to)
+            assert child(info, f".//{{{DISCO_INFO}}}identity").get("type") == "collection"
+        listed = await reader.iq("get", f"<query xmlns='{DISCO_ITEMS}' node='weather.*'/>")
+        assert [each.get("node") for each in listed.iter(f"{{{DISCO_ITEMS}}}item")] == ["weather.oslo"]
+        assert (await reader.iq("set", subscribe(reader.jid, None, "weather.#"))).get("type") == "result"
+        for node in ("weather.oslo", "weather.rome.rain"):
+            item = f"<publish node='{node}'><item id='{node}'><a xmlns='urn:a'/></item></publish>"
+            await publisher.iq("set", f"<pubsub xmlns='{PUBSUB}'>{item}</pubsub>")
+            stanza = await reader.receive()
+            assert child(stanza, "e:event/e:items", NS).get("node") == node
+            header = child(stanza, f".//{{{SHIM}}}header[@name='Collection']")
+            assert header.text == "weather.#"

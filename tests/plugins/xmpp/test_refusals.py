@@ -33,7 +33,7 @@ from tests.support.xmpp_pubsub import (
         ("pubsub#item_expire", "soon"),
         ("pubsub#access_model", "presence"),
         ("pubsub#access_model", "roster"),
-        ("pubsub#node_type", "collection"),
+        ("pubsub#node_type", "tree"),
         ("colour", "blue"),
     ],
 )
