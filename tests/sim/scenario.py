@@ -16,6 +16,9 @@ from routing.subscription import Accepts
 from tests.support.wishes import takes
 
 FAULTS_MIN: Final = 20
+REMOVED_WITHIN_S: Final = 50.0
+"""One message in a hundred thousand would be removed after all has been judged."""
+
 SITES_MAX: Final = 50
 QUEUE_MESSAGES_MAX: Final = 1_000_000
 LONG_S: Final = 1e6
@@ -256,6 +259,10 @@ def _perhaps_of_pattern(chance: random.Random, reader: Reader) -> Reader:
     return msgspec.structs.replace(reader, topic=pattern)
 
 
+def _removed_after_s(chance: random.Random) -> float:
+    return min(chance.expovariate(1 / 10.0), REMOVED_WITHIN_S)
+
+
 def _publications(
     chance: random.Random, sites: list[str], topics: list[str], lasts_s: float
 ) -> list[Publication]:
@@ -281,7 +288,7 @@ def _publications(
                 guarantee=guarantee,
                 priority=chance.choice([0, 0, 3, 9]),
                 size=chance.choice([10, 100, 1_000, 40_000]) if chance.random() < 0.3 else 20,
-                removed_at=at + chance.expovariate(1 / 10.0) if removed and guarantee else None,
+                removed_at=at + _removed_after_s(chance) if removed and guarantee else None,
                 reply=chance.random() < 0.2,
             )
         )
