@@ -11,7 +11,8 @@ So after any partition all that can reach each other know the same. News of whic
 forgets it later.
 
 A site whose store was restored from a backup begins with numbers that it has used before. It hears its own
-later news from its peers, and goes on above that. Numbers follow the clock of the site, so that it uses none
+later news from its peers, and goes on above that, and both say so in their logs: for another site that has
+its name, which must not be, looks the same. Numbers follow the clock of the site, so that it uses none
 of them for something else meanwhile.
 
 What one site can make of others: a peer may have so many signatures looked at, and a site so often say
@@ -183,7 +184,7 @@ class Spreading:
         link.note(site, statement.version)
         if site == self._state.server:
             self._pass(statement.version)
-            return ""
+            return "this site has not said it: its store is that of a backup, or another site has its name"
         if not self._has_room(site, signed):
             return "no more sites, or no more bytes, are remembered"
         if not self._sayings.setdefault(site, Allowance(SAID_PER_S, SAID_AT_ONCE)).take(now):

@@ -61,7 +61,7 @@ async def test_what_is_known_of_a_site_outlives_a_restart_and_needs_no_link(tmp_
 
 
 async def test_a_site_whose_store_is_that_of_a_backup_is_believed_as_soon_as_it_speaks(
-    tmp_path: Path,
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     network = Network()
     async with federated_site(network, tmp_path, "beta", ["alpha"]) as beta:
@@ -79,6 +79,7 @@ async def test_a_site_whose_store_is_that_of_a_backup_is_believed_as_soon_as_it_
             assert (version(alpha, "alpha") or latest) < latest
             await until(lambda: (version(beta, "alpha") or (0, 0)) > latest)
             await agree(alpha, beta)
+        assert any("its store is that of a backup" in record.getMessage() for record in caplog.records)
 
 
 async def test_what_is_forged_is_refused_at_both_ends_and_the_link_lives(

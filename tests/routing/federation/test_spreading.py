@@ -78,6 +78,11 @@ def test_a_site_says_which_of_its_links_are_up_and_says_it_again_once_that_chang
     (second,) = site.said()
     assert {link.peer: link.up for link in second.links} == {"b": True, "c": True}
     assert second.version > first.version
+    site.tick(SPACING_S)
+    site.router.federation.link_down("c")
+    site.tick()
+    (third,) = site.said()
+    assert {link.peer: link.up for link in third.links} == {"b": True, "c": False}
 
 
 def test_a_link_that_comes_and_goes_is_told_of_only_so_often() -> None:
@@ -312,7 +317,7 @@ class TestLies:
 class TestComingBack:
     def test_a_site_restored_from_a_backup_goes_on_above_what_it_had_said(self) -> None:
         site = Site("b", boot=6)
-        assert site.hear("b", said("a", 40, "b", "c", boot=9)) == ""
+        assert "backup" in site.hear("b", said("a", 40, "b", "c", boot=9))
         site.tick(SPACING_S)
         version = site.knows("a")
         assert version is not None
