@@ -14,6 +14,7 @@ from tests.sim import balance, machine, promises
 from tests.sim.clients import Clients
 from tests.sim.faults import Faults
 from tests.sim.ledger import Ledger
+from tests.sim.liars import Liars
 from tests.sim.machine import Machine
 from tests.sim.network import Network
 from tests.sim.power import Power
@@ -105,6 +106,7 @@ class World:
         async with trio.open_nursery() as nursery:
             for fault in self.scenario.faults:
                 nursery.start_soon(faults.inject, fault, self.clients.begun_at + fault.at)
+            nursery.start_soon(Liars(self).lie)
             await trio.sleep_until(self.clients.begun_at + self.scenario.lasts_s)
             nursery.cancel_scope.cancel()
         self.ledger.note("all is healed")
