@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from routing.names import SERVER_EXPECTED, SERVER_PATTERN
+from routing.names import OWN_NAME_EXPECTED, OWN_NAME_PATTERN, SERVER_PATTERN
 
 YEAR_S: Final = 366 * 86_400.0
 COUNT_MAX: Final = 2**53
@@ -68,8 +68,8 @@ class SiteSettings(msgspec.Struct, frozen=True, kw_only=True):
         text(
             "The name of this site, `host` or `host:port`, unique in the federation. It is part of every"
             " Smuid and system topic, so a store keeps the name that it began with.",
-            rf"^{SERVER_PATTERN}$",
-            SERVER_EXPECTED,
+            rf"^{OWN_NAME_PATTERN}$",
+            OWN_NAME_EXPECTED,
         ),
     ]
     state_directory: Annotated[Path, note("Holds the store, the hop log and the lock file.")] = Path("state")

@@ -46,6 +46,12 @@ _is_topic = re.compile(r"[^\s\x00-\x1f\x7f-\x9f/*#>]{1,255}").fullmatch
 _is_cmuid = re.compile(r"[^\s\x00-\x1f\x7f-\x9f]{1,255}").fullmatch
 
 SERVER_EXPECTED: Final = "a server name (a lower-case host, optionally with :port)"
+
+OWN_NAME_MAX: Final = 190
+"""Characters of a site's own name: with a boot and two record numbers it is the name of a file, 255 bytes."""
+
+OWN_NAME_PATTERN: Final = rf"(?=.{{1,{OWN_NAME_MAX}}}$){SERVER_PATTERN}"
+OWN_NAME_EXPECTED: Final = f"{SERVER_EXPECTED} of at most {OWN_NAME_MAX} characters"
 TOPIC_EXPECTED: Final = "a topic (1 to 255 bytes of UTF-8 without white space, control characters or / * # >)"
 
 
@@ -83,6 +89,11 @@ def server_name(text: str) -> str:
 def is_server_name(text: str) -> bool:
     """Whether `server_name` would take it."""
     return _is_server(text) is not None
+
+
+def is_own_name(text: str) -> bool:
+    """Whether a site can have this name."""
+    return len(text) <= OWN_NAME_MAX and is_server_name(text)
 
 
 def account_name(text: str) -> str:

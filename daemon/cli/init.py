@@ -18,7 +18,7 @@ from daemon.site.state_mark import accept_state
 from daemon.store.schema import TooNewError
 from daemon.terminal.failure import USAGE, Failure
 from daemon.terminal.output import JsonOption
-from routing.names import SERVER_EXPECTED, is_server_name
+from routing.names import OWN_NAME_EXPECTED, is_own_name
 
 SMQP_PORT: Final = 720
 UNPRIVILEGED_PORT: Final = 7720
@@ -51,8 +51,8 @@ def init(
         _accept_state(directory, as_json)
         return
     name = server_name or _machine_name()
-    if not is_server_name(name):
-        raise Failure(f"--server-name {name!r} is not {SERVER_EXPECTED}", USAGE)
+    if not is_own_name(name):
+        raise Failure(f"--server-name {name!r} is not {OWN_NAME_EXPECTED}", USAGE)
     privileged = os.geteuid() == 0
     chosen = port or (SMQP_PORT if privileged else UNPRIVILEGED_PORT)
     try:

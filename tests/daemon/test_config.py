@@ -86,6 +86,7 @@ def test_whole_numbers_are_seconds_too(read: Any) -> None:
         ("site = 3", "site", "expected a table"),
         ('[site]\nserver_name = "a b"', "site.server_name", "a lower-case host"),
         ("[site]\nserver_name = 3", "site.server_name", "a lower-case host"),
+        (f'[site]\nserver_name = "{191 * "a"}"', "site.server_name", "of at most 190 characters"),
         ('[site]\nserver_nam = "a"', "site.server_nam", "did you mean server_name?"),
         (SITE + "[queue]", "queue", "did you mean queues?"),
         (SITE + '[queues]\nlock_s = "60"', "queues.lock_s", "expected a number, got text in quotes"),

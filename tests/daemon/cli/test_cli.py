@@ -150,6 +150,8 @@ def _commands(command: Any) -> Iterator[list[str]]:
 def test_init_refuses_a_name_that_is_none(smqpd: Shell, tmp_path: Path) -> None:
     assert smqpd("init", tmp_path / "s", "--server-name", "a b") == 2
     assert "is not a server name" in smqpd.err
+    assert smqpd("init", tmp_path / "s", "--server-name", 191 * "a") == 2
+    assert "of at most 190 characters" in smqpd.err
     assert not (tmp_path / "s").exists()
 
 

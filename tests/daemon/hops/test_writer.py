@@ -12,11 +12,13 @@ import pytest
 
 from daemon.hops import writer
 from daemon.hops.examine import examine
-from daemon.hops.files import list_files
+from daemon.hops.files import RECORD_MAX, closed_name, list_files
 from daemon.hops.reader import HopLogReader
 from daemon.hops.writer import HopLog, close_file
 from daemon.settings import HopSettings
+from daemon.store.columns import BOOT_MAX
 from routing.hops import HopRecord
+from routing.names import OWN_NAME_MAX
 
 SERVER = "alpha.example:7200"
 SETTINGS = HopSettings()
@@ -142,6 +144,10 @@ def test_an_open_file_that_holds_no_record_is_deleted(
     (tmp_path / "open-1.jsonl").write_bytes(content)
     batch(start(boot=2, committed=0), 1)
     assert numbers(tmp_path) == [1]
+
+
+def test_no_file_has_a_longer_name_than_a_file_can_have() -> None:
+    assert len(closed_name(OWN_NAME_MAX * "a", BOOT_MAX, RECORD_MAX, RECORD_MAX)) <= 255
 
 
 def test_numbers_continue_after_closed_files_that_the_store_does_not_know(
