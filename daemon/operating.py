@@ -299,16 +299,22 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     message: BrowsedMessage
 
 
+REFUSED_MAX: Final = 100
+"""Dead letters of which each is named that did not go back: where one does not, mostly none does."""
+
+
 class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     """What became of dead letters that were to go back.
 
     Attributes:
         done: that went back.
-        refused: by Smuid, why one stays.
+        stayed: that did not.
+        refused: by Smuid, why one stays; of the first `REFUSED_MAX`.
         last_id: of the last one that was looked at, for the next call; None where there are no more.
     """
 
     done: int
+    stayed: int
     refused: dict[str, str]
     last_id: int | None
 

@@ -1,6 +1,7 @@
 """`smqpd dead`: messages that nobody could take; why, back to where they came from, or gone."""
 
 import json
+from itertools import islice
 from typing import Annotated
 
 import msgspec
@@ -18,7 +19,7 @@ from daemon.control.operators import (
     OrderRemoval,
     OrderReplay,
 )
-from daemon.operating import BROWSED_MAX, TOPICS_MAX, DeadLetter, Replayed, TopicPage
+from daemon.operating import BROWSED_MAX, REFUSED_MAX, TOPICS_MAX, DeadLetter, Replayed, TopicPage
 from daemon.terminal.failure import FAILED, USAGE, Failure
 from daemon.terminal.figures import age_shown, bytes_shown
 from daemon.terminal.output import JsonOption, show_table
@@ -96,24 +97,31 @@ def replay(
     config: ConfigOption = DEFAULT_CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """Publish one again where it came from, or all with --all; ends with 1 where one had to stay."""
+    """Publish one again where it came from, or all with --all; ends with 1 where one had to stay.
+
+    It is published as it was the first time: one that was for all (Delivery ALL) goes to every subscription
+    again, also to those that had it.
+    """
     _one_or_all(topic, smuid, every)
-    state, done, refused, after = state_directory(config), 0, dict[str, str](), 0
+    state, done, stayed, refused, after = state_directory(config), 0, 0, dict[str, str](), 0
     while True:
         order = OrderReplay(topic=topic, smuid=smuid, after=after, timeout_s=LONG_S)
         replayed = decoded(line(state, order), Replayed)
         done += replayed.done
-        refused |= replayed.refused
+        stayed += replayed.stayed
+        refused |= islice(replayed.refused.items(), REFUSED_MAX - len(refused))
         if smuid or replayed.last_id is None:
             break
         after = replayed.last_id
     if as_json:
-        typer.echo(json.dumps({"replayed": done, "refused": refused}))
+        typer.echo(json.dumps({"replayed": done, "stayed": stayed, "refused": refused}))
     else:
         typer.echo(f"Replayed to {printable(topic)}: {done:,}.")
         for one, why in refused.items():
             typer.echo(printable(f"{one} stays: {why}"), err=True)
-    if refused:
+        if stayed > len(refused):
+            typer.echo(f"{stayed - len(refused):,} more stay", err=True)
+    if stayed:
         raise typer.Exit(FAILED)
 
 

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -9,7 +10,7 @@ import msgspec
 from daemon.broker.asking import Asker
 from daemon.broker.broker import Broker
 from daemon.frontend import HeldMessage
-from daemon.operating import Actor, Replayed
+from daemon.operating import REFUSED_MAX, Actor, Replayed
 from daemon.operations.messages import is_of_this_server
 from routing.errors import Refusal
 from routing.frames import encode_head
@@ -84,7 +85,7 @@ class TopicActions:
         dead_topic = dead_letter_topic(check_topic(topic))
         if smuid:
             after = self._before(smuid)
-        done, refused, last_id = 0, dict[str, str](), after
+        done, stayed, refused, last_id = 0, 0, dict[str, str](), after
         left, more = 1 if smuid else count, True
         while left > 0 and more:
             wanted = min(left, AT_ONCE)
@@ -92,14 +93,15 @@ class TopicActions:
             if smuid and [held.smuid for held in page] != [smuid]:
                 raise Refusal(Refusal.NOT_FOUND, f"{smuid} is not among the dead letters of {topic}")
             refused_now = await self._replay_page(dead_topic, page)
-            refused |= refused_now
+            refused |= islice(refused_now.items(), REFUSED_MAX - len(refused))
+            stayed += len(refused_now)
             done += len(page) - len(refused_now)
             left -= len(page)
             more = len(page) == wanted
             last_id = page[-1].message_id if page else last_id
         if done:
             _log.info("replayed %d dead letters of %s: by %s", done, topic, by)
-        return Replayed(done=done, refused=refused, last_id=last_id if more else None)
+        return Replayed(done=done, stayed=stayed, refused=refused, last_id=last_id if more else None)
 
     def _before(self, smuid: str) -> int:
         """The id that a message of this server's own comes right after."""

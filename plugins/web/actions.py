@@ -107,13 +107,14 @@ class Actions:
         """Dead letters of a topic go back to it: one, or all."""
         name, by, smuid = fields.get("name", ""), _actor(request, user), fields.get("smuid", "")
         replayed = await self._site.operations.replay(name, by, smuid=smuid)
-        done, refused = replayed.done, dict(replayed.refused)
+        done, stayed, why = replayed.done, replayed.stayed, [*replayed.refused.values()][:1]
         while not smuid and replayed.last_id is not None:
             replayed = await self._site.operations.replay(name, by, after=replayed.last_id)
             done += replayed.done
-            refused.update(replayed.refused)
-        stayed = f" {len(refused)} stay: {next(iter(refused.values()))}." if refused else ""
-        return self._done(user, f"Replayed {done} to {name}.{stayed}", _back(fields))
+            stayed += replayed.stayed
+            why = why or [*replayed.refused.values()][:1]
+        stays = f" {stayed} stay: {why[0]}." if why else ""
+        return self._done(user, f"Replayed {done} to {name}.{stays}", _back(fields))
 
     async def close_session(self, request: Any, user: WebUser, fields: Fields) -> Any:
         """End one, whose client may come back."""

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from daemon.frontend import Ending, Withdrawn
-from daemon.operating import Actor, Replayed
+from daemon.operating import REFUSED_MAX, Actor, Replayed
 from daemon.operations.site import SiteOperations
 from routing.errors import Refusal
 from tests.support.broker import SessionClient, VirtualSite, virtual_site
@@ -117,7 +117,7 @@ async def test_dead_letters_say_why_and_go_back(tmp_path: Path, caplog: pytest.L
         assert (await operations.replay("work", CAL)).done == 2
         assert await bodies(eva, 2) == [b"1", b"3"]
         assert await operations.dead_letters("work") == []
-        assert await operations.replay("work", CAL) == Replayed(done=0, refused={}, last_id=None)
+        assert await operations.replay("work", CAL) == Replayed(done=0, stayed=0, refused={}, last_id=None)
 
 
 async def test_a_dead_letter_of_mode_all_goes_to_all(tmp_path: Path) -> None:
@@ -152,6 +152,16 @@ async def test_what_does_not_fit_stays_a_dead_letter(tmp_path: Path) -> None:
         ]
         [left] = await operations.dead_letters("work")
         assert [left.message.smuid] == [*done.refused]
+
+
+async def test_of_many_that_stay_the_first_are_named(tmp_path: Path) -> None:
+    many = REFUSED_MAX + 20
+    async with virtual_site(tmp_path) as site:
+        forger = site.login("ada")
+        forged = [await forger.publish("dead.work", b"x", delivery="ONE") for _ in range(many)]
+        replayed = await SiteOperations(site.broker).replay("work", CAL, count=many)
+        assert (replayed.done, replayed.stayed) == (0, many)
+        assert [*replayed.refused] == forged[:REFUSED_MAX]
 
 
 async def test_a_dead_letter_that_a_client_made_up_is_not_believed(tmp_path: Path) -> None:
