@@ -164,14 +164,17 @@ async def test_what_comes_by_a_subscription_to_the_node_comes_once_and_by_no_col
         assert [(await told(other))[3] for _ in range(2)] == ["weather.*"] * 2
 
 
-async def test_nobody_but_the_service_says_which_collection_it_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["Collection", "COLLECTION"])
+async def test_nobody_but_the_service_says_which_collection_it_is(tmp_path: Path, name: str) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         client = ada(server)
         await create(client, "weather.oslo", **PLAIN)
         await client.iq("set", subscribe(client.jid, None, "weather.oslo"))
-        forged = f"<headers xmlns='{SHIM}'><header name='Collection'>stocks.#</header></headers>"
+        forged = f"<headers xmlns='{SHIM}'><header name='{name}'>stocks.#</header></headers>"
         await put(client, "weather.oslo", "one", f"<a xmlns='urn:a'/>{forged}")
-        assert await told(client) == ("item", "weather.oslo", "one", None)
+        names = {each.get("name", "").lower() for each in (await client.receive()).iter(f"{{{SHIM}}}header")}
+        assert "account" in names
+        assert "collection" not in names
 
 
 async def test_of_what_is_kept_the_last_item_of_each_node_comes_to_who_subscribes(tmp_path: Path) -> None:
