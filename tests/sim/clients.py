@@ -147,6 +147,8 @@ class Publisher:
             timeout_s=publication.timeout_s,
             depth=publication.depth,
             delivery=publication.mode,
+            group=publication.group,
+            ends_group=publication.ends_group,
             guarantee=publication.guarantee,
             sections=(Section("text/plain", publication.key.encode().ljust(publication.size)),),
         )

@@ -216,6 +216,8 @@ class Ledger:
                 self.violate(f"{key} came to {reader.key} as attempt {attempt}, after {hold.counted} returns")
         if publication.mode == "ONE":
             self._judge_one(reader, publication)
+            if publication.group is not None:
+                self._judge_group(reader, publication)
         hold.deliveries += 1
         hold.attempt = attempt
         hold.session = session
@@ -256,6 +258,19 @@ class Ledger:
                 self.violate(
                     f"{publication.key} of mode ONE came to {reader.key}; {other} has {hold.state} it"
                 )
+
+    def _judge_group(self, reader: Reader, publication: Publication) -> None:
+        """Of a site, nobody else works on a message of its group: none that is surely in a hand."""
+        for key, holds in self.of_message.items():
+            other = self.publications[key]
+            if (other.topic, other.mode, other.group) != (publication.topic, "ONE", publication.group):
+                continue
+            if not other.guarantee or other.removed_at is not None:
+                continue  # a restart or its removal may have taken it from who had it
+            for owner, hold in holds.items():
+                is_here = owner.partition("@")[2] == reader.site
+                if is_here and owner != reader.key and hold.state == "received":
+                    self.violate(f"{publication.key} came to {reader.key}; {owner} has {key} of its group")
 
     def hold_is(self, reader: Reader, key: str, hold: Hold, state: HoldState) -> None:
         """A subscription has said or heard something about a message."""

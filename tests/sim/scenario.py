@@ -94,6 +94,8 @@ class Publication(msgspec.Struct, frozen=True):
         key: its Cmuid.
         removed_at: when its publisher asks to REMOVE it; None for never.
         reply: who reads it replies to its publisher.
+        group: None for none.
+        ends_group: it is the last one of that.
     """
 
     key: str
@@ -109,6 +111,8 @@ class Publication(msgspec.Struct, frozen=True):
     size: int
     removed_at: float | None
     reply: bool
+    group: str | None = None
+    ends_group: bool = False
 
 
 class Fault(msgspec.Struct, frozen=True):
@@ -191,13 +195,16 @@ def draw(seed: int, *, sites_max: int = SITES_MAX) -> Scenario:
     readers = _readers(chance, sites, topics, lasts_s)
     if (of_patterns := random.Random(f"patterns {seed}")).random() < 0.5:
         readers = [_perhaps_of_pattern(of_patterns, reader) for reader in readers]
+    publications = _publications(chance, sites, topics, lasts_s)
+    if (of_groups := random.Random(f"groups {seed}")).random() < 0.5:
+        publications = [_perhaps_of_group(of_groups, publication) for publication in publications]
     return Scenario(
         seed=seed,
         shape=shape,
         sites=sites,
         links=links,
         readers=readers,
-        publications=_publications(chance, sites, topics, lasts_s),
+        publications=publications,
         faults=_faults(chance, sites, links, lasts_s),
         lasts_s=lasts_s,
         max_deliveries=chance.choice([16, 16, 16, 3]),
@@ -261,6 +268,11 @@ def _perhaps_of_pattern(chance: random.Random, reader: Reader) -> Reader:
 
 def _removed_after_s(chance: random.Random) -> float:
     return min(chance.expovariate(1 / 10.0), REMOVED_WITHIN_S)
+
+
+def _perhaps_of_group(chance: random.Random, publication: Publication) -> Publication:
+    group, ends_group = chance.choice([None, "x", "x", "y"]), chance.random() < 0.1
+    return msgspec.structs.replace(publication, group=group, ends_group=ends_group)
 
 
 def _publications(
