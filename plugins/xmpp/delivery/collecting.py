@@ -40,6 +40,9 @@ class Collecting:
 
     async def is_for(self, delivered: Delivered, subscription: NodeSubscription) -> bool:
         """Whether the JID is to be told of an item that came by its subscription to a collection."""
+        if delivered.received:
+            # by urn:xmpp:qos: it has the item, and waits to be told to work on it
+            return True
         if not self.may_have(delivered.topic):
             return False
         if not (delivered.late and is_kept(delivered)):

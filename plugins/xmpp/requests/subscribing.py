@@ -18,6 +18,7 @@ from plugins.xmpp.known.registry import NodeSubscription
 from plugins.xmpp.requests import authorizing, beginning, records
 from plugins.xmpp.requests.request import Request, ServicePort
 from plugins.xmpp.requests.subscription_options import (
+    COLLECTION_OPTIONS,
     QOS_FIELD,
     REQUESTS_FIELD,
     Options,
@@ -139,7 +140,11 @@ def _subscribed(subscription: NodeSubscription, jid: str, *, with_options: bool)
     pubsub = Element(f"{{{PUBSUB}}}pubsub")
     pubsub.append(_subscription(subscription, jid))
     if with_options:
-        values = {REQUESTS_FIELD: str(subscription.credit), QOS_FIELD: level_name(subscription)}
+        values = {QOS_FIELD: level_name(subscription)}
+        if subscription.is_collection:
+            values |= COLLECTION_OPTIONS
+        else:
+            values[REQUESTS_FIELD] = str(subscription.credit)
         # libraries expect what the schema requires. Source: XEP-0060 16.1
         attributes = {"node": subscription.node, "jid": jid, "subid": subscription.subid}
         options = SubElement(pubsub, f"{{{PUBSUB}}}options", attributes)

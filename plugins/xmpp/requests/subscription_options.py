@@ -27,6 +27,9 @@ _LEVELS: Final[dict[str, QosLevel]] = {
 }
 TYPE_FIELD: Final = "pubsub#subscription_type"
 DEPTH_FIELD: Final = "pubsub#subscription_depth"
+COLLECTION_OPTIONS: Final = {TYPE_FIELD: "items", DEPTH_FIELD: "1"}
+"""As they are for every subscription to a collection, whatever more was asked for."""
+
 _FIXED: Final = {"pubsub#deliver": True, "pubsub#digest": False, "pubsub#include_body": False}
 _OF_QUEUES: Final = (REQUESTS_FIELD, ACCEPTS_FIELD)
 _ACCEPTS: Final[dict[str, Accepts]] = {"ONE": "ONE", "ALL": "ALL", "BOTH": "BOTH"}
@@ -121,8 +124,14 @@ def options_form(
     if of_collection:
         fields = [each for each in fields if each.var not in _OF_QUEUES]
         fields += [
-            Field(TYPE_FIELD, "list-single", "What to be told of", "items", {"items": "items"}),
-            Field(DEPTH_FIELD, "text-single", "Of nodes how far down", "1"),
+            Field(
+                TYPE_FIELD,
+                "list-single",
+                "What to be told of",
+                COLLECTION_OPTIONS[TYPE_FIELD],
+                {"items": "items"},
+            ),
+            Field(DEPTH_FIELD, "text-single", "Of nodes how far down", COLLECTION_OPTIONS[DEPTH_FIELD]),
         ]
     return form(SUBSCRIBE_OPTIONS, fields)
 

@@ -210,4 +210,13 @@ MUTATIONS = [
         new="each is not None and",
         tests=(f"{_XMPP}/test_collections.py::test_subscribers_of_collections_are_none_of_the_node",),
     ),
+    Mutation(
+        name="an item by a collection that was received is never delivered",
+        file="plugins/xmpp/delivery/collecting.py",
+        old="        if delivered.received:",
+        new="        if False:",
+        tests=(
+            f"{_XMPP}/test_collections.py::test_an_item_that_was_received_is_delivered_though_it_is_the_last_one_no_more",
+        ),
+    ),
 ]

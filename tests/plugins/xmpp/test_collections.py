@@ -242,6 +242,26 @@ async def test_items_that_are_received_exactly_once_come_by_collections_too(tmp_
         assert site.broker.held == 0
 
 
+async def test_an_item_that_was_received_is_delivered_though_it_is_the_last_one_no_more(
+    tmp_path: Path,
+) -> None:
+    async with xmpp_site(tmp_path) as (server, _, _):
+        client, owner = server.client("ada@shakespeare.lit/sure", features=(QOS,)), ada(server)
+        await create(owner, "weather.oslo", **KEPT)
+        await put(owner, "weather.oslo", "one")
+        await collect(client)
+        request = await client.receive()
+        msg_id = child(request, f"{{{QOS}}}assured").get("msgId")
+        received = f"<received xmlns='{QOS}' msgId='{msg_id}'/>"
+        await client.send(f"<iq type='result' id='{request.get('id')}'>{received}</iq>")
+        assert child(await client.receive(), f"{{{QOS}}}deliver").get("msgId") == msg_id
+        await put(owner, "weather.oslo", "two")
+    async with xmpp_site(tmp_path) as (server, _, _):
+        client = server.client("ada@shakespeare.lit/sure", features=(QOS,))
+        asked = [(await client.receive())[0] for _ in range(2)]
+        assert [each.get("msgId") for each in asked if each.tag == f"{{{QOS}}}deliver"] == [msg_id]
+
+
 # -- rights ---------------------------------------------------------------------------------------
 
 
@@ -364,6 +384,8 @@ async def test_its_options_are_shown_and_kept(tmp_path: Path) -> None:
         filled_in = form("subscribe_options", **{DEPTH: "all"})
         text = pubsub(f"<options node='{ALL}' jid='{client.jid}'>{filled_in}</options>")
         assert (await client.iq("set", text)).get("type") == "result"
+        answer = await client.iq("set", with_options(client.jid, ALL, **{DEPTH: "all"}))
+        assert fields(within(answer, ".//x:x")).keys() == {TYPE, DEPTH, f"{{{SMQP}}}qos"}
         of_leaf = await client.iq("get", pubsub("<default/>"))
         assert TYPE not in fields(within(of_leaf, ".//x:x"))
 
