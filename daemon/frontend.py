@@ -228,6 +228,14 @@ class Session(Protocol):
         for a receipt.
         """
 
+    @property
+    def publish_wait_s(self) -> float:
+        """Seconds for which nothing is to be published, since the session or its account does so too fast.
+
+        A front end that can hold up its client alone carries nothing out until they are over. What is
+        published all the same is refused (too-many), but for the parts of a transaction.
+        """
+
     def check_publish(self, topic: str) -> None:
         """Whether a message to this topic would be taken, before it has come whole.
 

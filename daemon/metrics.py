@@ -70,6 +70,8 @@ class Metrics:
             the start of this one.
         pause_s: how much later than it was to the event loop came to something, looked at ten times a second.
         refused: requests of clients, by the code of the refusal.
+        over_quota: what was refused of these for the quota of an account, by the quota's name.
+        slowed: times that a client was not read from, since it or its account publishes as fast as it may.
         turned_away: copies that were denied, dropped or not taken twice, by what became of them and why.
         logins, logins_refused: of all front ends.
     """
@@ -80,6 +82,8 @@ class Metrics:
         self.delivered_s = Histogram()
         self.pause_s = Histogram()
         self.refused: Counter[str] = Counter()
+        self.over_quota: Counter[str] = Counter()
+        self.slowed = 0
         self.turned_away: Counter[tuple[str, str]] = Counter()
         self.logins = 0
         self.logins_refused = 0

@@ -9,6 +9,7 @@ from typing import Final, Literal, Protocol
 
 import msgspec
 
+from daemon.settings import Quotas
 from routing.message import DeliveryMode
 from routing.rights import Right, Rights
 from routing.subscription import Accepts
@@ -343,13 +344,29 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
+class Used(msgspec.Struct, frozen=True, kw_only=True):
+    """What an account uses of that which quotas bound.
+
+    Attributes:
+        held_messages, held_bytes: that it has published at this site and that are held.
+        unfinished_bytes: memory for what is no message yet, or not on disk.
+    """
+
+    sessions: int = 0
+    held_messages: int = 0
+    held_bytes: int = 0
+    unfinished_bytes: int = 0
+
+
 class AccountStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """An account; `sessions` of it are open."""
+    """An account; `sessions` of it are open. `quotas` are those that hold, 0 for no limit."""
 
     name: str
     disabled: bool
     rights: Rights
     sessions: int
+    quotas: Quotas
+    used: Used
 
 
 class JourneyStop(msgspec.Struct, kw_only=True):

@@ -38,6 +38,11 @@ def seconds(description: str, least: float = 0.0) -> msgspec.Meta:
     return msgspec.Meta(description=description, ge=least, le=YEAR_S)
 
 
+def rate(description: str) -> msgspec.Meta:
+    """So many a second."""
+    return msgspec.Meta(description=description, ge=0, le=1e9)
+
+
 PORT_PATTERN: Final = r"(\d{1,4}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d\d|655[0-2]\d|6553[0-5])"
 
 ListenAddress = Annotated[
@@ -48,6 +53,30 @@ ListenAddress = Annotated[
     ),
 ]
 """Where a front end accepts connections, as `daemon.connections.listen.split_address` reads it."""
+
+
+SessionsMax = Annotated[int, count("Logins at a time, over all front ends.")]
+PublishRateMax = Annotated[
+    float,
+    rate(
+        "Messages a second, over all its connections: none of them is read any faster. XMPP clients, whose"
+        " server has one connection for all, are told to wait."
+    ),
+]
+PublishBurstMax = Annotated[
+    int, count("Messages that may come at once before that; 0 for those of one second.")
+]
+HeldMessagesMax = Annotated[
+    int,
+    count(
+        "Messages that it has published at this site, on whatever topics, and that are held; above it"
+        " publishing is refused."
+    ),
+]
+HeldBytesMax = Annotated[int, count("Bytes of their bodies, likewise.")]
+UnfinishedBytesMax = Annotated[
+    int, count("Its part, over all its connections, of what unfinished_bytes_max in [limits] is for.")
+]
 
 
 class ConfigError(Exception):
@@ -103,9 +132,6 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     connections_max: Annotated[int, count("Connections at a time, over all front ends.", 1)] = 10_000
     connections_per_address_max: Annotated[int, count("Connections at a time from one address.", 1)] = 1_000
-    sessions_per_account_max: Annotated[
-        int, count("Logins of one account at a time, over all front ends; 0 for no limit.")
-    ] = 0
     login_timeout_s: Annotated[float, seconds("From connecting to being logged in.", 0.1)] = 15.0
     idle_timeout_s: Annotated[
         float, seconds("A client from which nothing complete has come for so long is dropped.", 1.0)
@@ -134,12 +160,23 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     ] = 10_000
     publish_rate_per_s_max: Annotated[
         float,
-        msgspec.Meta(description="Messages a second from one connection; 0 for no limit.", ge=0, le=1e9),
+        rate("Messages a second from one connection, which is read no faster; 0 for no limit."),
     ] = 0.0
 
     def __post_init__(self) -> None:
         if self.unfinished_bytes_max < 2 * self.message_bytes_max:
             raise ValueError("unfinished_bytes_max must be at least twice message_bytes_max")
+
+
+class Quotas(msgspec.Struct, frozen=True, kw_only=True):
+    """What each account may use, unless `smqpd account quotas` says otherwise for it; 0 for no limit."""
+
+    sessions_max: SessionsMax = 0
+    publish_rate_per_s_max: PublishRateMax = 0.0
+    publish_burst_max: PublishBurstMax = 0
+    held_messages_max: HeldMessagesMax = 0
+    held_bytes_max: HeldBytesMax = 0
+    unfinished_bytes_max: UnfinishedBytesMax = 0
 
 
 class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -283,6 +320,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     site: SiteSettings
     store: StoreSettings = StoreSettings()
     limits: Limits = Limits()
+    quotas: Quotas = Quotas()
     queues: QueueSettings = QueueSettings()
     hops: HopSettings = HopSettings()
     tls: TlsSettings = TlsSettings()

@@ -47,6 +47,7 @@ from routing.queue import (
     shared,
 )
 from routing.receipts import Receipts
+from routing.shares import Share
 from routing.state import SiteState
 from routing.subscription import Lock, ReturnOutcome, Subscription, Topic
 
@@ -204,8 +205,9 @@ class Lifecycle:
         *,
         owes_receipt: bool,
         delay_s: float = 0.0,
+        share: Share | None = None,
     ) -> Entry:
-        """Hold a message that has been accepted.
+        """Hold a message that has been accepted; it counts on `share`.
 
         `timeout_s`: what is left of the stated timeout; None where none was stated. `due`: how many
         subscriptions it is due to; 1 for mode ONE. With `delay_s` neither counts before `end_delay`.
@@ -227,7 +229,7 @@ class Lifecycle:
             flags |= SEQUENCED
             state.sequenced[id] = (publisher, message.sequence)
         size = shared(message.size_bytes)
-        entry = Entry(id, topic, smuid, message.priority, size, flags, due, deadline)
+        entry = Entry(id, topic, smuid, message.priority, size, flags, due, deadline, share)
         if group is not None:
             entry = of_group(entry, group, ends=message.ends_group)
         self._state.hold(entry, publisher, now)
@@ -251,6 +253,8 @@ class Lifecycle:
     def restore(self, entry: Entry, due: int, publisher: str, now: float) -> None:
         """Hold a copy again, due to so many subscriptions besides the peers that are counted already."""
         entry.due += due
+        if isinstance(entry.origin, int):  # it was published here
+            entry.share = self._state.shares.charged(publisher, entry.topic.recipient)
         self._state.hold(entry, publisher, now)
 
     def end_if_due_to_nobody(self, entry: Entry, reason: str) -> bool:

@@ -32,6 +32,7 @@ from routing.queue import CROSSES, DELAYED, GONE, GUARANTEED, ONE, RECEIPT, TOGE
 from routing.receipts import Receipt, Receipts
 from routing.room import Room
 from routing.setting_aside import OWN_ERROR
+from routing.shares import Share
 from routing.state import SiteState
 from routing.subscription import Consumer, Subscription, Topic
 
@@ -114,9 +115,15 @@ class Publishing:
             text = f"{topic_name} holds as much as it may; try again once messages have been taken from it"
             self._deny_full(topic_name, message, publisher)
             raise Refusal(Refusal.QUEUE_FULL, text)
-        if (topic.recipient or message.receipt != "NONE") and not together:
+        shares = state.shares
+        share = shares.by_publisher.get(publisher) or shares.charged(publisher, topic.recipient)
+        is_bounded = share is not None and share.is_bounded
+        if (is_bounded or topic.recipient or message.receipt != "NONE") and not together:
             try:
-                self._room.check_system(publisher, [(topic_name, message.size_bytes)])
+                if share is not None:
+                    share.check(1, message.size_bytes)
+                if topic.recipient or message.receipt != "NONE":
+                    self._room.check_system(publisher, [(topic_name, message.size_bytes)])
             except Refusal:
                 state.matching.forget_if_unused(topic)
                 self._deny_full(topic_name, message, publisher)
@@ -124,7 +131,7 @@ class Publishing:
         # where an error of ours takes back to
         untaken, last_id = len(state.out), state.last_id
         try:
-            entry, due = self._accept(topic, message, publisher, now, delay_s)
+            entry, due = self._accept(topic, message, publisher, share, now, delay_s)
             if together:
                 entry.flags |= TOGETHER
             if message.guarantee:
@@ -160,7 +167,13 @@ class Publishing:
         self._state.out.append(Refused("denied", topic, publisher, Refusal.QUEUE_FULL, message.size_bytes))
 
     def _accept(
-        self, topic: Topic, message: Message, publisher: str, now: float, delay_s: float = 0.0
+        self,
+        topic: Topic,
+        message: Message,
+        publisher: str,
+        share: Share | None,
+        now: float,
+        delay_s: float = 0.0,
     ) -> tuple[Entry, list[Subscription]]:
         """Give a message its identity and begin to hold it; to whom it is due, in mode ALL."""
         state = self._state
@@ -179,6 +192,7 @@ class Publishing:
             now,
             owes_receipt=message.receipt != "NONE",
             delay_s=delay_s,
+            share=share,
         )
         return entry, due
 
@@ -258,7 +272,8 @@ class Publishing:
         `cause` is the message that it tells of.
         """
         topic = self._state.topic(topic_name)
-        entry, due = self._accept(topic, message, self._own_address, now)
+        share = self._state.shares.charged(self._own_address, topic.recipient)
+        entry, due = self._accept(topic, message, self._own_address, share, now)
         smuid = entry.smuid(self._state.server)
         self._offer(entry, due, message, self._own_address, now, cause)
         return smuid

@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from routing.names import birth_ms, make_smuid
+from routing.shares import Share
 
 ONE: Final = 1  # goes to one subscriber; without it, to all
 GUARANTEED: Final = 2  # on disk before the publisher's OK
@@ -62,6 +63,7 @@ class Entry(msgspec.Struct, gc=False):
         due: subscriptions that have still to finish it, and peers that have still to answer for it; 1 for
             mode ONE.
         deadline: site time in seconds at which it expires, or its delay ends; `inf` for none.
+        share: of the account that it counts on; None for nobody's.
     """
 
     id: int
@@ -72,6 +74,7 @@ class Entry(msgspec.Struct, gc=False):
     flags: int
     due: int
     deadline: float
+    share: Share | None = None
 
     def smuid(self, server: str) -> str:
         """Its Smuid; `server` is the name of this site."""
@@ -95,7 +98,7 @@ class Entry(msgspec.Struct, gc=False):
 class GroupedEntry(Entry, gc=False):
     """A copy of mode ONE that is of a group: see `routing.groups`."""
 
-    group: str
+    group: str = ""
 
 
 def of_group(entry: Entry, group: str, *, ends: bool) -> GroupedEntry:
@@ -110,6 +113,7 @@ def of_group(entry: Entry, group: str, *, ends: bool) -> GroupedEntry:
         flags,
         entry.due,
         entry.deadline,
+        entry.share,
         group,
     )
 

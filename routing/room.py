@@ -1,4 +1,4 @@
-"""What may still be published: to a topic, and by one account to system topics."""
+"""What may still be published: to a topic, and by one account, to system topics and at all."""
 
 from collections.abc import Iterable
 
@@ -22,6 +22,10 @@ class Room:
         ):
             text = f"{topic_name} cannot hold {messages} more messages of {bytes} bytes together"
             raise Refusal(Refusal.QUEUE_FULL, text)
+
+    def check_share(self, account: str, messages: int, bytes: int) -> None:
+        """Whether so much more of an account of this site may be held: see `Share.check`."""
+        self._state.shares.of(account).check(messages, bytes)
 
     def check_system(self, publisher: str, added: Iterable[tuple[str, int]]) -> None:
         """Whether an account may have so much more waiting on system topics: see `SystemTopics.check`."""

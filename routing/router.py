@@ -26,6 +26,7 @@ from routing.queue import EXPIRED, GONE, Entry
 from routing.receipts import Receipts
 from routing.restore import Restore
 from routing.room import Room
+from routing.shares import UNBOUNDED, Bounds
 from routing.state import RouterSettings, SiteState, raise_it
 from routing.steps import Steps
 from routing.subscribing import Subscribing
@@ -46,6 +47,7 @@ class Router:
         has_account: whether an account of this site is there and can log in.
         rights: who may subscribe to what; another answer is told by `Subscribing.end_forbidden`.
         mishap: told of each error of ours that is survived, and of what was set aside for it.
+        bounds: what may be held of an account; asked again by `reconfigure`.
 
     Attributes:
         publishing, subscribing, acknowledging, deliveries, topics, federation, timing, setting_aside: the
@@ -63,10 +65,11 @@ class Router:
         has_account: Callable[[str], bool] = lambda account: True,
         rights: SubscribeRights = EVERYBODY,
         mishap: Callable[[str, Exception], None] = raise_it,
+        bounds: Callable[[str], Bounds] = lambda account: UNBOUNDED,
     ) -> None:
         self.server = server
         self.boot = boot
-        self._state = state = SiteState(server, boot, settings, has_account, rights, mishap)
+        self._state = state = SiteState(server, boot, settings, has_account, rights, mishap, bounds)
         # a receipt or a handover goes from a part to one that is made of it
         self._receipts = Receipts(state, lambda receipt, now: self.publishing.send_receipt(receipt, now))
         self._lifecycle = life = Lifecycle(state, self._receipts)
@@ -123,6 +126,7 @@ class Router:
     def reconfigure(self, settings: RouterSettings) -> None:
         """Take on other bounds; they hold for what comes from now on."""
         self._state.settings = settings
+        self._state.shares.reconfigure()
 
     def maintain(self, now: float) -> list[Subscription]:
         """Each minute or so: forget old Cmuids, removals and news, end unused subscriptions, which are named.

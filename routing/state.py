@@ -32,6 +32,7 @@ from routing.queue import (
     STATED,
     Entry,
 )
+from routing.shares import Bounds, Shares
 from routing.subscription import Lock, Subscription, Topic
 from routing.system_topics import SystemTopics
 
@@ -86,6 +87,7 @@ class SiteState:
         delayed: (site time, tie-break, lock): given back, to be offered again then.
         wake_at: no later than the next thing that time alone brings about; `inf` for none.
         has_account: whether an account of this site is there and can log in.
+        shares: what is held of each account, and may be.
         matching: its topics, and who is due for what comes to each.
         grouping: whose groups of messages are.
         crossing: of what is held, that which may cross links.
@@ -108,6 +110,7 @@ class SiteState:
         has_account: Callable[[str], bool],
         rights: SubscribeRights,
         mishap: Callable[[str, Exception], None],
+        bounds: Callable[[str], Bounds],
     ) -> None:
         self.server = server
         self.boot = boot
@@ -124,6 +127,7 @@ class SiteState:
         self.delays = Deadlines(SLOT_MIN_S)
         self.publications = Publications()
         self.system_topics = SystemTopics(server)
+        self.shares = Shares(server, bounds)
         self.locking: dict[Subscription, None] = {}
         self.ordering: dict[int, Subscription] = {}
         self.delayed: list[tuple[float, int, Lock]] = []
@@ -175,6 +179,9 @@ class SiteState:
         self.entries[entry.id] = entry
         topic.messages += 1
         topic.bytes += entry.size
+        if (share := entry.share) is not None:
+            share.messages += 1
+            share.bytes += entry.size
         if entry.deadline != math.inf:
             self.watch(entry, now)
         if entry.flags & GUARANTEED:
@@ -239,6 +246,9 @@ class SiteState:
         del self.entries[entry.id]
         topic.messages -= 1
         topic.bytes -= entry.size
+        if (share := entry.share) is not None:
+            share.messages -= 1
+            share.bytes -= entry.size
         if topic.recipient:
             self.system_topics.discard(entry)
         if entry.deadline != math.inf:

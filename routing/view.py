@@ -15,6 +15,7 @@ from routing.decisions import are_awaited
 from routing.message import DeliveryMode
 from routing.names import parse_address
 from routing.queue import ONE, Entry
+from routing.shares import Share
 from routing.state import SiteState
 from routing.subscription import Accepts, Subscription, Topic
 from routing.traffic import Traffic
@@ -62,6 +63,10 @@ class SiteView:
 
     def __init__(self, state: SiteState) -> None:
         self._state = state
+
+    def share(self, account: str) -> Share:
+        """What is held of an account of this site."""
+        return self._state.shares.of(account)
 
     @property
     def held(self) -> int:

@@ -28,6 +28,7 @@ from daemon.accounts.remembered_passwords import RememberedPasswords
 from daemon.accounts.verifying import Verifier
 from daemon.connections.addresses import counted_as
 from daemon.frontend import Identity
+from daemon.settings import Quotas
 from daemon.system.outlasting import OutlastingMemory
 from routing.errors import Refusal
 from routing.rights import RightsTable
@@ -124,6 +125,11 @@ class Accounts:
     def every(self) -> dict[str, Account]:
         """All of them, by name."""
         return dict(sorted(self._accounts.items()))
+
+    def quotas(self, account: str, defaults: Quotas) -> Quotas:
+        """What the account may use; `defaults` are those of the configuration."""
+        found = self._accounts.get(account)
+        return defaults if found is None else found.quotas.over(defaults)
 
     def enabled(self, account: str) -> bool:
         """Whether the account is there and may be used."""

@@ -9,7 +9,11 @@
     subscribe = ["orders.#", "news.*"]
     operate = "look"
 
-Rights are patterns of topics, and what may be done at the site itself: see `routing.rights`. Changes keep
+    [accounts.ann.quotas]
+    held_messages_max = 10_000
+
+Rights are patterns of topics, and what may be done at the site itself: see `routing.rights`. Quotas are what
+it may use, where the configuration's own are not to hold: see `daemon.accounts.quotas`. Changes keep
 comments and order, and replace the file whole, so that the daemon never reads half of one.
 """
 
@@ -24,6 +28,7 @@ import tomlkit
 from tomlkit.items import Table
 
 from daemon.accounts.passwords import PHC_PATTERN
+from daemon.accounts.quotas import OwnQuotas
 from daemon.configuration.config import nearest, read_toml, typed
 from daemon.settings import ConfigError
 from daemon.system import private_files
@@ -52,6 +57,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     ]
     disabled: bool = False
     rights: Rights = Rights()
+    quotas: OwnQuotas = OwnQuotas()
 
 
 def read_accounts(path: Path) -> dict[str, Account]:
@@ -107,6 +113,7 @@ class AccountsEditor:
         table["disabled"] = account.disabled
         table["rights"] = self._rights_table(account.rights)
         tables[name] = table
+        self.set_quotas(name, account.quotas)
 
     def remove(self, name: str) -> None:
         """Raises NoSuchAccountError."""
@@ -121,6 +128,12 @@ class AccountsEditor:
 
     def set_rights(self, name: str, rights: Rights) -> None:
         self._table(name)["rights"] = self._rights_table(rights)
+
+    def set_quotas(self, name: str, quotas: OwnQuotas) -> None:
+        table = self._table(name)
+        table.pop("quotas", None)
+        if quotas.given:
+            table["quotas"] = tomlkit.item(quotas.given)
 
     def text(self) -> str:
         return tomlkit.dumps(self._document)

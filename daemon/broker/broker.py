@@ -28,6 +28,7 @@ from daemon.broker.browsing import Browsing
 from daemon.broker.committing import Commits
 from daemon.broker.executor import Executor, Prepared
 from daemon.broker.federating import BACKLOG_MAX, Federating
+from daemon.broker.pace import Pace
 from daemon.broker.reading import Reading
 from daemon.broker.retries import RETRY_S
 from daemon.broker.router_settings import router_settings
@@ -36,7 +37,8 @@ from daemon.broker.store_room import StoreRoom
 from daemon.connections.unfinished import Unfinished
 from daemon.hops.writer import HopLog
 from daemon.metrics import Metrics
-from daemon.settings import Limits, Settings
+from daemon.operating import Used
+from daemon.settings import Limits, Quotas, Settings
 from daemon.store.disk_room import DiskRoom
 from daemon.store.health import StoreHealth
 from daemon.store.reserve import Reserve
@@ -89,10 +91,14 @@ class Broker:
         self._store = store
         self._hops = hops
         self._disk = DiskRoom(reserve)
-        self.unfinished = Unfinished(lambda: self.limits.unfinished_bytes_max)
+        self.unfinished = Unfinished(
+            lambda: self.limits.unfinished_bytes_max,
+            lambda account: self.quotas(account).unfinished_bytes_max,
+        )
         self._sessions: dict[BrokerSession, None] = {}
         self._sessions_of: Counter[str] = Counter()
         self._session_ids = 0
+        self._paces: dict[str, Pace] = {}
         self._work = trio.Event()
         self._alarm = trio.CancelScope()
         self._alarm_at = math.inf
@@ -112,6 +118,7 @@ class Broker:
             accounts.enabled,
             accounts,
             self.mishaps.note,
+            self._share_bounds,
         )
         self.door = Door(self._router, clock.now, self.wake, self.wake_later)
         self.room = StoreRoom(
@@ -200,15 +207,46 @@ class Broker:
             raise Refusal(Refusal.NOT_AVAILABLE, "the site is stopping")
         if not self.accounts.enabled(identity.account):
             raise Refusal(Refusal.BAD_LOGIN, "account or password is wrong")
-        sessions_max = self.limits.sessions_per_account_max
+        sessions_max = self.quotas(identity.account).sessions_max
         if sessions_max and self._sessions_of[identity.account] >= sessions_max:
-            text = f"{identity.account} is logged in {sessions_max} times, as often as it may be"
-            raise Refusal(Refusal.TOO_MANY, text)
+            text = f"{identity.account} is logged in {sessions_max} times, as often as it may (sessions_max)"
+            self.metrics.over_quota["sessions_max"] += 1
+            raise Refusal(Refusal.TOO_MANY, text, subject="sessions_max")
         self._sessions_of[identity.account] += 1
         self._session_ids += 1
         session = BrokerSession(self, self._session_ids, identity.account, channel, protocol, remote)
         self._sessions[session] = None
         return session
+
+    def quotas(self, account: str) -> Quotas:
+        """What an account may use now."""
+        return self.accounts.quotas(account, self.settings.quotas)
+
+    def used(self, account: str) -> Used:
+        """What an account uses now."""
+        share = self.door.view.share(account)
+        return Used(
+            sessions=self._sessions_of[account],
+            held_messages=share.messages,
+            held_bytes=share.bytes,
+            unfinished_bytes=self.unfinished.of_account(account),
+        )
+
+    def _share_bounds(self, account: str) -> tuple[float, float]:
+        quotas = self.quotas(account)
+        return quotas.held_messages_max or math.inf, quotas.held_bytes_max or math.inf
+
+    def pace_of(self, account: str) -> Pace:
+        """How fast an account may publish, over all its sessions: also those that come after one another."""
+        if account not in self._paces:
+            self._paces[account] = Pace(self.clock.now())
+            self._limit_pace(account)
+        return self._paces[account]
+
+    def _limit_pace(self, account: str) -> None:
+        quotas = self.quotas(account)
+        rate_per_s, burst = quotas.publish_rate_per_s_max, quotas.publish_burst_max
+        self._paces[account].limit(rate_per_s, burst, self.clock.now())
 
     def close_session(self, session: BrokerSession, *, lost: bool) -> None:
         """The front end is done with a session, whose client was `lost` or not; twice changes nothing."""
@@ -223,7 +261,10 @@ class Broker:
         """Take on new limits, and end what rights and accounts no longer allow. Never raises."""
         self.settings = settings
         self.door.reconfigure(router_settings(settings))
+        for account in list(self._paces):
+            self._limit_pace(account)
         for session in list(self._sessions):
+            session.limit_pace()
             if not self.accounts.enabled(session.account):
                 session.end(frontend.Ending("disabled", "the account has been disabled"))
         self.door.end_forbidden()

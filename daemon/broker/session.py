@@ -14,6 +14,7 @@ import trio
 
 from daemon.accounts.accounts import Accounts
 from daemon.broker.bodies import Stored
+from daemon.broker.pace import Pace
 from daemon.broker.reading import Reading
 from daemon.broker.store_room import StoreRoom
 from daemon.broker.transaction import Transaction
@@ -41,6 +42,9 @@ from routing.names import check_topic, make_address, owner_of
 from routing.patterns import check_wanted, is_pattern, subscription_takes
 from routing.rights import RIGHTS, Right
 from routing.subscription import Consumer, ReturnOutcome
+
+PUBLISH_RATE: Final = "publish_rate_per_s_max"
+"""What is too fast, as the subject of a refusal."""
 
 PENDING_BYTES_MAX: Final = 1_048_576
 EVENTS_BYTES: Final = 262_144
@@ -72,6 +76,9 @@ class SessionOwner(Protocol):
 
     async def browse(self, topic: str, after: int, count: int) -> list[HeldMessage]:
         """See `daemon.frontend.Session`."""
+
+    def pace_of(self, account: str) -> Pace:
+        """How fast an account may publish, over all its sessions."""
 
     def close_session(self, session: "BrokerSession", *, lost: bool) -> None:
         """The front end is done with a session, whose client was `lost` or not; twice changes nothing."""
@@ -110,8 +117,10 @@ class BrokerSession:
         self._handed_bytes = 0
         self._transaction: Transaction | None = None
         self._unfinished = broker.unfinished.holder(account, remote)
-        self._tokens = self._rate = broker.limits.publish_rate_per_s_max
-        self._tokens_at = broker.clock.now()
+        self._own_pace = Pace(broker.clock.now())
+        self._account_pace = broker.pace_of(account)
+        self._publish_at = 0.0
+        self.limit_pace()
         self.id = id
         self.opened_at = broker.clock.wall_ms() / 1000
         self.published = 0
@@ -125,8 +134,14 @@ class BrokerSession:
         try:
             self._publish(topic, message, request, delay_s)
         except Refusal as refusal:
-            self._broker.metrics.refused[refusal.code] += 1
+            self._note_refused(refusal)
             raise
+
+    def _note_refused(self, refusal: Refusal) -> None:
+        metrics = self._broker.metrics
+        metrics.refused[refusal.code] += 1
+        if refusal.subject:
+            metrics.over_quota[refusal.subject] += 1
 
     def _publish(self, topic: str, message: Message, request: Any, delay_s: float) -> None:
         broker = self._broker
@@ -154,8 +169,8 @@ class BrokerSession:
             head = encode_head(message)
         else:  # nobody may ever want it encoded
             check_message(message)
-        if self._rate:
-            self._take_token()
+        if self._own_pace.rate_per_s or self._account_pace.rate_per_s:
+            self._keep_pace()
         if message.guarantee:
             broker.room.check()
         self.published += 1
@@ -180,28 +195,54 @@ class BrokerSession:
             with suppress(Refusal):  # what is being stored makes room, sooner or later
                 await unfinished.hold(self._unfinished, bytes + FREE_BYTES)
                 break
-        await unfinished.hold(self._unfinished, bytes)
+        with self._noting_refusals():
+            await unfinished.hold(self._unfinished, bytes)
 
     def hold_now(self, bytes: int) -> None:
         """See `daemon.frontend.Session`."""
-        self._broker.unfinished.hold_now(self._unfinished, bytes)
+        with self._noting_refusals():
+            self._broker.unfinished.hold_now(self._unfinished, bytes)
 
     def check_room(self, bytes: int) -> None:
         """See `daemon.frontend.Session`."""
-        self._broker.unfinished.check(self._unfinished, bytes)
+        with self._noting_refusals():
+            self._broker.unfinished.check(self._unfinished, bytes)
+
+    @contextmanager
+    def _noting_refusals(self) -> Iterator[None]:
+        try:
+            yield
+        except Refusal as refusal:
+            self._note_refused(refusal)
+            raise
 
     @property
     def is_storing_much(self) -> bool:
         """See `daemon.frontend.Session`."""
         return self._unfinished.storing >= FREE_BYTES
 
-    def _take_token(self) -> None:
+    @property
+    def publish_wait_s(self) -> float:
+        """See `daemon.frontend.Session`."""
+        return self._publish_at and max(self._publish_at - self._broker.clock.now(), 0.0)
+
+    def limit_pace(self) -> None:
+        """Take on the limit of each connection; that of the account is the broker's to take on."""
+        self._own_pace.limit(self._broker.limits.publish_rate_per_s_max, 0, self._broker.clock.now())
+        self._publish_at = 0.0
+
+    def _keep_pace(self) -> None:
+        """Raises Refusal (too-many) where the front end has not waited."""
         now = self._broker.clock.now()
-        self._tokens = min(self._rate, self._tokens + (now - self._tokens_at) * self._rate)
-        self._tokens_at = now
-        if self._tokens < 1:
-            raise Refusal(Refusal.TOO_MANY, f"more than {self._rate:g} messages a second")
-        self._tokens -= 1
+        if now < self._publish_at and self._transaction is None:
+            raise Refusal(
+                Refusal.TOO_MANY,
+                f"{self.account} publishes as fast as it may ({PUBLISH_RATE}); try again in"
+                f" {self._publish_at - now:.3g} s",
+                subject=PUBLISH_RATE,
+            )
+        wait_s = max(self._own_pace.take(now), self._account_pace.take(now))
+        self._publish_at = now + wait_s if wait_s else 0.0
 
     def subscribe(self, topic: str, options: SubscribeOptions, request: Any = None) -> None:
         """See `daemon.frontend.Session`."""
@@ -276,7 +317,8 @@ class BrokerSession:
             yield
         finally:
             self._transaction = None
-        transaction.carry_out(request)
+        with self._noting_refusals():
+            transaction.carry_out(request)
         if published_bytes := transaction.published_bytes:
             self._broker.unfinished.store(self._unfinished, published_bytes)
 

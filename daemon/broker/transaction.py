@@ -85,6 +85,9 @@ class Transaction:
         room = self._door.room
         for topic, sizes in self._published.items():
             room.check(topic, len(sizes), sum(sizes))
+        if self._published:
+            messages = sum(map(len, self._published.values()))
+            room.check_share(self._consumer.account, messages, self.published_bytes)
         if self._to_system_topics:
             room.check_system(self._publisher, self._to_system_topics)
         self._door.begin_together(removes=self._removes)

@@ -1,7 +1,6 @@
 """`smqpd account`: who may log in, and with which rights. A running site takes it on, or says why not."""
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -13,16 +12,14 @@ from daemon.accounts.accounts_file import (
     ACCOUNT_EXPECTED,
     ACCOUNT_NAME,
     Account,
-    AccountsEditor,
-    NoSuchAccountError,
-    edit,
     read_accounts,
 )
 from daemon.accounts.passwords import generate_password, hash_password
+from daemon.cli.account_changing import change_accounts
+from daemon.cli.account_quotas import quotas
 from daemon.cli.asking import YesOption, sure, value
 from daemon.cli.completing import complete_account, complete_topic
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
-from daemon.cli.telling import tell
 from daemon.configuration.config import nearest
 from daemon.control.operators import AskMay
 from daemon.operating import Verdict
@@ -35,7 +32,8 @@ from routing.errors import Refusal
 from routing.names import check_topic
 from routing.rights import RIGHTS, Operating, Right, Rights
 
-app = typer.Typer(help="Accounts and their rights.", no_args_is_help=True)
+app = typer.Typer(help="Accounts, their rights and quotas.", no_args_is_help=True)
+app.command()(quotas)
 
 AccountName = Annotated[str, typer.Argument(metavar="NAME", autocompletion=complete_account)]
 PasswordFile = Annotated[
@@ -90,7 +88,7 @@ def add(
     rights = _rights(Rights(), publish, subscribe, remove, administer, operate)
     password = _password(password_file, generate, as_json)
     account = Account(password=_hashed(password), rights=rights)
-    done = _change(config, f"Added {name}.", lambda editor: editor.add(name, account))
+    done = change_accounts(config, f"Added {name}.", lambda editor: editor.add(name, account))
     _say(name, done, as_json, password if generate else "")
 
 
@@ -100,7 +98,12 @@ def list_(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> No
     accounts = read_accounts(read_settings(config).site.accounts_file)
     if json:
         rows = [
-            {"name": name, "disabled": account.disabled, "rights": account.rights}
+            {
+                "name": name,
+                "disabled": account.disabled,
+                "rights": account.rights,
+                "quotas": account.quotas.given,
+            }
             for name, account in accounts.items()
         ]
         typer.echo(msgspec.json.encode(rows))
@@ -120,13 +123,15 @@ def list_(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> No
 @app.command()
 def disable(name: AccountName, config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
     """Refuse its logins and end its sessions; its subscriptions and messages stay."""
-    _say(name, _change(config, f"Disabled {name}.", lambda editor: editor.set_disabled(name, True)), as_json)
+    done = change_accounts(config, f"Disabled {name}.", lambda editor: editor.set_disabled(name, True))
+    _say(name, done, as_json)
 
 
 @app.command()
 def enable(name: AccountName, config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
     """Let it log in again."""
-    _say(name, _change(config, f"Enabled {name}.", lambda editor: editor.set_disabled(name, False)), as_json)
+    done = change_accounts(config, f"Enabled {name}.", lambda editor: editor.set_disabled(name, False))
+    _say(name, done, as_json)
 
 
 @app.command("remove")
@@ -139,7 +144,7 @@ def remove_(
     """Remove it for good, and end its sessions; its subscriptions and messages stay until they expire."""
     _existing(read_settings(config), name)
     sure(yes, f"Remove the account {name}?")
-    _say(name, _change(config, f"Removed {name}.", lambda editor: editor.remove(name)), as_json)
+    _say(name, change_accounts(config, f"Removed {name}.", lambda editor: editor.remove(name)), as_json)
 
 
 @app.command("test")
@@ -195,7 +200,7 @@ def passwd(
     _existing(settings, name)
     password = _password(password_file, generate, as_json)
     phc, text = _hashed(password), f"Changed the password of {name}."
-    done = _change(config, text, lambda editor: editor.set_password(name, phc))
+    done = change_accounts(config, text, lambda editor: editor.set_password(name, phc))
     _say(name, done, as_json, password if generate else "")
 
 
@@ -217,26 +222,13 @@ def rights(
     wanted = _rights(Rights() if clear else held, publish, subscribe, remove, administer, operate)
     if wanted != held:
         done = f"Changed the rights of {name}."
-        typer.echo(_change(config, done, lambda editor: editor.set_rights(name, wanted)), err=True)
+        typer.echo(change_accounts(config, done, lambda editor: editor.set_rights(name, wanted)), err=True)
     if json:
         typer.echo(msgspec.json.encode(wanted))
         return
     for right in RIGHTS:
         typer.echo(f"{right:<11}{' '.join(getattr(wanted, right)) or '-'}")
     typer.echo(f"{'operate':<11}{wanted.operate or '-'}")
-
-
-def _change(config: Path, done: str, change: Callable[[AccountsEditor], None]) -> str:
-    """Change the accounts of a site, and have it take that on; returns what to print."""
-    site = read_settings(config).site
-    try:
-        with edit(site.accounts_file) as editor:
-            change(editor)
-    except (NoSuchAccountError, FileExistsError) as error:
-        raise Failure(str(error)) from None
-    except OSError as error:
-        raise Failure(f"{site.accounts_file}: cannot be changed: {error.strerror}") from None
-    return tell(config, site.state_directory, done, ["accounts"])
 
 
 def _existing(settings: Settings, name: str) -> Account:

@@ -39,6 +39,7 @@ class Conversation(ABC):
         out: bytes to be sent, in order; a frame is one or several pieces.
         finished: deliveries that are finished by being sent with `out`.
         unanswered: requests that an event of the session has still to answer.
+        wait_s: how long nothing is to be carried out, since the client publishes as fast as it may.
         frames: how many have been read whole, for the shell to see that the client gets on.
         goodbye: the last bytes, b"" where there is nothing to say; None until the connection has to end. From
             then on nothing that the client sent is carried out. What is unanswered is answered before.
@@ -54,6 +55,7 @@ class Conversation(ABC):
         self.out: list[bytes] = []
         self.finished: list[int] = []
         self.unanswered = 0
+        self.wait_s = 0.0
         self.frames = 0
         self.goodbye: bytes | None = None
         self.said_goodbye = False
@@ -82,8 +84,8 @@ class Conversation(ABC):
     def proceed(self, unanswered_max: int) -> Credentials | None:
         """Carry out what has come whole.
 
-        Until so much is unanswered, until there is a `goodbye`, or until a login is asked for, which is
-        returned; it needs `accept` or `refuse`, and then `proceed`.
+        Until so much is unanswered, until there is a `goodbye` or a `wait_s`, or until a login is asked for,
+        which is returned; it needs `accept` or `refuse`, and then `proceed`.
         """
 
     @abstractmethod

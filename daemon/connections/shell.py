@@ -8,7 +8,7 @@
 Whichever of the two tasks has something to send sends all there is, so that there is one send at a time and
 frames never mix; the other waits until it is done, which is how a client that does not read stops being read
 from. Nor is a client read from to which as many answers are owed as may be, until half of them are given, or
-while there is no room for what it has begun.
+while there is no room for what it has begun, nor while it or its account publishes faster than it may.
 
 A client that is silent for longer than it has agreed to is gone: its connection ends without a word. Else the
 last frame is sent, then the server's half of the stream is closed, and what still comes is thrown away until
@@ -253,7 +253,9 @@ class _Connection:
             await self._flush()
             if conversation.goodbye is not None:
                 return
-            if conversation.unanswered >= limits.unanswered_per_session_max:
+            if conversation.wait_s:
+                await self._slow_down(session)
+            elif conversation.unanswered >= limits.unanswered_per_session_max:
                 await self._let_answers_catch_up(limits)
             elif await self._make_room(session) and not await self._listen(limits):
                 return
@@ -301,6 +303,14 @@ class _Connection:
                 return False
             self._held = held
         return True
+
+    async def _slow_down(self, session: Session) -> None:
+        """Carry nothing out and read nothing until the client may publish again, or there is a goodbye."""
+        self._site.metrics.slowed += 1
+        while (wait_s := session.publish_wait_s) and self._conversation.goodbye is None:
+            with trio.move_on_after(wait_s) as self._listening:
+                await trio.sleep_forever()
+        self._conversation.wait_s = 0.0
 
     async def _let_answers_catch_up(self, limits: Limits) -> None:
         """Until half of the answers that may be owed have been given.

@@ -4,7 +4,8 @@ And what was accepted and is not on disk yet: that is never refused here, but st
 
 All connections share one budget. An account, and likewise an address, may hold as much as is still free: one
 alone gets half of it, two get a third each, and so on, so that whoever holds much never leaves nothing for
-others. A body is counted whole as soon as its length is known, so one that was begun can be finished.
+others. A body is counted whole as soon as its length is known, so one that was begun can be finished. An
+account may have a quota besides, which it never holds more than.
 
 Who has to wait for room holds nothing meanwhile but what it held before, and is refused after `WAIT_S`.
 """
@@ -22,6 +23,9 @@ from routing.errors import Refusal
 WAIT_S: Final = 5.0
 """For others to finish: longer than a body takes that is on its way, shorter than any client's patience."""
 
+
+UNFINISHED_BYTES: Final = "unfinished_bytes_max"
+"""What there may be too much of, as the subject of a refusal, where it is the account's quota."""
 
 FREE_BYTES: Final = 65_536
 """What a connection may have that is being stored, and is counted in steps of: most never have more."""
@@ -46,8 +50,10 @@ class Holder(msgspec.Struct, eq=False):
 class Unfinished:
     """The budget of a site; `bytes_max` is asked each time, since it changes with a reload."""
 
-    def __init__(self, bytes_max: Callable[[], int]) -> None:
+    def __init__(self, bytes_max: Callable[[], int], quota: Callable[[str], int] = lambda account: 0) -> None:
+        """`quota`: bytes that one account may hold; 0 for no limit of its own."""
         self._bytes_max = bytes_max
+        self._quota = quota
         self.bytes = 0
         """That are held now, and are being stored."""
         self._storing: dict[Holder, int] = {}  # with the transaction that is gathered
@@ -68,6 +74,8 @@ class Unfinished:
         """
         if self._hold(holder, bytes):
             return
+        if 0 < self._quota(holder.account) < bytes:
+            raise self._no_room(holder, bytes)
         admitted = trio.Event()
         self._waiting[holder] = (bytes, admitted)
         self._admit()
@@ -77,17 +85,17 @@ class Unfinished:
         finally:
             self._waiting.pop(holder, None)
         if not admitted.is_set():
-            raise _no_room(holder, bytes)
+            raise self._no_room(holder, bytes)
 
     def hold_now(self, holder: Holder, bytes: int) -> None:
         """As `hold`, without waiting. Raises Refusal (too-many) where there is no room now."""
         if not self._hold(holder, bytes):
-            raise _no_room(holder, bytes)
+            raise self._no_room(holder, bytes)
 
     def check(self, holder: Holder, bytes: int) -> None:
         """Raises Refusal (too-many) where the connection could not hold so many bytes more now."""
         if self._waiting or not self._fits(holder, holder.bytes + bytes):
-            raise _no_room(holder, bytes)
+            raise self._no_room(holder, holder.bytes + bytes)
 
     # -- what is accepted -------------------------------------------------------------------------
 
@@ -142,6 +150,30 @@ class Unfinished:
         return (
             self._by_account[holder.account] + more <= free
             and self._by_address[holder.address] + more <= free
+            and not self._over_quota(holder, bytes)
+        )
+
+    def _over_quota(self, holder: Holder, bytes: int) -> bool:
+        quota = self._quota(holder.account)
+        return 0 < quota < self._by_account[holder.account] + bytes - holder.bytes
+
+    def of_account(self, account: str) -> int:
+        """Bytes that all connections of an account hold, and have stored."""
+        return self._by_account[account]
+
+    def _no_room(self, holder: Holder, bytes: int) -> Refusal:
+        if self._over_quota(holder, bytes):
+            return Refusal(
+                Refusal.TOO_MANY,
+                f"{holder.account} may have {self._quota(holder.account)} bytes unfinished"
+                f" ({UNFINISHED_BYTES}), so that there is no room for {bytes}; finish bodies and transactions"
+                " that are open, or send fewer at a time, and try again",
+                subject=UNFINISHED_BYTES,
+            )
+        return Refusal(
+            Refusal.TOO_MANY,
+            f"there is no room for {bytes} bytes beside what {holder.account} and others have unfinished;"
+            " finish bodies and transactions that are open, or send fewer at a time, and try again",
         )
 
     def _set(self, holder: Holder, bytes: int) -> None:
@@ -167,11 +199,3 @@ class Unfinished:
                 del self._waiting[holder]
                 self._set(holder, bytes)
                 admitted.set()
-
-
-def _no_room(holder: Holder, bytes: int) -> Refusal:
-    return Refusal(
-        Refusal.TOO_MANY,
-        f"there is no room for {bytes} bytes beside what {holder.account} and others have unfinished;"
-        " finish bodies and transactions that are open, or send fewer at a time, and try again",
-    )

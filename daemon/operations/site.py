@@ -1,7 +1,6 @@
 """One running site, as its operators see it."""
 
 import logging
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final
 
@@ -183,12 +182,17 @@ class SiteOperations:
 
     def accounts(self) -> list[AccountStatus]:
         """See `daemon.operating.Operations`."""
-        sessions = Counter(session.account for session in self._broker.sessions)
+        broker = self._broker
         return [
             AccountStatus(
-                name=name, disabled=account.disabled, rights=account.rights, sessions=sessions[name]
+                name=name,
+                disabled=account.disabled,
+                rights=account.rights,
+                sessions=(used := broker.used(name)).sessions,
+                quotas=broker.quotas(name),
+                used=used,
             )
-            for name, account in self._broker.accounts.every.items()
+            for name, account in broker.accounts.every.items()
         ]
 
     def may(self, account: str, right: Right, topic: str) -> Verdict:

@@ -97,7 +97,8 @@ def _account(account: Account | None) -> str:
         for name, value in rights.items()
         if value
     ]
-    return ", ".join(["disabled" if account.disabled else "enabled", *held])
+    quotas = [f"{name} {value:g}" for name, value in account.quotas.given.items()]
+    return ", ".join(["disabled" if account.disabled else "enabled", *held, *quotas])
 
 
 def _peer(peer: PeerEntry | None) -> str:

@@ -98,7 +98,7 @@ class SmqpConversation(Conversation):
 
     def proceed(self, unanswered_max: int) -> Credentials | None:
         """See `Conversation`."""
-        while self.goodbye is None and self.unanswered < unanswered_max:
+        while self.goodbye is None and self.unanswered < unanswered_max and not self.wait_s:
             try:
                 frame = self._reader.take()
             except FramingLost as lost:
@@ -169,6 +169,7 @@ class SmqpConversation(Conversation):
             if type(command) is Publish:
                 message = command.message
                 session.publish(command.topic, message, command.key)
+                self.wait_s = session.publish_wait_s
                 if message.guarantee:
                     self.unanswered += 1
             elif type(command) is Ping:

@@ -105,7 +105,7 @@ class StompConversation(Conversation):
 
     def proceed(self, unanswered_max: int) -> Credentials | None:
         """See `Conversation`."""
-        while self.goodbye is None and self.unanswered < unanswered_max:
+        while self.goodbye is None and self.unanswered < unanswered_max and not self.wait_s:
             frame = None
             try:
                 frame = self._decoder.next_frame()
@@ -125,6 +125,7 @@ class StompConversation(Conversation):
                 before = self.unanswered
                 try:
                     handle(self, frame)
+                    self.wait_s = self._session.publish_wait_s
                 except Refusal:
                     self.unanswered = before  # what was refused is not answered
                     raise

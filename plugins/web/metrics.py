@@ -155,6 +155,17 @@ def _of_messages(sample: Sample) -> Iterator[Any]:
     for code, count in metrics.refused.items():
         refused.add_metric([code], count)
     yield refused
+    over = CounterMetricFamily(
+        "smqpd_over_quota_requests", "Requests and logins that a quota refused.", labels=["quota"]
+    )
+    for quota, count in metrics.over_quota.items():
+        over.add_metric([quota], count)
+    yield over
+    yield CounterMetricFamily(
+        "smqpd_slowed_clients",
+        "Times that a client had to wait before it published more.",
+        metrics.slowed,
+    )
     away = CounterMetricFamily(
         "smqpd_turned_away_copies", "Copies that were denied or dropped.", labels=["event", "reason"]
     )

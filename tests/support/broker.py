@@ -14,7 +14,7 @@ from daemon.broker.broker import Broker
 from daemon.broker.lifetime import opened_broker
 from daemon.hops.reader import HopLogReader
 from daemon.hops.writer import HopLog
-from daemon.settings import Limits, QueueSettings, Settings, SiteSettings, StoreSettings
+from daemon.settings import Limits, QueueSettings, Quotas, Settings, SiteSettings, StoreSettings
 from daemon.store.store import Store
 from routing.hops import HopRecord
 from routing.message import Message, Section
@@ -146,7 +146,12 @@ class VirtualSite:
 
 @asynccontextmanager
 async def virtual_site(
-    directory: Path, *, chores: Iterable[Callable[[], None]] = (), server: str = SERVER, **settings: Any
+    directory: Path,
+    *,
+    chores: Iterable[Callable[[], None]] = (),
+    server: str = SERVER,
+    quotas: Quotas | None = None,
+    **settings: Any,
 ) -> AsyncIterator[VirtualSite]:
     """A site in a directory, started again if it was there, which does the `chores` each minute.
 
@@ -164,6 +169,7 @@ async def virtual_site(
         queues=chosen(QueueSettings),
         limits=chosen(Limits),
         store=chosen(StoreSettings),
+        quotas=quotas or Quotas(),
     )
     accounts = Accounts(accounts_file, server)
     # no gathering: these clocks move when a test says so

@@ -16,7 +16,7 @@ from daemon.connections.listen import Listeners
 from daemon.frontend import Identity, Right, SubscriptionInfo, TopicInfo
 from daemon.metrics import Metrics
 from daemon.operations.site import SiteOperations
-from daemon.settings import Limits, QueueSettings, Settings, SiteSettings
+from daemon.settings import Limits, QueueSettings, Quotas, Settings, SiteSettings
 from daemon.system.mishaps import Mishaps
 from routing.rights import Operating
 from tests.support.passwords import cheap_hash
@@ -118,7 +118,10 @@ class ListeningSite(BrokerSite):
 
 @asynccontextmanager
 async def running_site(
-    directory: Path, limits: Limits | None = None, queues: QueueSettings | None = None
+    directory: Path,
+    limits: Limits | None = None,
+    queues: QueueSettings | None = None,
+    quotas: Quotas | None = None,
 ) -> AsyncIterator[BrokerSite]:
     """A site with `ACCOUNTS`, all of which have the password `PASSWORD`."""
     directory.mkdir(exist_ok=True)
@@ -129,6 +132,7 @@ async def running_site(
         site=SiteSettings(server_name=SERVER, accounts_file=accounts_file, state_directory=directory),
         limits=limits or Limits(),
         queues=queues or QueueSettings(),
+        quotas=quotas or Quotas(),
     )
     accounts = Accounts(accounts_file, SERVER)
     # no gathering: where a test stops the clock, nothing would end the wait

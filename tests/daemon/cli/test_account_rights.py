@@ -7,6 +7,7 @@ import pytest
 
 from daemon.terminal.failure import FAILED, REFUSED, USAGE
 from plugins.smqp.connection import ConnectionLost
+from routing.errors import Refusal
 from tests.support.process import daemon
 from tests.support.running import RunningSite, message
 
@@ -70,3 +71,34 @@ async def test_whether_an_account_may_is_told_with_the_reason(site: RunningSite,
             await ask_all()
     else:
         await ask_all()
+
+
+async def test_what_an_account_may_use_is_set_and_what_it_uses_is_shown(site: RunningSite) -> None:
+    code, out, err = await site.command("account", "quotas", "eve", "--held-messages", "2", "--sessions", "1")
+    assert (code, err) == (
+        0,
+        "Changed the quotas of eve. The site does not run; this holds from its next start.\n",
+    )
+    assert "held        ? of 2\n" in out
+    async with daemon(site.config), site.eve() as eve:
+        await eve.publish("weather", message(b"rain", delivery="ONE"))
+        assert await site.printed("account", "quotas", "eve") == (
+            "sessions    1 of 1\npublish     -\nheld        1 of 2\nheld bytes  4 B\nunfinished  0 B\n"
+        )
+        await site.command(
+            "account", "quotas", "eve", "--publish-rate", "5", "--publish-burst", "20", "--held-messages", "1"
+        )
+        with pytest.raises(Refusal, match="held_messages_max"):
+            await eve.publish("weather", message(b"rain", delivery="ONE"))
+        (found,) = [each for each in await site.asked("account", "quotas") if each["name"] == "eve"]
+        assert found["own"] == {
+            "sessions_max": 1,
+            "publish_rate_per_s_max": 5.0,
+            "publish_burst_max": 20,
+            "held_messages_max": 1,
+        }
+        assert "5/s, 20 at once  1 of 1" in await site.printed("account", "quotas")
+        changes = await site.printed("account", "quotas", "eve", "--clear")
+        assert "held        1\n" in changes
+    assert (await site.command("account", "quotas", "nobody", "--sessions", "1"))[0] == FAILED
+    assert (await site.command("account", "quotas", "--sessions", "1"))[0] == USAGE

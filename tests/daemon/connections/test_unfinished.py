@@ -40,6 +40,24 @@ async def test_each_account_and_each_address_leaves_as_much_as_it_has(
     assert budget.bytes == 600 + 300 + 150
 
 
+async def test_an_account_with_a_quota_holds_no_more_and_is_told_by_name(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    budget = Unfinished(lambda: BYTES_MAX, {"ann": 50, "bob": 0}.__getitem__)
+    assert await fill(budget, "ann", "10.0.0.1:1") == 50
+    assert budget.of_account("ann") == 50
+    ann = budget.holder("ann", "10.0.0.2:1")
+    began = trio.current_time()
+    for call in (budget.check, budget.hold_now):
+        with pytest.raises(Refusal, match=r"ann may have 50 bytes unfinished \(unfinished_bytes_max\)"):
+            call(ann, 10)
+    with pytest.raises(Refusal) as refused:
+        await budget.hold(ann, 51)
+    assert (refused.value.code, refused.value.subject) == (Refusal.TOO_MANY, "unfinished_bytes_max")
+    assert trio.current_time() == began  # no wait makes that fit
+    assert await fill(budget, "bob", "10.0.0.2:1") == 570  # half of what is free, in tens
+
+
 async def test_a_connection_waits_for_room_and_gets_it_as_soon_as_there_is_some(
     budget: Unfinished, autojump_clock: trio.testing.MockClock
 ) -> None:

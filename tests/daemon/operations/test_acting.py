@@ -8,6 +8,7 @@ import pytest
 from daemon.frontend import Ending, Withdrawn
 from daemon.operating import REFUSED_MAX, Actor, Replayed
 from daemon.operations.site import SiteOperations
+from daemon.settings import Quotas
 from routing.errors import Refusal
 from tests.support.broker import SessionClient, VirtualSite, virtual_site
 
@@ -264,9 +265,9 @@ async def test_what_clients_change_is_in_the_log_too(
 
 
 async def test_an_account_may_be_logged_in_only_so_often(tmp_path: Path) -> None:
-    async with virtual_site(tmp_path, sessions_per_account_max=2) as site:
+    async with virtual_site(tmp_path, quotas=Quotas(sessions_max=2)) as site:
         first, _ = site.login("ada"), site.login("ada", "phone")
-        with pytest.raises(Refusal, match="ada is logged in 2 times, as often as it may be"):
+        with pytest.raises(Refusal, match=r"ada is logged in 2 times, as often as it may \(sessions_max\)"):
             site.login("ada")
         site.login("bob").session.close()
         first.session.close()

@@ -6,6 +6,7 @@ import trio
 import trio.testing
 
 from daemon.frontend import Limits
+from daemon.settings import Quotas
 from tests.support.full_disk import no_file_beyond
 from tests.support.site import PASSWORD, SERVER, BrokerSite, running_site
 from tests.support.smqp_peer import connected, frame, publish
@@ -442,3 +443,32 @@ async def test_a_message_that_is_on_its_way_is_whole_before_the_goodbye(site: Br
         await bob.send(frame("QUIT"))
         assert [section.body for section in (await bob.frame()).sections] == [b"x" * 100_000]
         assert await bob.line() == ("BYE quit", {})
+
+
+@pytest.mark.parametrize("quota", [Quotas(publish_rate_per_s_max=10.0, publish_burst_max=1), None])
+async def test_who_publishes_faster_than_it_may_is_read_no_faster_and_loses_nothing(
+    tmp_path: Path, quota: Quotas | None
+) -> None:
+    limits = Limits() if quota else Limits(publish_rate_per_s_max=10.0)
+    async with running_site(tmp_path, limits, quotas=quota) as site, connected(site) as peer:
+        count = 4 if quota else 12  # of a connection, those of a second may come at once
+        began = trio.current_time()
+        await peer.send(*(publish("t", number) for number in range(count)), frame("PING", "Request: 1"))
+        answers = [await peer.line() for _ in range(count + 1)]
+        assert trio.current_time() - began >= 0.19
+        assert {start for start, _ in answers} == {"OK PUBLISH", "PONG"}
+        assert site.metrics.slowed
+        assert not site.metrics.refused
+
+
+async def test_who_has_as_much_held_as_it_may_is_refused_by_name(tmp_path: Path) -> None:
+    async with (
+        running_site(tmp_path, quotas=Quotas(held_messages_max=1)) as site,
+        connected(site) as peer,
+    ):
+        await peer.send(publish("t", 1, "Delivery: ONE"))
+        assert (await peer.line())[0] == "OK PUBLISH"
+        await peer.send(publish("t", 2, "Delivery: ONE"))
+        start, attributes = await peer.line()
+        assert start == "ERROR queue-full"
+        assert "which may be 1 (held_messages_max)" in attributes["Text"]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from daemon.settings import Limits
+from daemon.settings import Limits, Quotas
 from plugins.stomp.settings import StompSettings
 from tests.support.site import BrokerSite, running_site
 from tests.support.stomp import Connect, StompClient, stomp_server
@@ -21,8 +21,13 @@ def limits() -> Any:
 
 
 @pytest.fixture
-async def site(tmp_path: Path, limits: Any) -> AsyncIterator[BrokerSite]:
-    async with running_site(tmp_path, limits) as site:
+def quotas() -> Any:
+    return Quotas()
+
+
+@pytest.fixture
+async def site(tmp_path: Path, limits: Any, quotas: Any) -> AsyncIterator[BrokerSite]:
+    async with running_site(tmp_path, limits, quotas=quotas) as site:
         yield site
 
 

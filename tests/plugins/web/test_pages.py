@@ -9,10 +9,12 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from daemon.frontend import Browsed
+from daemon.frontend import Browsed, Identity
+from daemon.settings import Quotas
 from plugins.web.events import EventStream
 from plugins.web.live import STREAMS_MAX, Live
 from plugins.web.render import body, duration, hexdump, number, rate, size
+from routing.message import Message, Section
 from tests.support.broker import SessionClient
 from tests.support.site import PASSWORD, BrokerSite
 from tests.support.web import WebAnswer, WebBrowser
@@ -184,6 +186,18 @@ async def test_accounts_are_shown_with_their_rights(ada: WebBrowser) -> None:
     page = (await ada.get("/accounts")).text
     assert "*.open" in page
     assert "argon2" not in page
+
+
+async def test_accounts_are_shown_with_what_they_use_of_their_quotas(
+    ada: WebBrowser, site: BrokerSite
+) -> None:
+    quotas = Quotas(sessions_max=7, publish_rate_per_s_max=5, held_messages_max=3, held_bytes_max=2_048)
+    site.broker.reconfigure(msgspec.structs.replace(site.broker.settings, quotas=quotas))
+    session = site.open_session(Identity("bob"), "desk", protocol="test", remote="test")
+    session.publish("jobs", Message(delivery="ONE", sections=(Section("text/plain", b"x" * 100),)))
+    page = (await ada.get("/accounts")).text
+    assert "1</a> of 7</td>\n<td>5.0/s at most</td>\n<td>1 of 3, 100 bytes of 2.0 KiB</td>" in page
+    session.close()
 
 
 async def test_a_site_without_peers_says_so(ada: WebBrowser) -> None:

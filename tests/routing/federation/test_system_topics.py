@@ -68,6 +68,14 @@ def test_each_publisher_of_a_peer_has_its_own_bound_and_receipts_have_none() -> 
         assert arrive(router, number, "ada:c@a", "smqpd:system@b") == ("accepted", "")
 
 
+def test_what_peers_bring_counts_for_no_account_here_whatever_its_name() -> None:
+    router = make_router()
+    for number, account in enumerate(["ada:c@b", "ada:c@a", "smqpd:system@b", "smqpd:system@a"], start=1):
+        assert arrive(router, number, "ada:c@a", account) == ("accepted", "")
+    assert arrive(router, 5, "jobs", "ada:c@a") == ("accepted", "")
+    assert (router.view.share("ada").messages, router.view.share("ada").bytes) == (0, 0)
+
+
 def test_what_a_peer_had_no_room_for_is_offered_again_and_soon_is_all_there() -> None:
     sites = Federation({("a", "b")})
     sites.settle()

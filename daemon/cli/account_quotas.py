@@ -1,0 +1,162 @@
+"""`smqpd account quotas`: what accounts may use, what they use, and a change of that."""
+
+from typing import Annotated
+
+import msgspec
+import typer
+
+from daemon.accounts.accounts_file import read_accounts
+from daemon.accounts.quotas import OwnQuotas
+from daemon.cli.account_changing import change_accounts
+from daemon.cli.asking import value
+from daemon.cli.completing import complete_account
+from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
+from daemon.configuration.config import nearest
+from daemon.control.operators import AskAccounts
+from daemon.operating import AccountStatus, Used
+from daemon.settings import Quotas, Settings
+from daemon.terminal.failure import UNREACHABLE, USAGE, Failure
+from daemon.terminal.figures import bytes_shown
+from daemon.terminal.output import JsonOption, show_table
+
+
+class AccountQuotas(msgspec.Struct, frozen=True, kw_only=True):
+    """One account. `own` are those that its file has; `used` is None where the site does not run."""
+
+    name: str
+    quotas: Quotas
+    own: OwnQuotas
+    used: Used | None
+
+
+def quotas(
+    name: Annotated[
+        str, typer.Argument(metavar="[NAME]", autocompletion=complete_account, show_default=False)
+    ] = "",
+    sessions: Annotated[
+        int | None, typer.Option("--sessions", metavar="N", min=0, help="Logins at a time.")
+    ] = None,
+    publish_rate: Annotated[
+        float | None, typer.Option("--publish-rate", metavar="N", min=0, help="Messages a second.")
+    ] = None,
+    publish_burst: Annotated[
+        int | None,
+        typer.Option("--publish-burst", metavar="N", min=0, help="Messages at once before that holds."),
+    ] = None,
+    held_messages: Annotated[
+        int | None,
+        typer.Option(
+            "--held-messages", metavar="N", min=0, help="Messages that it has published and are held."
+        ),
+    ] = None,
+    held_bytes: Annotated[
+        int | None, typer.Option("--held-bytes", metavar="N", min=0, help="Bytes of their bodies.")
+    ] = None,
+    unfinished_bytes: Annotated[
+        int | None,
+        typer.Option(
+            "--unfinished-bytes", metavar="N", min=0, help="Memory for bodies and transactions on their way."
+        ),
+    ] = None,
+    clear: Annotated[
+        bool, typer.Option("--clear", help="Those not given here are as the configuration says again.")
+    ] = False,
+    config: ConfigOption = DEFAULT_CONFIG,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what accounts may use, and use; or set those quotas of NAME that are given. 0 is no limit.
+
+    What is not set for an account is as the table [quotas] of the configuration says for all.
+    """
+    settings = read_settings(config)
+    given = OwnQuotas(
+        sessions_max=sessions,
+        publish_rate_per_s_max=publish_rate,
+        publish_burst_max=publish_burst,
+        held_messages_max=held_messages,
+        held_bytes_max=held_bytes,
+        unfinished_bytes_max=unfinished_bytes,
+    ).given
+    accounts = read_accounts(settings.site.accounts_file)
+    if name and name not in accounts:
+        raise Failure(f"there is no account {name}{nearest(name, accounts)}")
+    if given or clear:
+        if not name:
+            raise Failure("say whose quotas: smqpd account quotas NAME ...", USAGE)
+        held = OwnQuotas() if clear else accounts[name].quotas
+        wanted = msgspec.structs.replace(held, **given)
+        if wanted != accounts[name].quotas:
+            done = f"Changed the quotas of {name}."
+            said = change_accounts(config, done, lambda editor: editor.set_quotas(name, wanted))
+            typer.echo(said, err=True)
+    found = _found(settings)
+    if name:
+        _show_one(next(each for each in found if each.name == name), as_json)
+    else:
+        _show_all(found, as_json)
+
+
+def _found(settings: Settings) -> list[AccountQuotas]:
+    try:
+        of_site = value(settings, AskAccounts(), list[AccountStatus])
+        used = {each.name: each.used for each in of_site}
+    except Failure as failure:
+        if failure.exit_code != UNREACHABLE:
+            raise
+        used = {}
+    return [
+        AccountQuotas(
+            name=name,
+            quotas=account.quotas.over(settings.quotas),
+            own=account.quotas,
+            used=used.get(name),
+        )
+        for name, account in read_accounts(settings.site.accounts_file).items()
+    ]
+
+
+def _show_all(found: list[AccountQuotas], as_json: bool) -> None:
+    if as_json:
+        typer.echo(msgspec.json.encode(found))
+        return
+    rows = [(each.name, *(text for _, text in _uses(each))) for each in found]
+    show_table(
+        ("account", "sessions", "publish", "held", "held bytes", "unfinished"), rows, folds=("account",)
+    )
+
+
+def _show_one(found: AccountQuotas, as_json: bool) -> None:
+    if as_json:
+        typer.echo(msgspec.json.encode(found))
+        return
+    for title, text in _uses(found):
+        typer.echo(f"{title:<12}{text}")
+
+
+def _uses(found: AccountQuotas) -> list[tuple[str, str]]:
+    """What is used of what may be, such as `2 of 10`."""
+    quotas, used = found.quotas, found.used or Used()
+    rate, burst = quotas.publish_rate_per_s_max, quotas.publish_burst_max
+    pace = f"{rate:g}/s" + (f", {burst} at once" if burst else "") if rate else "-"
+
+    def of(now: str, most: str, bounded: float) -> str:
+        shown = now if found.used is not None else "?"
+        return f"{shown} of {most}" if bounded else shown
+
+    return [
+        ("sessions", of(f"{used.sessions:,}", f"{quotas.sessions_max:,}", quotas.sessions_max)),
+        ("publish", pace),
+        ("held", of(f"{used.held_messages:,}", f"{quotas.held_messages_max:,}", quotas.held_messages_max)),
+        (
+            "held bytes",
+            of(bytes_shown(used.held_bytes), bytes_shown(quotas.held_bytes_max), quotas.held_bytes_max),
+        ),
+        (
+            "unfinished",
+            of(
+                bytes_shown(used.unfinished_bytes),
+                bytes_shown(quotas.unfinished_bytes_max),
+                quotas.unfinished_bytes_max,
+            ),
+        ),
+    ]

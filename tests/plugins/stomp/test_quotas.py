@@ -1,0 +1,48 @@
+"""What an account may use, as STOMP clients see it."""
+
+from typing import Any
+
+import pytest
+import trio
+
+from daemon.settings import Quotas
+from tests.support.site import BrokerSite
+from tests.support.stomp import StompClient
+
+DURABLE = {"destination": "/queue/T", "persistent": "true"}
+
+
+@pytest.mark.parametrize("quotas", [Quotas(publish_rate_per_s_max=10.0, publish_burst_max=1)])
+async def test_who_sends_faster_than_it_may_is_read_no_faster_and_loses_nothing(
+    site: BrokerSite, ada: StompClient, quotas: Any
+) -> None:
+    began = trio.current_time()
+    for number in range(2):
+        await ada.send("SEND", {**DURABLE, "receipt": str(number)})
+    await ada.send("BEGIN", {"transaction": "t"})
+    for _ in range(2):
+        await ada.send("SEND", {**DURABLE, "transaction": "t"})
+    await ada.send("COMMIT", {"transaction": "t", "receipt": "together"})
+    await ada.send("SEND", {**DURABLE, "receipt": "last"})
+    receipts = [(await ada.expect("RECEIPT")).headers["receipt-id"] for _ in range(4)]
+    assert receipts == [*map(str, range(2)), "together", "last"]
+    assert trio.current_time() - began >= 0.19
+    assert site.metrics.slowed
+
+
+@pytest.mark.parametrize("quotas", [Quotas(held_messages_max=1)])
+async def test_who_has_as_much_held_as_it_may_is_refused_by_name(ada: StompClient, quotas: Any) -> None:
+    await ada.ask("SEND", DURABLE)
+    await ada.send("SEND", DURABLE)
+    error = await ada.refused("queue-full")
+    assert b"which may be 1 (held_messages_max)" in error.body
+
+
+@pytest.mark.parametrize("quotas", [Quotas(unfinished_bytes_max=100_000)])
+async def test_a_body_that_is_more_than_may_be_unfinished_is_refused_by_name(
+    site: BrokerSite, ada: StompClient, quotas: Any
+) -> None:
+    await ada.raw(b"SEND\ndestination:/queue/T\ncontent-length:200000\n\n" + bytes(70_000))
+    error = await ada.refused("too-many")
+    assert b"100000 bytes unfinished (unfinished_bytes_max)" in error.body
+    assert site.metrics.over_quota == {"unfinished_bytes_max": 1}
