@@ -10,11 +10,11 @@ class Allowance:
         self._left = at_once
         self._at = 0.0
 
-    def take(self, now: float) -> bool:
-        """Whether one more is allowed now."""
+    def take(self, now: float, count: float = 1.0) -> bool:
+        """Whether so many more are allowed now."""
         self._left = min(self._left + max(now - self._at, 0.0) * self._per_s, self._at_once)
         self._at = now
-        if self._left < 1.0:
+        if self._left < count:
             return False
-        self._left -= 1.0
+        self._left -= count
         return True

@@ -49,17 +49,20 @@ EVERY_S: Final = 3_600.0
 SPACING_S: Final = 2.0
 """Between two of one site, whatever changes: a link that comes and goes all the time costs no more."""
 
+PIECE_BYTES: Final = 4_096
+"""What is longer counts as several: who has a thousand links says less often that they have changed."""
+
 SITES_MAX: Final = 2_000
 BYTES_MAX: Final = 64 * 2**20
 """Of all news."""
 
 CHECKS_PER_S: Final = 100.0
 CHECKS_AT_ONCE: Final = 2.0 * SITES_MAX
-"""Signatures that one peer may have looked at: some 0.2 ms each. All that there is fits."""
+"""Signatures that one peer may have looked at: some 0.3 ms each. All that there is fits."""
 
 SAID_PER_S: Final = 1.0
-SAID_AT_ONCE: Final = 20.0
-"""What one site may say: twice what it does at most."""
+SAID_AT_ONCE: Final = 100.0
+"""Pieces that one site may say: twice what it does at most. The longest that can be counts as 76."""
 
 NEVER: Final = -math.inf
 
@@ -104,6 +107,7 @@ class Spreading:
         self._bytes = 0
         self._last: Version = (state.boot, 0)  # of this site's own, as far as it knows
         self._said_at = NEVER
+        self._quiet_until = NEVER
         self._is_stale = False  # it is to say its news anew, whether or not its links have changed
 
     def set_notary(self, now: float, notary: Notary) -> list[tuple[str, str]]:
@@ -123,7 +127,7 @@ class Spreading:
     def note_links(self) -> None:
         """A link of this site, or a peer, has come or gone."""
         if self._notary is not None:
-            self.due_at = min(self.due_at, self._said_at + SPACING_S)
+            self.due_at = min(self.due_at, self._quiet_until)
             self._state.wake_at = min(self._state.wake_at, self.due_at)
 
     def link_up(self, name: str, *, knows_news: bool) -> None:
@@ -187,7 +191,8 @@ class Spreading:
             return "this site has not said it: its store is that of a backup, or another site has its name"
         if not self._has_room(site, signed):
             return "no more sites, or no more bytes, are remembered"
-        if not self._sayings.setdefault(site, Allowance(SAID_PER_S, SAID_AT_ONCE)).take(now):
+        sayings = self._sayings.setdefault(site, Allowance(SAID_PER_S, SAID_AT_ONCE))
+        if not sayings.take(now, _pieces(signed)):
             return "its site says something more often than it may"
         self._keep(KnownNews(statement, signed, said_at, peer))
         return ""
@@ -257,6 +262,7 @@ class Spreading:
         statement = SiteNews(self._state.server, boot, number, links)
         signed = notary.sign(write_statement(statement))
         if signed is not None:
+            self._quiet_until = now + SPACING_S * _pieces(signed)
             self._keep(KnownNews(statement, signed, now, ""))
 
     def forget(self, now: float) -> None:
@@ -271,3 +277,7 @@ class Spreading:
         self._enter(news)
         if news.statement.site == self._state.server:
             self._last = max(self._last, news.statement.version)
+
+
+def _pieces(signed: SignedNews) -> float:
+    return max(signed.size / PIECE_BYTES, 1.0)

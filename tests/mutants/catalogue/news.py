@@ -130,7 +130,7 @@ MUTATIONS = [
         old='            return "it tells more than it may"\n',
         new=(
             '            return "it tells more than it may"\n'
-            "        if not self._sayings.setdefault(site, Allowance(SAID_PER_S, SAID_AT_ONCE)).take(now):\n"
+            "        if not self._sayings.setdefault(site, Allowance(1.0, SAID_AT_ONCE)).take(now):\n"
             '            return "too often"\n'
         ),
         tests=(TESTS,),
@@ -138,8 +138,15 @@ MUTATIONS = [
     Mutation(
         name="a site may say something as often as it likes",
         file=SPREADING,
-        old="if not self._sayings.setdefault(site, Allowance(SAID_PER_S, SAID_AT_ONCE)).take(now):",
+        old="if not sayings.take(now, _pieces(signed)):",
         new="if False:",
+        tests=(TESTS,),
+    ),
+    Mutation(
+        name="what is long counts as one piece",
+        file=SPREADING,
+        old="return max(signed.size / PIECE_BYTES, 1.0)",
+        new="return 1.0",
         tests=(TESTS,),
     ),
     Mutation(
@@ -152,7 +159,7 @@ MUTATIONS = [
     Mutation(
         name="a link that comes and goes is told of each time",
         file=SPREADING,
-        old="self.due_at = min(self.due_at, self._said_at + SPACING_S)",
+        old="self.due_at = min(self.due_at, self._quiet_until)",
         new="self.due_at = min(self.due_at, self._said_at)",
         tests=(TESTS,),
     ),

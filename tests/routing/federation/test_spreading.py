@@ -11,7 +11,10 @@ from routing.federation import spreading
 from routing.federation.copies import PeerRules
 from routing.federation.decisions import DiscardNews, StoreNews, TellKnownNews, TellNews
 from routing.federation.news import (
+    CERTIFICATE_BYTES_MAX,
     LINKS_MAX,
+    SIGNATURE_BYTES_MAX,
+    STATEMENT_BYTES_MAX,
     KnownNews,
     NewsVersion,
     SignedNews,
@@ -19,7 +22,7 @@ from routing.federation.news import (
     Version,
     read_statement,
 )
-from routing.federation.spreading import EVERY_S, SPACING_S
+from routing.federation.spreading import EVERY_S, PIECE_BYTES, SPACING_S
 from routing.numbers import NUMBER_MAX
 from routing.router import Router
 from tests.routing.federation.test_radius import graphs
@@ -95,6 +98,19 @@ def test_a_link_that_comes_and_goes_is_told_of_only_so_often() -> None:
         site.link_up("c")
         site.tick(SPACING_S / 100)
     assert 1 <= len(site.said()) <= 3
+
+
+def test_a_site_that_has_many_links_says_less_often_that_they_have_changed() -> None:
+    peers = [f"p{number}" for number in range(500)]
+    site = Site(*peers)
+    site.tick(60.0)
+    site.said()
+    for _ in range(10):
+        site.router.federation.link_down("p1")
+        site.tick(SPACING_S)
+        site.link_up("p1")
+        site.tick(SPACING_S)
+    assert 2 <= len(site.said()) <= 10 * 2 * SPACING_S / (3 * SPACING_S) + 1
 
 
 def test_a_link_that_comes_back_before_it_was_told_of_is_no_news() -> None:
@@ -271,6 +287,21 @@ class TestLies:
         assert site.hear("b", said("y", 1)) == ""
         site.tick(1.0)
         assert site.hear("b", said("x", 9)) == ""
+
+    def test_what_is_long_counts_as_several(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(spreading, "SAID_AT_ONCE", 7.0)
+        site = Site("b")
+        many = [f"p{number}" for number in range(500)]
+        assert 3 < said("x", 0, *many).size / PIECE_BYTES < 5
+        heard = [site.hear("b", said("x", number, *many)) for number in range(3)]
+        assert heard == ["", "", "its site says something more often than it may"]
+
+    def test_the_longest_that_can_be_is_taken(self) -> None:
+        site = Site("b")
+        statement = b'{"site":"x","boot":1,"number":1,"links":[]}'.ljust(STATEMENT_BYTES_MAX)
+        certificate, signature = bytes(CERTIFICATE_BYTES_MAX), bytes(SIGNATURE_BYTES_MAX)
+        site.notary.believes_all = True
+        assert site.hear("b", SignedNews(statement, certificate, signature)) == ""
 
     def test_what_others_forge_in_its_name_keeps_no_site_from_speaking(
         self, monkeypatch: pytest.MonkeyPatch
