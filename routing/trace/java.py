@@ -19,6 +19,9 @@ from typing import Final
 JAVA_MAJOR_MIN: Final = 17
 ANSWER_WITHIN_S: Final = 30
 
+KEPT_QUIETLY: Final = "-Xlog:disable -Xlog:all=error:stderr"
+"""Of a kept file that does not fit any more a JVM would say so on standard output, where answers go."""
+
 
 class NoJava(Exception):
     """No Java that fits; the text says what was found and what to install."""
@@ -81,3 +84,22 @@ def wrapped(home: Path, cache: Path) -> Path:
         fresh.chmod(fresh.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
         fresh.replace(wrapper)
     return found
+
+
+def kept_classes(home: Path, cache: Path, library: Path) -> str:
+    """Options for a JVM of `home` to take the classes of `library` from `cache`, as an earlier one left them.
+
+    To load and to verify classes is a fifth of a small job. Where there is no file of them yet, the JVM is
+    told to leave one when it ends, which takes it some seconds more. A JVM does without a file that is of
+    another one or of other classes; the file is named after both, so that a new one is then made.
+    """
+    made_of = [f"{path} {path.stat().st_mtime_ns}" for path in (home / "bin" / "java", library)]
+    kept = cache / f"classes-{zlib.crc32(os.fsencode(' '.join(made_of))):08x}.jsa"
+    try:
+        with kept.open("rb") as file:
+            # the beginning is written last
+            is_whole = any(file.read(4))
+    except OSError:
+        is_whole = False
+    how = "SharedArchiveFile" if is_whole else "ArchiveClassesAtExit"
+    return f'"-XX:{how}={kept}" {KEPT_QUIETLY}'

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+import pyspark
 from pyspark.sql import SparkSession
 
 from routing.trace import java
@@ -54,9 +55,12 @@ SMALL: Final = {
 """To plan takes longer than to run: nothing is looked for that pays only with many rows, no plan is checked
 again after each rule or printed for a page that is not served, and each step is one task."""
 
-QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
+QUICK_JAVA: Final = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m -XX:MetaspaceSize=256m"
+)
 """For a JVM that lives for a minute. Told to compile lightly it has place for a fifth of the code that it has
-otherwise, and from the second minute on it would throw away code to compile it again."""
+otherwise, and from the second minute on it would throw away code to compile it again; and it would look for
+garbage each time that the place for classes grows."""
 
 THROUGHPUT_JAVA: Final = "-XX:+UseParallelGC"
 """A job has no pauses to fear, and this collector takes the least processor time."""
@@ -78,16 +82,19 @@ def open_session(
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     builder = SparkSession.builder.appName("smqpd trace")
     local = not submitted and (master is None or master.startswith("local"))
+    kept = ""
     if not submitted:
         cache = Path(os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))) / "smqpd"
-        os.environ["JAVA_HOME"] = str(java.wrapped(java.choose(dict(os.environ), cache), cache))
+        home = java.choose(dict(os.environ), cache)
+        os.environ["JAVA_HOME"] = str(java.wrapped(home, cache))
+        kept = java.kept_classes(home, cache, Path(pyspark.__file__).with_name("jars"))
         builder = builder.master(master or "local[*]")
     if local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # not the python3 in PATH
         heap = heap_bytes or min(max(memory_bytes() // 2, HEAP_BYTES_MIN), HEAP_BYTES_MAX)
         heap = min(heap, SMALL_HEAP_BYTES) if small else heap
-        java_options = java_options or (QUICK_JAVA if small else THROUGHPUT_JAVA)
+        java_options = java_options or f"{QUICK_JAVA if small else THROUGHPUT_JAVA} {kept}"
         quiet = Path(__file__).with_name("log4j2.properties").as_uri()
         builder = (
             builder.config("spark.driver.memory", f"{heap >> 20}m")

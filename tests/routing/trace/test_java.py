@@ -1,5 +1,7 @@
 """Which Java is taken."""
 
+import os
+import shlex
 import stat
 from importlib.util import find_spec
 from pathlib import Path
@@ -65,3 +67,31 @@ def test_a_wrapped_java_is_not_asked_for_the_module_that_it_lacks_or_warns_of(tm
         text=True,
     )
     assert done.stdout == "-cp\na b\nMain\n"
+
+
+def test_a_first_job_leaves_its_classes_and_the_next_takes_them(tmp_path: Path) -> None:
+    home, jars = fake_java(tmp_path / "java", "17.0.1"), tmp_path / "jars"
+    jars.mkdir()
+    [kept] = asked_for(java.kept_classes(home, tmp_path, jars), "ArchiveClassesAtExit")
+    kept.write_bytes(bytes(16) + b"classes")  # as it stands while it is being written
+    assert asked_for(java.kept_classes(home, tmp_path, jars), "ArchiveClassesAtExit") == [kept]
+    kept.write_bytes(b"\xa8" + bytes(15) + b"classes")
+    assert asked_for(java.kept_classes(home, tmp_path, jars), "SharedArchiveFile") == [kept]
+
+
+def test_classes_that_another_java_or_another_spark_left_are_not_taken(tmp_path: Path) -> None:
+    first, second = fake_java(tmp_path / "first", "17.0.1"), fake_java(tmp_path / "second", "17.0.1")
+    jars = tmp_path / "jars"
+    jars.mkdir()
+    [kept] = asked_for(java.kept_classes(first, tmp_path, jars), "ArchiveClassesAtExit")
+    kept.write_bytes(b"classes")
+    assert asked_for(java.kept_classes(second, tmp_path, jars), "ArchiveClassesAtExit") != [kept]
+    os.utime(jars, ns=(0, 0))
+    assert asked_for(java.kept_classes(first, tmp_path, jars), "ArchiveClassesAtExit") != [kept]
+
+
+def asked_for(options: str, what: str) -> list[Path]:
+    """The files that `options` name for this."""
+    beginning = f"-XX:{what}="
+    words = shlex.split(options)
+    return [Path(word.removeprefix(beginning)) for word in words if word.startswith(beginning)]
