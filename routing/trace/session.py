@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyspark
 from pyspark.sql import SparkSession
@@ -61,6 +61,14 @@ QUICK_JAVA: Final = (
 """For a JVM that lives for a minute. Told to compile lightly it has place for a fifth of the code that it has
 otherwise, and from the second minute on it would throw away code to compile it again; and it would look for
 garbage each time that the place for classes grows."""
+
+EXPRESSION_CLASSES: Final = (
+    "functions",
+    "org.apache.spark.sql.functions",
+    "PythonUtils",
+    "PythonSQLUtils",
+)
+"""By these names PySpark asks for the classes of which it makes expressions."""
 
 THROUGHPUT_JAVA: Final = "-XX:+UseParallelGC"
 """A job has no pauses to fear, and this collector takes the least processor time."""
@@ -133,7 +141,28 @@ def open_session(
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    _resolve_once(session)
     return session
+
+
+class _JavaClass:
+    """A class of the JVM of which each member is looked for once, and not at each call."""
+
+    def __init__(self, found: Any) -> None:
+        self._found = found
+
+    def __getattr__(self, name: str) -> Any:
+        member = getattr(self._found, name)
+        setattr(self, name, member)
+        return member
+
+
+def _resolve_once(session: SparkSession) -> None:
+    """For each column that is named the JVM would look through its jars, and through all functions."""
+    machine: Any = session.sparkContext._jvm
+    for name in EXPRESSION_CLASSES:
+        if name not in vars(machine):
+            setattr(machine, name, _JavaClass(getattr(machine, name)))
 
 
 def is_small(*paths: str) -> bool:
