@@ -11,6 +11,7 @@ import trio
 from daemon.frontend import Identity, Site
 from plugins.xmpp.serving import serve
 from plugins.xmpp.settings import XmppSettings
+from plugins.xmpp.wire.namespaces import SHIM
 from tests.support.federated import federated_site
 from tests.support.links import Network
 from tests.support.patience import PATIENCE_S
@@ -73,6 +74,19 @@ async def test_a_retraction_is_told_at_the_other_site(tmp_path: Path) -> None:
         assert await retracted(here) == await retracted(there) == "one"
         answer = await there.iq("get", pubsub("<items node='news'/>"))
         assert not list(answer.iter(f"{{{PUBSUB}}}item"))
+
+
+async def test_a_collection_holds_what_is_published_at_the_other_site(tmp_path: Path) -> None:
+    async with two_sites(tmp_path) as (here, there, sites):
+        assert (await there.iq("set", subscribe(there.jid, None, "news.#"))).get("type") == "result"
+        await sites[0].wanted("ALL", "news")
+        for item in ("one", "two"):
+            await publish(here, item)
+            stanza = await there.receive()
+            assert within(stanza, "e:event/e:items/e:item").get("id") == item
+            assert within(stanza, f".//{{{SHIM}}}header[@name='Collection']").text == "news.#"
+        await retract(here, "one")
+        assert await retracted(there) == "one"
 
 
 async def test_an_item_that_a_newer_one_replaces_is_not_retracted(tmp_path: Path) -> None:

@@ -69,6 +69,13 @@ async def main(port: int) -> None:
     assert "slix.news" in {node for _, node, _ in nodes["disco_items"]["items"]}
     await pubsub.retract(to, "slix.news", "one")
     await pubsub.unsubscribe(to, "slix.news")
+    # it and its like, as a collection
+    info = await client.plugin["xep_0030"].get_info(JID(to), "slix.*")
+    assert {identity[:2] for identity in info["disco_info"]["identities"]} == {("pubsub", "collection")}
+    await pubsub.subscribe(to, "slix.*")
+    await pubsub.publish(to, "slix.news", id="two", payload=payload)
+    assert await asyncio.wait_for(items.get(), 120) == ("two", "{http://www.w3.org/2005/Atom}entry")
+    await pubsub.unsubscribe(to, "slix.*")
     await pubsub.delete_node(to, "slix.news")
     # a queue
     await pubsub.create_node(to, "slix.work")
