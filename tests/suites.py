@@ -239,6 +239,9 @@ def main() -> None:
 @contextmanager
 def _daemon(directory: Path, queues: tuple[str, ...]) -> Iterator[None]:
     """A new site, on the ports of the suites."""
+    for port in (PORT, PORT_OF_STOMP_PHP, WEBSOCKET):
+        if _listens(port):
+            raise SystemExit(f"something else listens on port {port}, which the suites would ask")
     directory.mkdir()
     config = make_stomp_site(directory / "site", PORT, WEBSOCKET)
     listen = f'listen = ["127.0.0.1:{PORT}", "127.0.0.1:{PORT_OF_STOMP_PHP}"]'
@@ -263,12 +266,17 @@ def _wait_for(daemon: subprocess.Popen[bytes], log: Path) -> None:
     while True:
         if daemon.poll() is not None:
             raise SystemExit(log.read_text())
-        try:
-            socket.create_connection(("127.0.0.1", PORT), 1).close()
-        except OSError:
-            time.sleep(0.1)
-            continue
-        return
+        if _listens(PORT):
+            return
+        time.sleep(0.1)
+
+
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+    except OSError:
+        return False
+    return True
 
 
 if __name__ == "__main__":

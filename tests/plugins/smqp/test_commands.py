@@ -87,6 +87,13 @@ async def test_lines_of_stdin_are_messages_with_a_rising_sequence(smqpd: Command
     assert [json.loads(line)["repeated"] for line in again.out.splitlines()] == [True, True]
 
 
+async def test_a_message_says_of_which_group_it_is(smqpd: CommandLine) -> None:
+    published = await smqpd("pub", "t", "rain", "--delivery", "ONE", "--group", "oslo", "--group-end")
+    assert published.exit_code == 0, published
+    found = json.loads((await smqpd("sub", "t", "-n", "1", "--json")).out)
+    assert (found["group"], found["group_end"]) == ("oslo", True)
+
+
 async def test_files_are_sections_byte_for_byte(smqpd: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"one\r\n")
     (tmp_path / "b.png").write_bytes(bytes(range(256)))
