@@ -385,10 +385,11 @@ class Session(Protocol):
         Cancellation loses no event.
         """
 
-    def close(self, *, lost: bool = False) -> None:
+    def close(self, *, lost: bool = False, why: str = "") -> None:
         """End the session: session-bound subscriptions end, locked messages go to the next subscriber.
 
-        With `lost` the client has gone without a word, and what it may have worked on has failed.
+        With `lost` the client has gone without a word, and what it may have worked on has failed. `why` is
+        for the log, where it was not the client that ended it.
         """
 
 

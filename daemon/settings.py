@@ -298,14 +298,14 @@ class LinkSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What goes to stderr."""
+    """What is logged, and how."""
 
     level: Annotated[Literal["debug", "info", "warning", "error"], note("The least that is logged.")] = "info"
     format: Annotated[
         Literal["auto", "journal", "text", "json"],
         note(
-            "`journal` prefixes each line with its priority; `auto` does so where stderr is the journal;"
-            " `json` makes an object of each line."
+            "`auto` prefixes each line with its priority where stderr is the journal; `journal` sends entries"
+            " to the journal itself, with fields such as SMQPD_ACCOUNT; `json` makes an object of each line."
         ),
     ] = "auto"
 

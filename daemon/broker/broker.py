@@ -69,6 +69,7 @@ class Broker:
 
     Attributes:
         idle: no transaction is gathered, written or being committed.
+        session_ended: told of each session that ends, and why.
     """
 
     def __init__(
@@ -99,6 +100,7 @@ class Broker:
         self._sessions_of: Counter[str] = Counter()
         self._session_ids = 0
         self._paces: dict[str, Pace] = {}
+        self.session_ended: Callable[[BrokerSession, str], None] = lambda session, why: None
         self._work = trio.Event()
         self._alarm = trio.CancelScope()
         self._alarm_at = math.inf
@@ -248,9 +250,13 @@ class Broker:
         rate_per_s, burst = quotas.publish_rate_per_s_max, quotas.publish_burst_max
         self._paces[account].limit(rate_per_s, burst, self.clock.now())
 
-    def close_session(self, session: BrokerSession, *, lost: bool) -> None:
-        """The front end is done with a session, whose client was `lost` or not; twice changes nothing."""
+    def close_session(self, session: BrokerSession, *, lost: bool, why: str = "") -> None:
+        """The front end is done with a session, whose client was `lost` or not; twice changes nothing.
+
+        `why` is for the log.
+        """
         if session in self._sessions:
+            self.session_ended(session, why or ("the connection was lost" if lost else "its client left"))
             del self._sessions[session]
             self._sessions_of[session.account] -= 1
             if not self._sessions_of[session.account]:
@@ -494,5 +500,5 @@ class Broker:
         """Close all sessions; `run` returns once everything they caused is on disk."""
         self._closing = True
         for session in list(self._sessions):
-            self.close_session(session, lost=False)
+            self.close_session(session, lost=False, why="the site stops")
         self._work.set()

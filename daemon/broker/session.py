@@ -80,8 +80,11 @@ class SessionOwner(Protocol):
     def pace_of(self, account: str) -> Pace:
         """How fast an account may publish, over all its sessions."""
 
-    def close_session(self, session: "BrokerSession", *, lost: bool) -> None:
-        """The front end is done with a session, whose client was `lost` or not; twice changes nothing."""
+    def close_session(self, session: "BrokerSession", *, lost: bool, why: str = "") -> None:
+        """The front end is done with a session, whose client was `lost` or not; twice changes nothing.
+
+        `why` is for the log.
+        """
 
 
 class UnreadDelivery(msgspec.Struct, frozen=True):
@@ -113,6 +116,7 @@ class BrokerSession:
         self._outbox: list[OutboxItem] = []
         self._arrived = trio.Event()
         self._ended = False
+        self._ended_by = ""
         self._pending_bytes = 0
         self._handed_bytes = 0
         self._transaction: Transaction | None = None
@@ -412,7 +416,8 @@ class BrokerSession:
     def _note(self, done: str) -> None:
         """Have the log say who changed what."""
         who = f"{self.account}/{self.channel} ({self.protocol}, {self.remote})"
-        self._broker.changes.log(logging.INFO, "%s: by %s", done, who)
+        fields = {"event": "change", **self.fields}
+        self._broker.changes.log(logging.INFO, "%s: by %s", done, who, fields=fields)
 
     def _check(self, right: Right, topic: str) -> None:
         self._check_open()
@@ -500,6 +505,7 @@ class BrokerSession:
         """Tell the front end to say goodbye; nothing comes after this."""
         self.put(event)
         self._ended = True
+        self._ended_by = event.text
         self._arrived.set()
 
     @property
@@ -513,17 +519,33 @@ class BrokerSession:
         return None if self._consumer.open else self._broker.clock.now() - self._paused_at
 
     @property
+    def delivered(self) -> int:
+        """Deliveries that it was handed, each time that a message was."""
+        return self._consumer.next_number - 1
+
+    @property
+    def fields(self) -> dict[str, object]:
+        """Who it is, for the log."""
+        return {
+            "account": self.account,
+            "channel": self.channel,
+            "protocol": self.protocol,
+            "address": self.remote,
+            "session": self.id,
+        }
+
+    @property
     def consumer(self) -> Consumer:
         """The session, as the router knows it."""
         return self._consumer
 
-    def close(self, *, lost: bool = False) -> None:
+    def close(self, *, lost: bool = False, why: str = "") -> None:
         """See `daemon.frontend.Session`."""
         self._ended = True
         self._outbox.clear()
         self._arrived.set()
         self._broker.unfinished.close(self._unfinished)
-        self._broker.close_session(self, lost=lost)
+        self._broker.close_session(self, lost=lost, why=why or self._ended_by)
 
 
 def _cost(event: OutboxItem) -> int:

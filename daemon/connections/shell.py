@@ -140,6 +140,7 @@ class _Connection:
         self._frames = 0  # that had come ...
         self._frame_at = 0.0  # ... when the latest did, or the client last said nothing with good reason
         self._held = 0  # bytes that the session knows of
+        self._why = ""  # it ends, for the log
 
     async def run(self) -> None:
         """Run the connection until both sides have said what they have to say."""
@@ -162,13 +163,14 @@ class _Connection:
             await self._flush()
         finally:
             if self._session is not None:  # what it held goes on to others now
-                self._session.close(lost=not conversation.said_goodbye)
+                self._session.close(lost=not conversation.said_goodbye, why=self._why)
         if conversation.goodbye is not None:
             await self._part(conversation.goodbye)
 
     def end(self, reason: EndReason, text: str) -> None:
         """Say goodbye once what is owed is answered, unless that is being done already."""
         if self._conversation.goodbye is None:
+            self._why = text
             redirect = self._site.redirect if reason == "draining" else None
             self._conversation.end(reason, text, redirect)
         self._stop_waiting()
@@ -271,6 +273,7 @@ class _Connection:
         data = await self._receive(min(idle_at, silent_at))
         if data is None:
             if conversation.goodbye is None and silent_at < idle_at:
+                self._why = "no heart-beat came"
                 raise _Silent
             self.end("idle", f"no complete frame for {limits.idle_timeout_s:g} s")
             return True
@@ -399,6 +402,7 @@ class _Connection:
             with trio.CancelScope(deadline=deadline) as sending:
                 await self._transport.send_pieces(pieces)
             if sending.cancelled_caught:
+                self._why = self._why or "its client does not read"
                 raise trio.TooSlowError
             self._sent_at = trio.current_time()
         finally:

@@ -27,6 +27,7 @@ from daemon.accounts.accounts import Accounts
 from daemon.accounts.accounts_file import Account
 from daemon.broker.broker import Broker
 from daemon.broker.lifetime import StartError, opened_broker
+from daemon.broker.session import BrokerSession
 from daemon.certificates.expiry import ExpiryWatch
 from daemon.certificates.tls import ClientTls
 from daemon.configuration.config import load
@@ -105,6 +106,8 @@ class RunningSite:
         self._tls: ClientTls = found.tls
         self._findings: list[Finding] = []
         self._logins = LimitedLog(logger, "logins")
+        self._ends = LimitedLog(logger, "ends of sessions")
+        broker.session_ended = self._log_end
         self.expiry = ExpiryWatch(broker.clock.wall_us)
         self._found(found.findings)
         self._listeners = Listeners(
@@ -176,7 +179,19 @@ class RunningSite:
             why = self._accounts.why_refused(account)
             shown = account[:LOGGED_NAME_MAX]
             self._logins.log(
-                logging.WARNING, "login of %s refused (%s, %s): %s", shown, protocol or "?", remote, why
+                logging.WARNING,
+                "login of %s refused (%s, %s): %s",
+                shown,
+                protocol or "?",
+                remote,
+                why,
+                fields={
+                    "event": "login-refused",
+                    "account": shown,
+                    "protocol": protocol,
+                    "address": remote,
+                    "why": why,
+                },
             )
             raise
         metrics.logins += 1
@@ -195,8 +210,41 @@ class RunningSite:
         """See `daemon.frontend.Site`."""
         session = self.broker.open_session(identity, channel, protocol=protocol, remote=remote)
         who = f"{identity.account}/{channel}"
-        self._logins.log(logging.INFO, "%s logged in (%s, %s): session %d", who, protocol, remote, session.id)
+        fields = {"event": "login", **session.fields}
+        self._logins.log(
+            logging.INFO,
+            "%s logged in (%s, %s): session %d",
+            who,
+            protocol,
+            remote,
+            session.id,
+            fields=fields,
+        )
         return session
+
+    def _log_end(self, session: BrokerSession, why: str) -> None:
+        lasted_s = max(self.broker.clock.wall_ms() / 1000 - session.opened_at, 0.0)
+        self._ends.log(
+            logging.INFO,
+            "%s/%s logged out (%s, %s): session %d, after %.1f s, %d published, %d delivered: %s",
+            session.account,
+            session.channel,
+            session.protocol,
+            session.remote,
+            session.id,
+            lasted_s,
+            session.published,
+            session.delivered,
+            why,
+            fields={
+                "event": "logout",
+                **session.fields,
+                "lasted_s": round(lasted_s, 3),
+                "published": session.published,
+                "delivered": session.delivered,
+                "why": why,
+            },
+        )
 
     @property
     def topic_count(self) -> int:
@@ -319,7 +367,8 @@ class RunningSite:
             *of_peers(peers, self.links.peers),
         ]
         for change in changes[:CHANGES_LOGGED_MAX]:
-            logger.info("changed: %s: by %s", change, by)
+            fields = {"event": "change", "by": by}
+            logger.info("changed: %s: by %s", change, by, extra={"fields": fields})
         if len(changes) > CHANGES_LOGGED_MAX:
             logger.info("changed: %d more: by %s", len(changes) - CHANGES_LOGGED_MAX, by)
 

@@ -1,6 +1,7 @@
 """Lines of the log that others bring about: so many a second at most, and then how many were left out."""
 
 import logging
+from collections.abc import Mapping
 from typing import Final
 
 import trio
@@ -20,8 +21,8 @@ class LimitedLog:
         self._at = 0.0
         self._left_out = 0
 
-    def log(self, level: int, text: str, *values: object) -> None:
-        """Log a line, or count it."""
+    def log(self, level: int, text: str, *values: object, fields: Mapping[str, object] | None = None) -> None:
+        """Log a line, or count it; `fields` are what programs look for, as in `daemon.system.journal`."""
         now = trio.current_time()
         self._room = min(AT_ONCE, self._room + max(now - self._at, 0.0) * PER_S)
         self._at = now
@@ -34,4 +35,4 @@ class LimitedLog:
                 level, "%d more %s are not in the log: too many at once", self._left_out, self._what
             )
             self._left_out = 0
-        self._logger.log(level, text, *values, stacklevel=2)
+        self._logger.log(level, text, *values, stacklevel=2, extra={"fields": fields or {}})

@@ -1,4 +1,4 @@
-"""Logs go to stderr, a line an event, for the journal or for people.
+"""Logs go to stderr, a line an event, for the journal or for people; or to the journal itself, with fields.
 
 The journal takes a priority from a `<N>` at the beginning of each line (sd-daemon(3)) and stamps the
 time itself. Messages may quote what a peer sent: control characters are escaped, so that nobody can
@@ -13,14 +13,8 @@ import time
 from typing import Final
 
 from daemon.settings import LogSettings
+from daemon.system.journal import ADDRESS, PRIORITIES, JournalHandler
 
-PRIORITIES: Final = {
-    logging.CRITICAL: 2,
-    logging.ERROR: 3,
-    logging.WARNING: 4,
-    logging.INFO: 6,
-    logging.DEBUG: 7,
-}
 CONTROL_CHARACTERS: Final = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))} | {
     0x2028: "\\u2028",
     0x2029: "\\u2029",
@@ -36,6 +30,13 @@ class JournalFormatter(logging.Formatter):
         return "\n".join(prefix + line for line in lines)
 
 
+class EntryFormatter(logging.Formatter):
+    """What is said, then the lines of a traceback: for a journal that has the rest in fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return "\n".join([_message(record), *_traceback(self, record)])
+
+
 class TextFormatter(logging.Formatter):
     """`2026-11-21T10:00:00.250Z warning daemon.connections.listen: text`, then the lines of a traceback."""
 
@@ -45,29 +46,39 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """`{"time": "2026-11-21T10:00:00.250Z", "level": "warning", "from": "daemon.site.site", "text": ...}`."""
+    """`{"time": "2026-11-21T10:00:00.250Z", "level": "warning", "from": "daemon.site.site", "text": ...}`.
+
+    A login has `event`, `account`, `protocol`, `address` and `session` besides, and so on.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         shown = {
             "time": _stamp(record),
             "level": record.levelname.lower(),
             "from": record.name,
-            "text": record.getMessage().translate(CONTROL_CHARACTERS),
+            "text": _message(record),
+            **getattr(record, "fields", {}),
         }
         if traceback := _traceback(self, record):
             shown["traceback"] = "\n".join(traceback)
         return json.dumps(shown, ensure_ascii=False)
 
 
-def set_up(settings: LogSettings) -> None:
-    """Log to stderr as `settings` say; can be called again."""
-    journal = settings.format == "journal" or (settings.format == "auto" and _stderr_is_journal())
-    handler = logging.StreamHandler(sys.stderr)
+def set_up(settings: LogSettings, journal: str = ADDRESS) -> None:
+    """Log as `settings` say; can be called again. `journal` is where the journal listens."""
+    to_journal = settings.format == "journal" or (settings.format == "auto" and _stderr_is_journal())
+    handler: logging.Handler = logging.StreamHandler(sys.stderr)
     if settings.format == "json":
         handler.setFormatter(JsonFormatter())
     else:
-        handler.setFormatter(JournalFormatter() if journal else TextFormatter())
+        handler.setFormatter(JournalFormatter() if to_journal else TextFormatter())
+    if settings.format == "journal":
+        handler = JournalHandler(handler, journal)
+        handler.setFormatter(EntryFormatter())
     root = logging.getLogger()
+    for before in root.handlers:
+        if isinstance(before, JournalHandler):
+            before.close()
     root.handlers[:] = [handler]
     root.setLevel(settings.level.upper())
 
@@ -78,7 +89,11 @@ def _stamp(record: logging.LogRecord) -> str:
 
 
 def _text(record: logging.LogRecord) -> str:
-    return f"{record.name}: {record.getMessage()}".translate(CONTROL_CHARACTERS)
+    return f"{record.name}: {_message(record)}"
+
+
+def _message(record: logging.LogRecord) -> str:
+    return record.getMessage().translate(CONTROL_CHARACTERS)
 
 
 def _traceback(formatter: logging.Formatter, record: logging.LogRecord) -> list[str]:

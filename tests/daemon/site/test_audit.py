@@ -32,6 +32,7 @@ async def test_the_log_says_where_a_site_listens_and_who_logs_in(site: RunningSi
         assert f"listens: smqp 127.0.0.1:{site.port}\n" in running.log
         async with site.eve("phone"):
             await logged(running, r"eve/phone logged in \(smqp, 127\.0\.0\.1:\d+\): session 1\n")
+        await logged(running, r"eve/phone logged out \(smqp, 127.*: session 1, after .* s, 0 published, ")
         for account, why in (("eve", "the password is wrong"), ("mallory", "there is no such account")):
             stream = await trio.open_tcp_stream("127.0.0.1", site.port)
             with pytest.raises(Refusal, match="account or password is wrong"):
@@ -76,10 +77,25 @@ async def test_dead_letters_are_in_the_log_with_the_reason(site: RunningSite) ->
         )
 
 
+async def test_the_log_says_why_a_session_ended_and_what_went_through_it(site: RunningSite) -> None:
+    async with daemon(site.config) as running:
+        async with site.eve() as eve:
+            await eve.subscribe("work")
+            await eve.publish("work", message(b"x"))
+            await eve.commit([await anext(eve)])
+        await logged(running, r"session 1, after [\d.]+ s, 1 published, 1 delivered: its client left\n")
+        async with site.eve():
+            assert await site.asked("session", "close", "2") == {"closed": True}
+            await logged(running, "session 2, .*: an operator has closed the session\n")
+        async with site.eve():
+            assert await site.printed("account", "disable", "eve")
+            await logged(running, "session 3, .*: the account has been disabled\n")
+
+
 async def test_a_line_of_the_log_may_be_an_object(site: RunningSite) -> None:
     site.config.write_text(site.config.read_text().replace("[log]", '[log]\nformat = "json"', 1))
     async with daemon(site.config) as running:
         async with site.eve():
-            await logged(running, "eve/desk logged in")
+            await logged(running, '"event": "login", "account": "eve", "channel": "desk", "protocol": "smqp"')
         for line in running.log.splitlines():
             assert {"time", "level", "from", "text"} <= json.loads(line).keys()
