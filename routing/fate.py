@@ -31,6 +31,7 @@ class Reader(msgspec.Struct):
     """One subscription that the message was delivered to.
 
     Attributes:
+        pattern: that it is to; "" where it is to the topic itself.
         delivered_us: when it was first delivered; 0 where the log no longer has that.
         attempts: deliveries.
         committed_us: None where it is not finished.
@@ -42,6 +43,12 @@ class Reader(msgspec.Struct):
     attempts: int = 0
     committed_us: int | None = None
     returned: str = ""
+    pattern: str = ""
+
+    @property
+    def name(self) -> str:
+        """What verdicts call it."""
+        return f"{self.subscription} (by {self.pattern})" if self.pattern else self.subscription
 
 
 class Fate(msgspec.Struct):
@@ -73,7 +80,7 @@ def judge(records: list[HopRecord], newest_boot: int | None, doubt: str = "") ->
     ended = end_of(records, unbroken=not doubt)
     if ended is None and _left_once_or_twice(records):
         doubt = doubt or "it was here before, and the record of that is missing"
-    readers = _readers(records)
+    readers = readers_of(records)
     state, end = _end(records, began, ended, readers, newest_boot)
     if doubt and ended is None:
         state, end = "unknown", f"What became of it is not known: {doubt}. {_without_it(records, readers)}"
@@ -134,12 +141,14 @@ def _short(number: float) -> str:
     return f"{number:.0f}" if number >= 100 else f"{number:.3g}"
 
 
-def _readers(records: list[HopRecord]) -> list[Reader]:
-    readers: dict[str, Reader] = {}
+def readers_of(records: list[HopRecord]) -> list[Reader]:
+    """The subscriptions of which records, all of one message at one site and in their order, tell."""
+    readers: dict[tuple[str, str], Reader] = {}
     for record in records:
         if not record.subscription:
             continue
-        reader = readers.setdefault(record.subscription, Reader(record.subscription))
+        key = record.subscription, record.pattern
+        reader = readers.setdefault(key, Reader(record.subscription, pattern=record.pattern))
         if record.event == "delivered":
             reader.delivered_us = reader.delivered_us or record.time_us
             reader.attempts = max(reader.attempts + 1, record.attempt)
@@ -184,13 +193,13 @@ def _end(
 
 def _ended(began: HopRecord | None, ended: HopRecord, readers: list[Reader]) -> tuple[FateState, str]:
     after = f" {duration(ended.time_us - began.time_us)} later" if began else ""
-    committed = [reader.subscription for reader in readers if reader.committed_us is not None]
+    committed = [reader.name for reader in readers if reader.committed_us is not None]
     also = f" Committed by {_count(committed)} before." if committed else ""
     match ended.event:
         case "committed":
             return "committed", f"Finished{after}: committed by {_count(committed)}."
         case "delivered":
-            everyone = _count([reader.subscription for reader in readers])
+            everyone = _count([reader.name for reader in readers])
             return "delivered", f"Delivered{after} to {everyone}, without a guarantee."
         case "forwarded":
             return "forwarded", f"Handed on{after} to {ended.peer}, whose log has what came of it.{also}"
@@ -218,7 +227,7 @@ def _without_it(records: list[HopRecord], readers: list[Reader]) -> str:
 
 
 def _waiting(records: list[HopRecord], readers: list[Reader]) -> str:
-    committed = [reader.subscription for reader in readers if reader.committed_us is not None]
+    committed = [reader.name for reader in readers if reader.committed_us is not None]
     done = f" Committed by {_count(committed)} so far." if committed else ""
     last = next(
         (record for record in reversed(records) if record.event in ("delivered", "returned", "committed")),
@@ -230,10 +239,9 @@ def _waiting(records: list[HopRecord], readers: list[Reader]) -> str:
         return f"Still held: nobody has it yet{delay}."
     if last.event == "returned":
         return f"Still held: it came back from {last.subscription} ({_reason(last)}).{done}"
+    last_of = {(record.subscription, record.pattern): record for record in records if record.subscription}
     out = [
-        record.subscription
-        for record in {record.subscription: record for record in records if record.subscription}.values()
-        if record.event == "delivered"
+        reader.name for reader in readers if last_of[reader.subscription, reader.pattern].event == "delivered"
     ]
     if out:
         return f"Still held: delivered to {_count(out)} and not committed yet.{done}"

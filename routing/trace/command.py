@@ -37,6 +37,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=100_000, help="Rows at most.")]
 
 UNFOLDED_COLUMNS = 2_000
+DELIVERIES_SHOWN_MAX = 200
 
 NOT_HERE = "the trace jobs are not installed here; install them with: pip install 'smqpd[trace]'"
 
@@ -181,6 +182,28 @@ def route(
         _console().print(route_tree(row))
         rows = ((one.server, one.state, one.sentence) for one in proven)
         _console().print(table("proven", ("server", "copy", "by its records"), rows))
+        _print_deliveries(proven)
+
+
+def _print_deliveries(proven: "list[Proof]") -> None:
+    """To which subscriptions it was delivered, and by which patterns."""
+    rows = [
+        (
+            one.server,
+            each.subscription,
+            each.pattern or "its topic",
+            moment(each.delivered_us or None),
+            "-" if each.committed_us is None else moment(each.committed_us),
+        )
+        for one in proven
+        for each in one.deliveries
+    ]
+    if not rows:
+        return
+    more = len(rows) - DELIVERIES_SHOWN_MAX
+    title = "deliveries" if more <= 0 else f"deliveries (and {more} more, see --format json)"
+    columns = ("server", "subscription", "by", "delivered", "committed")
+    _console().print(table(title, columns, rows[:DELIVERIES_SHOWN_MAX]))
 
 
 def _proven(session: "SparkSession", out: str, route: dict[str, Any], day: str) -> "list[Proof]":

@@ -37,8 +37,8 @@ RECEIPT_BITS: Final = 31
 _Layout = dict[str, Callable[[], Column]]
 
 _NEEDED: Final = (
-    *("smuid", "server", "peer", "subscription", "topic", "event", "outcome", "mode", "attempt", "record"),
-    *("time_us", "depth", "size", "priority", "guarantee", "final", "sent_us", "peer_received_us"),
+    *("smuid", "server", "peer", "subscription", "pattern", "topic", "event", "outcome", "mode", "attempt"),
+    *("record", "time_us", "depth", "size", "priority", "guarantee", "final", "sent_us", "peer_received_us"),
     *("peer_sent_us", "due", "expires_us", "receipt"),
 )
 
@@ -55,6 +55,7 @@ def facts(records: DataFrame, incomplete: Collection[str] = (), by: Sequence[str
     slim = records.where((f.col("event") != "heartbeat") & (f.col("smuid") != "")).select(
         *by, *_NEEDED, level.cast("long").alias("level"), _crossing(level).alias("crossing")
     )
+    slim = slim.withColumn("pattern", f.coalesce("pattern", f.lit("")))
     if incomplete:
         slim = slim.unionByName(_passed(records, incomplete))
     keyed = _coded(slim).repartition("smuid").withColumn("key", f.explode(_keys()))
@@ -130,7 +131,8 @@ def named(facts: DataFrame, by: Sequence[str] = ()) -> DataFrame:
         "priority": (-at[COPY]["priority"]).cast("int"),
     }
     of_deliveries = {
-        "subscription": f.col("b"),
+        "subscription": f.expr("substr(b, 1, length(b) - length(substring_index(b, ' ', -1)) - 1)"),
+        "pattern": f.substring_index("b", " ", -1),
         "delivered_us": at[DELIVERY]["delivered_us"],
         "committed_us": at[DELIVERY]["committed_us"],
         "attempts": (-at[DELIVERY]["attempts"]).cast("int"),
@@ -190,11 +192,13 @@ def copies(facts: DataFrame) -> DataFrame:
 def deliveries(facts: DataFrame) -> DataFrame:
     """One row for each subscription that the message was handed to.
 
-    smuid, server, subscription; delivered_us, committed_us (null: not yet, or that record is missing);
-    attempts int; returned bool; one, unguaranteed bool.
+    smuid, server, subscription; pattern that it is to ("" where it is to the topic itself); delivered_us,
+    committed_us (null: not yet, or that record is missing); attempts int; returned bool; one, unguaranteed
+    bool.
     """
     return _of_kind(facts, DELIVERY).select(
-        *("smuid", "server", "subscription", "delivered_us", "committed_us", "attempts", "returned"),
+        *("smuid", "server", "subscription", "pattern", "delivered_us", "committed_us", "attempts"),
+        "returned",
         *("one", "unguaranteed"),
     )
 
@@ -220,7 +224,9 @@ def _keys() -> Column:
     sent = key(HOP, server, peer, crossing + attempt)
     arrived = key(HOP, peer, server, crossing + f.col("attempt"))
     copy = key(COPY, server, f.col("topic"), none)
-    delivery = key(DELIVERY, server, f.col("subscription"), none)
+    # one account, channel and name may subscribe to a topic and to patterns; no pattern has a space in it
+    subscribed = f.concat("subscription", f.lit(" "), "pattern")
+    delivery = key(DELIVERY, server, subscribed, none)
     linked = (peer != "") & _is(*ARRIVALS, "passed")
     handed = (f.col("subscription") != "") & _is("delivered", "committed", "returned")
     claimed = key(COPY, peer, f.col("topic"), none)
@@ -258,6 +264,7 @@ def _passed(records: DataFrame, incomplete: Collection[str]) -> DataFrame:
         "server": f.col("step.t"),
         "peer": f.col("step.f"),
         "subscription": f.lit(""),
+        "pattern": f.lit(""),
         "topic": f.col("topic"),
         "event": f.lit("passed"),
         "outcome": f.lit(""),

@@ -130,6 +130,8 @@ def problem(latest: Column, servers: tuple[str, ...]) -> Column:
         & (f.coalesce(f.length(record["peer"]), f.lit(0)) <= schema.NAME_CHARS_MAX)
         & (f.coalesce(f.length(record["topic"]), f.lit(0)) <= schema.NAME_CHARS_MAX)
         & (f.coalesce(f.length(record["subscription"]), f.lit(0)) <= schema.NAME_CHARS_MAX)
+        & (f.coalesce(f.length(record["pattern"]), f.lit(0)) <= schema.NAME_CHARS_MAX)
+        & ~f.coalesce(f.contains(record["pattern"], f.lit(" ")), f.lit(False))
         & (f.coalesce(f.size(record["hops"]), f.lit(0)) <= schema.HOPS_MAX)
     )
     counted = (

@@ -20,12 +20,25 @@ GRAVITY: Final = ("lost", "unknown", "log missing", "gone", "held", "finished")
 
 
 @dataclass(frozen=True)
+class Delivery:
+    """What the records of a server tell of one subscription; as `fate.Reader`."""
+
+    subscription: str
+    pattern: str
+    delivered_us: int
+    committed_us: int | None
+    attempts: int
+    returned: str
+
+
+@dataclass(frozen=True)
 class Proof:
-    """What is proven of the copy at one server."""
+    """What is proven of the copy at one server, and to whom it was delivered there."""
 
     server: str
     state: str
     sentence: str
+    deliveries: tuple[Delivery, ...] = ()
 
 
 def hop_records(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[HopRecord]]:
@@ -50,10 +63,29 @@ def proofs(
     `records`: of the message, as from `hop_records`; `logs`: rows of the table coverage, by server.
     """
     found = [
-        Proof(copy["server"], copy["state"], _sentence(copy, records, logs.get(copy["server"], {})))
+        Proof(
+            copy["server"],
+            copy["state"],
+            _sentence(copy, records, logs.get(copy["server"], {})),
+            _deliveries(records.get(copy["server"], [])),
+        )
         for copy in route["copies"]
     ]
     return sorted(found, key=lambda proof: (GRAVITY.index(proof.state), proof.server))
+
+
+def _deliveries(records: list[HopRecord]) -> tuple[Delivery, ...]:
+    return tuple(
+        Delivery(
+            each.subscription,
+            each.pattern,
+            each.delivered_us,
+            each.committed_us,
+            each.attempts,
+            each.returned,
+        )
+        for each in fate.readers_of(records)
+    )
 
 
 def judged(records: list[HopRecord], log: Mapping[str, Any]) -> fate.Fate:

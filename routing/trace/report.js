@@ -177,6 +177,7 @@ function routes() {
     list.append(branch(route.origin));
     for (const server of [...below.keys(), ...states.keys()]) if (!seen.has(server) && !arrivals.has(server)) list.append(branch(server));
     box.append(list);
+    for (const one of route.by_pattern) box.append(named(make("p", null, "hint"), `Delivered at ${one.server} to ${one.subscription} by the pattern ${one.pattern}`));
     if (route.missing.length) box.append(named(make("p", null, "hint"), "Not known: what became of the copies at " + route.missing.join(", ")));
     $("routes").append(box);
   }

@@ -10,7 +10,7 @@ import math
 from importlib.resources import files
 from typing import Any, Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
 from routing.trace import batch, tables
@@ -23,6 +23,7 @@ ANOMALIES_MAX: Final = 500
 LINKS_MAX: Final = 5_000
 BALANCE_MAX: Final = 2_000
 HOPS_SHOWN_MAX: Final = 200
+PATTERNS_SHOWN_MAX: Final = 20
 MAP_ROUNDS: Final = 300
 
 
@@ -126,7 +127,25 @@ def _worst_routes(session: SparkSession, out: str, day: str | None) -> list[dict
     named |= {row.smuid for row in slow.collect()}
     chosen = routes.where(f.col("smuid").isin(*named)).withColumn("hops", f.slice("hops", 1, HOPS_SHOWN_MAX))
     found = _rows(chosen.orderBy(f.desc_nulls_last("last_delay_us"), "smuid"), len(named)) if named else []
+    by_pattern = _by_pattern(session, out, [route["smuid"] for route in found]) if found else {}
+    for route in found:
+        route["by_pattern"] = by_pattern.get(route["smuid"], [])
     return sorted(found, key=lambda route: ranks.get(route["smuid"], len(ranks)))
+
+
+def _by_pattern(session: SparkSession, out: str, smuids: list[str]) -> dict[str, list[dict[str, Any]]]:
+    """By Smuid, the deliveries by patterns: server, subscription, pattern; some of very many."""
+    deliveries = tables.read(session, out, "deliveries").where(f.col("smuid").isin(*smuids))
+    place = f.row_number().over(Window.partitionBy("smuid").orderBy("server", "subscription", "pattern"))
+    shown = (
+        deliveries.where("pattern <> ''")
+        .withColumn("place", place)
+        .where(f.col("place") <= PATTERNS_SHOWN_MAX)
+    )
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in shown.select("smuid", "server", "subscription", "pattern").collect():
+        found.setdefault(row.smuid, []).append(row.asDict())
+    return found
 
 
 def layout(names: list[str], links: list[tuple[str, str]]) -> dict[str, tuple[float, float]]:

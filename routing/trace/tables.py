@@ -36,6 +36,25 @@ RECORDS: Final = t.StructType(
 )
 """The table of records; a field that the version that wrote it did not know is null."""
 
+DELIVERIES: Final = t.StructType(
+    [
+        t.StructField("smuid", t.StringType()),
+        t.StructField("server", t.StringType()),
+        t.StructField("subscription", t.StringType()),
+        t.StructField("pattern", t.StringType()),
+        t.StructField("delivered_us", t.LongType()),
+        t.StructField("committed_us", t.LongType()),
+        t.StructField("attempts", t.IntegerType()),
+        t.StructField("returned", t.BooleanType()),
+        t.StructField("one", t.BooleanType()),
+        t.StructField("unguaranteed", t.BooleanType()),
+        t.StructField("day", t.StringType()),
+    ]
+)
+"""The table of deliveries; likewise."""
+
+_OF_EARLIER: Final = {"records": RECORDS, "deliveries": DELIVERIES}
+
 NO_DAY: Final = "1970-01-01"
 """A table without a row has a file without a row, on a day when nothing was born: it tells the columns."""
 
@@ -69,7 +88,9 @@ def write(frame: DataFrame, out: str, name: str, *, add: bool = False) -> DataFr
 
 def read(session: SparkSession, out: str, name: str) -> DataFrame:
     """A table that was written before; `day` is a string where it is partitioned by it. Raises NoTable."""
-    reader = session.read.schema(RECORDS) if name == "records" else session.read
+    reader = session.read
+    if name in _OF_EARLIER:
+        reader = reader.schema(_OF_EARLIER[name])
     try:
         return reader.parquet(path(out, name))
     except AnalysisException as error:

@@ -52,6 +52,22 @@ def returned(by: str, reason: str = "") -> dict[str, object]:
             f"Published by {ADA}. Still held: delivered to {BOB} and not committed yet.",
         ),
         (
+            [published(), delivered(BOB, pattern="news.#")],
+            "waiting",
+            f"Published by {ADA}. Still held: delivered to {BOB} (by news.#) and not committed yet.",
+        ),
+        (
+            [
+                published(),
+                delivered(BOB, pattern="#"),
+                returned(BOB, "forbidden") | {"pattern": "#"},
+                delivered(BOB),
+                committed(BOB, final=True),
+            ],
+            "committed",
+            f"Published by {ADA}. Finished 4 ms later: committed by {BOB}.",
+        ),
+        (
             [published(), delivered(BOB), returned(BOB, "lock timed out")],
             "waiting",
             f"Published by {ADA}. Still held: it came back from {BOB} (lock timed out).",

@@ -138,6 +138,20 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        name="the trace takes what came by a pattern for what came by the topic",
+        file="routing/trace/facts.py",
+        old='subscribed = f.concat("subscription", f.lit(" "), "pattern")',
+        new='subscribed = f.concat("subscription", f.lit(" "))',
+        tests=("tests/routing/trace/test_patterns.py::test_the_table_of_deliveries_names_the_pattern",),
+    ),
+    Mutation(
+        name="a verdict does not say by which pattern a message was delivered",
+        file="routing/fate.py",
+        old="(by {self.pattern})",
+        new="",
+        tests=("tests/routing/test_fate.py",),
+    ),
+    Mutation(
         name="a peer may want patterns without end",
         file="routing/federation/interest.py",
         old="(of_pattern and patterns_room <= 0)",

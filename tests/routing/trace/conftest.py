@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from routing.trace.command import app
 from routing.trace.synthetic.plan import Plan
 from routing.trace.synthetic.write import generate
 from tests.support.required import may_skip
@@ -37,6 +39,22 @@ def spark() -> Iterator[Any]:
         raise
     yield session
     session.stop()
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, spark: Any) -> Any:
+    """Runs a command in the session of the tests, which a command must not end."""
+    import routing.trace.session
+
+    class Lent:
+        def __init__(self, session: Any) -> None:
+            self.session = session
+
+        def __getattr__(self, name: str) -> Any:
+            return (lambda: None) if name == "stop" else getattr(self.session, name)
+
+    monkeypatch.setattr(routing.trace.session, "open_session", lambda master=None, small=False: Lent(spark))
+    return lambda *arguments: CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 def _traced(spark: Any, directory: Path, plan: Plan) -> Traced:

@@ -11,22 +11,6 @@ from routing.trace.command import app
 from tests.support.traced import Traced
 
 
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, spark: Any) -> Any:
-    """Runs a command in the session of the tests, which a command must not end."""
-    import routing.trace.session
-
-    class Lent:
-        def __init__(self, session: Any) -> None:
-            self.session = session
-
-        def __getattr__(self, name: str) -> Any:
-            return (lambda: None) if name == "stop" else getattr(self.session, name)
-
-    monkeypatch.setattr(routing.trace.session, "open_session", lambda master=None, small=False: Lent(spark))
-    return lambda *arguments: CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
 def test_route_prints_the_tree(run: Any, whole: Traced) -> None:
     smuid, message = max(whole.messages.items(), key=lambda item: len(item[1]["accepted"]))
     done = run("route", smuid, "--out", whole.out)

@@ -69,6 +69,7 @@ def route(smuid: str, topic: str) -> dict[str, Any]:
         "hops": [hop],
         "copies": copies,
         "missing": [b],
+        "by_pattern": [{"server": a, "subscription": TOPIC, "pattern": "weather.#"}],
     }
 
 
@@ -138,6 +139,7 @@ def test_a_click_on_an_anomaly_leads_to_its_route(browser: Any, tmp_path: Path) 
     assert opened_route.count() == 1
     assert f"{SITES[0]}/019aa5d72900-1-1" in opened_route.inner_text()
     assert f"{SITES[1]} after" in opened_route.inner_text()
+    assert "by the pattern weather.#" in opened_route.inner_text()
     assert page.evaluate("document.querySelector('#routes details[open]').getBoundingClientRect().top") < 10
     page.click("#anomalies tbody tr:nth-child(2)")
     assert f"smqpd trace route {SITES[0]}/019aa5d72900-1-2" in page.inner_text("#elsewhere")
