@@ -23,13 +23,12 @@ from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
 from daemon.configuration.config import nearest
 from daemon.control.operators import AskMay
 from daemon.operating import Verdict
-from daemon.operations.rights import VERBS, verdict
+from daemon.operations.rights import VERBS, check_asked, verdict
 from daemon.settings import Settings
 from daemon.terminal.failure import REFUSED, UNREACHABLE, USAGE, Failure
 from daemon.terminal.output import JsonOption, show_table
 from daemon.terminal.printable import printable
 from routing.errors import Refusal
-from routing.names import check_topic
 from routing.rights import RIGHTS, Operating, Right, Rights
 
 app = typer.Typer(help="Accounts, their rights and quotas.", no_args_is_help=True)
@@ -157,12 +156,13 @@ def may(
 ) -> None:
     """Say whether it may do this to TOPIC, and why; ends with 4 where it may not.
 
-    A running site is asked; of one that does not run the file says it.
+    One subscribes to a pattern, too: `smqpd account test ada subscribe 'weather.#'`. A running site is asked;
+    of one that does not run the file says it.
     """
     if right not in RIGHTS:
         raise Failure(f"{right} is none of {', '.join(RIGHTS)}", USAGE)
     try:
-        check_topic(topic)
+        check_asked(right, topic)
     except Refusal as refusal:
         raise Failure(refusal.text, USAGE) from None
     settings = read_settings(config)

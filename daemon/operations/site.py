@@ -33,13 +33,13 @@ from daemon.operations.acting import TopicActions
 from daemon.operations.census import Census, Counted
 from daemon.operations.machine import disk_free_bytes, memory_bytes
 from daemon.operations.messages import MessageQueries
-from daemon.operations.rights import verdict
+from daemon.operations.rights import check_asked, verdict
 from daemon.operations.stepping import in_steps
 from daemon.operations.topics import TopicQueries
 from daemon.system.limited_log import LimitedLog
 from daemon.system.version import VERSION
 from routing.federation.enquiry import Why
-from routing.names import check_topic, parse_smuid
+from routing.names import parse_smuid
 from routing.rights import Right
 
 _log = logging.getLogger(__name__)
@@ -198,7 +198,7 @@ class SiteOperations:
     def may(self, account: str, right: Right, topic: str) -> Verdict:
         """See `daemon.operating.Operations`."""
         found = self._broker.accounts.every.get(account)
-        return verdict(self._broker.accounts.rights, account, found, right, check_topic(topic))
+        return verdict(self._broker.accounts.rights, account, found, right, check_asked(right, topic))
 
     async def browse(
         self, topic: str, *, after: int = 0, count: int = 20, body_bytes_max: int = 4_096

@@ -63,6 +63,7 @@ async def test_whether_an_account_may_is_told_with_the_reason(site: RunningSite,
             "ada may not subscribe to news: it has no subscribe rights\n",
         )
         assert (await may("eat", "news"))[0] == USAGE
+        assert (await may("publish", "weather.#"))[0] == USAGE
         assert (await site.command("account", "test", "nobody", "publish", "x"))[0] == REFUSED
         assert (await site.asked("account", "test", "ada", "publish", "weather"))["allowed"]
 

@@ -5,11 +5,14 @@ from typing import Any
 
 import pytest
 
+from daemon.accounts.accounts_file import Account
 from daemon.frontend import Ending, Withdrawn
 from daemon.operating import REFUSED_MAX, Actor, Replayed
+from daemon.operations.rights import verdict
 from daemon.operations.site import SiteOperations
 from daemon.settings import Quotas
 from routing.errors import Refusal
+from routing.rights import Rights, RightsTable
 from tests.support.broker import SessionClient, VirtualSite, virtual_site
 
 CAL = Actor(name="cal", via="web", remote="192.0.2.9:1")
@@ -245,8 +248,29 @@ async def test_whether_an_account_may_and_why(tmp_path: Path) -> None:
         assert may("bob", "subscribe", "bob:desk@a.example").why == "it is a system topic of its own"
         assert may("ada", "publish", "bob:desk@a.example").allowed
         assert not may("ada", "publish", "nobody:desk@a.example").allowed
+        for topic in ("a b", "a.#"):
+            with pytest.raises(Refusal):
+                may("ada", "publish", topic)
         with pytest.raises(Refusal):
-            may("ada", "publish", "a b")
+            may("ada", "subscribe", "a.#.b")
+
+
+@pytest.mark.parametrize(
+    ("rights", "allowed", "why"),
+    [
+        (("#",), True, "its subscribe rights have the pattern #"),
+        (("news", "weather.*.rain"), True, "it gets what comes to weather.*.rain of it"),
+        (("news",), False, "none of its subscribe patterns overlaps it: news"),
+        ((), False, "it has no subscribe rights"),
+    ],
+)
+def test_whether_an_account_may_subscribe_to_a_pattern_and_why(
+    rights: tuple[str, ...], allowed: bool, why: str
+) -> None:
+    account = Account(password="", rights=Rights(subscribe=rights))
+    table = RightsTable("a.example", {"ada": account.rights})
+    found = verdict(table, "ada", account, "subscribe", "weather.#")
+    assert (found.allowed, found.why) == (allowed, why)
 
 
 async def test_what_clients_change_is_in_the_log_too(
