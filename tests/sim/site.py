@@ -15,7 +15,7 @@ from daemon.broker.lifetime import opened_broker
 from daemon.link.manager import LinkManager
 from daemon.link.peers_file import PeerEntry
 from daemon.link.port import SiteIdentity
-from daemon.settings import HopSettings, LinkSettings, QueueSettings, Settings, SiteSettings
+from daemon.settings import HopSettings, LinkSettings, QueueSettings, Quotas, Settings, SiteSettings
 from daemon.store.store import Store
 from daemon.system.private_files import sync_directory, write_new
 from routing.federation.enquiry import FEATURES
@@ -45,6 +45,9 @@ class Everyone:
 
     def __init__(self, server: str) -> None:
         self.rights = RightsTable(server, {ACCOUNT: EVERYTHING})
+
+    def quotas(self, account: str, defaults: Quotas) -> Quotas:
+        return defaults
 
     def enabled(self, account: str) -> bool:
         return account == ACCOUNT
