@@ -67,6 +67,8 @@ LOGGED_NAME_MAX: Final = 65
 CHANGES_LOGGED_MAX: Final = 1_000
 """Of one reload."""
 
+_OWN_ERROR: Final = "an error of smqpd met it; its log says more, and not all of it is taken on"
+
 CLOSE_S: Final = 1.0
 """After the drain time, for front ends to end by themselves."""
 
@@ -349,7 +351,7 @@ class RunningSite:
         except Exception as error:
             self.mishap("a reload", error)
             problem = "an error of smqpd ended the reload; its log says more, and not all may be taken on"
-            self._findings.append(Finding("configuration", "refused", problem))
+            self._findings = [Finding("configuration", "refused", problem)]
         self._log_changes(*before, by)
         standing = self.standing
         logger.info("reloaded%s: by %s", ", not all of it" if standing.not_taken_on else "", by)
@@ -384,22 +386,20 @@ class RunningSite:
         settings = msgspec.structs.replace(wanted, **{table: getattr(before, table) for table in FIXED})
         found = self._examined(settings, starts=False)
         findings += found.findings
-        if found.accounts is not None:
-            self._accounts.replace(found.accounts)
+        accounts = found.accounts
+        if accounts is not None:
+            findings += self._taking_on("accounts", lambda: self._accounts.replace(accounts))
         if found.tls is not None and found.tls.context is None and self._listeners.need_tls:
             problem = "[tls] names no certificate; until the next start the one before serves who needs TLS"
             findings.append(Finding("tls", "refused", problem))
         elif found.tls is not None:
             self._tls = found.tls
         self.settings = settings
-        try:
-            self.links.take(found.peers, found.keys)
-        except OSError as error:  # a site that begins to link writes to its disk
-            findings.append(Finding("peers", "refused", f"the links cannot begin: {error}"))
+        findings += self._taking_on("peers", lambda: self.links.take(found.peers, found.keys))
         if self.links.manager is None and found.peers:
             reasons = "; ".join(finding.problem for finding in found.refused if finding.part == "keys")
             findings.append(Finding("peers", "refused", f"without keys there are no links: {reasons}"))
-        self.broker.reconfigure(settings)
+        findings += self._taking_on("configuration", lambda: self.broker.reconfigure(settings))
         findings += _elsewhere(before, wanted)
         for table in changed:
             problem = f"[{table}] has changed; that takes effect with the next start"
@@ -411,6 +411,16 @@ class RunningSite:
                     problem = f"the next start would be refused: {finding.problem}"
                     findings.append(Finding(finding.part, "warning", problem))
         return findings
+
+    def _taking_on(self, part: Part, take_on: Callable[[], None]) -> Iterator[Finding]:
+        """Take one part on; what keeps it from being taken on keeps no other."""
+        try:
+            take_on()
+        except OSError as error:  # a site that begins to link writes to its disk
+            yield Finding(part, "refused", f"it cannot be taken on: {error}")
+        except Exception as error:
+            self.mishap(f"a reload ({part})", error)
+            yield Finding(part, "refused", _OWN_ERROR)
 
     def _examined(self, settings: Settings, *, starts: bool) -> Examination:
         links = self.links.manager is not None

@@ -1,0 +1,72 @@
+"""A reload that an error of ours meets: the site goes on, all other parts are taken on, who asked is told."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+import trio
+
+from daemon.accounts.accounts_file import Account, edit
+from daemon.configuration.config import load
+from daemon.frontend import Ending, Identity
+from daemon.site.directory import make_site
+from daemon.site.site import RunningSite, serve_site
+from daemon.system.systemd import Notifier
+from routing.rights import EVERYTHING
+from tests.support.installed import checkout_plugins
+from tests.support.passwords import cheap_hash
+from tests.support.ports import free_port
+
+
+@asynccontextmanager
+async def running(directory: Path) -> AsyncIterator[RunningSite]:
+    """A site with the account eve."""
+    installed = checkout_plugins()
+    config = make_site(directory, "alpha.example", free_port(), installed).config
+    with edit(directory / "accounts.toml") as editor:
+        editor.add("eve", Account(password=cheap_hash("secret"), rights=EVERYTHING))
+    async with trio.open_nursery() as nursery:
+        site = await nursery.start(serve_site, config, load(config, installed), installed, Notifier({}), {})
+        yield site
+        nursery.cancel_scope.cancel()
+
+
+def fail(*args: object) -> NoReturn:
+    raise TypeError("a part that is broken")
+
+
+async def test_what_one_part_of_a_reload_meets_keeps_no_other_and_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path / "site") as site:
+        session = site.open_session(Identity("eve"), "desk", protocol="test", remote="192.0.2.1:1")
+        with edit(tmp_path / "site" / "accounts.toml") as editor:
+            editor.remove("eve")
+        with monkeypatch.context() as broken:
+            broken.setattr(site.links, "take", fail)
+            for _ in range(2):
+                standing = site.reload("a test")
+                [finding] = standing.not_taken_on
+                assert (finding.part, finding.problem.partition(";")[0]) == (
+                    "peers",
+                    "an error of smqpd met it",
+                )
+        assert [type(event) for event in await session.events()] == [Ending], "its account is gone"
+        assert not site.reload("a test").not_taken_on
+
+
+async def test_a_reload_that_cannot_even_begin_leaves_the_site_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path / "site") as site:
+        with monkeypatch.context() as broken:
+            broken.setattr("daemon.site.site.examine", fail)
+            for _ in range(2):
+                [finding] = site.reload("a test").not_taken_on
+                assert "an error of smqpd ended the reload" in finding.problem
+        assert site.open_session(Identity("eve"), "desk", protocol="test", remote="192.0.2.1:1").allows(
+            "publish", "jobs"
+        )
+        assert not site.reload("a test").not_taken_on
