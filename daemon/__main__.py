@@ -15,12 +15,14 @@ def main() -> None:
     from daemon.configuration.discovery import installed_plugins
     from daemon.settings import ConfigError
     from daemon.site.run import main as run
+    from daemon.system.allocator import share_one_heap
     from daemon.terminal.failure import USAGE, Failure, fail
 
     try:
         if len(sys.argv) != 2:
             raise Failure("usage: python -m daemon FILE", USAGE)
         config = Path(sys.argv[1])
+        share_one_heap()
         run(config, load(config, installed_plugins()))
     except Failure as failure:
         fail(str(failure), failure.exit_code)

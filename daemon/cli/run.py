@@ -14,8 +14,6 @@ from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, config_file
 def run(config: ConfigOption = DEFAULT_CONFIG) -> None:
     """Run a site until SIGTERM or SIGINT; SIGHUP and `smqpd reload` read its files again."""
     file = config_file(config)
-    # What a password hash took goes back to the system when it is done: 19 MB that glibc would else keep.
-    os.environ.setdefault("MALLOC_MMAP_THRESHOLD_", "1048576")
     # An installed command does not look for modules in the directory it is started in; a checkout does.
     checkout = "" in sys.path or os.getcwd() in sys.path
     flags = [] if checkout else ["-P"]
