@@ -20,9 +20,6 @@ PLAIN_NAMES: Final = "hops-*.jsonl"
 CHECKED_BYTES_MAX: Final = 256 << 20
 """A file is checked in the memory of one task; daemons close theirs at 64 MB unless told otherwise."""
 
-LONG_MAX: Final = 2**63 - 1
-"""Of a column of Spark."""
-
 CLOSING_BYTES_MAX: Final = 1_024
 
 CLAIMS: Final = "spelled string, first_claimed long, last_claimed long"
@@ -40,7 +37,7 @@ def claims(session: SparkSession, paths: Sequence[str]) -> DataFrame:
         name = _NAME.search(unquote(path))
         if name is not None:
             spelled, first, last = name.groups()
-            found.append((spelled, min(int(first), LONG_MAX), min(int(last), LONG_MAX)))
+            found.append((spelled, min(int(first), schema.LONG_MAX), min(int(last), schema.LONG_MAX)))
     return widest(session.createDataFrame(found, CLAIMS))
 
 

@@ -139,7 +139,9 @@ def problem(latest: Column, servers: tuple[str, ...]) -> Column:
         & (record["boot"] >= 0)
         & (f.coalesce(record["attempt"], f.lit(0)) >= 0)
         & (f.coalesce(record["crossing"], f.lit(0)) >= 0)
-        & (f.coalesce(record["size"], f.lit(0)) >= 0)
+        & f.coalesce(record["size"], f.lit(0)).between(0, schema.SIZE_MAX)
+        & _in_bounds(record, t.LongType(), schema.LONG_MAX)
+        & _in_bounds(record, t.IntegerType(), schema.INT_MAX)
     )
     linked = record["event"].isin("received", "forwarded", "duplicate", "loop", "depth")
     placed = ~linked | (f.length(f.coalesce(record["peer"], f.lit(""))) > 0)
@@ -158,6 +160,11 @@ def problem(latest: Column, servers: tuple[str, ...]) -> Column:
     if servers:
         found = found.when(~record["server"].isin(*servers), "other server")
     return found
+
+
+def _in_bounds(record: Column, kind: t.DataType, most: int) -> Column:
+    numbers = [record[field.name] for field in schema.RECORD.fields if field.dataType == kind]
+    return f.greatest(*numbers, f.lit(0)).between(0, most) & f.least(*numbers, f.lit(0)).between(-most, 0)
 
 
 def records(lines: DataFrame) -> DataFrame:

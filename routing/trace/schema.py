@@ -23,6 +23,11 @@ NAME_CHARS_MAX: Final = 512
 
 HOPS_MAX: Final = 4_096
 
+LONG_MAX: Final = 1 << 53
+INT_MAX: Final = 1 << 30
+SIZE_MAX: Final = 1 << 40
+"""Numbers of a record, above or below zero: what is larger no daemon writes, and sums of it end a job."""
+
 EARLIEST_US: Final = 1_577_836_800_000_000
 """2020-01-01: no hop log is older, so an earlier time is a wrong one."""
 
