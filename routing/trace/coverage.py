@@ -44,21 +44,15 @@ def _claimed(words: DataFrame, claims: DataFrame) -> DataFrame:
     """What is missing before the first record that was read, and after the last one."""
     ends = _ends(words).join(claims, spelled(f.col("server")) == f.col("spelled"))
     nothing = f.lit(None).cast("long")
-    before = ends.where("first_claimed < first_record").select(
-        "server",
-        f.col("first_claimed").alias("first_missing"),
-        (f.col("first_record") - 1).alias("last_missing"),
-        nothing.alias("before_us"),
-        f.col("first_us").alias("after_us"),
-    )
-    after = ends.where("last_claimed > last_record").select(
-        "server",
-        (f.col("last_record") + 1).alias("first_missing"),
-        f.col("last_claimed").alias("last_missing"),
-        f.col("last_us").alias("before_us"),
-        nothing.alias("after_us"),
-    )
-    return before.unionByName(after)
+
+    def lacking(first: Column, last: Column, before_us: Column, after_us: Column) -> Column:
+        names = ("first_missing", "last_missing", "before_us", "after_us")
+        values = (first, last, before_us, after_us)
+        return f.struct(*(value.alias(name) for name, value in zip(names, values, strict=True)))
+
+    before = lacking(f.col("first_claimed"), f.col("first_record") - 1, nothing, f.col("first_us"))
+    after = lacking(f.col("last_record") + 1, f.col("last_claimed"), f.col("last_us"), nothing)
+    return ends.select("server", f.inline(f.array(before, after))).where("first_missing <= last_missing")
 
 
 def _between(words: DataFrame) -> DataFrame:
@@ -74,17 +68,22 @@ def _between(words: DataFrame) -> DataFrame:
     edged = edged.where((f.col("starts") != 0) | (f.col("ends") != 0))
     bits = f.sequence(f.lit(0), f.lit(WORD_BITS - 1))
 
-    def numbers(mask: str) -> Column:
-        return f.filter(bits, lambda bit: f.getbit(f.col(mask), bit) == 1)
+    def edges(mask: str, side: str) -> Column:
+        numbers = f.filter(bits, lambda bit: f.getbit(f.col(mask), bit) == 1)
+        return f.transform(
+            numbers,
+            lambda bit: f.struct(
+                (f.col("word") * WORD_BITS + bit).alias("record"), f.lit(side).alias("side")
+            ),
+        )
 
-    def edges(mask: str, side: str) -> DataFrame:
-        number = f.col("word") * WORD_BITS + f.col("bit")
-        return edged.select(
-            "server", "word", "first_us", "last_us", f.explode(numbers(mask)).alias("bit")
-        ).select("server", number.alias("record"), f.lit(side).alias("side"), "first_us", "last_us")
-
+    both = edged.select(
+        "server",
+        "first_us",
+        "last_us",
+        f.inline(f.concat(edges("starts", "1 start"), edges("ends", "2 end"))),
+    )
     order = Window.partitionBy("server").orderBy("record", "side")
-    both = edges("starts", "1 start").unionByName(edges("ends", "2 end"))
     return (
         both.withColumn("next", f.lead("record").over(order))
         .withColumn("after_us", f.lead("last_us").over(order))
