@@ -133,6 +133,7 @@ def small_page(path: Path, anomalies: int = 1) -> Path:
 
 def test_a_click_on_an_anomaly_leads_to_its_route(browser: Any, tmp_path: Path) -> None:
     page, said = opened(browser, small_page(tmp_path / "page.html", anomalies=2))
+    assert page.locator("h2").all_text_contents()[0] == "Anomalies"  # what was lost comes first
     opened_route = page.locator("#routes details[open]")
     assert opened_route.count() == 0
     page.click("#anomalies tbody tr:nth-child(1)")
