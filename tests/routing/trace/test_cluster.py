@@ -38,7 +38,7 @@ def test_spark_submit_runs_the_packaged_jobs_on_two_workers(tmp_path: Path) -> N
     import pyspark
 
     from routing.trace import java, package
-    from routing.trace.session import QUICK_JAVA
+    from routing.trace.session import QUICK_JAVA, SMALL
 
     try:
         cache = tmp_path / "cache"
@@ -68,6 +68,8 @@ def test_spark_submit_runs_the_packaged_jobs_on_two_workers(tmp_path: Path) -> N
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_DAEMON_JAVA_OPTS": f"{QUICK_JAVA} -Dlog4j2.configurationFile={log4j}",
     }
+    # both workers are to have a part in it
+    settings = SMALL | {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}
     with ExitStack() as cluster:
         said = cluster.enter_context(
             spark_class(
@@ -93,9 +95,9 @@ def test_spark_submit_runs_the_packaged_jobs_on_two_workers(tmp_path: Path) -> N
             [
                 *(str(home / "bin" / "spark-submit"), "--master", master, "--py-files", str(archive)),
                 *("--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.executor.memory=700m"),
-                *("--conf", "spark.executor.cores=1", "--conf", "spark.sql.shuffle.partitions=2"),
-                *("--conf", "spark.sql.codegen.wholeStage=false", "--driver-java-options", QUICK_JAVA),
+                *("--conf", "spark.executor.cores=1", "--driver-java-options", QUICK_JAVA),
                 *("--conf", f"spark.executor.extraJavaOptions={QUICK_JAVA}"),
+                *(word for name, value in settings.items() for word in ("--conf", f"{name}={value}")),
                 *(str(script), "run", str(tmp_path / "logs"), "--out", str(tmp_path / "tables")),
             ],
             env=environment,
