@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import trio
 
+from daemon.control.federation import known_sites
 from daemon.link.controls import NewsTold
 from routing.federation.enquiry import FEATURES
 from routing.federation.news import SignedNews, Version
@@ -131,4 +132,9 @@ async def test_a_peer_of_an_earlier_version_is_told_no_news_and_brings_none(tmp_
         await writer.publish("t", "to all versions", depth=-1)
         assert await reader.take() == "to all versions"
         assert "alpha" not in old.broker.door.outlook.news
-        assert "old" not in alpha.broker.door.outlook.news
+        shown = known_sites("alpha", alpha.broker.door.outlook, alpha.broker.clock.now())
+        assert {one.site: (one.hops, one.age_s is None) for one in shown} == {
+            "alpha": (0, False),
+            "beta": (1, False),
+            "old": (1, True),
+        }
