@@ -194,8 +194,11 @@ class PriorityQueue:
 
         None where nothing is, or, in a queue of many topics, not among the first `LOOKED_AT_MAX`.
         """
-        heads = []
+        heads: list[Entry | None] = []
         for lane in self._lanes.values():
+            if lane and (first := lane[0]).topic is topic and not first.flags & GONE:
+                heads.append(first)
+                continue
             waiting = islice((entry for entry in lane if not entry.flags & GONE), LOOKED_AT_MAX)
             heads.append(next((entry for entry in waiting if entry.topic is topic), None))
         return min((entry for entry in heads if entry is not None), key=_id, default=None)

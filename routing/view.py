@@ -133,16 +133,18 @@ class SiteView:
 
     def oldest(self, topic: Topic) -> Entry | None:
         """What has waited longest at a topic for somebody here, or is with somebody; None for nothing."""
-        queues = [topic.shared, *(each.queue for each in self._state.matching.waits_with(topic))]
+        waiting = list(self._state.matching.waits_with(topic))
+        queues = [topic.shared, *(each.queue for each in waiting)]
         found = [entry for queue in queues if (entry := queue.oldest(topic)) is not None]
-        found += topic.kept.after(0, 1)
-        for holder in self._state.matching.holders(topic):
+        if topic.kept:
+            found += topic.kept.after(0, 1)
+        for holder in (each for subscription in waiting for each in subscription.holders):
             for locks in (holder.locks, holder.received):
                 own = (lock.entry for lock in locks.values() if lock.entry.topic is topic)
                 found += islice(own, 1)
         if not found and topic.messages:
             found = [lock.entry for _, _, lock in self._state.delayed if lock.entry.topic is topic]
-        return min(found, key=_id, default=None)
+        return found[0] if len(found) == 1 else min(found, key=_id, default=None)
 
     def topics(self, after: str, count: int, may_see: Callable[[str], bool]) -> list[TopicInfo]:
         """The first `count` topics after a name that may be seen, by name; no system topics."""

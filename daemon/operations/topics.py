@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any, Final, Literal
 
+import trio
+
 from daemon.operating import (
     TOPICS_MAX,
     SubscriptionStatus,
@@ -25,6 +27,48 @@ from routing.view import SiteView
 SORTED_AT_ONCE: Final = 500
 """In less than a millisecond."""
 
+FIRST: Final = SORTED_AT_ONCE // 2
+"""The first so many are found sooner than all."""
+
+MANY: Final = 10_000
+"""Topics of which an order that was found is kept, for the next page and the next look."""
+
+KEPT_S: Final = 0.000_2
+"""For each topic so long: it took a hundredth of that to find."""
+
+KEPT_MAX: Final = 2
+"""Orders; each takes some 70 bytes a topic."""
+
+
+class _Found:
+    """The topics of one search in one order, as they were when it began; merged as far as was asked for.
+
+    Attributes:
+        most: so many of them, the first, are known at least.
+        until: trio's time when another look is to be taken.
+    """
+
+    def __init__(
+        self, runs: list[list[tuple[Any, ...]]], matching: int, total: int, most: float, until: float
+    ) -> None:
+        self.matching = matching
+        self.total = total
+        self.most = most
+        self.until = until
+        self._rest = heapq.merge(*runs)
+        self._merged: list[Topic] = []
+
+    async def page(self, offset: int, count: int) -> list[Topic]:
+        """Some of them."""
+        wanted = min(offset + count, self.matching)
+        while (missing := wanted - len(self._merged)) > 0:
+            some = [topic for _, _, topic in islice(self._rest, min(missing, SORTED_AT_ONCE))]
+            if not some:
+                break
+            self._merged += some
+            await trio.lowlevel.checkpoint()
+        return self._merged[offset:wanted]
+
 
 class TopicQueries:
     """Reads the topics of one site."""
@@ -34,16 +78,43 @@ class TopicQueries:
         self._view = view
         self._clock = clock
         self._lock_s = lock_s
+        self._kept: dict[tuple[str, TopicOrder], _Found] = {}
+        self._finding = trio.Lock()
 
     async def page(self, search: str, order: TopicOrder, offset: int, count: int) -> TopicPage:
         """See `daemon.operating.Operations.topics`."""
-        is_wanted, key, now_ms = _searched(search), self._key(order), self._clock.wall_ms()
-        wanted = offset + max(min(count, TOPICS_MAX), 0)
+        async with self._finding:
+            found = await self._found(search, order, offset + count)
+            topics = await found.page(offset, max(min(count, TOPICS_MAX), 0))
+        now_ms = self._clock.wall_ms()
+        summaries: list[TopicSummary] = []
+        async for some in in_steps(topics):
+            there = (topic for topic in some if self._view.found_topic(topic.name) is topic)
+            summaries += (self._summary(topic, now_ms) for topic in there)
+        return TopicPage(topics=tuple(summaries), matching=found.matching, total=found.total)
+
+    async def _found(self, search: str, order: TopicOrder, wanted: int) -> _Found:
+        """What is searched for, in order. Of many topics what was found a moment ago is good enough."""
+        now, lasts_s = trio.current_time(), KEPT_S * self._view.topic_count
+        self._kept = {key: each for key, each in self._kept.items() if now < each.until}
+        if (kept := self._kept.pop((search, order), None)) is not None and wanted <= kept.most:
+            self._kept[search, order] = kept
+            return kept
+        most = FIRST if wanted <= FIRST else math.inf
+        found = await self._find(search, order, most, now + lasts_s)
+        if self._view.topic_count >= MANY:
+            while len(self._kept) >= KEPT_MAX:
+                del self._kept[next(iter(self._kept))]
+            self._kept[search, order] = found
+        return found
+
+    async def _find(self, search: str, order: TopicOrder, most: float, until: float) -> _Found:
+        is_wanted, key = _searched(search), self._key(order)
         total = matching = 0
         # a value, the name and the topic each, which sort by that, since no two names are the same
         runs: list[list[tuple[Any, ...]]] = []
         run: list[tuple[Any, ...]] = []
-        last: tuple[Any, ...] | None = None  # what comes after it is on a later page
+        last: tuple[Any, ...] | None = None  # what comes after it is not among the first
         async for some in in_steps(self._view.every_topic()):
             for topic in some:
                 if topic.is_system:
@@ -58,22 +129,14 @@ class TopicQueries:
                     run.append((value, name, topic))
             if len(run) >= SORTED_AT_ONCE:
                 run.sort()
-                if 0 < wanted <= SORTED_AT_ONCE // 2:
-                    del run[wanted:]
+                if most == FIRST:
+                    del run[FIRST:]
                     last = run[-1][:2]
                 else:
                     runs.append(run)
                     run = []
         runs.append(sorted(run))
-        wanted = min(wanted, matching)
-        found: list[TopicSummary] = []
-        place = 0
-        async for places in in_steps(islice(heapq.merge(*runs), wanted)):
-            for _, _, topic in places:
-                if place >= offset:
-                    found.append(self._summary(topic, now_ms))
-                place += 1
-        return TopicPage(topics=tuple(found), matching=matching, total=total)
+        return _Found(runs, matching, total, most, until)
 
     def _key(self, order: TopicOrder) -> Callable[[Topic], Any]:
         keys: dict[TopicOrder, Callable[[Topic], Any]] = {

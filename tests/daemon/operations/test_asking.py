@@ -12,6 +12,7 @@ from daemon.operating import TopicOrder, TopicStatus
 from daemon.operations.census import SAMPLE_S
 from daemon.operations.site import SLOW_S, SiteOperations
 from daemon.operations.stepping import in_steps
+from daemon.operations.topics import KEPT_S, MANY
 from routing.errors import Refusal
 from tests.support.broker import virtual_site
 
@@ -132,6 +133,32 @@ async def test_thousands_of_topics_are_looked_at_in_steps(tmp_path: Path) -> Non
             nursery.cancel_scope.cancel()
         assert [each.name for each in page.topics] == [f"t{number}" for number in range(4990, 4995)]
         assert others_ran > 1
+
+
+async def test_of_very_many_topics_an_order_that_was_found_lasts_for_a_while(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with virtual_site(tmp_path) as site:
+        operations = SiteOperations(site.broker)
+        ada = site.login("ada")
+        for number in range(MANY):
+            ada.session.set_timeout(f"t{number:05}", 5.0)
+        await ada.publish("t04711", delivery="ONE")
+        assert (await operations.topics(order="held", count=1)).topics[0].name == "t04711"
+        await ada.publish("t04712", delivery="ONE")
+        ada.session.delete_topic("t00001", request := ada.request())
+        await ada.answer(request)
+        page = await operations.topics(order="held", count=4)  # by the order of before, and as they are now
+        assert [(each.name, each.held) for each in page.topics] == [
+            ("t04711", 1),
+            ("t00000", 0),
+            ("t00002", 0),
+        ]
+        mock_clock.jump(KEPT_S * MANY + 0.1)
+        page = await operations.topics(order="held", count=4)
+        assert [each.name for each in page.topics] == ["t04711", "t04712", "t00000", "t00002"]
+        page = await operations.topics(order="held", offset=MANY - 2, count=4)
+        assert [each.name for each in page.topics] == ["t09999"]
 
 
 async def test_the_first_of_very_many_are_found_wherever_they_stand(tmp_path: Path) -> None:
