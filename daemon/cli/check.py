@@ -7,7 +7,7 @@ CRITICAL. Source: Monitoring Plugins Development Guidelines.
 import ctypes
 import shutil
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime
 from functools import wraps
 from typing import Annotated, Any, Final, Literal, ParamSpec, TypeVar, get_args
@@ -112,13 +112,24 @@ def _worst(levels: Iterable[Level]) -> Level:
 
 
 def _conclude(
-    as_json: bool, problems: list[tuple[Level, str]], good: str, measured: Iterable[Measured] = ()
+    as_json: bool,
+    problems: list[tuple[Level, str]],
+    good: str,
+    measured: Iterable[Measured] = (),
+    named_before: Collection[str] = (),
 ) -> None:
-    """Print what was found, the worst first, and exit."""
+    """Print what was found, the worst first, and exit.
+
+    `named_before`: labels of what was measured and is among `problems` in words.
+    """
     values = tuple(measured)
     level = _worst([found for found, _ in problems] + [value.level for value in values])
     named = sorted(problems, key=lambda each: -LEVELS.index(each[0]))
-    over = [f"{value.label} is {_number(value.value)}{value.unit}" for value in values if value.level != "OK"]
+    over = [
+        f"{value.label} is {_number(value.value)}{value.unit}"
+        for value in values
+        if value.level != "OK" and value.label not in named_before
+    ]
     text = printable("; ".join([*(text for _, text in named), *over]) or good)
     if as_json:
         typer.echo(msgspec.json.encode(Checked(level=level, text=text, measured=values)))
@@ -320,7 +331,7 @@ def certificates(
     problems: list[tuple[Level, str]] = [
         ("CRITICAL", finding.problem) for finding in found.refused if finding.part in parts
     ]
-    values = []
+    values, named = [], []
     for expiry in sorted(expiries, key=lambda each: each.at):
         days = (expiry.at - now).total_seconds() / 86_400
         label = f"{expiry.path.name} {expiry.what}"
@@ -329,8 +340,9 @@ def certificates(
         words = expiry.words(now)
         if words is not None and one.level != "OK":
             problems.append(("CRITICAL" if expiry.is_invalid(now) else one.level, words))
+            named.append(label)
     first = f"; the first ends in {values[0].value:.0f} days" if values else ""
-    _conclude(as_json, problems, f"{len(values)} certificates and lists{first}", values)
+    _conclude(as_json, problems, f"{len(values)} certificates and lists{first}", values, named)
 
 
 @app.command()

@@ -234,6 +234,8 @@ async def open_listeners(
         for listener in listeners:
             listener.socket.close()
         reason = getattr(error, "strerror", None) or error
+        if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+            reason = f"{reason}; `ss -ltnp` shows by what"
         raise ListenError(f"cannot listen for {purpose} on {address}: {reason}") from None
     return listeners
 

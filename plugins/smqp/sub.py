@@ -170,7 +170,9 @@ async def _take(client: Client) -> list[Delivery]:
     try:
         return await client.take()
     except SubscriptionEnded as ended:
-        raise Failure(f"{ended}; another program uses this channel, or rights have changed") from None
+        raise Failure(
+            f"{ended}; another program uses this channel, rights have changed, or the topic was deleted"
+        ) from None
 
 
 def _write(data: bytes) -> None:

@@ -79,7 +79,7 @@ async def test_certificates_are_judged_by_the_days_that_are_left(site: RunningSi
     authority = Authority.create(tmp_path / "ca", "test", 3650, datetime.now(UTC) - timedelta(days=1))
     write_keys(authority, "alpha.example", site.config.parent / "keys", datetime.now(UTC), 20)
     code, text = await checked(site, "certificates")
-    assert (code, "expires on" in text) == (WARNING, True)
+    assert (code, "expires on" in text, "certificate is " in text) == (WARNING, True, False)
     assert (await checked(site, "certificates", "--critical", "25"))[0] == CRITICAL
     assert (await checked(site, "certificates", "-w", "10", "-c", "5"))[0] == OK
 
