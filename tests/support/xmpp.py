@@ -15,7 +15,7 @@ from xml.etree.ElementTree import Element
 import trio
 import trio.testing
 
-from daemon.settings import Limits, QueueSettings
+from daemon.settings import Limits, QueueSettings, Quotas
 from plugins.xmpp.serving import serve
 from plugins.xmpp.settings import JidRule, XmppSettings
 from plugins.xmpp.wire.namespaces import COMPONENT, DISCO_INFO
@@ -184,6 +184,7 @@ async def xmpp_site(
     queues: QueueSettings | None = None,
     limits: Limits | None = None,
     rules: Any = RULES,
+    quotas: Quotas | None = None,
     **changes: Any,
 ) -> AsyncIterator[Any]:
     """A site whose front end is connected to a server; gives (server, service, site)."""
@@ -191,7 +192,7 @@ async def xmpp_site(
     settings = XmppSettings(
         component=COMPONENT_NAME, accounts=rules, **{"create_on_subscribe": True, **changes}
     )
-    async with running_site(directory, limits, queues) as site, trio.open_nursery() as nursery:
+    async with running_site(directory, limits, queues, quotas) as site, trio.open_nursery() as nursery:
         nursery.start_soon(server.run)
         service = await nursery.start(serve, site, settings, server.connect, SECRET)
         with trio.fail_after(PATIENCE_S):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.settings import Limits
+from daemon.settings import Limits, Quotas
 from plugins.xmpp.settings import JidRule
 from plugins.xmpp.wire.namespaces import QOS
 from tests.support.xmpp import COMPONENT_NAME, RULES, xmpp_site
@@ -254,3 +254,22 @@ async def test_assured_from_who_has_no_account_is_not_allowed_and_told_of(tmp_pa
         event = (await log.receive()).find("{urn:xmpp:eventlog}log")
         assert event is not None
         assert event.get("subject") == jid
+
+
+@pytest.mark.parametrize(
+    ("quotas", "error", "text"),
+    [
+        (Quotas(publish_rate_per_s_max=0.01), ("wait", "policy-violation"), "publish_rate_per_s_max"),
+        (Quotas(held_messages_max=1), ("wait", "resource-constraint"), "held_messages_max"),
+    ],
+)
+async def test_who_publishes_more_than_its_account_may_is_told_which_quota_and_to_wait(
+    tmp_path: Path, quotas: Quotas, error: tuple[str, str], text: str
+) -> None:
+    async with xmpp_site(tmp_path, quotas=quotas) as (server, _, _):
+        client = ada(server)
+        await create(client, "n")
+        assert (await put(client, "n", "first")).get("type") == "result"
+        answer = await put(client, "n", "second")
+        assert error_of(answer) == error
+        assert text in "".join(answer.itertext())
