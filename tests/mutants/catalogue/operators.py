@@ -84,4 +84,57 @@ MUTATIONS = [
         new="for held, _ in [(held, 0) for held in page]]",
         tests=(ACTING + "test_what_does_not_fit_stays_a_dead_letter",),
     ),
+    Mutation(
+        name="after a start nothing that is held counts for who published it",
+        file="routing/lifecycle.py",
+        old="entry.share = self._state.shares.charged(publisher, entry.topic.recipient)",
+        new="pass",
+        tests=("tests/daemon/broker/test_quotas.py::test_what_is_held_is_known_after_a_kill",),
+    ),
+    Mutation(
+        name="a quota counts what has been taken",
+        file="routing/state.py",
+        old="            share.messages -= 1\n",
+        new="",
+        tests=(
+            "tests/daemon/broker/test_quotas.py"
+            "::test_what_an_account_has_held_is_bounded_over_all_topics_and_channels",
+        ),
+    ),
+    Mutation(
+        name="who comes back publishes as fast as it likes",
+        file="daemon/broker/broker.py",
+        old="        if account not in self._paces:\n",
+        new="        if True:\n",
+        tests=(
+            "tests/daemon/broker/test_quotas.py"
+            "::test_all_sessions_of_an_account_share_its_rate_also_one_after_another",
+        ),
+    ),
+    Mutation(
+        name="a transaction passes the quota of its account",
+        file="daemon/broker/transaction.py",
+        old="            room.check_share(self._consumer.account, messages, self.published_bytes)\n",
+        new="            pass\n",
+        tests=("tests/daemon/broker/test_quotas.py::test_a_transaction_is_taken_whole_or_not_at_all",),
+    ),
+    Mutation(
+        name="a client that publishes too fast is refused, not slowed",
+        file="plugins/smqp/conversation.py",
+        old="                self.wait_s = session.publish_wait_s\n",
+        new="",
+        tests=(
+            "tests/plugins/smqp/test_server.py"
+            "::test_who_publishes_faster_than_it_may_is_read_no_faster_and_loses_nothing",
+        ),
+    ),
+    Mutation(
+        name="the log does not say that a session has ended",
+        file="daemon/site/site.py",
+        old="        broker.session_ended = self._log_end\n",
+        new="",
+        tests=(
+            "tests/daemon/site/test_audit.py::test_the_log_says_why_a_session_ended_and_what_went_through_it",
+        ),
+    ),
 ]
