@@ -176,7 +176,8 @@ class World:
             down = [status.peer for status in site.manager.status() if status.state != "up"]
             if down:
                 yield f"{name} has no link to {', '.join(down)}"
-            if router._state.out or site.broker.store_failed or site.machine.has_unwritten:
+            broker = site.broker
+            if router._state.out or broker.store_failed or not broker.idle or site.machine.has_unwritten:
                 yield f"{name} has decisions to carry out"
             for copy in router.federation.outlook.copies.values():
                 waits = [peer for peer, forward in copy.forwards.items() if forward.unacknowledged]
