@@ -435,7 +435,7 @@ class Lifecycle:
                 entry.topic.bytes -= entry.size
                 if entry.flags & GROUPED:
                     state.grouping.let_go(entry)
-            state.held = sum(1 for each in state.entries.values() if each.flags & GUARANTEED)
+            state.recount(entry)
 
 
 def has_failed(lock: Lock, outcome: ReturnOutcome) -> bool:

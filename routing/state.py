@@ -276,6 +276,21 @@ class SiteState:
         if not topic.messages:
             self.matching.forget_if_unused(topic)
 
+    def recount(self, entry: Entry) -> None:
+        """Put right what counts a copy that ended, when an error of ours kept `let_go` from it."""
+        held = self.entries.values()
+        self.held = sum(1 for each in held if each.flags & GUARANTEED)
+        if (share := entry.share) is not None:
+            sizes = [each.size for each in held if each.share is share]
+            share.messages, share.bytes = len(sizes), sum(sizes)
+        self.system_topics.discard(entry)
+        self.sequenced.pop(entry.id, None)
+        if not entry.flags & GUARANTEED:
+            self.unguaranteed.pop(entry.id, None)
+            self.unguaranteed_locks.pop(entry.id, None)
+            self.header_bytes.pop(entry.id, None)
+            self.unguaranteed_bytes = sum(self.memory_bytes(each) for each in held if each.flags & COUNTED)
+
     def release_groups(
         self,
         leaving: Subscription,

@@ -48,8 +48,11 @@ class SystemTopics:
             waiting.bytes += entry.size
 
     def discard(self, entry: Entry) -> None:
-        """Count a message no longer that was held."""
-        by, recipient = self._charged.pop(entry.id)
+        """Count a message no longer, if it is counted."""
+        charged = self._charged.pop(entry.id, None)
+        if charged is None:
+            return
+        by, recipient = charged
         for key in ((by, recipient), (by, "")):
             waiting = self._waiting[key]
             waiting.messages -= 1

@@ -5,6 +5,7 @@ The index is damaged here as an error of ours would leave it.
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from routing.decisions import Record
@@ -66,6 +67,30 @@ def test_a_timeout_that_fails_ends_its_message_and_no_other(
     assert site.held == 0
     assert not site.store.messages, "nor does it come back with a restart"
     assert mishaps
+
+
+@pytest.mark.parametrize("guarantee", [True, False])
+@pytest.mark.parametrize("topic", ["bad", "bob:desk@a.example"])
+def test_what_ends_by_an_error_counts_for_nobody_any_more(
+    ada: Client, site: Site, mishaps: Mishaps, topic: str, guarantee: bool
+) -> None:
+    def publish(body: str) -> None:
+        ada.publish(topic, body, timeout_s=10.0, delivery="ONE", sequence=1, guarantee=guarantee)
+
+    state = site.router._state
+    state.settings = msgspec.structs.replace(state.settings, system_messages_max=8)  # one for each
+    publish("bad")
+    kept = state.topics[topic].shared
+    damage(site, topic, "shared")
+    site.wait(11)
+    over_soon(site)
+    assert mishaps
+    share = state.shares.of("ada")
+    assert (share.messages, share.bytes, state.held, state.unguaranteed_bytes) == (0, 0, 0, 0)
+    assert not state.sequenced
+    state.topics[topic].shared = kept
+    publish("there is room for it")
+    assert (share.messages, share.bytes) == (1, 20)
 
 
 def test_a_lock_whose_end_fails_ends_its_message_and_the_next_is_handed_out(
