@@ -6,7 +6,7 @@ end to send them: a slow reader holds up its own subscriptions and costs a bound
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -194,13 +194,8 @@ class BrokerSession:
 
     async def hold(self, bytes: int) -> None:
         """See `daemon.frontend.Session`."""
-        unfinished = self._broker.unfinished
-        while self.is_storing_much:
-            with suppress(Refusal):  # what is being stored makes room, sooner or later
-                await unfinished.hold(self._unfinished, bytes + FREE_BYTES)
-                break
         with self._noting_refusals():
-            await unfinished.hold(self._unfinished, bytes)
+            await self._broker.unfinished.hold_beside_stored(self._unfinished, bytes)
 
     def hold_now(self, bytes: int) -> None:
         """See `daemon.frontend.Session`."""

@@ -12,6 +12,7 @@ Who has to wait for room holds nothing meanwhile but what it held before, and is
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -61,6 +62,7 @@ class Unfinished:
         self._by_account: Counter[str] = Counter()
         self._by_address: Counter[str] = Counter()
         self._waiting: OrderedDict[Holder, tuple[int, trio.Event]] = OrderedDict()
+        self._commits = trio.lowlevel.ParkingLot()
 
     @staticmethod
     def holder(account: str, remote: str) -> Holder:
@@ -74,7 +76,7 @@ class Unfinished:
         """
         if self._hold(holder, bytes):
             return
-        if 0 < self._quota(holder.account) < bytes:
+        if self._is_more_than_quota(holder, bytes):
             raise self._no_room(holder, bytes)
         admitted = trio.Event()
         self._waiting[holder] = (bytes, admitted)
@@ -86,6 +88,17 @@ class Unfinished:
             self._waiting.pop(holder, None)
         if not admitted.is_set():
             raise self._no_room(holder, bytes)
+
+    async def hold_beside_stored(self, holder: Holder, bytes: int) -> None:
+        """As `hold`, once there is room for `FREE_BYTES` more, or no more than those are being stored."""
+        while holder.storing >= FREE_BYTES:
+            if self._is_more_than_quota(holder, bytes + FREE_BYTES):  # there never is such room
+                await self._commits.park()
+                continue
+            with suppress(Refusal):  # after a wait; what is being stored makes room, sooner or later
+                await self.hold(holder, bytes + FREE_BYTES)
+                break
+        await self.hold(holder, bytes)
 
     def hold_now(self, holder: Holder, bytes: int) -> None:
         """As `hold`, without waiting. Raises Refusal (too-many) where there is no room now."""
@@ -124,6 +137,7 @@ class Unfinished:
             holder.storing = before - bytes
             self._count(holder, (holder.storing // FREE_BYTES - before // FREE_BYTES) * FREE_BYTES)
         self._admit()
+        self._commits.unpark_all()
 
     def _hold(self, holder: Holder, bytes: int) -> bool:
         if bytes <= holder.bytes or holder.closed:
@@ -156,6 +170,10 @@ class Unfinished:
     def _over_quota(self, holder: Holder, bytes: int) -> bool:
         quota = self._quota(holder.account)
         return 0 < quota < self._by_account[holder.account] + bytes - holder.bytes
+
+    def _is_more_than_quota(self, holder: Holder, bytes: int) -> bool:
+        """Whether no wait makes that fit."""
+        return 0 < self._quota(holder.account) < bytes
 
     def of_account(self, account: str) -> int:
         """Bytes that all connections of an account hold, and have stored."""

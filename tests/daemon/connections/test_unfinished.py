@@ -164,3 +164,16 @@ async def test_what_is_being_stored_stands_in_the_way_of_more_until_it_is_on_dis
     budget.begin_commit()
     budget.committed()
     assert (ann.storing, bob.storing, budget.bytes) == (0, 0, 0)
+
+
+async def test_what_is_stored_is_waited_for_where_a_quota_leaves_no_room_beside_it() -> None:
+    budget = Unfinished(lambda: 100 * FREE_BYTES, lambda account: 2 * FREE_BYTES)
+    ann = budget.holder("ann", "10.0.0.1:1")
+    budget.store(ann, FREE_BYTES)
+    budget.begin_commit()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(budget.hold_beside_stored, ann, 2 * FREE_BYTES)
+        await trio.testing.wait_all_tasks_blocked()
+        assert ann.bytes == 0
+        budget.committed()
+    assert ann.bytes == 2 * FREE_BYTES

@@ -46,3 +46,14 @@ async def test_a_body_that_is_more_than_may_be_unfinished_is_refused_by_name(
     error = await ada.refused("too-many")
     assert b"100000 bytes unfinished (unfinished_bytes_max)" in error.body
     assert site.metrics.over_quota == {"unfinished_bytes_max": 1}
+
+
+@pytest.mark.parametrize("quotas", [Quotas(unfinished_bytes_max=200_000)])
+async def test_so_it_is_while_much_that_came_before_it_is_being_stored(
+    site: BrokerSite, ada: StompClient, quotas: Any
+) -> None:
+    body = bytes(100_000)
+    first = b"SEND\ndestination:/queue/T\npersistent:true\ncontent-length:%d\n\n%b\0" % (len(body), body)
+    await ada.raw(first + b"SEND\ndestination:/queue/T\ncontent-length:300000\n\n" + bytes(10))
+    error = await ada.refused("too-many")
+    assert b"200000 bytes unfinished (unfinished_bytes_max)" in error.body
