@@ -7,7 +7,8 @@ alone gets half of it, two get a third each, and so on, so that whoever holds mu
 others. A body is counted whole as soon as its length is known, so one that was begun can be finished. An
 account may have a quota besides, which it never holds more than.
 
-Who has to wait for room holds nothing meanwhile but what it held before, and is refused after `WAIT_S`.
+Who has to wait for room holds nothing meanwhile but what it held before, and is refused after `WAIT_S`. It
+stands in nobody's way: what it waits for may be its own to give back.
 """
 
 from collections import Counter, OrderedDict
@@ -80,7 +81,6 @@ class Unfinished:
             raise self._no_room(holder, bytes)
         admitted = trio.Event()
         self._waiting[holder] = (bytes, admitted)
-        self._admit()
         try:
             with trio.move_on_after(WAIT_S):
                 await admitted.wait()
@@ -107,7 +107,7 @@ class Unfinished:
 
     def check(self, holder: Holder, bytes: int) -> None:
         """Raises Refusal (too-many) where the connection could not hold so many bytes more now."""
-        if self._waiting or not self._fits(holder, holder.bytes + bytes):
+        if not self._fits(holder, holder.bytes + bytes):
             raise self._no_room(holder, holder.bytes + bytes)
 
     # -- what is accepted -------------------------------------------------------------------------
@@ -144,7 +144,7 @@ class Unfinished:
             self._set(holder, bytes)
             self._admit()
             return True
-        if self._waiting or not self._fits(holder, bytes):
+        if not self._fits(holder, bytes):
             return False
         self._set(holder, bytes)
         return True

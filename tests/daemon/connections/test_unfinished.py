@@ -87,6 +87,22 @@ async def test_who_cannot_wait_is_refused_at_once(budget: Unfinished) -> None:
     assert budget.bytes == 500
 
 
+async def test_nobody_is_refused_for_who_waits(autojump_clock: trio.testing.MockClock) -> None:
+    budget = Unfinished(lambda: BYTES_MAX, {"ann": 50, "bob": 0, "cyd": 0}.__getitem__)
+    ann, bob, cyd = (budget.holder(name, f"10.0.0.{at}:1") for at, name in enumerate(("ann", "bob", "cyd")))
+    budget.hold_now(ann, 40)
+    budget.hold_now(bob, 500)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(budget.hold, budget.holder("ann", "10.0.0.4:1"), 20)  # for its own quota
+        nursery.start_soon(budget.hold, budget.holder("bob", "10.0.0.5:1"), 200)  # for its own part
+        await trio.testing.wait_all_tasks_blocked()
+        budget.check(cyd, 10)
+        budget.hold_now(cyd, 10)
+        budget.close(ann)
+        budget.close(bob)
+    assert trio.current_time() == 0
+
+
 async def test_who_is_refused_holds_what_it_held_and_who_is_cancelled_too(
     budget: Unfinished, autojump_clock: trio.testing.MockClock
 ) -> None:
