@@ -228,6 +228,7 @@ class GroupedQueue(PriorityQueue):
         _own(group, heir if keeps else None)
         if not keeps:
             group.is_ended = False
+        group.is_open = False  # what waits is for somebody else now, even where it was open to the owner
         self._settle(group)
 
     def let_go(self, entry: GroupedEntry) -> None:

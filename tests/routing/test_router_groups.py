@@ -75,6 +75,23 @@ def test_the_groups_of_one_who_leaves_go_to_all_who_are_left(site: Site) -> None
     assert (bob.bodies(), cyd.bodies()) == (["x1", "x2", "y1", "y2"], ["z1"])
 
 
+@pytest.mark.parametrize("how", ["close", "lose", "unsubscribe", "detach"])
+def test_a_group_that_waits_for_one_who_leaves_goes_to_another(site: Site, how: str) -> None:
+    ada = site.login("ada").subscribe("jobs", accepts="ONE", credit=1)
+    publish(site, "x1")
+    ada.commit(ada.one())
+    publish(site, "y1")
+    assert ada.bodies() == ["y1"]
+    bob = worker(site, "bob")
+    publish(site, "x2", "x3")
+    assert bob.bodies() == []
+    if how in ("unsubscribe", "detach"):
+        getattr(ada, how)("jobs")
+    else:
+        ada.close(lost=how == "lose")
+    assert sorted(bob.bodies()) == ["x2", "x3", "y1"]
+
+
 def test_what_is_given_back_comes_first_and_to_the_same(site: Site) -> None:
     ada, bob = worker(site, credit=2), worker(site, "bob")
     publish(site, "x1", "x2", "x3", "x4")
@@ -213,13 +230,15 @@ def test_over_a_restart_order_is_kept(site: Site) -> None:
     assert (got, bob.bodies()) == (["x1", "x2", "x3"], ["y1", "x4"])
 
 
+GROUPS = "vwxyz"  # more than workers: one has several, of which not each has something in its hand
 steps = st.lists(
     st.one_of(
-        st.tuples(st.just("publish"), st.sampled_from("xyz"), st.booleans()),
+        st.tuples(st.just("publish"), st.sampled_from(GROUPS), st.sampled_from([False, False, False, True])),
         st.tuples(st.just("commit"), st.integers(0, 2), st.integers(0, 5)),
-        st.tuples(st.just("lose"), st.integers(0, 2), st.integers(1, 3)),
-        st.tuples(st.just("come"), st.integers(0, 2), st.integers(1, 3)),
+        st.tuples(st.just("go"), st.integers(0, 2), st.sampled_from(["close", "lose", "unsubscribe"])),
+        st.tuples(st.just("come"), st.integers(0, 2), st.sampled_from([1, 1, 2, 3])),
     ),
+    min_size=40,
     max_size=60,
 )
 
@@ -232,8 +251,8 @@ def test_whoever_comes_and_goes_a_group_is_worked_on_in_order_by_one_at_a_time(
     site = Site(redelivery_wait_s=0.0, max_deliveries=1_000)
     workers: dict[int, Client] = {}
     hands: dict[int, list[Got]] = {}
-    published: dict[str, list[int]] = {"x": [], "y": [], "z": []}
-    finished: dict[str, list[int]] = {"x": [], "y": [], "z": []}
+    published: dict[str, list[int]] = {name: [] for name in GROUPS}
+    finished: dict[str, list[int]] = {name: [] for name in GROUPS}
     count = 0
 
     def look() -> None:
@@ -245,17 +264,30 @@ def test_whoever_comes_and_goes_a_group_is_worked_on_in_order_by_one_at_a_time(
             in_hand = [int(got.body[1:]) for place in having for got in hands[place] if got.body[0] == name]
             begun = finished[name] + in_hand
             assert begun == numbers[: len(begun)], "out of order"
+        topic = site.router._state.topics.get("jobs")
+        if topic is not None and any(each.ready for each in topic.subscriptions.values()):
+            assert topic.shared.peek() is None, "a free group waits, and one is there who could take it"
 
-    for what, first, second in [*steps, ("come", 3, 100), *[("commit", n, 0) for n in range(4)] * 60]:
+    arrivals = [("come", n, 1) for n in range(3)]
+    for what, first, second in [
+        *arrivals,
+        *steps,
+        ("come", 3, 100),
+        *[("commit", n, 0) for n in range(4)] * 60,
+    ]:
         if what == "publish":
             count += 1
             published[first].append(count)
             publish(site, f"{first}{count}", ends_group=second)
         elif what == "come" and first not in workers:
             workers[first], hands[first] = worker(site, f"w{first}", credit=second), []
-        elif what == "lose" and first in workers:
+        elif what == "go" and first in workers:
             del hands[first]
-            workers.pop(first).close(lost=second == 1)
+            going = workers.pop(first)
+            if second == "unsubscribe":
+                going.unsubscribe("jobs")
+            else:
+                going.close(lost=second == "lose")
         elif what == "commit" and hands.get(first):
             # a worker takes what it has of each group in order
             got = hands[first][second % len(hands[first])]
