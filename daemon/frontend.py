@@ -315,7 +315,7 @@ class Session(Protocol):
         """Give deliveries back, to the next subscriber (or here again, after `delay_s` seconds).
 
         Their count is raised, unless they are "released"; what is "rejected" goes to the dead-letter topic at
-        once.
+        once. What is "withheld" was not for this subscription: in mode ALL it never comes to it again.
         """
 
     def transaction(self, request: Any = None) -> AbstractContextManager[None]:

@@ -246,6 +246,9 @@ class Deliveries:
         self, lock: Lock, outcome: ReturnOutcome, reason: str, now: float, delay_s: float = 0.0
     ) -> None:
         """A message that was with a subscriber waits again, where it stood, unless it ends or is buried."""
+        if outcome == "withheld" and not lock.entry.flags & (ONE | EXPIRED | GONE):
+            self._lifecycle.withheld(lock.entry, lock.subscription, reason, now)
+            return
         if not self._lifecycle.returned(lock, outcome, reason):
             return
         settings = self._state.settings

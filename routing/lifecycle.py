@@ -322,6 +322,13 @@ class Lifecycle:
             self._state.out.append(Record("expired", entry, final=True, reason="due to nobody any more"))
             self._state.let_go(entry)
 
+    def withheld(self, entry: Entry, subscription: Subscription, why: str, now: float) -> None:
+        """Note that a copy of mode ALL is not for a subscription that it was with, which goes on."""
+        self.given_up(entry, subscription, why, now)
+        subscription.attempts.pop(entry.id, None)
+        if not entry.flags & GONE and entry.flags & GUARANTEED and subscription.options.durable:
+            self._state.out.append(MarkDone(entry.id, subscription.id, has_it=False))
+
     def answered(self, entry: Entry, peer: str, depth: int, answered: Answered) -> None:
         """Note that a peer has answered for all transfers of a copy of mode ALL."""
         ended = advance(entry, "answered")
@@ -440,4 +447,4 @@ class Lifecycle:
 
 def has_failed(lock: Lock, outcome: ReturnOutcome) -> bool:
     """Whether a delivery that comes back counts as failed: not where it was released, or reached nobody."""
-    return outcome != "released" and not lock.is_untouched
+    return outcome not in ("released", "withheld") and not lock.is_untouched

@@ -25,8 +25,10 @@ from routing.traffic import Traffic
 from routing.waiting import WaitingQueues
 
 Accepts = Literal["ONE", "ALL", "BOTH"]
-ReturnOutcome = Literal["failed", "released", "rejected"]
-"""Of a delivery that comes back: worked on in vain; not touched; or not wanted again by anybody."""
+ReturnOutcome = Literal["failed", "released", "rejected", "withheld"]
+"""Of a delivery that comes back: worked on in vain; not touched; not wanted again by anybody; or not for the
+subscription: one in mode ALL never comes to it again, one in mode ONE counts as released.
+"""
 
 GRANTS_MAX: Final = 100
 """Rights that an account came to have at different times and that are told apart in one pattern."""

@@ -406,6 +406,40 @@ def test_what_is_rejected_is_buried_at_once(site: Site) -> None:
     assert dict(dead.message.others)["Dead-Reason"] == "no such customer"
 
 
+def test_what_is_withheld_is_due_to_the_others_alone_also_after_a_restart(site: Site) -> None:
+    pub, ada, bob = (site.login(name) for name in ("pub", "ada", "bob"))
+    pub.subscribe(pub.address)
+    for each in (ada, bob):
+        each.subscribe("news")
+    smuid = pub.publish("news", "1", receipt="ALL")
+    ada.give_back(ada.one(), reason="not for ada", outcome="withheld")
+    assert not ada.take()
+    assert site.fate(smuid)[-1] == "returned"
+    site.restart()
+    ada, bob = (site.login(name).subscribe("news") for name in ("ada", "bob"))
+    assert not ada.take()
+    bob.commit(bob.one())
+    assert site.fate(smuid).count("committed!") == 1
+    assert site.login("pub").subscribe(pub.address).receipts() == ["1/2"]
+
+
+def test_what_is_withheld_from_all_ends_and_nobody_has_it(site: Site) -> None:
+    ada = site.login("ada").subscribe("news")
+    smuid = site.login("pub").publish("news", "1")
+    ada.give_back(ada.one(), outcome="withheld")
+    assert site.fate(smuid)[-2:] == ["returned", "expired!"]
+    assert site.held == 0
+
+
+def test_what_is_for_one_and_withheld_goes_to_another(site: Site) -> None:
+    send(site, "job")
+    ada = site.login("ada").subscribe("jobs")
+    got = ada.one()
+    bob = site.login("bob").subscribe("jobs")
+    ada.give_back(got, outcome="withheld")
+    assert [each.attempt for each in bob.take()] == [1]
+
+
 def test_the_wait_before_a_message_comes_again_is_a_setting() -> None:
     site = Site(redelivery_wait_s=0.0)
     send(site, "a")

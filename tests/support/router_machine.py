@@ -9,7 +9,7 @@ from hypothesis.stateful import rule
 
 from routing.errors import Refusal
 from routing.message import Message, Section
-from routing.queue import GUARANTEED
+from routing.queue import EXPIRED, GUARANTEED, ONE
 from routing.subscription import SubscribeOptions, Subscription
 from tests.support.router_promises import SERVER, SETTINGS, ObservedClient, ObservedSite
 from tests.support.wishes import takes
@@ -203,13 +203,16 @@ class RouterMachine(ObservedSite):
     @rule(
         index=which,
         delay_s=st.sampled_from([0.0, 0.0, 2.0]),
-        outcome=st.sampled_from(["failed", "failed", "released", "rejected"]),
+        outcome=st.sampled_from(["failed", "failed", "released", "rejected", "withheld"]),
         settles=st.booleans(),
     )
     def give_back(self, index: int, delay_s: float, outcome: Any, settles: bool) -> None:
         if picked := self._pick(index):
             client, number = picked
-            client.hand.pop(number)
+            held = client.hand.pop(number)
+            lock = client.consumer.locks.get(number)
+            if outcome == "withheld" and lock is not None and not lock.entry.flags & (ONE | EXPIRED):
+                self.oracle.finished(held.id, held.subscription)
             request = self._request()
             self.router.acknowledging.give_back(
                 self.now, client.consumer, [number], "", delay_s, request, outcome

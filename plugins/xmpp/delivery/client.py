@@ -15,7 +15,7 @@ from daemon.frontend import Answer, Delivered, Detached, Ending, Retracted, Sess
 from plugins.xmpp.delivery.attention import Attention, Availability, Held
 from plugins.xmpp.delivery.calls import Done
 from plugins.xmpp.delivery.collecting import Collecting, is_kept
-from plugins.xmpp.delivery.sending import Sending, SendingPort
+from plugins.xmpp.delivery.sending import WITHHELD, Sending, SendingPort
 from plugins.xmpp.forms import notifications
 from plugins.xmpp.forms.node_record import record_of
 from plugins.xmpp.forms.payload import item_id
@@ -121,7 +121,7 @@ class Client(Sending):
             self._note(delivered, item_id(message))
         if delivered.message_id < subscription.history_to or not is_wanted:
             if delivered.acknowledge:
-                self.quietly(self.session.commit, [number])
+                self.quietly(self.session.give_back, [number], WITHHELD, outcome="withheld")
             return
         held = Held(number, item_id(message), message.smuid, subscription, trio.current_time())
         if delivered.acknowledge:

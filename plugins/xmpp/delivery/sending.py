@@ -36,6 +36,10 @@ FINISHED_MAX: Final = 32
 """What the server has read is finished so many at a time, or after a moment."""
 
 
+WITHHELD: Final = "as its node is configured, it is not for this subscription"
+"""Why what is not sent comes back, in the hop log."""
+
+
 class SendingPort(Protocol):
     """What all clients share, to send with; see `service.Service`."""
 
@@ -81,7 +85,7 @@ class Sending(Calls):
                 return
             options = record_of(self.session.topic(delivered.topic)).options
             if not (options.deliver_notifications or subscription.is_queue):
-                self._settled(number, read=True)
+                self._withhold(held)
                 return
             publisher = publisher_of(delivered.stored.message) if options.publisher else ""
             content = notifications.content(
@@ -141,6 +145,12 @@ class Sending(Calls):
             self._read.append(number)
             if len(self._read) >= FINISHED_MAX:
                 self.finish()
+
+    def _withhold(self, held: Held) -> None:
+        """What its node says is not for the subscription: nobody was sent it, and it does not come again."""
+        if held.number in self.held:
+            self._let_go(held)
+            self.quietly(self.session.give_back, [held.number], WITHHELD, outcome="withheld")
 
     def finish(self) -> None:
         """Tell the broker what the server has read."""

@@ -9,6 +9,7 @@ from daemon.settings import Limits
 from plugins.xmpp.known.item_index import SLACK, ItemIndex
 from plugins.xmpp.settings import JidRule
 from plugins.xmpp.wire.namespaces import QOS
+from tests.support.broker import SessionClient
 from tests.support.xmpp import COMPONENT_NAME, RULES, XmppClient, XmppServer, xmpp_site
 from tests.support.xmpp_pubsub import (
     INFO,
@@ -306,6 +307,29 @@ async def test_nothing_comes_of_a_node_whose_owners_do_not_let_it(
             await one.receive()
             await put(owner, "news.open", "for members")
             assert await told(one) == ("item", "news.open", "for members", "#")
+
+
+@pytest.mark.parametrize(
+    ("node", "config"),
+    [
+        ("#", {"pubsub#access_model": "whitelist"}),
+        ("#", {"pubsub#deliver_notifications": "0"}),
+        ("news.open", {"pubsub#deliver_notifications": "0"}),
+    ],
+)
+async def test_what_nobody_was_sent_counts_as_delivered_to_nobody(
+    tmp_path: Path, node: str, config: dict[str, str]
+) -> None:
+    async with xmpp_site(tmp_path, rules=READERS) as (server, _, site):
+        owner, one = ada(server), reader(server)
+        await create(owner, "news.open", **PLAIN, **config)
+        await collect(one, node)
+        publisher = SessionClient(site.broker, "ada", "press")
+        await publisher.subscribe(publisher.session.system_topic)
+        await publisher.publish("news.open", b"rain", receipt="ALL")
+        [receipt] = await publisher.delivered()
+        [counts] = receipt.stored.message.sections
+        assert counts.body == b"0/1"
 
 
 async def test_an_outcast_gets_nothing_of_the_node(tmp_path: Path) -> None:
