@@ -9,7 +9,7 @@ from itertools import chain
 from routing.groups import Group, GroupedQueue
 from routing.matching import Matching
 from routing.queue import Entry, GroupedEntry
-from routing.subscription import Subscription
+from routing.subscription import Subscription, Topic
 
 
 class Grouping:
@@ -17,11 +17,13 @@ class Grouping:
 
     Attributes:
         opened: those of which somebody may have what is first, who could not before.
+        left: names of topics that somebody has left, of whose groups other sites may have some now.
     """
 
     def __init__(self, matching: Matching) -> None:
         self._matching = matching
         self.opened: list[Group] = []
+        self.left: set[str] = set()
 
     def _of(self, entry: Entry) -> tuple[GroupedQueue, GroupedEntry]:
         """The queue of an entry's topic, and the entry as one of a group."""
@@ -91,9 +93,15 @@ class Grouping:
         """Whether a message may go to another site: nobody has any of its group, or is here to take it."""
         queue, entry = self._of(entry)
         group = queue.group_of(entry)
-        takers = chain(entry.topic.subscriptions.values(), self._matching.following(entry.topic))
-        taken = any(each.accepts_one and each.attached for each in takers)
-        return (group is None or group.is_free) and not taken
+        return (group is None or group.is_free) and not self._is_attended(entry.topic)
+
+    def are_left(self, topic: Topic) -> bool:
+        """Whether a topic has groups that nobody is here to take."""
+        return isinstance(topic.shared, GroupedQueue) and not self._is_attended(topic)
+
+    def _is_attended(self, topic: Topic) -> bool:
+        takers = chain(topic.subscriptions.values(), self._matching.following(topic))
+        return any(each.accepts_one and each.attached for each in takers)
 
     def release(
         self,

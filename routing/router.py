@@ -84,7 +84,7 @@ class Router:
             state, life, self.deliveries, self._receipts, self.federation, self.room, wall_ms
         )
         self.topics = Topics(state, self.deliveries, self.subscribing, self.federation, steps)
-        self.timing = Timing(state, self.deliveries, self._receipts, steps, self.federation.spreading)
+        self.timing = Timing(state, self.deliveries, self._receipts, steps, self.federation)
         self.view = SiteView(state)
 
     def take(self) -> list[Decision]:

@@ -297,8 +297,13 @@ class SiteState:
         heir: Subscription | None = None,
         is_released: Callable[[str], bool] = lambda topic: True,
     ) -> None:
-        """As `Grouping.release`; what others may have now is offered to them."""
+        """As `Grouping.release`; what others may have now is offered to them, here and elsewhere."""
         self.grouping.release(leaving, heir, is_released)
+        crossing, name = self.crossing, leaving.target.name
+        if leaving.pattern:
+            self.grouping.left.update(crossing.topics.under(name))
+        elif name in crossing.by_topic:
+            self.grouping.left.add(name)
         self._wake_for_groups()
 
     def hold_group(self, entry: Entry, subscription: Subscription) -> None:
@@ -307,7 +312,7 @@ class SiteState:
         self._wake_for_groups()
 
     def _wake_for_groups(self) -> None:
-        if self.grouping.opened:
+        if self.grouping.opened or self.grouping.left:
             self.wake_at = 0.0
 
     def park(self, lock: Lock, until: float) -> None:

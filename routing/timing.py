@@ -9,7 +9,7 @@ from typing import Final
 
 from routing.delivery import Deliveries
 from routing.ended_delays import EndedDelays
-from routing.federation.spreading import Spreading
+from routing.federation.federation import Federation
 from routing.locks import standing
 from routing.receipts import Receipts
 from routing.state import SiteState
@@ -29,7 +29,7 @@ class Timing:
         deliveries: Deliveries,
         receipts: Receipts,
         steps: Steps,
-        spreading: Spreading,
+        federation: Federation,
     ) -> None:
         self._state = state
         self._deliveries = deliveries
@@ -42,14 +42,15 @@ class Timing:
             self._expire,
             receipts.tick,
             steps.tick,
-            spreading.tick,
+            federation.spreading.tick,
             deliveries.offer_groups,
+            federation.custody.pull_left,
         )
         self._wakes = (
             lambda now: state.next_wake(),
             lambda now: receipts.next_wake(),
             steps.next_wake,
-            lambda now: spreading.due_at,
+            lambda now: federation.spreading.due_at,
         )
 
     def tick(self, now: float) -> None:

@@ -171,13 +171,21 @@ class Custody:
         found = self._state.topics.get(topic)
         if found is None:
             return
-        waiting = list(found.shared)
-        if not waiting or not self._interest.distances(self._forwarding.want_of(waiting[0])):
+        first = found.shared.peek()
+        if first is None or not self._interest.distances(self._forwarding.want_of(first)):
             return
-        for entry in waiting:
+        for entry in list(found.shared):
             # whoever could take it here would have it
             if self.hand_over(entry):
                 found.shared.take(entry)
+
+    def pull_left(self, now: float) -> None:
+        """Hand over the groups that were kept for those who have left."""
+        left = self._state.grouping.left
+        while left:
+            topic = self._state.topics.get(left.pop())
+            if topic is not None and self._state.grouping.are_left(topic):
+                self.pull(topic.name, now)
 
     def reached(self, server: str, now: float) -> None:
         """Hand over what waits here for the accounts of a server that can be reached now."""

@@ -1,0 +1,57 @@
+"""Groups of messages across sites. Source: routing/README.md, Groups."""
+
+from collections.abc import Callable
+
+import pytest
+
+from routing.subscription import Consumer, SubscribeOptions
+from tests.support.sites import Federation
+
+
+def close(federation: Federation, consumer: Consumer, topic: str) -> None:
+    federation.routers["alpha"].subscribing.close(federation.now, consumer)
+
+
+def detach(federation: Federation, consumer: Consumer, topic: str) -> None:
+    federation.routers["alpha"].subscribing.detach(federation.now, consumer, topic, "", None)
+
+
+def unsubscribe(federation: Federation, consumer: Consumer, topic: str) -> None:
+    federation.routers["alpha"].subscribing.unsubscribe(federation.now, consumer, topic, "", None)
+
+
+def take_no_more(federation: Federation, consumer: Consumer, topic: str) -> None:
+    options = SubscribeOptions(accepts="ALL", credit=1)
+    federation.routers["alpha"].subscribing.subscribe(federation.now, consumer, topic, options, None)
+
+
+@pytest.mark.parametrize("topic", ["jobs", "#"])
+@pytest.mark.parametrize("leave", [close, detach, unsubscribe, take_no_more])
+def test_groups_that_were_kept_for_one_who_leaves_go_to_another_site(
+    leave: Callable[[Federation, Consumer, str], None], topic: str
+) -> None:
+    federation = Federation({("alpha", "beta")})
+    federation.settle()
+    consumer = federation.subscribe("alpha", topic, accepts="ONE", credit=1)
+    for name in ("x1", "y1", "z1"):
+        federation.publish("alpha", name, "jobs", delivery="ONE", group=name[0], depth=2)
+    federation.subscribe("beta", "jobs", accepts="ONE", credit=10)
+    federation.settle()
+    assert federation.delivered == {("alpha", "x1"): 1}
+    leave(federation, consumer, topic)
+    federation.pass_time(0.0)
+    federation.settle()
+    assert {name for site, name in federation.delivered if site == "beta"} == {"x1", "y1", "z1"}
+
+
+def test_groups_stay_while_another_one_is_there_who_takes_them() -> None:
+    federation = Federation({("alpha", "beta")})
+    consumer = federation.subscribe("alpha", "jobs", accepts="ONE", credit=0)
+    federation.subscribe("alpha", "#", "other", accepts="ONE", credit=0)
+    federation.publish("alpha", "x1", "jobs", delivery="ONE", group="x", depth=2)
+    federation.subscribe("beta", "jobs", accepts="ONE", credit=10)
+    federation.settle()
+    close(federation, consumer, "jobs")
+    federation.pass_time(0.0)
+    federation.settle()
+    assert not federation.delivered
