@@ -8,7 +8,8 @@
 Whichever of the two tasks has something to send sends all there is, so that there is one send at a time and
 frames never mix; the other waits until it is done, which is how a client that does not read stops being read
 from. Nor is a client read from to which as many answers are owed as may be, until half of them are given, or
-while there is no room for what it has begun, nor while it or its account publishes faster than it may.
+while there is no room for what it has begun, nor while it or its account publishes faster than it may, but
+for a little, which tells whether it is still there.
 
 A client that is silent for longer than it has agreed to is gone: its connection ends without a word. Else the
 last frame is sent, then the server's half of the stream is closed, and what still comes is thrown away until
@@ -27,7 +28,7 @@ import trio
 
 from daemon.connections.conversation import Conversation, Credentials, EndReason
 from daemon.connections.transport import RECEIVE_BYTES, StreamTransport, Transport
-from daemon.connections.unless_left import unless_left
+from daemon.connections.unless_left import READ_AHEAD_BYTES, unless_left
 from daemon.frontend import UNCOUNTED_BYTES, Ending, Limits, Session, SessionEvent, Site
 from routing.errors import Refusal
 
@@ -139,6 +140,8 @@ class _Connection:
         self._send_by = math.inf  # of who has not logged in
         self._frames = 0  # that had come ...
         self._frame_at = 0.0  # ... when the latest did, or the client last said nothing with good reason
+        self._ahead_bytes = 0  # read while nothing was carried out
+        self._left_by = math.inf  # who has closed its own direction, and is slowed down
         self._held = 0  # bytes that the session knows of
         self._why = ""  # it ends, for the log
 
@@ -270,6 +273,7 @@ class _Connection:
         idle_at = math.inf if rests else self._frame_at + limits.idle_timeout_s
         silence_s = conversation.silence_max_s
         silent_at = math.inf if silence_s is None else now + silence_s
+        self._ahead_bytes = 0
         data = await self._receive(min(idle_at, silent_at))
         if data is None:
             if conversation.goodbye is None and silent_at < idle_at:
@@ -308,12 +312,28 @@ class _Connection:
         return True
 
     async def _slow_down(self, session: Session) -> None:
-        """Carry nothing out and read nothing until the client may publish again, or there is a goodbye."""
+        """Carry nothing out until the client may publish again, or there is a goodbye.
+
+        Raises BrokenResourceError where it has left, and what it sent would take long to carry out.
+        """
         self._site.metrics.slowed += 1
         while (wait_s := session.publish_wait_s) and self._conversation.goodbye is None:
+            if trio.current_time() >= self._left_by:
+                self._why = "its client left while it was slowed down"
+                raise trio.BrokenResourceError(self._why)
             with trio.move_on_after(wait_s) as self._listening:
-                await trio.sleep_forever()
+                await self._read_ahead()
+                await trio.sleep_until(self._left_by)
         self._conversation.wait_s = 0.0
+
+    async def _read_ahead(self) -> None:
+        """Take a little of what comes while nothing is carried out: so it is noticed that it leaves."""
+        while self._ahead_bytes < READ_AHEAD_BYTES and self._left_by == math.inf:
+            data = await self._transport.receive_some(READ_AHEAD_BYTES - self._ahead_bytes)
+            self._ahead_bytes += len(data)
+            self._conversation.feed(data)
+            if not data:  # its own direction has ended, and it may still want its answers
+                self._left_by = trio.current_time() + self._site.limits.send_timeout_s
 
     async def _let_answers_catch_up(self, limits: Limits) -> None:
         """Until half of the answers that may be owed have been given.

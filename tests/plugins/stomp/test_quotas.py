@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 from daemon.settings import Quotas
 from tests.support.site import BrokerSite
@@ -28,6 +29,19 @@ async def test_who_sends_faster_than_it_may_is_read_no_faster_and_loses_nothing(
     assert receipts == [*map(str, range(2)), "together", "last"]
     assert trio.current_time() - began >= 0.19
     assert site.metrics.slowed
+
+
+@pytest.mark.parametrize("quotas", [Quotas(publish_rate_per_s_max=0.001, publish_burst_max=1)])
+async def test_who_leaves_while_it_is_slowed_down_keeps_its_session_for_a_moment_only(
+    site: BrokerSite, ada: StompClient, quotas: Any, mock_clock: trio.testing.MockClock
+) -> None:
+    await ada.ask("SEND", DURABLE)
+    await ada.send("SEND", DURABLE)
+    await ada.stream.aclose()
+    with trio.fail_after(site.limits.send_timeout_s + 1):
+        while site.broker.used("ada").sessions:
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            mock_clock.jump(1)
 
 
 @pytest.mark.parametrize("quotas", [Quotas(held_messages_max=1)])
