@@ -134,11 +134,16 @@ class ItemIndex:
         return True
 
     async def renew(self, session: Session, node: str) -> None:
-        """Read a node anew, and forget what has gone. Raises Refusal (forbidden)."""
-        fresh = _Node()
-        await fresh.read_on(session, node)
+        """Read a node anew, and forget what has gone. Raises Refusal (forbidden): somebody else is to."""
+        before, fresh = self._nodes.get(node) or _Node(), _Node()
+        noted_to = max(before.ids, default=0)
+        try:
+            await fresh.read_on(session, node)
+        finally:
+            before.renewing = False
         if (noted := self._nodes.get(node)) is not None:
-            fresh.ids |= {number: id for number, id in noted.ids.items() if number > fresh.read_to}
+            noted_to = max(noted_to, fresh.read_to)
+            fresh.ids |= {number: id for number, id in noted.ids.items() if number > noted_to}
             self._nodes[node] = fresh
 
     async def know(self, session: Session, node: str) -> None:

@@ -9,6 +9,7 @@ from daemon.settings import Limits
 from plugins.xmpp.known.item_index import SLACK, ItemIndex
 from plugins.xmpp.settings import JidRule
 from plugins.xmpp.wire.namespaces import QOS
+from routing.errors import Refusal
 from tests.support.broker import SessionClient
 from tests.support.xmpp import COMPONENT_NAME, RULES, XmppClient, XmppServer, xmpp_site
 from tests.support.xmpp_pubsub import (
@@ -559,3 +560,18 @@ def test_an_index_of_what_was_noted_is_made_anew_before_it_grows_without_end() -
     wanted: list[Any] = [index.note("n", number, f"i{number}", begin=True) for number in range(SLACK + 10)]
     assert wanted.count(True) == 1
     assert not index.note("unknown", 1, "one")
+
+
+async def test_who_may_not_make_an_index_anew_leaves_that_to_others(tmp_path: Path) -> None:
+    index = ItemIndex()
+
+    def note(count: int) -> int:
+        return sum(index.note("news", number, f"i{number}", begin=True) for number in range(count))
+
+    async with xmpp_site(tmp_path) as (_, _, site):
+        assert note(SLACK + 10) == 1
+        with pytest.raises(Refusal):
+            await index.renew(SessionClient(site.broker, "eve", "desk").session, "news")
+        assert note(SLACK + 10) == 1
+        await index.renew(SessionClient(site.broker, "ada", "desk").session, "news")
+        assert note(SLACK) == 0
