@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from routing.groups import IDLE_MAX
+from routing.groups import IDLE_MAX, GroupedQueue
+from routing.waiting import SWEPT_FROM
 from tests.support.one_router import Client, Got, Site
 
 
@@ -313,3 +314,19 @@ def test_groups_that_are_idle_are_forgotten_the_oldest_first(site: Site) -> None
     ada.close()
     bob.close()
     assert not list(topic.shared.groups())  # type: ignore[attr-defined]
+
+
+def test_groups_of_which_nothing_is_held_take_no_memory_while_nobody_takes_any(site: Site) -> None:
+    worker(site, "bob", credit=0)
+    publish(site, "x1")
+    eva = site.login("eva")
+    for number in range(3 * SWEPT_FROM):
+        eva.publish("jobs", delivery="ONE", group=str(number), timeout_s=1.0)
+        if number % 500 == 0:
+            site.wait(2.0)
+    site.wait(2.0)
+    queue = site.router._state.topics["jobs"].shared
+    assert isinstance(queue, GroupedQueue)
+    assert len(list(queue.groups())) == 1
+    assert len(queue._free._first) == len(queue._free._standing) <= SWEPT_FROM
+    assert worker(site).bodies() == ["x1"]

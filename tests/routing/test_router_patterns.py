@@ -4,7 +4,8 @@ import pytest
 
 from routing.names import make_address
 from routing.rights import Rights, RightsTable
-from routing.subscription import GRANTS_MAX
+from routing.subscription import GRANTS_MAX, Pattern
+from routing.waiting import SWEPT_FROM
 from tests.support.one_router import SERVER, Site
 
 
@@ -371,3 +372,22 @@ def test_topics_that_are_forgotten_are_found_no_more() -> None:
     ada.remove("a.b", smuid)
     assert list(site.router._state.matching._listed.under("#")) == []
     assert site.login("bob").subscribe("#").bodies() == []
+
+
+def test_topics_in_which_nothing_waits_any_more_take_no_memory_while_a_follower_is_busy() -> None:
+    site = Site()
+    ada = site.login("ada").subscribe("#", accepts="ONE", credit=1)
+    eva = site.login("eva")
+    eva.publish("jobs.first", "first", delivery="ONE")
+    eva.publish("jobs.second", "second", delivery="ONE")
+    for number in range(3 * SWEPT_FROM):
+        eva.publish(f"jobs.{number}", delivery="ONE", timeout_s=1.0)
+        if number % 500 == 0:
+            site.wait(2.0)
+    site.wait(2.0)
+    (following,) = ada.consumer.subscriptions.values()
+    assert isinstance(following.target, Pattern)
+    assert following.target.shared is not None
+    assert len(following.target.shared._first) <= SWEPT_FROM
+    ada.commit(ada.one())
+    assert ada.bodies() == ["second"]
