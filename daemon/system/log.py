@@ -10,7 +10,7 @@ import logging
 import os
 import sys
 import time
-from typing import Final
+from typing import Any, Final
 
 from daemon.settings import LogSettings
 from daemon.system.journal import ADDRESS, PRIORITIES, JournalHandler
@@ -57,7 +57,7 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname.lower(),
             "from": record.name,
             "text": _message(record),
-            **getattr(record, "fields", {}),
+            **{name: _printable(value) for name, value in getattr(record, "fields", {}).items()},
         }
         if traceback := _traceback(self, record):
             shown["traceback"] = "\n".join(traceback)
@@ -94,6 +94,11 @@ def _text(record: logging.LogRecord) -> str:
 
 def _message(record: logging.LogRecord) -> str:
     return record.getMessage().translate(CONTROL_CHARACTERS)
+
+
+def _printable(value: Any) -> Any:
+    """Text with its control characters and line ends escaped; anything else as it is."""
+    return value.translate(CONTROL_CHARACTERS) if isinstance(value, str) else value
 
 
 def _traceback(formatter: logging.Formatter, record: logging.LogRecord) -> list[str]:

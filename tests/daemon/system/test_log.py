@@ -1,11 +1,12 @@
 """Lines that the journal, people, and nobody's forger can work with."""
 
+import json
 import logging
 import sys
 
 import pytest
 
-from daemon.system.log import JournalFormatter, TextFormatter
+from daemon.system.log import JournalFormatter, JsonFormatter, TextFormatter
 
 
 def record(level: int, text: str, *arguments: object, failed: bool = False) -> logging.LogRecord:
@@ -37,6 +38,16 @@ def test_people_get_the_time_in_utc() -> None:
 def test_what_a_peer_sent_cannot_forge_a_line(formatter: logging.Formatter) -> None:
     line = formatter.format(record(logging.INFO, "hello %s", "x\n<0>forged\r\x1b[2J\u2028\x85"))
     assert line.endswith("hello x\\x0a<0>forged\\x0d\\x1b[2J\\u2028\\x85")
+
+
+FORGED, SHOWN = "evil\n\x9b31m\u2028x", "evil\\x0a\\x9b31m\\u2028x"
+
+
+def test_what_a_peer_sent_is_escaped_in_the_fields_of_an_object() -> None:
+    made = record(logging.INFO, "hello %s", FORGED)
+    made.fields = {"account": FORGED, "session": 7}
+    told = json.loads(JsonFormatter().format(made))
+    assert (told["text"], told["account"], told["session"]) == (f"hello {SHOWN}", SHOWN, 7)
 
 
 def test_every_line_of_a_traceback_has_the_priority() -> None:
