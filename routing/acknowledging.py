@@ -145,17 +145,12 @@ class Acknowledgements:
         for record in commits:
             if not record.entry.flags & GONE or record.entry.id in ended_by_them:
                 self._uncommit(record, now)
-        self.put_in_order()
-
-    def put_in_order(self) -> None:
-        """See `SiteState`: due after `not_buried`."""
-        self._state.put_in_order()
 
     def not_buried(self, record: Record, now: float) -> Bury | None:
         """Undo `buried`, whose dead letter could not be stored: what is to be decided again, once it can be.
 
         None where the message has been ended since by its timeout, or by whoever removed it. `record` is that
-        of its end for the subscription. `put_in_order` is due afterwards.
+        of its end for the subscription.
         """
         entry, subscription = record.entry, record.subscription
         assert subscription is not None

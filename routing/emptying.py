@@ -49,7 +49,7 @@ class Emptying(Task):
         self._consumer = consumer
         self._request = request
         self._delete = delete
-        self._ids = list(state.entries)  # of all messages of the site
+        self._ids = list(state.by_age())  # of all messages of the site
         self._position = 0  # those before it have been looked at
         # those of the topic that are locked or received: they end last, or what waits would be handed out in
         # their place
@@ -86,7 +86,7 @@ class Emptying(Task):
         if self._delete is None:
             return []
         last = self._ids[-1]
-        return list(takewhile(lambda id: id > last, reversed(self._state.entries)))[::-1]
+        return list(takewhile(lambda id: id > last, reversed(self._state.by_age())))[::-1]
 
     def _end_waiting(self, left: int, now: float) -> int:
         """End what nobody has; how many more this step may end."""

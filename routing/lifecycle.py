@@ -298,8 +298,7 @@ class Lifecycle:
     ) -> None:
         """Undo `finished`, which could not be stored.
 
-        A copy that ended with it is held again, on the account of its recipient if it has one; once all are,
-        `SiteState.put_in_order` is due.
+        A copy that ended with it is held again, on the account of its recipient if it has one.
         """
         state = self._state
         had_ended = entry.flags & GONE
@@ -308,6 +307,7 @@ class Lifecycle:
             entry.flags &= ~COUNTED
             entry.topic = state.topic(entry.topic.name)
             self._state.hold(entry, "", now)
+            self._state.is_by_age = False
         if entry.flags & RECEIPT:
             self._receipts.undo(entry, subscription, had_it=event == "committed")
 

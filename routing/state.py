@@ -81,7 +81,8 @@ class SiteState:
         server: the name of this site.
         boot: raised at each start.
         out: decisions not yet taken by the broker.
-        entries: by id, every copy that is held.
+        entries: by id, every copy that is held; see `by_age` for their order.
+        is_by_age: False once an old one was held anew.
         delays: copies that nobody is to have before their delays end.
         sequenced: by entry id, publisher and Sequence of those that have one.
         delayed: (site time, tie-break, lock): given back, to be offered again then.
@@ -120,6 +121,7 @@ class SiteState:
         self.grouping = Grouping(self.matching)
         self.topics = self.matching.topics
         self.entries: dict[int, Entry] = {}
+        self.is_by_age = True
         self.subscriptions: dict[int, Subscription] = {}
         self.by_owner: dict[tuple[str, str, str], Subscription] = {}
         self.sequenced: dict[int, tuple[str, int]] = {}
@@ -234,11 +236,14 @@ class SiteState:
             del locks[entry.id]
             self.unguaranteed[entry.id] = entry
 
-    def put_in_order(self) -> None:
-        """Have `entries` by age again, after old ones were held anew."""
-        in_order = sorted(self.entries.items())
-        self.entries.clear()
-        self.entries.update(in_order)
+    def by_age(self) -> dict[int, Entry]:
+        """The `entries` in the order of their ids; those that were held anew stand at the end until then."""
+        if not self.is_by_age:
+            self.is_by_age = True
+            by_age = sorted(self.entries.items())
+            self.entries.clear()
+            self.entries.update(by_age)
+        return self.entries
 
     def let_go(self, entry: Entry) -> None:
         """Hold a copy no longer: it has ended, and the record of that is written. For `routing.lifecycle`."""

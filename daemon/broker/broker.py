@@ -368,8 +368,11 @@ class Broker:
 
     def _note_retries(self) -> None:
         """Wake in time to try again what found no room."""
-        in_s = min(self._executor.again_at, self.federating.again_at) - self.clock.now()
-        if 0 < in_s < math.inf:
+        now = self.clock.now()
+        letters_s = max(self._executor.again_at - now, 0.0)  # their time may have come during the commit
+        copies_s = self.federating.again_at - now  # those were looked at after it
+        in_s = min(letters_s, copies_s if copies_s > 0 else math.inf)
+        if in_s < math.inf:
             self._carried_by = min(self._carried_by, trio.current_time() + in_s)
             self._set_alarm()
 

@@ -37,7 +37,7 @@ from routing.errors import Refusal
 from routing.federation.copies import Arrival
 from routing.frames import encode_message
 from routing.lifecycle import found_nobody
-from routing.queue import DELAYED, GUARANTEED, ONE, STATED, Entry
+from routing.queue import DELAYED, EXPIRED, GONE, GUARANTEED, ONE, STATED, Entry
 from routing.router import Router
 
 
@@ -302,8 +302,8 @@ class Executor:
 
     def _bury(self, d: Bury) -> None:
         self._prepared.buried.add(id(d))
-        if not self._burials.carry_out(d):
-            return
+        if not self._burials.carry_out(d) or d.entry.flags & (GONE | EXPIRED):
+            return  # it waits, or has ended while it did
         stored = self._bodies.find(d.entry.id) or self._reading.load_now(d.entry)
         if stored is not None:
             self._router.buried(d, stored.message, self._clock.now())

@@ -83,7 +83,6 @@ def _unbury(router: Router, every: list[Decision], now: float) -> Undone:
             if (bury := router.acknowledging.not_buried(record, now)) is not None:
                 undone.burials.append(bury)
     undone.burials.reverse()
-    router.acknowledging.put_in_order()
     return undone
 
 

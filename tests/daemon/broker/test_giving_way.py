@@ -15,6 +15,7 @@ from tests.daemon.broker.test_federation import PAIR, sites
 from tests.support.broker import SessionClient, VirtualSite, virtual_site
 from tests.support.full_disk import no_file_beyond
 from tests.support.patience import PATIENCE_S
+from tests.support.threads import no_thread_left
 
 LARGE: Final = 400_000
 ROOM: Final = 150_000
@@ -170,3 +171,42 @@ async def test_a_copy_that_finds_no_room_stays_the_peers_and_holds_up_nobody(
         assert await sender.take() == "1/1"
         await alpha.idle()
         await beta.idle()
+
+
+async def test_letters_whose_time_comes_during_a_commit_are_tried_after_it(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with virtual_site(tmp_path) as site:
+        ada, eva = await site.login("ada").subscribe("jobs"), site.login("eva")
+        for size in (LARGE, 1):
+            await eva.publish("jobs", bytes([size & 1]) * size, delivery="ONE")
+        numbers = await held(ada, 2)
+        with no_file_beyond(site.store.wal_bytes() + ROOM):
+            ada.session.give_back([numbers[0]], "broken", outcome="rejected")
+            mock_clock.autojump_threshold = 0.01
+            while site.broker._executor.again_at == math.inf:
+                await trio.sleep(RETRY_S / 10)
+            mock_clock.autojump_threshold = math.inf
+        site.broker.commits.in_place_s = 0.0
+        async with trio.open_nursery() as nursery:
+            with no_thread_left():
+                nursery.start_soon(ada.commit, numbers[1])
+                await trio.testing.wait_all_tasks_blocked()
+                mock_clock.jump(2 * RETRY_S)
+        await works_again(site, mock_clock)
+
+
+async def test_a_letter_whose_message_has_ended_meanwhile_is_not_looked_for(
+    tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with virtual_site(tmp_path) as site:
+        ada, eva = await site.login("ada").subscribe("jobs"), site.login("eva")
+        await eva.publish("jobs", bytes(LARGE), timeout_s=6.5 * RETRY_S)
+        [got] = await ada.delivered()
+        with no_file_beyond(site.store.wal_bytes() + ROOM):
+            ada.session.give_back([got.number], "broken", outcome="rejected")
+            mock_clock.autojump_threshold = 0.01
+            await trio.sleep(8 * RETRY_S)
+            mock_clock.autojump_threshold = math.inf
+        await works_again(site, mock_clock)
+    assert "cannot be read" not in caplog.text
