@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from routing.errors import Refusal
-from routing.names import SERVER_ACCOUNT, parse_address
+from routing.names import SERVER_ACCOUNT
 
 HELD_MESSAGES: Final = "held_messages_max"
 HELD_BYTES: Final = "held_bytes_max"
@@ -87,15 +87,15 @@ class Shares:
         """
         if (share := self.by_publisher.get(publisher)) is not None:
             return share
-        sender = parse_address(publisher) if publisher else None
-        if sender is None or sender.server != self._server:
+        sender, _, rest = publisher.partition(":")
+        if rest.rpartition("@")[2] != self._server:
             return None
-        if sender.account == SERVER_ACCOUNT:
+        if sender == SERVER_ACCOUNT:
             account, _, server = recipient.rpartition("@")
             return self.of(account) if account and server == self._server else None
         if len(self.by_publisher) >= PUBLISHERS_MAX:
             self.by_publisher.clear()
-        share = self.by_publisher[publisher] = self.of(sender.account)
+        share = self.by_publisher[publisher] = self.of(sender)
         return share
 
     def reconfigure(self) -> None:

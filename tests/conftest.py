@@ -51,6 +51,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             return next((sharing for sharing in SHARING if re.match(sharing, nodeid)), nodeid)
 
+        def remove_node(self, node: Any) -> Any:
+            # what a process that died had done already would be given to others: they would wait for an end
+            done = self.assigned_work.get(node, {})
+            for scope in [scope for scope, tests in done.items() if all(tests.values())]:
+                del done[scope]
+            return super().remove_node(node)
+
     return Sharing(config, log)
 
 
