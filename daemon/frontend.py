@@ -232,8 +232,9 @@ class Session(Protocol):
     def publish_wait_s(self) -> float:
         """Seconds for which nothing is to be published, since the session or its account does so too fast.
 
-        A front end that can hold up its client alone carries nothing out until they are over. What is
-        published all the same is refused (too-many), but for the parts of a transaction.
+        A front end that can hold up its client alone asks before it publishes, and carries nothing out until
+        they are over. What is published all the same is refused (too-many); a transaction is so by its first
+        message, and paid for whole.
         """
 
     def check_publish(self, topic: str) -> None:

@@ -123,7 +123,6 @@ class BrokerSession:
         self._unfinished = broker.unfinished.holder(account, remote)
         self._own_pace = Pace(broker.clock.now())
         self._account_pace = broker.pace_of(account)
-        self._publish_at = 0.0
         self.limit_pace()
         self.id = id
         self.opened_at = broker.clock.wall_ms() / 1000
@@ -223,25 +222,27 @@ class BrokerSession:
     @property
     def publish_wait_s(self) -> float:
         """See `daemon.frontend.Session`."""
-        return self._publish_at and max(self._publish_at - self._broker.clock.now(), 0.0)
+        if not (self._own_pace.rate_per_s or self._account_pace.rate_per_s):
+            return 0.0
+        now = self._broker.clock.now()
+        return max(self._own_pace.wait_s(now), self._account_pace.wait_s(now))
 
     def limit_pace(self) -> None:
         """Take on the limit of each connection; that of the account is the broker's to take on."""
         self._own_pace.limit(self._broker.limits.publish_rate_per_s_max, 0, self._broker.clock.now())
-        self._publish_at = 0.0
 
     def _keep_pace(self) -> None:
         """Raises Refusal (too-many) where the front end has not waited."""
-        now = self._broker.clock.now()
-        if now < self._publish_at and self._transaction is None:
+        is_first = self._transaction is None or not self._transaction.publishes
+        if is_first and (wait_s := self.publish_wait_s):
             raise Refusal(
                 Refusal.TOO_MANY,
-                f"{self.account} publishes as fast as it may ({PUBLISH_RATE}); try again in"
-                f" {self._publish_at - now:.3g} s",
+                f"{self.account} publishes as fast as it may ({PUBLISH_RATE}); try again in {wait_s:.3g} s",
                 subject=PUBLISH_RATE,
             )
-        wait_s = max(self._own_pace.take(now), self._account_pace.take(now))
-        self._publish_at = now + wait_s if wait_s else 0.0
+        now = self._broker.clock.now()
+        self._own_pace.take(now)
+        self._account_pace.take(now)
 
     def subscribe(self, topic: str, options: SubscribeOptions, request: Any = None) -> None:
         """See `daemon.frontend.Session`."""

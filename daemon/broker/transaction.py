@@ -52,6 +52,11 @@ class Transaction:
         )
 
     @property
+    def publishes(self) -> bool:
+        """Whether a message was added."""
+        return bool(self._published)
+
+    @property
     def published_bytes(self) -> int:
         """Of all messages that were added."""
         return sum(map(sum, self._published.values()))

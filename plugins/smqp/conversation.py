@@ -68,6 +68,7 @@ class SmqpConversation(Conversation):
         self._begun: Frame | None = None  # whose head has been looked at, and whose rest is awaited
         self._greeted = False
         self._attempts = 0
+        self._delayed: Publish | None = None  # until the client may publish
         self._login: Login | None = None  # that is being looked at
         self._session: Session | None = None
         self._handlers: dict[type[Command], Callable[[Any], object]] = {}
@@ -99,6 +100,10 @@ class SmqpConversation(Conversation):
     def proceed(self, unanswered_max: int) -> Credentials | None:
         """See `Conversation`."""
         while self.goodbye is None and self.unanswered < unanswered_max and not self.wait_s:
+            if self._delayed is not None and self._session is not None:
+                delayed, self._delayed = self._delayed, None
+                self._carry_out(self._session, delayed)
+                continue
             try:
                 frame = self._reader.take()
             except FramingLost as lost:
@@ -167,9 +172,12 @@ class SmqpConversation(Conversation):
         """An unguaranteed PUBLISH is never answered, not even when it is refused. Source: SMQP GUARANTEE."""
         try:
             if type(command) is Publish:
+                self.wait_s = session.publish_wait_s
+                if self.wait_s:
+                    self._delayed = command
+                    return
                 message = command.message
                 session.publish(command.topic, message, command.key)
-                self.wait_s = session.publish_wait_s
                 if message.guarantee:
                     self.unanswered += 1
             elif type(command) is Ping:

@@ -84,6 +84,7 @@ class StompConversation(Conversation):
         self._session: Session
         self._consuming: Consuming | None = None
         self._begun: object = None  # headers of a frame that has been looked at, and whose body is awaited
+        self._delayed: Frame | None = None  # until the client may publish
         self._acknowledged: list[int] = []  # by ACKs that came one after the other, to be committed together
         self._failed = False  # the goodbye is an ERROR
 
@@ -108,7 +109,7 @@ class StompConversation(Conversation):
         while self.goodbye is None and self.unanswered < unanswered_max and not self.wait_s:
             frame = None
             try:
-                frame = self._decoder.next_frame()
+                frame, self._delayed = self._delayed or self._decoder.next_frame(), None
                 if self._acknowledged and (frame is None or frame.command != "ACK"):
                     self._commit_acknowledged()
                     if self.goodbye is not None:
@@ -116,16 +117,20 @@ class StompConversation(Conversation):
                 if frame is None:
                     self._look_ahead()
                     return None
-                self.frames += 1
                 if self._consuming is None:
+                    self.frames += 1
                     return self._login(frame)
+                self.wait_s = self._wait_s_before(frame)
+                if self.wait_s:
+                    self._delayed = frame
+                    return None
+                self.frames += 1
                 handle = _HANDLERS.get(frame.command)
                 if handle is None:
                     raise _unexpected(frame)
                 before = self.unanswered
                 try:
                     handle(self, frame)
-                    self.wait_s = self._session.publish_wait_s
                 except Refusal:
                     self.unanswered = before  # what was refused is not answered
                     raise
@@ -136,6 +141,14 @@ class StompConversation(Conversation):
                     self._fail(refusal, frame.headers.get("receipt"), frame.command)
         self._commit_acknowledged()
         return None
+
+    def _wait_s_before(self, frame: Frame) -> float:
+        transaction = frame.headers.get("transaction")
+        if frame.command == "SEND":
+            return 0.0 if transaction is not None else self._session.publish_wait_s
+        if frame.command == "COMMIT" and self._transactions.publishes(transaction):
+            return self._session.publish_wait_s
+        return 0.0
 
     def _look_ahead(self) -> None:
         """Where the body of a SEND is still to come: refuse now what would be refused with it."""

@@ -59,6 +59,10 @@ class Transactions:
         transaction.steps.append(step)
         transaction.bytes += frame_bytes
 
+    def publishes(self, name: str | None) -> bool:
+        """Whether it is open, and there are SENDs in it."""
+        return name in self._open and self._open[name].bytes > 0
+
     def end(self, name: str) -> list[Step]:
         """Close one; its steps, in order, for COMMIT to carry out."""
         transaction = self._find(name)

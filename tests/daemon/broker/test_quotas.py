@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from trio.testing import MockClock
 
@@ -125,8 +126,11 @@ async def test_all_sessions_of_an_account_share_its_rate_also_one_after_another(
         await first.publish("jobs")
         first.session.close()
         second = site.login("ada")
-        await second.publish("jobs")  # none has to be refused to whom nothing was said ...
-        assert second.session.publish_wait_s == pytest.approx(0.2)  # ... but it waits for both
+        assert second.session.publish_wait_s == pytest.approx(0.1)
+        with pytest.raises(Refusal, match="publish_rate_per_s_max"):
+            await second.publish("jobs")
+        mock_clock.jump(0.1)
+        await second.publish("jobs")
 
 
 async def test_a_transaction_is_paid_for_whole(tmp_path: Path, mock_clock: MockClock) -> None:
@@ -137,6 +141,15 @@ async def test_a_transaction_is_paid_for_whole(tmp_path: Path, mock_clock: MockC
             for _ in range(12):
                 session.publish("jobs", Message())
         assert session.publish_wait_s == pytest.approx(1.1)
+        other = site.login("ada").session  # it is the account that owes that
+        with pytest.raises(Refusal, match=r"try again in 1\.1 s"), other.transaction(1):
+            other.publish("jobs", Message())
+        assert other.publish_wait_s == pytest.approx(1.1)
+        site.broker.settings = msgspec.structs.replace(
+            site.broker.settings, quotas=Quotas(publish_rate_per_s_max=20.0, publish_burst_max=2)
+        )
+        site.broker.reconfigure(site.broker.settings)
+        assert other.publish_wait_s == pytest.approx(0.05)  # nothing of it, at another rate
 
 
 async def test_an_account_has_its_own_quotas_and_a_reload_takes_others_on(

@@ -8,7 +8,7 @@ import trio.testing
 
 from daemon.settings import Quotas
 from tests.support.site import BrokerSite
-from tests.support.stomp import StompClient
+from tests.support.stomp import Connect, StompClient
 
 DURABLE = {"destination": "/queue/T", "persistent": "true"}
 
@@ -29,6 +29,25 @@ async def test_who_sends_faster_than_it_may_is_read_no_faster_and_loses_nothing(
     assert receipts == [*map(str, range(2)), "together", "last"]
     assert trio.current_time() - began >= 0.19
     assert site.metrics.slowed
+
+
+@pytest.mark.parametrize("quotas", [Quotas(publish_rate_per_s_max=10.0, publish_burst_max=1)])
+async def test_what_another_of_its_connections_sent_together_holds_up_what_it_sends_and_nothing_else(
+    site: BrokerSite, ada: StompClient, connect: Connect, quotas: Any
+) -> None:
+    other = connect()
+    await other.connect()
+    began = trio.current_time()
+    await ada.send("BEGIN", {"transaction": "t"})
+    for _ in range(5):
+        await ada.send("SEND", {**DURABLE, "transaction": "t"})
+    await ada.ask("COMMIT", {"transaction": "t"})
+    await other.subscribe("/topic/U")
+    assert not site.metrics.slowed
+    await other.ask("SEND", DURABLE)
+    assert trio.current_time() - began >= 0.49
+    assert site.metrics.slowed
+    assert not site.metrics.refused
 
 
 @pytest.mark.parametrize("quotas", [Quotas(publish_rate_per_s_max=0.001, publish_burst_max=1)])
