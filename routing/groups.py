@@ -20,7 +20,7 @@ from collections.abc import Callable, Container, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from routing.queue import ENDS_GROUP, Entry, GroupedEntry, PriorityQueue
+from routing.queue import ENDS_GROUP, Entry, GroupedEntry, KeptEntries, PriorityQueue
 from routing.waiting import WaitingQueues
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class GroupedQueue(PriorityQueue):
         opened: told of a group of which somebody may take what is first, who could not before.
     """
 
-    __slots__ = ("_by_name", "_free", "_idle", "_opened", "topic")
+    __slots__ = ("_by_name", "_free", "_grouped", "_idle", "_opened", "topic")
 
     def __init__(self, topic: str, instead_of: PriorityQueue, opened: Callable[[Group], None]) -> None:
         self._lanes, self._priorities = instead_of._lanes, instead_of._priorities
@@ -100,6 +100,7 @@ class GroupedQueue(PriorityQueue):
         self.topic = topic
         self._opened = opened
         self._by_name: dict[str, Group] = {}
+        self._grouped = KeptEntries()  # what waits in all groups
         self._idle: dict[str, None] = {}
         self._free: WaitingQueues[str] = WaitingQueues(self._free_queue)
 
@@ -126,16 +127,12 @@ class GroupedQueue(PriorityQueue):
 
     def oldest(self, topic: object) -> Entry | None:
         """What has been here for longest, of whatever priority and group."""
-        queues = (group.waiting for group in self._by_name.values())
-        found = (super().oldest(topic), *(queue.oldest(topic) for queue in queues))
+        found = (super().oldest(topic), *self._grouped.after(0, 1))
         return min((entry for entry in found if entry is not None), key=_id, default=None)
 
     def after(self, id: int, count: int) -> list[Entry]:
-        """The first `count` entries of each priority and group that came after the one with this id."""
-        out = super().after(id, count)
-        for group in self._by_name.values():
-            out += group.waiting.after(id, count)
-        return out
+        """As `PriorityQueue.after`; of all groups together the first `count`."""
+        return super().after(id, count) + self._grouped.after(id, count)
 
     def insert(self, entry: Entry) -> None:
         """Add an entry where it belongs by its arrival, whether it is new or comes back."""
@@ -146,6 +143,7 @@ class GroupedQueue(PriorityQueue):
         group.out.discard(entry.id)
         group.paused.discard(entry.id)
         group.waiting.insert(entry)
+        self._grouped.add(entry)
         self._settle(group)
 
     def peek(self) -> Entry | None:
@@ -167,6 +165,7 @@ class GroupedQueue(PriorityQueue):
             super().take(entry)
         elif group is not None and entry in group.waiting:
             group.waiting.take(entry)
+            self._grouped.discard(entry.id)
             self._settle(group)
 
     # -- groups -----------------------------------------------------------------------------------
@@ -190,6 +189,7 @@ class GroupedQueue(PriorityQueue):
         """A subscription has an entry that has been taken out: the group is its own."""
         group = self._group(entry)
         group.out.add(entry.id)
+        self._grouped.discard(entry.id)
         if group.owner is not subscription:
             _own(group, subscription)
             group.is_ended = False
@@ -240,6 +240,7 @@ class GroupedQueue(PriorityQueue):
         group.paused.discard(entry.id)
         if entry in group.waiting:
             group.waiting.take(entry)
+            self._grouped.discard(entry.id)
         self._settle(group)
 
     def forget_idle(self) -> None:

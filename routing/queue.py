@@ -138,12 +138,14 @@ class KeptEntries:
         return len(self._by_id)
 
     def add(self, entry: Entry) -> None:
-        """Add an entry: the newest, or one whose delay has ended."""
+        """Add an entry: the newest, or one that waits again, or whose delay has ended."""
         self._by_id[entry.id] = entry
-        if self._ids and entry.id < self._ids[-1]:
-            insort(self._ids, entry.id)
-        else:
+        if not self._ids or self._ids[-1] < entry.id:
             self._ids.append(entry.id)
+            return
+        at = bisect_left(self._ids, entry.id)
+        if self._ids[at] != entry.id:
+            self._ids.insert(at, entry.id)
 
     def discard(self, id: int) -> None:
         """Take an entry out, if it is here."""

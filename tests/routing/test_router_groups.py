@@ -268,6 +268,9 @@ def test_whoever_comes_and_goes_a_group_is_worked_on_in_order_by_one_at_a_time(
         topic = site.router._state.topics.get("jobs")
         if topic is not None and any(each.ready for each in topic.subscriptions.values()):
             assert topic.shared.peek() is None, "a free group waits, and one is there who could take it"
+        if topic is not None:
+            waiting = [entry.id for entry in topic.shared.after(0, 1_000)]
+            assert waiting == sorted(entry.id for entry in topic.shared), "shown is not what waits"
 
     arrivals = [("come", n, 1) for n in range(3)]
     for what, first, second in [
@@ -330,3 +333,20 @@ def test_groups_of_which_nothing_is_held_take_no_memory_while_nobody_takes_any(s
     assert len(list(queue.groups())) == 1
     assert len(queue._free._first) == len(queue._free._standing) <= SWEPT_FROM
     assert worker(site).bodies() == ["x1"]
+
+
+def test_what_waits_in_groups_is_shown_page_by_page(site: Site) -> None:
+    ada = worker(site, credit=3)
+    publish(site, "x1", "y1", "x2", "z1", "v1", "y2")
+    for got in reversed(ada.take()):
+        ada.give_back(got)
+    ada.close()
+    view, topic = site.router.view, site.router._state.topics["jobs"]
+    ids = [entry.id for entry, _ in view.browse("jobs", 0, 6)]
+    assert ids == sorted(site.router._state.entries)
+    assert [entry.id for entry, _ in view.browse("jobs", ids[0], 2)] == ids[1:3]
+    assert [entry.id for entry, _ in view.browse("jobs", ids[3], 2)] == ids[4:]
+    assert len(topic.shared.after(0, 2)) == 2  # however many groups there are
+    oldest = view.oldest(topic)
+    assert oldest is not None
+    assert oldest.id == ids[0]
