@@ -10,8 +10,10 @@ message of it (`ENDS_GROUP`); what is in hand then is finished or comes back bef
 
 Groups are known by name for as long as anything of them is held, so that none holds up another. Of those
 that are idle a topic remembers whose they were, of the `IDLE_MAX` that were used last: one that is forgotten
-begins anew, with nothing of it in anybody's hand. (Hashes in a fixed number of buckets would need no bound,
-but a slow consumer would hold up groups that only share its bucket.)
+begins anew, with nothing of it in anybody's hand. All are forgotten with their topic, as one that only
+patterns follow is whenever nothing of it is held: nobody bounds how many such topics there are. (Hashes in a
+fixed number of buckets would need no bound, but a slow consumer would hold up groups that only share its
+bucket.)
 
 Of mode ONE only. Who is next for a group that waits is in `routing.grouping`.
 """

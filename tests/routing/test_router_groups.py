@@ -56,6 +56,15 @@ def test_it_stays_with_its_subscription_while_nothing_of_it_is_there(site: Site)
     assert bob.bodies() == []
 
 
+def test_in_a_topic_that_only_patterns_follow_it_begins_anew_once_nothing_is_there(site: Site) -> None:
+    ada = site.login("ada").subscribe("#", accepts="ONE")
+    bob = site.login("bob").subscribe("#", accepts="ONE")
+    publish(site, "x1", "x2")
+    ada.commit(*ada.take())
+    publish(site, "x3")
+    assert (ada.bodies(), bob.bodies()) == ([], ["x3"])
+
+
 def test_of_one_who_leaves_it_goes_to_another_what_was_unfinished_first(site: Site) -> None:
     ada = worker(site, credit=3)
     publish(site, "x1", "x2", "x3", "x4")
