@@ -354,7 +354,7 @@ class Session(Protocol):
     def may_follow(self, pattern: str) -> bool:
         """Whether there can be topics of a pattern that the account may subscribe to."""
 
-    def topics(self, after: str = "", count: int = 100, pattern: str = "") -> list[TopicInfo]:
+    async def topics(self, after: str = "", count: int = 100, pattern: str = "") -> list[TopicInfo]:
         """Topics, by name, that the account may subscribe to or administer; no system topics.
 
         With a pattern only those of it that a subscription to it takes.

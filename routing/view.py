@@ -5,8 +5,7 @@ written.
 """
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from heapq import nsmallest
+from collections.abc import Iterable, Mapping
 from itertools import islice
 
 import msgspec
@@ -146,27 +145,10 @@ class SiteView:
             found = [lock.entry for _, _, lock in self._state.delayed if lock.entry.topic is topic]
         return found[0] if len(found) == 1 else min(found, key=_id, default=None)
 
-    def topics(self, after: str, count: int, may_see: Callable[[str], bool]) -> list[TopicInfo]:
-        """The first `count` topics after a name that may be seen, by name; no system topics."""
-        topics = self._state.topics
-        # looked for in each call, since names come and go with every message; most accounts that list
-        # topics may see the first ones, and only for others all names are sorted
-        wanted = min(count, len(topics))
-        names = nsmallest(wanted, self._names(after)) if wanted < len(topics) else sorted(self._names(after))
-        seen = list(filter(may_see, names))
-        if len(seen) < wanted == len(names) < len(topics):
-            rest = filter(may_see, sorted(self._names(names[-1])))
-            seen += islice(rest, wanted - len(seen))
-        return [self._topic_info(topics[name]) for name in seen]
-
     def annotated(self, front_end: str) -> list[TopicInfo]:
         """The topics with which a front end keeps something."""
         topics = self._state.topics.values()
         return [self._topic_info(topic) for topic in topics if front_end in topic.annotations]
-
-    def _names(self, after: str) -> Iterator[str]:
-        topics = self._state.topics
-        return (name for name, topic in topics.items() if name > after and not topic.is_system)
 
     def browse(
         self, topic_name: str, after: int, count: int, *, every: bool = False

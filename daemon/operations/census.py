@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 import trio
 
-from daemon.operations.stepping import in_steps
+from daemon.system.stepping import in_steps
 from routing.names import DEAD_LETTER_PREFIX
 from routing.subscription import Topic
 from routing.traffic import Traffic

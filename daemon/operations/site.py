@@ -34,9 +34,9 @@ from daemon.operations.census import Census, Counted
 from daemon.operations.machine import disk_free_bytes, memory_bytes
 from daemon.operations.messages import MessageQueries
 from daemon.operations.rights import check_asked, verdict
-from daemon.operations.stepping import in_steps
 from daemon.operations.topics import TopicQueries
 from daemon.system.limited_log import LimitedLog
+from daemon.system.stepping import in_steps
 from daemon.system.version import VERSION
 from routing.federation.enquiry import Why
 from routing.names import parse_smuid

@@ -16,8 +16,8 @@ from daemon.operating import (
     TopicStatus,
     TopicSummary,
 )
-from daemon.operations.stepping import in_steps
 from daemon.system.clock import Clock
+from daemon.system.stepping import in_steps
 from routing.names import birth_ms, dead_letter_topic, parse_address
 from routing.patterns import check_pattern, is_pattern, topic_matches
 from routing.queue import GONE, Entry, PriorityQueue

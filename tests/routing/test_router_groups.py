@@ -45,7 +45,7 @@ def test_a_group_waits_for_its_subscription_and_holds_up_no_other(site: Site) ->
     ada, bob = worker(site, credit=1), worker(site, "bob")
     publish(site, "x1", "x2", "x3", "y1", "z1")
     assert (ada.bodies(), bob.bodies()) == (["x1"], ["y1", "z1"])
-    assert [info.messages for info in site.router.view.topics("", 9, bool)] == [5]
+    assert [topic.messages for topic in site.router.view.every_topic()] == [5]
 
 
 def test_it_stays_with_its_subscription_while_nothing_of_it_is_there(site: Site) -> None:

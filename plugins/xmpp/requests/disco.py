@@ -169,7 +169,7 @@ async def things(request: Request) -> None:
             answer.xml.append(page_end(str(found[0].message_id), str(found[-1].message_id)))
         await request.answer(answer.xml)
         return
-    topics = topics_of(request.client.session, page, pattern)
+    topics = await topics_of(request.client.session, page, pattern)
     for topic in topics:
         if is_sendable(topic.name):
             answer.add_item(JID(request.service.name), node=topic.name)

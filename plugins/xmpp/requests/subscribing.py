@@ -293,11 +293,11 @@ def page_of(
     return out, [page_end(first, last, len(ordered), page.index)]
 
 
-def topics_of(session: Session, page: Page, pattern: str = "") -> list[TopicInfo]:
+async def topics_of(session: Session, page: Page, pattern: str = "") -> list[TopicInfo]:
     """A page of those that may be seen, or of those of a pattern."""
     if page.index is None:
-        return session.topics(page.after, page.max, pattern) if page.max else []
-    return session.topics("", page.index + page.max, pattern)[page.index :]
+        return await session.topics(page.after, page.max, pattern) if page.max else []
+    return (await session.topics("", page.index + page.max, pattern))[page.index :]
 
 
 async def affiliations(request: Request) -> None:
@@ -306,7 +306,7 @@ async def affiliations(request: Request) -> None:
     node, session = request.action.get("node"), request.client.session
     listed = SubElement(answer, f"{{{PUBSUB}}}affiliations", {"node": node} if node else {})
     page = Page.read(request.parent)
-    found = [] if node else topics_of(session, page)
+    found = [] if node else await topics_of(session, page)
     records_of = {topic.name: record_of(topic) for topic in found}
     if node and is_pattern(request.wanted):
         affiliation = "member" if session.may_follow(node) else "outcast"

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 from trio.testing import MockClock
 
 from daemon.frontend import Detached, Retracted
@@ -156,15 +157,38 @@ async def test_the_topics_of_a_pattern_are_listed_to_who_may_see_them(
         for topic in ("news", "weather", "weather.open", "weather.oslo", "dead.weather"):
             await ada.set_timeout(topic, 60.0)
 
-        def listed(*page: Any) -> list[str]:
-            return [each.name for each in ada.session.topics(*page)]
+        async def listed(*page: Any) -> list[str]:
+            return [each.name for each in await ada.session.topics(*page)]
 
-        assert listed("", 9, "weather.#") == ["weather", "weather.open", "weather.oslo"]
-        assert listed("weather.open", 9, "weather.#") == ["weather.oslo"]
-        assert listed("", 2, "#") == ["news", "weather"]
+        assert await listed("", 9, "weather.#") == ["weather", "weather.open", "weather.oslo"]
+        assert await listed("weather.open", 9, "weather.#") == ["weather.oslo"]
+        assert await listed("", 2, "#") == ["news", "weather"]
         accounts = site.broker.accounts
         text = (tmp_path / "accounts.toml").read_text()
         (tmp_path / "accounts.toml").write_text(text.replace('["#"]', '["*.open"]'))
         accounts.replace(accounts.read())
-        assert listed("", 9, "weather.#") == ["weather.open"]
+        assert await listed("", 9, "weather.#") == ["weather.open"]
         assert [ada.session.may_follow(each) for each in ("weather.#", "weather.oslo.#")] == [True, False]
+
+
+async def test_very_many_topics_are_listed_while_others_run(tmp_path: Path) -> None:
+    async with virtual_site(tmp_path) as site, trio.open_nursery() as nursery:
+        ada = site.login("ada")
+        for number in range(5_000):
+            ada.session.set_timeout(f"t.{number:04}.{'zz' if number == 4_711 else 'a'}", 60.0)
+        others_ran = 0
+
+        async def count_turns() -> None:
+            nonlocal others_ran
+            while True:
+                await trio.lowlevel.checkpoint()
+                others_ran += 1
+
+        nursery.start_soon(count_turns)
+        await trio.lowlevel.checkpoint()
+        before = others_ran
+        assert [each.name for each in await ada.session.topics(pattern="*.*.zz")] == ["t.4711.zz"]
+        assert others_ran > before + 2
+        assert [each.name for each in await ada.session.topics("t.4998.a")] == ["t.4999.a"]
+        assert len(await ada.session.topics()) == 100
+        nursery.cancel_scope.cancel()

@@ -193,4 +193,4 @@ async def test_where_one_removes_what_is_not_there_nothing_of_it_happens(session
     with pytest.raises(Refusal) as refused:
         together(session, (session.publish, "out", WORK), (session.remove, "out", first.smuid))
     assert refused.value.code == Refusal.NOT_FOUND
-    assert [topic.name for topic in session.topics() if topic.messages] == ["in"]
+    assert [topic.name for topic in await session.topics() if topic.messages] == ["in"]

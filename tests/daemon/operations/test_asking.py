@@ -11,8 +11,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from daemon.operating import TopicOrder, TopicStatus
 from daemon.operations.census import SAMPLE_S
 from daemon.operations.site import SLOW_S, SiteOperations
-from daemon.operations.stepping import in_steps
 from daemon.operations.topics import KEPT_S, MANY
+from daemon.system.stepping import in_steps
 from routing.errors import Refusal
 from tests.support.broker import virtual_site
 

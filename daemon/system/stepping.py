@@ -1,6 +1,6 @@
 """Looking at much in steps, so that the loop is held no longer than `STEP_S` at a time."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from time import perf_counter
 from typing import Final, TypeVar
 
@@ -13,7 +13,7 @@ LOOKED_AT: Final = 64
 T = TypeVar("T")
 
 
-async def in_steps(things: Iterable[T]) -> AsyncIterator[list[T]]:
+async def in_steps(things: Iterable[T]) -> AsyncGenerator[list[T], None]:
     """All of them, some at a time; others run between. What is shown later may have changed meanwhile."""
     some: list[T] = []
     began = perf_counter()
