@@ -3,7 +3,7 @@
 A copy counts on the account of whoever published it at this site, whatever the topic, for as long as it is
 held; what the server itself sends to a system topic, on that of the account that it is to (as in
 `routing.system_topics`). Copies from peers count for nobody here, whatever name they bear, nor do dead
-letters of ordinary topics.
+letters of ordinary topics, which are never refused: a message that is buried no longer counts.
 """
 
 import math
