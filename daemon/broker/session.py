@@ -128,7 +128,7 @@ class BrokerSession:
         self.id = id
         self.opened_at = broker.clock.wall_ms() / 1000
         self.published = 0
-        """Messages that were taken, and parts of transactions that may yet not be."""
+        """Messages that were taken."""
         self._paused_at = 0.0
 
     # -- requests ---------------------------------------------------------------------------------
@@ -177,13 +177,13 @@ class BrokerSession:
             self._keep_pace()
         if message.guarantee:
             broker.room.check()
-        self.published += 1
         if self._transaction is not None:
             self._transaction.publish(topic, message, head, delay_s)
             return
         self._door.publish(
             self._consumer, topic, message, self.system_topic, request, head=head, delay_s=delay_s
         )
+        self.published += 1
         if message.guarantee:
             broker.unfinished.store(self._unfinished, message.size_bytes)
 
@@ -234,7 +234,7 @@ class BrokerSession:
 
     def _keep_pace(self) -> None:
         """Raises Refusal (too-many) where the front end has not waited."""
-        is_first = self._transaction is None or not self._transaction.publishes
+        is_first = self._transaction is None or not self._transaction.published
         if is_first and (wait_s := self.publish_wait_s):
             raise Refusal(
                 Refusal.TOO_MANY,
@@ -320,6 +320,7 @@ class BrokerSession:
             self._transaction = None
         with self._noting_refusals():
             transaction.carry_out(request)
+        self.published += transaction.published
         if published_bytes := transaction.published_bytes:
             self._broker.unfinished.store(self._unfinished, published_bytes)
 

@@ -28,12 +28,15 @@ class Transaction:
         self._published: dict[str, list[int]] = {}
         self._to_system_topics: list[tuple[str, int]] = []
         self._removes = False
+        self.published = 0
+        """Messages that were added."""
 
     def publish(self, topic: str, message: Message, head: bytes, delay_s: float) -> None:
         """Add a message that was checked like any other, but for the room in its topic.
 
         See `Publishing.publish`; a delay begins when the block ends.
         """
+        self.published += 1
         self._published.setdefault(topic, []).append(message.size_bytes)
         if "@" in topic or message.receipt != "NONE":
             self._to_system_topics.append((topic, message.size_bytes))
@@ -50,11 +53,6 @@ class Transaction:
                 delay_s=delay_s,
             )
         )
-
-    @property
-    def publishes(self) -> bool:
-        """Whether a message was added."""
-        return bool(self._published)
 
     @property
     def published_bytes(self) -> int:
@@ -91,8 +89,7 @@ class Transaction:
         for topic, sizes in self._published.items():
             room.check(topic, len(sizes), sum(sizes))
         if self._published:
-            messages = sum(map(len, self._published.values()))
-            room.check_share(self._consumer.account, messages, self.published_bytes)
+            room.check_share(self._consumer.account, self.published, self.published_bytes)
         if self._to_system_topics:
             room.check_system(self._publisher, self._to_system_topics)
         self._door.begin_together(removes=self._removes)

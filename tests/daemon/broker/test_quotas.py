@@ -66,10 +66,13 @@ async def test_a_transaction_is_taken_whole_or_not_at_all(tmp_path: Path, mock_c
 
         with pytest.raises(Refusal, match="held_messages_max"):
             publish_together("a", "b", "c", "d")
-        assert used(site, "ada") == (0, 0)
+        assert (used(site, "ada"), session.published) == ((0, 0), 0)
         assert site.broker.metrics.over_quota == {"held_messages_max": 1}
         publish_together("a", "b", "c")
-        assert used(site, "ada") == (3, 0)
+        assert (used(site, "ada"), session.published) == ((3, 0), 3)
+        with pytest.raises(Refusal, match="held_messages_max"):
+            session.publish("d", job)
+        assert session.published == 3
 
 
 async def test_what_is_held_is_known_after_a_kill(tmp_path: Path, mock_clock: MockClock) -> None:

@@ -114,7 +114,7 @@ MUTATIONS = [
     Mutation(
         name="a transaction passes the quota of its account",
         file="daemon/broker/transaction.py",
-        old="            room.check_share(self._consumer.account, messages, self.published_bytes)\n",
+        old="            room.check_share(self._consumer.account, self.published, self.published_bytes)\n",
         new="            pass\n",
         tests=("tests/daemon/broker/test_quotas.py::test_a_transaction_is_taken_whole_or_not_at_all",),
     ),
