@@ -62,12 +62,19 @@ class Oracle:
     def finished(self, id: int, subscription: Subscription) -> None:
         """A client has committed."""
         sent = self.messages[id]
-        sent.done.add(subscription.id)
-        if not sent.one:
-            assert subscription.id in sent.due, "committed what was not due"
-            sent.due.discard(subscription.id)
+        if sent.one:
+            sent.done.add(subscription.id)
+        else:
+            self.withheld(id, subscription)
         if sent.one or subscription.id in sent.counted:
             sent.have += 1
+
+    def withheld(self, id: int, subscription: Subscription) -> None:
+        """What is for all is not for a subscription, which does not have it."""
+        sent = self.messages[id]
+        assert subscription.id in sent.due, "it was not due"
+        sent.done.add(subscription.id)
+        sent.due.discard(subscription.id)
 
     def subscribed(self, subscription: Subscription, now: float) -> None:
         """A subscription is new: it is due to get what has a stated timeout."""

@@ -212,7 +212,7 @@ class RouterMachine(ObservedSite):
             held = client.hand.pop(number)
             lock = client.consumer.locks.get(number)
             if outcome == "withheld" and lock is not None and not lock.entry.flags & (ONE | EXPIRED):
-                self.oracle.finished(held.id, held.subscription)
+                self.oracle.withheld(held.id, held.subscription)
             request = self._request()
             self.router.acknowledging.give_back(
                 self.now, client.consumer, [number], "", delay_s, request, outcome
