@@ -17,9 +17,9 @@ from tests.support.full_disk import no_file_beyond
 from tests.support.patience import PATIENCE_S
 from tests.support.threads import no_thread_left
 
-LARGE: Final = 400_000
-ROOM: Final = 150_000
-"""For what is small."""
+LARGE: Final = 900_000
+ROOM: Final = 450_000
+"""For what is small, however many transactions it comes in."""
 
 
 async def held(client: SessionClient, count: int) -> dict[int, int]:
