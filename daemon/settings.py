@@ -179,6 +179,33 @@ class Quotas(msgspec.Struct, frozen=True, kw_only=True):
     unfinished_bytes_max: UnfinishedBytesMax = 0
 
 
+class OwnQuotas(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Those of one account, in its file; None is what `Quotas` says, 0 no limit.
+
+    sessions          a login more is refused
+    publishing        its connections are read no faster; where many share one connection, it is refused
+    held              what it would publish is refused, until some of it has been taken
+    unfinished        its connections wait for room, and what does not find any is refused
+    """
+
+    sessions_max: SessionsMax | None = None
+    publish_rate_per_s_max: PublishRateMax | None = None
+    publish_burst_max: PublishBurstMax | None = None
+    held_messages_max: HeldMessagesMax | None = None
+    held_bytes_max: HeldBytesMax | None = None
+    unfinished_bytes_max: UnfinishedBytesMax | None = None
+
+    @property
+    def given(self) -> dict[str, float]:
+        """Those that are not None, by name."""
+        every = msgspec.structs.asdict(self)
+        return {name: value for name, value in every.items() if value is not None}
+
+    def over(self, defaults: Quotas) -> Quotas:
+        """What holds."""
+        return msgspec.structs.replace(defaults, **self.given)
+
+
 class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How long messages wait, and how many."""
 

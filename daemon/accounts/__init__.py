@@ -2,7 +2,7 @@
 
     accounts                who is let in, and how guessers are slowed
     accounts_file           the accounts as TOML, for people and for `smqpd account`
-    quotas                  what one account may use
+    changing                what may be changed of them, and what is refused
     passwords               their hashes; `verifying` does the slow ones in turn
     remembered_passwords    what was right a short while ago
 

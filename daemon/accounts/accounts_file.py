@@ -13,10 +13,11 @@
     held_messages_max = 10_000
 
 Rights are patterns of topics, and what may be done at the site itself: see `routing.rights`. Quotas are what
-it may use, where the configuration's own are not to hold: see `daemon.accounts.quotas`. Changes keep
+it may use, where the configuration's own are not to hold: see `daemon.settings.OwnQuotas`. Changes keep
 comments and order, and replace the file whole, so that the daemon never reads half of one.
 """
 
+import hashlib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,9 +29,8 @@ import tomlkit
 from tomlkit.items import Table
 
 from daemon.accounts.passwords import PHC_PATTERN
-from daemon.accounts.quotas import OwnQuotas
 from daemon.configuration.config import nearest, read_toml, typed
-from daemon.settings import ConfigError
+from daemon.settings import ConfigError, OwnQuotas
 from daemon.system import private_files
 from routing.rights import RIGHTS, Rights
 
@@ -58,6 +58,12 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     disabled: bool = False
     rights: Rights = Rights()
     quotas: OwnQuotas = OwnQuotas()
+
+    @property
+    def version(self) -> str:
+        """Names what it may do: another one where that is something else."""
+        said = msgspec.json.encode((self.disabled, self.rights, self.quotas))
+        return hashlib.blake2b(said, digest_size=8).hexdigest()
 
 
 def read_accounts(path: Path) -> dict[str, Account]:
@@ -92,11 +98,27 @@ class NoSuchAccountError(Exception):
     """The file has no account of this name; the text names the nearest."""
 
 
+class ChangedMeanwhileError(Exception):
+    """What was to be changed is not what it was when that was decided; nothing was changed."""
+
+
 class AccountsEditor:
     """Changes to the file, made in memory; `edit` writes them."""
 
-    def __init__(self, document: tomlkit.TOMLDocument) -> None:
+    def __init__(self, document: tomlkit.TOMLDocument, path: Path = Path("accounts.toml")) -> None:
         self._document = document
+        self._path = path
+
+    @property
+    def accounts(self) -> dict[str, Account]:
+        """All of them, as they are by now. Raises ConfigError."""
+        return _parse(self._path, self._document.unwrap())
+
+    def check_version(self, name: str, version: str) -> None:
+        """Raises ChangedMeanwhileError where the account is another by now; NoSuchAccountError."""
+        self._table(name)
+        if self.accounts[name].version != version:
+            raise ChangedMeanwhileError(f"{name} is not as it was shown: somebody has changed it since")
 
     @classmethod
     def parse(cls, text: str) -> "AccountsEditor":
@@ -163,15 +185,20 @@ class AccountsEditor:
 
 
 @contextmanager
-def edit(path: Path) -> Iterator[AccountsEditor]:
+def edit(path: Path, patience_s: float | None = None) -> Iterator[AccountsEditor]:
     """Change the file at `path`: one editor at a time, and all of the block's changes or none.
 
-    Raises ConfigError where the file is bad before, or would be after; it is then as it was.
+    Raises ConfigError where the file is bad before, or would be after, ChangedMeanwhileError where somebody
+    has written it by hand meanwhile, and BlockingIOError where another editor is at it for longer than
+    `patience_s`; it is then as it was.
     """
-    with private_files.alone(path.parent):
+    with private_files.alone(path.parent, patience_s):
         read_accounts(path)
-        editor = AccountsEditor.parse(path.read_text())
+        before = path.read_text()
+        editor = AccountsEditor(tomlkit.parse(before), path)
         yield editor
         text = editor.text()
         _parse(path, tomlkit.parse(text).unwrap())
+        if path.read_text() != before:
+            raise ChangedMeanwhileError(f"{path} has been written by hand meanwhile; try again")
         private_files.replace(path, text.encode())

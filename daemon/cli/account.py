@@ -8,12 +8,8 @@ import msgspec
 import typer
 
 from daemon.accounts.accounts import rights_table
-from daemon.accounts.accounts_file import (
-    ACCOUNT_EXPECTED,
-    ACCOUNT_NAME,
-    Account,
-    read_accounts,
-)
+from daemon.accounts.accounts_file import Account, read_accounts
+from daemon.accounts.changing import check_new
 from daemon.accounts.passwords import generate_password, hash_password
 from daemon.cli.account_changing import change_accounts
 from daemon.cli.account_quotas import quotas
@@ -80,10 +76,12 @@ def add(
 ) -> None:
     """Add an account. Rights are topic patterns; an option can be given several times."""
     settings = read_settings(config)
-    if not ACCOUNT_NAME.fullmatch(name):
-        raise Failure(f"{name} cannot be an account: {ACCOUNT_EXPECTED}")
-    if name in read_accounts(settings.site.accounts_file):
-        raise Failure(f"there is an account {name} already; see `smqpd account passwd` and `rights`")
+    accounts = read_accounts(settings.site.accounts_file)
+    try:
+        check_new(name, accounts)
+    except ValueError as error:
+        more = "; see `smqpd account passwd` and `rights`" if name in accounts else ""
+        raise Failure(f"{error}{more}") from None
     rights = _rights(Rights(), publish, subscribe, remove, administer, operate)
     password = _password(password_file, generate, as_json)
     account = Account(password=_hashed(password), rights=rights)

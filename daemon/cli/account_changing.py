@@ -1,22 +1,26 @@
 """A change of the accounts file, and the running site that takes it on."""
 
-from collections.abc import Callable
 from pathlib import Path
 
-from daemon.accounts.accounts_file import AccountsEditor, NoSuchAccountError, edit
+import typer
+
+from daemon.accounts.accounts_file import ChangedMeanwhileError, NoSuchAccountError
+from daemon.accounts.changing import Change, change_file
 from daemon.cli.options import read_settings
 from daemon.cli.telling import tell
 from daemon.terminal.failure import Failure
 
 
-def change_accounts(config: Path, done: str, change: Callable[[AccountsEditor], None]) -> str:
+def change_accounts(config: Path, done: str, change: Change) -> str:
     """Change the accounts of a site, and have it take that on; returns what to print. Raises Failure."""
     site = read_settings(config).site
     try:
-        with edit(site.accounts_file) as editor:
-            change(editor)
-    except (NoSuchAccountError, FileExistsError) as error:
+        nobody_left = change_file(site.accounts_file, change)
+    except (NoSuchAccountError, FileExistsError, ChangedMeanwhileError) as error:
         raise Failure(str(error)) from None
     except OSError as error:
         raise Failure(f"{site.accounts_file}: cannot be changed: {error.strerror}") from None
-    return tell(config, site.state_directory, done, ["accounts"])
+    said = tell(config, site.state_directory, done, ["accounts"])
+    if nobody_left:
+        typer.echo("smqpd: warning: no account may change the site on its page any more", err=True)
+    return said

@@ -6,7 +6,7 @@ import msgspec
 import typer
 
 from daemon.accounts.accounts_file import read_accounts
-from daemon.accounts.quotas import OwnQuotas
+from daemon.settings import OwnQuotas
 from daemon.cli.account_changing import change_accounts
 from daemon.cli.asking import value
 from daemon.cli.completing import complete_account

@@ -5,10 +5,14 @@ import errno
 import fcntl
 import os
 import stat
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
+
+TRY_EVERY_S: Final = 0.05
+"""Of a lock that is not waited for without end."""
 
 _AT_FDCWD: Final = -100
 _RENAME_EXCHANGE: Final = 2
@@ -87,14 +91,32 @@ def give_to(owner: os.stat_result, made: Path) -> None:
 
 
 @contextmanager
-def alone(directory: Path) -> Iterator[None]:
-    """Be the only one who changes files of the directory; blocks while somebody else does."""
+def alone(directory: Path, patience_s: float | None = None) -> Iterator[None]:
+    """Be the only one who changes files of the directory; blocks while somebody else does.
+
+    Raises BlockingIOError after `patience_s`; None to wait as long as that takes.
+    """
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if patience_s is None:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        else:
+            _lock_within(descriptor, patience_s)
         yield
     finally:
         os.close(descriptor)
+
+
+def _lock_within(descriptor: int, patience_s: float) -> None:
+    gives_up_at = time.monotonic() + patience_s
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() >= gives_up_at:
+                raise
+            time.sleep(TRY_EVERY_S)
 
 
 def make_directory(directory: Path, mode: int = 0o700) -> None:
