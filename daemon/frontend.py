@@ -21,6 +21,8 @@ import trio
 from daemon.metrics import STEPS_S as STEPS_S
 from daemon.metrics import Histogram as Histogram
 from daemon.metrics import Metrics as Metrics
+from daemon.operating import CONFLICT as CONFLICT
+from daemon.operating import AccountSettings as AccountSettings
 from daemon.operating import AccountStatus as AccountStatus
 from daemon.operating import Actor as Actor
 from daemon.operating import Browsed as Browsed
@@ -43,14 +45,17 @@ from daemon.operating import Warned as Warned
 from daemon.settings import ConfigError as ConfigError
 from daemon.settings import Limits as Limits
 from daemon.settings import ListenAddress as ListenAddress
+from daemon.settings import OwnQuotas as OwnQuotas
 from daemon.settings import count as count
 from daemon.settings import note as note
 from daemon.settings import seconds as seconds
 from daemon.settings import text as text
 from routing.errors import Refusal
 from routing.message import DeliveryMode, Message
+from routing.rights import RIGHTS as RIGHTS
 from routing.rights import Operating as Operating
 from routing.rights import Right as Right
+from routing.rights import Rights as Rights
 from routing.subscription import Accepts as Accepts
 from routing.subscription import ReturnOutcome as ReturnOutcome
 from routing.subscription import SubscribeOptions as SubscribeOptions

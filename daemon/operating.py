@@ -9,7 +9,7 @@ from typing import Final, Literal, Protocol
 
 import msgspec
 
-from daemon.settings import Quotas
+from daemon.settings import OwnQuotas, Quotas
 from routing.message import DeliveryMode
 from routing.rights import Right, Rights
 from routing.subscription import Accepts
@@ -18,6 +18,9 @@ TopicOrder = Literal["name", "held", "bytes", "oldest", "in", "out", "subscripti
 """What topics are sorted by: names rise, all else falls."""
 
 LinkState = Literal["up", "leaving", "dialling", "waiting"]
+
+CONFLICT: Final = "conflict"
+"""Code of a refusal: what was to be changed is another by now, or what comes of it has to be wanted."""
 
 TOPICS_MAX: Final = 1_000
 """On one page."""
@@ -359,14 +362,30 @@ class Used(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AccountStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """An account; `sessions` of it are open. `quotas` are those that hold, 0 for no limit."""
+    """An account.
+
+    Attributes:
+        sessions: of it that are open.
+        quotas: those that hold, 0 for no limit; `own` are those that it has itself.
+        version: names what it may do, for `Operations.set_account`.
+    """
 
     name: str
     disabled: bool
     rights: Rights
     sessions: int
     quotas: Quotas
+    own: OwnQuotas
     used: Used
+    version: str
+
+
+class AccountSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What an account is to be, or to become; None leaves that as it is."""
+
+    disabled: bool | None = None
+    rights: Rights | None = None
+    quotas: OwnQuotas | None = None
 
 
 class JourneyStop(msgspec.Struct, kw_only=True):
@@ -444,6 +463,9 @@ class Operations(Protocol):
     def accounts(self) -> list[AccountStatus]:
         """All accounts, by name."""
 
+    def accounts_fixed(self) -> str:
+        """Why accounts can be changed by `smqpd account` alone; "" where the site may do it itself."""
+
     def may(self, account: str, right: Right, topic: str) -> Verdict:
         """Whether an account may do this to a topic, and why. Raises Refusal (bad-topic)."""
 
@@ -497,3 +519,35 @@ class Operations(Protocol):
 
     async def close_session(self, id: int, by: Actor) -> bool:
         """End a session, whose client may come back; False where there is none of this id."""
+
+    async def add_account(self, name: str, password: str, wanted: AccountSettings, by: Actor) -> str:
+        """Add an account; what is not `wanted` it has not.
+
+        Returns the password that was made for it where none was given; else "". Raises Refusal (bad-command,
+        not-available).
+        """
+
+    async def set_account(
+        self,
+        name: str,
+        wanted: AccountSettings,
+        by: Actor,
+        *,
+        version: str = "",
+        leave_nobody: bool = False,
+    ) -> None:
+        """Change what an account may do. Its sessions follow.
+
+        With a `version`, only where it is still what it was then; and where nobody could change the site on
+        its page any more, only where one may `leave_nobody`. Raises Refusal (not-found, conflict,
+        not-available).
+        """
+
+    async def set_password(self, name: str, password: str, by: Actor) -> str:
+        """Give an account another password, as `add_account`. Sessions that are open stay."""
+
+    async def remove_account(self, name: str, by: Actor, *, leave_nobody: bool = False) -> None:
+        """Remove it for good, and end its sessions; its subscriptions and messages stay until they expire.
+
+        Raises Refusal likewise.
+        """

@@ -44,9 +44,7 @@ def change_file(
 
 def operators(accounts: Mapping[str, Account]) -> list[str]:
     """Who may log in, and change the site on its page."""
-    return [
-        name for name, each in accounts.items() if each.rights.operate == "change" and not each.disabled
-    ]
+    return [name for name, each in accounts.items() if each.rights.operate == "change" and not each.disabled]
 
 
 def why_fixed(path: Path) -> str:

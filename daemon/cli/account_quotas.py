@@ -6,7 +6,6 @@ import msgspec
 import typer
 
 from daemon.accounts.accounts_file import read_accounts
-from daemon.settings import OwnQuotas
 from daemon.cli.account_changing import change_accounts
 from daemon.cli.asking import value
 from daemon.cli.completing import complete_account
@@ -14,7 +13,7 @@ from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
 from daemon.configuration.config import nearest
 from daemon.control.operators import AskAccounts
 from daemon.operating import AccountStatus, Used
-from daemon.settings import Quotas, Settings
+from daemon.settings import OwnQuotas, Quotas, Settings
 from daemon.terminal.failure import UNREACHABLE, USAGE, Failure
 from daemon.terminal.figures import bytes_shown
 from daemon.terminal.output import JsonOption, show_table

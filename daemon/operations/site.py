@@ -13,6 +13,7 @@ from daemon.control.journey import journey
 from daemon.control.reports import End, Report, Told, Unanswered
 from daemon.frontend import Ending
 from daemon.operating import (
+    AccountSettings,
     AccountStatus,
     Actor,
     BrowsedMessage,
@@ -29,6 +30,7 @@ from daemon.operating import (
     Verdict,
     Warned,
 )
+from daemon.operations.accounts import AccountActions, TakeOn
 from daemon.operations.acting import TopicActions
 from daemon.operations.census import Census, Counted
 from daemon.operations.machine import disk_free_bytes, memory_bytes
@@ -70,6 +72,11 @@ async def no_links() -> list[LinkStatus]:
     return []
 
 
+def taken_on(by: Actor) -> list[str]:
+    """What a site says that is told of its accounts by others."""
+    return []
+
+
 class SiteOperations:
     """See `daemon.operating.Operations`."""
 
@@ -78,7 +85,9 @@ class SiteOperations:
         broker: Broker,
         links: Callable[[], Awaitable[list[LinkStatus]]] = no_links,
         facts: Callable[[], SiteFacts] = SiteFacts,
+        take_on: TakeOn = taken_on,
     ) -> None:
+        """`take_on` has the site take on its accounts, once their file has been changed."""
         self._broker = broker
         self._view = broker.door.view
         self._links = links
@@ -95,6 +104,9 @@ class SiteOperations:
         self.set_delivery = actions.set_delivery
         self.set_timeout = actions.set_timeout
         self.remove_message = actions.remove_message
+        self._accounts = AccountActions(lambda: broker.settings.site.accounts_file, take_on)
+        self.add_account = self._accounts.add
+        self.set_password = self._accounts.set_password
 
     async def run(self) -> None:
         """Take samples of the rates, and say who reads nothing, until cancelled."""
@@ -190,10 +202,16 @@ class SiteOperations:
                 rights=account.rights,
                 sessions=(used := broker.used(name)).sessions,
                 quotas=broker.quotas(name),
+                own=account.quotas,
                 used=used,
+                version=account.version,
             )
             for name, account in broker.accounts.every.items()
         ]
+
+    def accounts_fixed(self) -> str:
+        """See `daemon.operating.Operations`."""
+        return self._accounts.fixed
 
     def may(self, account: str, right: Right, topic: str) -> Verdict:
         """See `daemon.operating.Operations`."""
@@ -236,6 +254,22 @@ class SiteOperations:
     ) -> Replayed:
         """See `daemon.operating.Operations`."""
         return await self._actions.replay(topic, by, smuid, after, count)
+
+    async def set_account(
+        self,
+        name: str,
+        wanted: AccountSettings,
+        by: Actor,
+        *,
+        version: str = "",
+        leave_nobody: bool = False,
+    ) -> None:
+        """See `daemon.operating.Operations`."""
+        await self._accounts.set(name, wanted, by, version, leave_nobody=leave_nobody)
+
+    async def remove_account(self, name: str, by: Actor, *, leave_nobody: bool = False) -> None:
+        """See `daemon.operating.Operations`."""
+        await self._accounts.remove(name, by, leave_nobody=leave_nobody)
 
     async def close_session(self, id: int, by: Actor) -> bool:
         """See `daemon.operating.Operations`."""

@@ -121,7 +121,12 @@ class RunningSite:
             passed=passed,
             mishap=broker.mishaps.note,
         )
-        self.operations = SiteOperations(broker, links.status, self._facts)
+        self.operations = SiteOperations(broker, links.status, self._facts, self._take_on_accounts)
+
+    def _take_on_accounts(self, by: Actor) -> list[str]:
+        """For operators that have changed them; says what is not taken on."""
+        refused = self.reload(str(by)).not_taken_on
+        return [finding.problem for finding in refused if finding.part == "accounts"]
 
     @property
     def listening(self) -> tuple[str, ...]:

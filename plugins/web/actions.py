@@ -80,7 +80,7 @@ class Actions:
 
     async def set_topic(self, request: Any, user: WebUser, fields: Fields) -> Any:
         """Its delivery mode and its timeout."""
-        name, by = fields.get("name", ""), _actor(request, user)
+        name, by = fields.get("name", ""), actor(request)
         await self._site.operations.set_delivery(name, MODES.get(fields.get("delivery", "")), by)
         await self._site.operations.set_timeout(name, _seconds(fields.get("timeout", "")), by)
         return self._done(user, f"Set {name}.", topic_address(name))
@@ -88,24 +88,24 @@ class Actions:
     async def purge(self, request: Any, user: WebUser, fields: Fields) -> Any:
         """Remove all that it holds."""
         name = fields.get("name", "")
-        count = await self._site.operations.purge(name, _actor(request, user))
+        count = await self._site.operations.purge(name, actor(request))
         return self._done(user, f"Removed {count} messages of {name}.", topic_address(name))
 
     async def delete_topic(self, request: Any, user: WebUser, fields: Fields) -> Any:
         """Remove its messages, subscriptions and settings."""
         name = fields.get("name", "")
-        count = await self._site.operations.delete_topic(name, _actor(request, user))
+        count = await self._site.operations.delete_topic(name, actor(request))
         return self._done(user, f"Deleted {name}, and {count} messages with it.", "/topics")
 
     async def remove_message(self, request: Any, user: WebUser, fields: Fields) -> Any:
         """Remove one message, wherever it went."""
         name, smuid = fields.get("name", ""), fields.get("smuid", "")
-        await self._site.operations.remove_message(name, smuid, _actor(request, user))
+        await self._site.operations.remove_message(name, smuid, actor(request))
         return self._done(user, f"Removed {smuid}.", _back(fields))
 
     async def replay(self, request: Any, user: WebUser, fields: Fields) -> Any:
         """Dead letters of a topic go back to it: one, or all."""
-        name, by, smuid = fields.get("name", ""), _actor(request, user), fields.get("smuid", "")
+        name, by, smuid = fields.get("name", ""), actor(request), fields.get("smuid", "")
         replayed = await self._site.operations.replay(name, by, smuid=smuid)
         done, stayed, why = replayed.done, replayed.stayed, [*replayed.refused.values()][:1]
         while not smuid and replayed.last_id is not None:
@@ -120,7 +120,7 @@ class Actions:
         """End one, whose client may come back."""
         number = fields.get("id", "")
         found = number.isdigit() and await self._site.operations.close_session(
-            int(number[:18]), _actor(request, user)
+            int(number[:18]), actor(request)
         )
         text = "Closed the session." if found else "That session has ended already."
         return self._done(user, text, "/sessions")
@@ -133,7 +133,9 @@ class Actions:
 Action = Callable[[Any, WebUser, Fields], Awaitable[Any]]
 
 
-def _actor(request: Any, user: WebUser) -> Actor:
+def actor(request: Any) -> Actor:
+    """Who does it, for the log."""
+    user: WebUser = request.state.user
     return Actor(name=user.identity.account, via="web", remote=request.state.remote)
 
 

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from starlette.responses import JSONResponse, RedirectResponse
 
+from daemon.frontend import CONFLICT
 from plugins.web.actions import FORM_BYTES_MAX, Action, read_form
 from plugins.web.login import Logins, NotAllowed, NotLoggedIn, WebUser, check_origin
 from plugins.web.pages import Pages, login_address
@@ -17,6 +18,7 @@ STATUS: Final = {
     Refusal.BAD_LOGIN: 401,
     Refusal.FORBIDDEN: 403,
     Refusal.NOT_FOUND: 404,
+    CONFLICT: 409,
     Refusal.TOO_LARGE: 413,
     Refusal.TOO_MANY: 429,
     Refusal.NOT_AVAILABLE: 503,

@@ -8,8 +8,6 @@ import msgspec
 from starlette.responses import Response
 
 from daemon.frontend import (
-    AccountStatus,
-    Actor,
     BrowsedMessage,
     DeadLetter,
     Journey,
@@ -22,15 +20,17 @@ from daemon.frontend import (
     TopicPage,
     TopicStatus,
 )
-from plugins.web.login import NotAllowed, WebUser
+from plugins.web.account_api import AccountApi
+from plugins.web.actions import actor
+from plugins.web.endpoints import Endpoint, get, openapi, post, taken
+from plugins.web.login import NotAllowed
 from plugins.web.pages import JOURNEY_S, Pages, whole
-from plugins.web.publishing import publish, read_body
+from plugins.web.publishing import publish
 from routing.errors import Refusal
 from routing.message import DeliveryMode, Message, Section
 from routing.sections import write_section_head
 
 COUNT: Final = 50
-SETTINGS_BYTES_MAX: Final = 4_096
 
 TOPIC: Final = ("name", "The topic.", True, "string")
 AFTER: Final = ("after", "What follows the message with this id.", False, "integer")
@@ -64,33 +64,6 @@ class TopicSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     timeout_s: float | Literal["INFINITE"] | msgspec.UnsetType | None = msgspec.UNSET
 
 
-class Failed(msgspec.Struct, frozen=True):
-    """What is told of a request that was refused: a word for programs, and words for people."""
-
-    error: str
-    text: str
-
-
-Parameter = tuple[str, str, bool, str]
-
-
-class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """One method of one path."""
-
-    method: str
-    path: str
-    about: str
-    answer: Callable[[Any], Awaitable[Any]]
-    answers: Any
-    parameters: tuple[Parameter, ...] = ()
-    takes: Any = None
-
-    @property
-    def change(self) -> bool:
-        """Whether it needs the right to change the site."""
-        return self.method == "POST"
-
-
 class Api:
     """Of one site."""
 
@@ -99,8 +72,8 @@ class Api:
         self._site: Site = pages.site
         listed = (TOPIC, AFTER, HOW_MANY)
         self.endpoints = (
-            _get("/api/overview", "The whole site.", self._overview, Overview),
-            _get(
+            get("/api/overview", "The whole site.", self._overview, Overview),
+            get(
                 "/api/topics",
                 "Topics, searched, sorted and paged.",
                 self._topics,
@@ -110,16 +83,15 @@ class Api:
                 ("offset", "After so many.", False, "integer"),
                 HOW_MANY,
             ),
-            _get("/api/topic", "One topic.", self._topic, TopicStatus, TOPIC),
-            _get("/api/topic/messages", "What it holds.", self._messages, list[BrowsedMessage], *listed),
-            _get(
+            get("/api/topic", "One topic.", self._topic, TopicStatus, TOPIC),
+            get("/api/topic/messages", "What it holds.", self._messages, list[BrowsedMessage], *listed),
+            get(
                 "/api/topic/dead-letters", "Its dead letters.", self._dead_letters, list[DeadLetter], *listed
             ),
-            _get("/api/message", "Its way over all sites.", self._message, Journey, SMUID),
-            _get("/api/sessions", "All sessions, the oldest first.", self._sessions, list[SessionStatus]),
-            _get("/api/links", "All peers, by name.", self._links, list[LinkStatus]),
-            _get("/api/accounts", "All accounts, by name.", self._accounts, list[AccountStatus]),
-            _post(
+            get("/api/message", "Its way over all sites.", self._message, Journey, SMUID),
+            get("/api/sessions", "All sessions, the oldest first.", self._sessions, list[SessionStatus]),
+            get("/api/links", "All peers, by name.", self._links, list[LinkStatus]),
+            post(
                 "/api/topic/messages",
                 "Publish the body as one message, of the request's Content-Type.",
                 self._publish,
@@ -128,13 +100,11 @@ class Api:
                 ("delivery", "ONE or ALL.", False, "string"),
                 takes=bytes,
             ),
-            _post("/api/topic/settings", "Set its own.", self._set, TopicStatus, TOPIC, takes=TopicSettings),
-            _post("/api/topic/purge", "Remove all that it holds.", self._purge, Removed, TOPIC),
-            _post("/api/topic/delete", "Remove it whole.", self._delete, Removed, TOPIC),
-            _post(
-                "/api/topic/remove", "Remove one message, everywhere.", self._remove, Removed, TOPIC, SMUID
-            ),
-            _post(
+            post("/api/topic/settings", "Set its own.", self._set, TopicStatus, TOPIC, takes=TopicSettings),
+            post("/api/topic/purge", "Remove all that it holds.", self._purge, Removed, TOPIC),
+            post("/api/topic/delete", "Remove it whole.", self._delete, Removed, TOPIC),
+            post("/api/topic/remove", "Remove one message, everywhere.", self._remove, Removed, TOPIC, SMUID),
+            post(
                 "/api/topic/replay",
                 "Dead letters go back: one, or those after an id.",
                 self._replay,
@@ -143,13 +113,14 @@ class Api:
                 ("smuid", "One of them.", False, "string"),
                 AFTER,
             ),
-            _post(
+            post(
                 "/api/session/close",
                 "End a session.",
                 self._close,
                 Closed,
                 ("id", "Of the session.", True, "integer"),
             ),
+            *AccountApi(pages.site.operations).endpoints,
         )
 
     async def schema(self, request: Any) -> Any:
@@ -202,9 +173,6 @@ class Api:
     async def _links(self, request: Any) -> Any:
         return await self._site.operations.links()
 
-    async def _accounts(self, request: Any) -> Any:
-        return self._site.operations.accounts()
-
     # -- changing ---------------------------------------------------------------------------------
 
     async def _publish(self, request: Any) -> Any:
@@ -222,12 +190,8 @@ class Api:
         return Published(answer.smuid, answer.due_to_nobody)
 
     async def _set(self, request: Any) -> Any:
-        name, by = _needed(request, "name"), _actor(request)
-        data = await read_body(request, SETTINGS_BYTES_MAX)
-        try:
-            wanted = msgspec.json.decode(data, type=TopicSettings)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise Refusal(Refusal.BAD_COMMAND, f"these are no settings of a topic: {error}") from None
+        name, by = _needed(request, "name"), actor(request)
+        wanted = await taken(request, TopicSettings)
         if isinstance(wanted.timeout_s, float) and not 0 < wanted.timeout_s <= 1e9:
             raise Refusal(Refusal.BAD_HEADER, "timeout_s is seconds above 0, INFINITE, or null")
         if wanted.delivery is not msgspec.UNSET:
@@ -238,21 +202,21 @@ class Api:
         return await self._topic(request)
 
     async def _purge(self, request: Any) -> Any:
-        return Removed(await self._site.operations.purge(_needed(request, "name"), _actor(request)))
+        return Removed(await self._site.operations.purge(_needed(request, "name"), actor(request)))
 
     async def _delete(self, request: Any) -> Any:
-        return Removed(await self._site.operations.delete_topic(_needed(request, "name"), _actor(request)))
+        return Removed(await self._site.operations.delete_topic(_needed(request, "name"), actor(request)))
 
     async def _remove(self, request: Any) -> Any:
         name, smuid = _needed(request, "name"), _needed(request, "smuid")
-        await self._site.operations.remove_message(name, smuid, _actor(request))
+        await self._site.operations.remove_message(name, smuid, actor(request))
         return Removed(1)
 
     async def _replay(self, request: Any) -> Any:
         asked = request.query_params
         return await self._site.operations.replay(
             _needed(request, "name"),
-            _actor(request),
+            actor(request),
             smuid=asked.get("smuid", ""),
             after=whole(asked, "after"),
         )
@@ -260,7 +224,7 @@ class Api:
     async def _close(self, request: Any) -> Any:
         _needed(request, "id")
         id = whole(request.query_params, "id")
-        return Closed(await self._site.operations.close_session(id, _actor(request)))
+        return Closed(await self._site.operations.close_session(id, actor(request)))
 
 
 def as_json(endpoint: Endpoint) -> Callable[[Any], Awaitable[Any]]:
@@ -276,26 +240,6 @@ def _json(value: Any) -> Any:
     return Response(msgspec.json.encode(value), media_type="application/json")
 
 
-def _get(path: str, about: str, answer: Any, answers: Any, *parameters: Parameter) -> Endpoint:
-    return Endpoint(
-        method="GET", path=path, about=about, answer=answer, answers=answers, parameters=parameters
-    )
-
-
-def _post(
-    path: str, about: str, answer: Any, answers: Any, *parameters: Parameter, takes: Any = None
-) -> Endpoint:
-    return Endpoint(
-        method="POST",
-        path=path,
-        about=about,
-        answer=answer,
-        answers=answers,
-        parameters=parameters,
-        takes=takes,
-    )
-
-
 def _needed(request: Any, name: str) -> str:
     value: str = request.query_params.get(name, "")
     if not value:
@@ -305,52 +249,3 @@ def _needed(request: Any, name: str) -> str:
 
 def _count(asked: Any) -> int:
     return whole(asked, "count") if "count" in asked else COUNT
-
-
-def _actor(request: Any) -> Actor:
-    user: WebUser = request.state.user
-    return Actor(name=user.identity.account, via="web", remote=request.state.remote)
-
-
-def openapi(endpoints: tuple[Endpoint, ...], version: str) -> dict[str, Any]:
-    """The schema, made of the types that answer."""
-    kinds = [Failed, *(each.answers for each in endpoints), TopicSettings]
-    schemas, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
-    failed, *answers, settings = schemas
-    paths: dict[str, Any] = {}
-    for endpoint, answers_with in zip(endpoints, answers, strict=True):
-        told: dict[str, Any] = {
-            "summary": endpoint.about,
-            "parameters": [
-                {
-                    "name": name,
-                    "in": "query",
-                    "description": about,
-                    "required": required,
-                    "schema": {"type": kind},
-                }
-                for name, about, required, kind in endpoint.parameters
-            ],
-            "responses": {
-                "200": {"description": "Done.", "content": {"application/json": {"schema": answers_with}}},
-                "default": {
-                    "description": "Refused.",
-                    "content": {"application/json": {"schema": failed}},
-                },
-            },
-        }
-        if endpoint.takes is bytes:
-            told["requestBody"] = {"content": {"*/*": {}}}
-        elif endpoint.takes is not None:
-            told["requestBody"] = {"content": {"application/json": {"schema": settings}}}
-        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = told
-    return {
-        "openapi": "3.1.0",
-        "info": {"title": "smqpd", "version": version},
-        "security": [{"basic": []}],
-        "paths": paths,
-        "components": {
-            "schemas": components,
-            "securitySchemes": {"basic": {"type": "http", "scheme": "basic"}},
-        },
-    }

@@ -11,6 +11,7 @@ from starlette.routing import Route
 
 from daemon.frontend import Site
 from plugins.web import health
+from plugins.web.account_forms import AccountForms
 from plugins.web.actions import Actions
 from plugins.web.answering import action, for_programs, page, refusing
 from plugins.web.api import Api, as_json
@@ -51,7 +52,7 @@ def make_app(site: Site, settings: WebSettings, live: Live | None = None) -> Asg
     logins = Logins(site, settings)
     live = live or Live(site)
     pages = Pages(site, settings, logins, live)
-    actions, api = Actions(pages), Api(pages)
+    actions, accounts, api = Actions(pages), AccountForms(pages), Api(pages)
     exposition = Exposition(site, settings.metrics_topics_max)
 
     async def ready(request: Any) -> Any:
@@ -80,6 +81,7 @@ def make_app(site: Site, settings: WebSettings, live: Live | None = None) -> Asg
         "/message": pages.message,
         "/sessions": pages.sessions,
         "/accounts": pages.accounts,
+        "/account": pages.account,
         "/links": pages.links,
     }
     does = {
@@ -89,6 +91,12 @@ def make_app(site: Site, settings: WebSettings, live: Live | None = None) -> Asg
         "/topic/remove": actions.remove_message,
         "/topic/replay": actions.replay,
         "/session/close": actions.close_session,
+        "/account/add": accounts.add,
+        "/account/change": accounts.change,
+        "/account/disable": accounts.disable,
+        "/account/enable": accounts.enable,
+        "/account/password": accounts.set_password,
+        "/account/remove": accounts.remove,
     }
     body_max = min(site.limits.message_bytes_max, BODY_IN_FORM_BYTES_MAX)
     routes = [

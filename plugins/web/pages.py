@@ -210,7 +210,27 @@ class Pages:
 
     async def accounts(self, request: Any) -> Any:
         """Who may log in, and what for."""
-        return self.show(request, "accounts.html", "Accounts", accounts=self.site.operations.accounts())
+        operations = self.site.operations
+        accounts, fixed = operations.accounts(), operations.accounts_fixed()
+        return self.show(request, "accounts.html", "Accounts", accounts=accounts, fixed=fixed)
+
+    async def account(self, request: Any) -> Any:
+        """One account: what it may do, and what may be done with it."""
+        name, operations = request.query_params.get("name", ""), self.site.operations
+        accounts = operations.accounts()
+        account = next((each for each in accounts if each.name == name), None)
+        if account is None:
+            raise Refusal(Refusal.NOT_FOUND, f"there is no account {name[:80]}")
+        changes = [each.name for each in accounts if each.rights.operate == "change" and not each.disabled]
+        return self.show(
+            request,
+            "account.html",
+            name,
+            name=name,
+            account=account,
+            last=changes == [name],
+            fixed=operations.accounts_fixed(),
+        )
 
     async def links(self, request: Any) -> Any:
         """The peers, and a drawing of them."""
@@ -246,3 +266,8 @@ def login_address(request: Any) -> str:
 def topic_address(name: str) -> str:
     """The page of a topic."""
     return f"/topic?name={quote(name, safe='')}"
+
+
+def account_address(name: str) -> str:
+    """The page of an account."""
+    return f"/account?name={quote(name, safe='')}"

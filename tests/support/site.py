@@ -15,6 +15,7 @@ from daemon.broker.session import BrokerSession
 from daemon.connections.listen import Listeners
 from daemon.frontend import Identity, Right, SubscriptionInfo, TopicInfo
 from daemon.metrics import Metrics
+from daemon.operating import Actor
 from daemon.operations.site import SiteOperations
 from daemon.settings import Limits, QueueSettings, Quotas, Settings, SiteSettings
 from daemon.system.mishaps import Mishaps
@@ -52,7 +53,7 @@ class BrokerSite:
         self.draining = trio.Event()
         self.opened = trio.Event()
         self.redirect = "other.example:720"
-        self.operations = SiteOperations(broker)
+        self.operations = SiteOperations(broker, take_on=self.take_on)
 
     @property
     def limits(self) -> Limits:
@@ -61,8 +62,13 @@ class BrokerSite:
     def disable_all(self) -> None:
         """Take every account away, as a reload would."""
         self.broker.settings.site.accounts_file.write_text("")
+        self.take_on()
+
+    def take_on(self, by: Actor | None = None) -> list[str]:
+        """Have the accounts be what their file says, as a reload would."""
         self.broker.accounts.replace(self.broker.accounts.read())
         self.broker.reconfigure(self.broker.settings)
+        return []
 
     def operates(self, account: str) -> Operating:
         return self.broker.accounts.rights.operates(account)

@@ -32,6 +32,8 @@ PAGES: Final = (
     "/sessions",
     "/links",
     "/accounts",
+    "/account?name=bob",
+    "/account?name=ada",
     "/topic?name=unused",
     "/message",
 )
@@ -124,7 +126,7 @@ async def use(site: Any, nursery: trio.Nursery, chromium_path: str) -> Use:
     """Has a function use the page of a site that has something to show, in a thread."""
     listening = socket.create_server(("127.0.0.1", 0))
     running = ListeningSite(site.broker, {"http": [listening]}, None)
-    running.operations = SiteOperations(site.broker, some_links)
+    running.operations = SiteOperations(site.broker, some_links, take_on=site.take_on)
     await nursery.start(serve, running, WebSettings(listen=()))
     address = f"http://127.0.0.1:{listening.getsockname()[1]}"
     publisher = client(site)
@@ -188,6 +190,37 @@ async def test_dead_letters_are_replayed_and_a_session_is_closed(use: Use, site:
         page.get_by_role("status").get_by_text("Closed the session.").wait_for()
 
     await use(work)
+
+
+async def test_an_account_is_added_changed_and_removed_by_keyboard(use: Use, site: Any) -> None:
+    def fields(page: Any, *texts: str) -> None:
+        for text in texts:
+            page.keyboard.press("Tab")
+            page.keyboard.type(text)
+
+    def work(chromium: Chromium) -> None:
+        page = chromium.logged_in(360)
+        page.goto(f"{chromium.address}/accounts")
+        page.get_by_label("Name").focus()
+        page.keyboard.type("fay")
+        fields(page, "", "orders.#", "news.*")
+        page.keyboard.press("Shift+Tab")
+        page.get_by_label("Name").focus()
+        page.keyboard.press("Enter")
+        page.get_by_role("heading", name="A password, shown once").wait_for()
+        assert len(page.locator("code.secret").inner_text()) == 23
+        page.get_by_role("link", name="The account fay").press("Enter")
+        page.get_by_label("Administer").fill("orders.new")
+        page.get_by_role("button", name="Change").press("Enter")
+        page.get_by_role("status").get_by_text("Changed fay.").wait_for()
+        page.get_by_text("Disable", exact=True).press("Enter")
+        page.get_by_role("button", name="Yes, disable fay").press("Enter")
+        page.get_by_text("It cannot log in.").wait_for()
+
+    await use(work)
+    fay = site.broker.accounts.every["fay"]
+    assert fay.disabled
+    assert (fay.rights.publish, fay.rights.administer) == (("orders.#",), ("orders.new",))
 
 
 async def test_the_overview_changes_while_one_looks(use: Use, site: Any) -> None:

@@ -1,0 +1,151 @@
+"""What operators do to accounts where the site may write their file; see `daemon.operating.Operations`.
+
+The rules are those of `smqpd account`: `daemon.accounts.changing`. The file is changed first, and then taken
+on as by a reload; both are finished also where whoever asked goes meanwhile.
+"""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from daemon.accounts.accounts_file import (
+    Account,
+    AccountsEditor,
+    ChangedMeanwhileError,
+    NoSuchAccountError,
+    read_accounts,
+)
+from daemon.accounts.changing import Change, NobodyLeftError, change_file, check_new, why_fixed
+from daemon.accounts.passwords import generate_password, hash_password
+from daemon.operating import CONFLICT, AccountSettings, Actor
+from daemon.settings import ConfigError, OwnQuotas
+from routing.errors import Refusal
+from routing.rights import Rights
+
+_log = logging.getLogger(__name__)
+
+PATIENCE_S: Final = 5.0
+"""For a command that changes the file at the moment."""
+
+TakeOn = Callable[[Actor], list[str]]
+"""Has the site take its accounts on, as a reload; returns why it has not."""
+
+
+class AccountActions:
+    """Changes the accounts of one site."""
+
+    def __init__(self, path: Callable[[], Path], take_on: TakeOn) -> None:
+        self._path = path
+        self._take_on = take_on
+        self._turn = trio.Lock()
+
+    @property
+    def fixed(self) -> str:
+        """See `daemon.operating.Operations.accounts_fixed`."""
+        return why_fixed(self._path())
+
+    async def add(self, name: str, password: str, wanted: AccountSettings, by: Actor) -> str:
+        """See `daemon.operating.Operations.add_account`."""
+        made = "" if password else generate_password()
+
+        def change(phc: str, editor: AccountsEditor) -> None:
+            check_new(name, editor.accounts)
+            account = Account(
+                password=phc,
+                disabled=bool(wanted.disabled),
+                rights=wanted.rights or Rights(),
+                quotas=wanted.quotas or OwnQuotas(),
+            )
+            editor.add(name, account)
+
+        await self._change(change, f"Added the account {name}.", by, password=password or made)
+        return made
+
+    async def set(
+        self, name: str, wanted: AccountSettings, by: Actor, version: str, *, leave_nobody: bool
+    ) -> None:
+        """See `daemon.operating.Operations.set_account`."""
+
+        def change(phc: str, editor: AccountsEditor) -> None:
+            if version:
+                editor.check_version(name, version)
+            if wanted.disabled is not None:
+                editor.set_disabled(name, wanted.disabled)
+            if wanted.rights is not None:
+                editor.set_rights(name, wanted.rights)
+            if wanted.quotas is not None:
+                editor.set_quotas(name, wanted.quotas)
+
+        await self._change(change, f"Changed the account {name}.", by, leave_nobody=leave_nobody)
+
+    async def set_password(self, name: str, password: str, by: Actor) -> str:
+        """See `daemon.operating.Operations.set_password`."""
+        made = "" if password else generate_password()
+
+        def change(phc: str, editor: AccountsEditor) -> None:
+            editor.set_password(name, phc)
+
+        await self._change(change, f"Changed the password of {name}.", by, password=password or made)
+        return made
+
+    async def remove(self, name: str, by: Actor, *, leave_nobody: bool) -> None:
+        """See `daemon.operating.Operations.remove_account`."""
+
+        def change(phc: str, editor: AccountsEditor) -> None:
+            editor.remove(name)
+
+        await self._change(change, f"Removed the account {name}.", by, leave_nobody=leave_nobody)
+
+    async def _change(
+        self,
+        change: Callable[[str, AccountsEditor], None],
+        done: str,
+        by: Actor,
+        *,
+        password: str | None = None,
+        leave_nobody: bool = False,
+    ) -> None:
+        """With a `password`, `change` is given its hash. Raises Refusal."""
+        if why := self.fixed:
+            raise Refusal(Refusal.NOT_AVAILABLE, f"accounts cannot be changed here: {why}")
+        async with self._turn:  # one hash at a time, too
+            with trio.CancelScope(shield=True):
+                await trio.to_thread.run_sync(self._write, change, password, leave_nobody)
+                _log.info("%s: by %s", done.rstrip("."), by)
+                problems = self._take_on(by)
+        if problems:
+            text = f"{done} But the site has not taken it on, and goes on as before: {'; '.join(problems)}"
+            raise Refusal(Refusal.NOT_AVAILABLE, text)
+
+    def _write(
+        self,
+        change: Callable[[str, AccountsEditor], None],
+        password: str | None,
+        leave_nobody: bool,
+    ) -> None:
+        """Blocks."""
+        path = self._path()
+        try:
+            read_accounts(path)  # before the work of a hash
+            phc = "" if password is None else hash_password(password)
+            made: Change = partial(change, phc)
+            change_file(path, made, leave_nobody=leave_nobody, patience_s=PATIENCE_S)
+        except NoSuchAccountError as error:
+            raise Refusal(Refusal.NOT_FOUND, str(error)) from None
+        except ChangedMeanwhileError as error:
+            raise Refusal(CONFLICT, str(error)) from None
+        except NobodyLeftError:
+            text = "nobody could change this site on its page any more; that has to be wanted"
+            raise Refusal(CONFLICT, text) from None
+        except ConfigError as error:
+            raise Refusal(Refusal.NOT_AVAILABLE, f"the accounts cannot be changed: {error}") from None
+        except BlockingIOError:
+            raise Refusal(Refusal.NOT_AVAILABLE, "a command changes the accounts right now") from None
+        except OSError as error:
+            raise Refusal(Refusal.NOT_AVAILABLE, f"{path}: cannot be changed: {error.strerror}") from None
+        except ValueError as error:
+            raise Refusal(Refusal.BAD_COMMAND, str(error)) from None
