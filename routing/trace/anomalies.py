@@ -3,11 +3,10 @@
 from functools import reduce
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from routing.trace.balance import begun_twice, ended_twice
-from routing.trace.clockfit import JUMP_US
 from routing.trace.routes import born_us, day
 
 DEGRADED_FACTOR: Final = 3.0
@@ -47,12 +46,12 @@ def anomalies(
     holdings: DataFrame,
     coverage: DataFrame,
     link_hours: DataFrame,
-    segments: DataFrame,
+    jumps: DataFrame,
     overdue: DataFrame | None,
 ) -> DataFrame:
     """All of `KINDS`: kind, day date, server, peer, smuid, topic, time_us (by the server's clock), detail.
 
-    What does not apply is null. `overdue` as from `overdue.proven_overdue`.
+    What does not apply is null. `jumps` as from `jumps.table`, `overdue` as from `overdue.proven_overdue`.
     """
     dated = copies.withColumn("birth_us", born_us()).withColumn("day", day())
     return reduce(
@@ -103,7 +102,7 @@ def anomalies(
                     f.col("log") == "gaps", f.format_string("%d records missing", "missing")
                 ).otherwise(f.col("log")),
             ),
-            clock_jumps(segments),
+            _rows(jumps, "clock jump", server="server", time_us="time_us", detail="detail"),
             _degraded(link_hours),
         ),
     )
@@ -199,39 +198,6 @@ def _lost(routes: DataFrame) -> DataFrame:
         topic="topic",
         time_us=f.col("hop.received_us"),
         detail=f.concat(claim, f.lit(proof)),
-    )
-
-
-def clock_jumps(segments: DataFrame) -> DataFrame:
-    """Where the line of a clock goes on higher or lower than the one before it has come.
-
-    `segments` is the table clocks. A stretch after hours in which the clock was not known is none.
-    """
-    before = Window.partitionBy("server").orderBy("from_us")
-
-    def at_its_beginning(earlier: bool) -> Column:
-        def of(name: str) -> Column:
-            return f.lag(name).over(before) if earlier else f.col(name)
-
-        return of("offset_us") + of("drift_ppm") * (f.col("from_us") - of("middle_us")) / 1e6
-
-    doubt_us = f.col("error_us") + f.lag("error_us").over(before)
-    jumps = (
-        segments.withColumn("by_us", at_its_beginning(earlier=False) - at_its_beginning(earlier=True))
-        .withColumn("doubt_us", doubt_us)
-        .where(f.abs("by_us") > f.lit(JUMP_US) + f.col("doubt_us"))
-    )
-    return _rows(
-        jumps,
-        "clock jump",
-        server="server",
-        time_us="from_us",
-        # after it was set back it shows earlier times, so that what is later is not known here
-        detail=f.format_string(
-            "it was set: times from here on are ahead of those before by %.3f s, give or take %.1f ms",
-            f.col("by_us") / 1e6,
-            f.col("doubt_us") / 1e3,
-        ),
     )
 
 

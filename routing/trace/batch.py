@@ -25,6 +25,7 @@ from routing.trace import (
     facts,
     files,
     ingest,
+    jumps,
     links,
     overdue,
     routes,
@@ -80,8 +81,10 @@ def run(
     raw_hops = facts.hops(paired)
     progress("comparing clocks")
     made = {"coverage": covered, "records": everything}
-    segments = tables.write(clocks.segments_frame(session, clocks.measured(raw_hops)), out, "clocks")
+    fitted = clocks.measured(raw_hops, everything)
+    segments = tables.write(clocks.segments_frame(session, fitted), out, "clocks")
     made["clocks"] = segments
+    made["jumps"] = jumps.table(session, jumps.proven(jumps.claimed(fitted), everything))
     progress("routes, hops, copies")
     copies = facts.copies(paired)
     lost = brackets.proven_lost(copies, records, gaps)
@@ -201,7 +204,7 @@ def _derive(made: Mapping[str, DataFrame], out: str) -> dict[str, DataFrame]:
         written["holdings"],
         covered,
         made["link_hours"],
-        made["clocks"],
+        made["jumps"],
         overdue.proven_overdue(copies, made["records"]),
     )
     return written | {"anomalies": tables.write(wrong.coalesce(1), out, "anomalies")}

@@ -62,7 +62,12 @@ class Minimum:
 
 @dataclass(frozen=True)
 class Segment:
-    """A stretch without a jump, by the server's own clock: see `clocks.SEGMENTS`."""
+    """A stretch without a jump, by the server's own clock: see `clocks.SEGMENTS`.
+
+    Attributes:
+        error_us: by so much the links disagree, or half of the fastest round trip where that is more: the two
+            ways of it need not be as long.
+    """
 
     from_us: int
     until_us: int
@@ -77,18 +82,25 @@ class Segment:
 
 @dataclass(frozen=True)
 class FittedClock:
+    """`others`: how many clocks it is compared with, be it through those of others."""
+
     server: str
     segments: tuple[Segment, ...]
+    others: int = 0
 
 
 @dataclass(frozen=True)
 class _Link:
-    """`b` is `ahead_us` ahead of `a`, give or take."""
+    """`b` is `ahead_us` ahead of `a`, give or take `doubt_us`: half of the round trip."""
 
     a: str
     b: str
     ahead_us: float
-    weight: float
+    doubt_us: float
+
+    @property
+    def weight(self) -> float:
+        return 1.0 / max(2 * self.doubt_us, ROUND_TRIP_US_MIN) ** 2
 
 
 def fit(minima: Iterable[Minimum], base: Sequence[FittedClock] | None = None) -> list[FittedClock]:
@@ -110,8 +122,10 @@ def fit(minima: Iterable[Minimum], base: Sequence[FittedClock] | None = None) ->
     points: dict[tuple[str, Segment], list[_Point]] = defaultdict(list)
     known = {clock.server: clock for clock in base}
     flat = {clock.server for clock in base if any(part.drift_ppm == 0 for part in clock.segments)}
+    links_of_all: list[_Link] = []
     for window, found in windows.items():
         links, bad = _links(found, NEGATIVE_US, flat)
+        links_of_all += links
         solved = _solve(links)
         bad += [
             link
@@ -135,7 +149,8 @@ def fit(minima: Iterable[Minimum], base: Sequence[FittedClock] | None = None) ->
         bare = [part for part in clock.segments if not _has_good(points, name, part)]
         if len(clock.segments) > 1 and bare:
             segments[name] = sorted([*segments[name], *bare], key=lambda part: part.from_us)
-    return [FittedClock(name, tuple(found)) for name, found in segments.items() if found]
+    others = {name: len(names) - 1 for names, _ in _components(links_of_all) for name in names}
+    return [FittedClock(name, tuple(found), others.get(name, 0)) for name, found in segments.items() if found]
 
 
 @dataclass(frozen=True)
@@ -180,8 +195,7 @@ def _links(
     for (a, b), (there, back) in best.items():
         if there == FOREVER_US or back == FOREVER_US:
             continue
-        weight = 1.0 / max(abs(there + back), ROUND_TRIP_US_MIN) ** 2
-        link = _Link(a, b, (there - back) / 2, weight)
+        link = _Link(a, b, (there - back) / 2, abs(there + back) / 2)
         allowed = negative_us - JUMP_ROUGH_US if a in flat or b in flat else negative_us
         (links if there + back >= allowed else bad).append(link)
     return links, bad
@@ -216,7 +230,7 @@ def _agreeing(links: Sequence[_Link]) -> dict[str, tuple[float, float]]:
 
 
 def _solve(links: Sequence[_Link]) -> dict[str, tuple[float, float]]:
-    """For each server how far its clock is ahead, and the median disagreement of its links."""
+    """For each server how far its clock is ahead, and the error of that: see `Segment`."""
     answer: dict[str, tuple[float, float]] = {}
     for names, part in _components(links):
         weights = [link.weight for link in part]
@@ -230,11 +244,13 @@ def _solve(links: Sequence[_Link]) -> dict[str, tuple[float, float]]:
                 for link, by in zip(part, off, strict=True)
             ]
         near: dict[str, list[float]] = defaultdict(list)
+        doubt_us: dict[str, float] = defaultdict(lambda: float(FOREVER_US))
         for link, by in zip(part, off, strict=True):
-            near[link.a].append(by)
-            near[link.b].append(by)
+            for name in (link.a, link.b):
+                near[name].append(by)
+                doubt_us[name] = min(doubt_us[name], link.doubt_us)
         middle = median(offsets.values())
-        answer |= {name: (offsets[name] - middle, median(near[name])) for name in names}
+        answer |= {name: (offsets[name] - middle, max(median(near[name]), doubt_us[name])) for name in names}
     return answer
 
 

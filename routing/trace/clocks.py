@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
-from routing.trace import epochs
+from routing.trace import epochs, jumps
 from routing.trace.clockfit import WINDOW_US, FittedClock, Minimum, Segment, fit
 from routing.trace.epochs import BUCKET_US, MINUTE_US, Sighting
 from routing.trace.links import kind
@@ -33,7 +33,8 @@ SEGMENTS = t.StructType(
 )
 """One stretch of a server's clock: between from_us and until_us by that clock, it is
 `offset_us + drift_ppm * (clock - middle_us) / 1e6` ahead of the federation's median clock; error_us is the
-median disagreement of its links. A server, or a stretch, without a row: unknown."""
+median disagreement of its links, or half of the fastest round trip where that is more. A server, or a
+stretch, without a row: unknown."""
 
 
 def segments_frame(session: SparkSession, clocks: Sequence[FittedClock]) -> DataFrame:
@@ -113,10 +114,13 @@ def minima(hops: DataFrame, segments: DataFrame | None) -> DataFrame:
     )
 
 
-def measured(hops: DataFrame) -> list[FittedClock]:
-    """The clocks of all servers whose error can be known. `hops` is read three times: let it be cached."""
+def measured(hops: DataFrame, records: DataFrame) -> list[FittedClock]:
+    """The clocks of all servers whose error can be known. `hops` is read three times: let it be cached.
+
+    `records` of the servers are read where clocks were set.
+    """
     session = hops.sparkSession
-    rough = _rough(hops)
+    rough = _rough(hops, records)
     once = fit(_collected(minima(hops, segments_frame(session, rough))), rough)
     return fit(_collected(minima(hops, segments_frame(session, once))), once)
 
@@ -128,7 +132,7 @@ def _bucket() -> Column:
     return f.when(round_trip.between(0, BUCKET_US), f.round(twice / (2 * BUCKET_US)).cast("long"))
 
 
-def _rough(hops: DataFrame) -> list[FittedClock]:
+def _rough(hops: DataFrame, records: DataFrame) -> list[FittedClock]:
     """Flat lines: one for each clock, and for one that was set one for each of its epochs."""
     found = _collected(minima(hops, None))
     buckets: dict[epochs.Pair, set[int]] = defaultdict(set)
@@ -138,7 +142,8 @@ def _rough(hops: DataFrame) -> list[FittedClock]:
         if one.window is not None:
             buckets[pair].add(-one.window if flipped else one.window)
     torn = [pair for pair, numbers in buckets.items() if epochs.lie_apart(numbers)]
-    jumped = epochs.jumpers(buckets, torn)
+    told = jumps.set_far(records, {name for pair in torn for name in pair}) if torn else set[str]()
+    jumped = epochs.jumpers(buckets, torn, told)
     whole = [replace(one, window=0) for one in found if not jumped.intersection((one.sender, one.receiver))]
     if not jumped:
         return fit(whole)
@@ -152,7 +157,7 @@ def _rough(hops: DataFrame) -> list[FittedClock]:
     for name in jumped & clocks.keys():
         error_us = clocks[name].segments[0].error_us
         flat = (
-            Segment(epoch.from_us, epoch.until_us, 0, epoch.ahead_us, 0.0, error_us)
+            Segment(epoch.from_us, epoch.until_us, 0, epoch.ahead_us, 0.0, max(error_us, epoch.doubt_us))
             for epoch in epochs.epochs(sightings[name], ahead_us)
         )
         clocks[name] = FittedClock(name, tuple(flat))

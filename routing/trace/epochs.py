@@ -71,14 +71,20 @@ class Run:
         there, back = self.fastest[neighbour]
         return (there - back) / 2
 
+    @property
+    def doubt_us(self) -> float:
+        """Half of the round trip; where that is less than none the clock was set by as much meanwhile."""
+        return median(abs(there + back) / 2 for there, back in self.fastest.values())
+
 
 @dataclass(frozen=True)
 class Epoch:
-    """From `from_us` until `until_us`, by the clock itself, it was `ahead_us` ahead."""
+    """From `from_us` until `until_us`, by the clock itself, it was ahead by `ahead_us`, within `doubt_us`."""
 
     from_us: int
     until_us: int
     ahead_us: float
+    doubt_us: float
 
 
 def lie_apart(buckets: Iterable[int]) -> bool:
@@ -86,14 +92,17 @@ def lie_apart(buckets: Iterable[int]) -> bool:
     return any(b - a > 1 for a, b in pairwise(sorted(set(buckets))))
 
 
-def jumpers(links: Collection[Pair], torn: Collection[Pair]) -> set[str]:
-    """Whose clocks explain the links that are `torn`: of which the greatest share of all `links` is.
+def jumpers(links: Collection[Pair], torn: Collection[Pair], told: Collection[str] = ()) -> set[str]:
+    """Whose clocks explain the links that are `torn`: first those whose own logs have `told` that they were
+    set, and then those of which the greatest share of all `links` is torn.
 
     Of a link the other end is cleared where its share is half of that, or where one alone explains them all;
     else both are named, since a link that is not torn may have been silent before or after.
     """
-    total = Counter(name for link in links for name in link)
-    left, found = set(torn), set[str]()
+    found = {name for link in torn for name in link if name in told}
+    # what the others' links to these were says nothing of the others
+    total = Counter(name for link in links if not found.intersection(link) for name in link)
+    left = {link for link in torn if not found.intersection(link)}
     while left:
         count = Counter(name for link in left for name in link)
         weights = {name: (count[name] / total[name], count[name]) for name in count}
@@ -159,6 +168,7 @@ def epochs(sightings: Sequence[Sighting], ahead_us: Mapping[str, float]) -> list
             run.first * MINUTE_US if number else -FOREVER_US,
             (run.last + 1) * MINUTE_US if number < ends else FOREVER_US,
             value,
+            run.doubt_us,
         )
         for number, (run, value) in enumerate(zip(stretches, values, strict=True))
         # shorter ones may be of times that came twice, before and after the clock was set back

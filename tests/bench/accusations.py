@@ -56,6 +56,12 @@ ACCUSE: Final = (
 )
 
 
+FAR_S: Final = 3600.0
+
+WHOLE: Final = (0.0, 0)
+"""The case in which nothing is missing."""
+
+
 class ClockSet(NamedTuple):
     """A clock that showed `at_s` was set by `by_s`."""
 
@@ -156,9 +162,11 @@ def accusations(session: Any, out: str, truths: dict[str, Truth]) -> Iterator[st
         truth, server = own(row.server)
         if row.kind != "clock jump" or not _has_jumped(truth, server, row):
             yield f"{row.kind}: {row.server} {row.smuid or ''} {row.detail}"
-    for row in (
-        tables.read(session, out, "copies").where(f"state in ('finished', 'held') and {simulated}").collect()
-    ):
+    said = tables.read(session, out, "copies").where(f"state in ('finished', 'held') and {simulated}")
+    # what was handed on is finished here, and whether it came home again the records that are missing know
+    logs = tables.read(session, out, "coverage").select("server", "complete_from")
+    known = said.join(logs, "server").where("not handed or ended_last_record >= complete_from")
+    for row in known.collect():
         truth, server = own(row.server)
         true = truth.states.get((own(row.smuid)[1], server))
         if true is not None and true != row.state:
@@ -169,6 +177,22 @@ def accusations(session: Any, out: str, truths: dict[str, Truth]) -> Iterator[st
         truth, sender = own(row["from"])
         if (own(row.smuid)[1], sender, own(row.to)[1]) not in truth.hops:
             yield f"hop that was none: {row.smuid} from {row['from']} to {row.to} ({row.kind})"
+
+
+def clocks_set_far(session: Any, out: str, whole: dict[str, Truth]) -> dict[str, int]:
+    """How many sites had their clock set by `FAR_S`, and of how many that is told."""
+    from routing.trace import tables
+
+    told = {
+        row.server for row in tables.read(session, out, "anomalies").where("kind = 'clock jump'").collect()
+    }
+    names = {
+        f"{prefix}{site}"
+        for prefix, truth in whole.items()
+        for site, sets in truth.clocks.items()
+        if any(abs(one.by_s) >= FAR_S for one in sets)
+    }
+    return {"set": len(names), "told": len(names & told)}
 
 
 def overlooked(session: Any, out: str, planted: dict[str, list[Fault]]) -> Iterator[str]:
@@ -204,7 +228,7 @@ def main() -> int:
     cases = [(float(share), int(sites)) for share, _, sites in (case.partition(":") for case in chosen.cases)]
 
     from routing.trace import batch
-    from routing.trace.session import open_session
+    from routing.trace.session import is_small, open_session
 
     with contextlib.ExitStack() as stack:
         directory = chosen.keep or stack.enter_context(tempfile.TemporaryDirectory())
@@ -228,14 +252,20 @@ def main() -> int:
                 prefix = f"p{seed}v{number}"
                 intact = spoiled(broken, logs, prefix, missing, absent, random.Random(f"{seed} {number}"))
                 planted[prefix] = [fault for fault in faults if fault.proven_by <= intact]
-        session = open_session("local[2]", small=True)
+        session = open_session("local[2]", small=is_small(str(logs)))
         summary = batch.run(session, [str(logs)], out, now_us=NOW_US)
+        whole = {
+            prefix: truth
+            for prefix, truth in truths.items()
+            if cases[int(prefix.rpartition("v")[2])] == WHOLE
+        }
+        clocks = clocks_set_far(session, out, whole)
         found = [*accusations(session, out, truths), *overlooked(session, out, planted)]
         session.stop()
     kinds = Counter(line.partition(":")[0] for line in found)
     proven = Counter(fault.kind for faults in planted.values() for fault in faults)
     counts = {"logs": len(truths), **summary["messages"], **summary["anomalies"]}
-    print(json.dumps(counts | {"planted": proven, "wrong": kinds}))
+    print(json.dumps(counts | {"planted": proven, "clocks": clocks, "wrong": kinds}))
     print("\n".join(found[:100]))
     return bool(found)
 

@@ -1,6 +1,7 @@
 """Clocks that were set by more than a minute, backward and forward."""
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -87,30 +88,48 @@ def test_the_clock_was_set_of_whom_most_links_say_so(
     assert jumpers(links, torn) == found
 
 
-def test_a_jump_is_where_a_clock_goes_on_elsewhere_and_not_where_it_is_known_again(spark: Any) -> None:
-    from routing.trace import anomalies, clocks
+def test_the_clock_was_set_whose_own_log_says_so_whatever_most_links_say() -> None:
+    star = {("a", "b"), ("b", "c"), ("b", "d")}
+    assert jumpers(star, star) == {"b"}
+    assert jumpers(star, star, {"a", "c", "d"}) == {"a", "c", "d"}
+    assert jumpers(star, star, {"a", "elsewhere"}) == {"a", "b"}
 
-    def stretch(
-        server: str, first: int, last: int, offset_us: float, drift_ppm: float = 0.0
-    ) -> tuple[Any, ...]:
-        return (server, first, last, NOON_US, offset_us, drift_ppm, 10.0)
 
-    later, end = NOON_US + HOUR_US, NOON_US + 2 * HOUR_US
-    rows = [
-        stretch("set", -FOREVER_US, NOON_US, 100.0),
-        stretch("set", later, FOREVER_US, -5e6 + 100.0),
-        stretch("known again", -FOREVER_US, NOON_US, 100.0),
-        stretch("known again", later, FOREVER_US, 90.0),
-        stretch("known late", later, FOREVER_US, 7e6),
-        # ten parts in a million ahead of what is right, all the time
-        stretch("drifts", NOON_US - HOUR_US, NOON_US, 0.0, 10.0),
-        (*stretch("drifts", end, FOREVER_US, 0.0)[:3], end, 72_000.0, 10.0, 10.0),
-    ]
-    found = anomalies.clock_jumps(spark.createDataFrame(rows, clocks.SEGMENTS)).collect()
-    assert [(row.server, row.time_us) for row in found] == [("set", later)]
-    assert found[0].detail == (
-        "it was set: times from here on are ahead of those before by -5.000 s, give or take 0.0 ms"
-    )
+class Federation:
+    """What the clocks of the sites `a`, `b` and `c` show, in hops between them and in heartbeats.
+
+    `sets`: by site when its clock was set, and by how much.
+    """
+
+    def __init__(self, **sets: tuple[int, int]) -> None:
+        self.sets = sets
+
+    def shown(self, site: str, true_us: int) -> int:
+        set_at, by_us = self.sets.get(site, (0, 0))
+        return true_us + (3 * HOUR_US if site == "c" else 0) + (by_us if true_us >= set_at else 0)
+
+    def hops(self, spark: Any, links: Sequence[tuple[str, str]]) -> Any:
+        random.seed(1)
+        rows = []
+        for number in range(960):
+            sent = NOON_US + number * MINUTE_US // 2 + random.randrange(20_000_000)
+            a, b = random.choice(links)[:: random.choice((1, -1))]
+            received = sent + 5_000 + random.randrange(5_000)
+            answered = received + 1_000
+            acked = answered + 5_000 + random.randrange(5_000)
+            stamps = zip((a, b, b, a), (sent, received, answered, acked), strict=True)
+            rows.append((f"{number}", a, b, 1, *(self.shown(*stamp) for stamp in stamps), 1, 1, False))
+        columns = "smuid string, `from` string, `to` string, attempt int, sent_us long, received_us long, "
+        columns += "answered_us long, acked_us long, arrival int, outcome int, unguaranteed boolean"
+        return spark.createDataFrame(rows, columns).localCheckpoint()
+
+    def records(self, spark: Any) -> Any:
+        rows = [
+            (site, 1, minute, self.shown(site, NOON_US + minute * MINUTE_US))
+            for site in "abc"
+            for minute in range(480)
+        ]
+        return spark.createDataFrame(rows, "server string, boot long, record long, time_us long")
 
 
 @pytest.mark.parametrize("set_by_us", [90_000_000, -90_000_000, 2 * HOUR_US, -2 * HOUR_US])
@@ -118,25 +137,9 @@ def test_a_clock_that_was_set_is_right_before_and_after(spark: Any, set_by_us: i
     """`b` stands between `a` and `c`, which hear of each other through it alone."""
     from routing.trace import clocks
 
-    random.seed(1)
-    set_at = NOON_US + 4 * HOUR_US
-
-    def shown(server: str, true_us: int) -> int:
-        return true_us + {"a": 0, "b": set_by_us if true_us >= set_at else 0, "c": 3 * HOUR_US}[server]
-
-    rows = []
-    for number in range(960):
-        sent = NOON_US + number * MINUTE_US // 2 + random.randrange(20_000_000)
-        a, b = random.choice((("a", "b"), ("b", "a"), ("b", "c"), ("c", "b")))
-        received = sent + 5_000 + random.randrange(5_000)
-        answered = received + 1_000
-        acked = answered + 5_000 + random.randrange(5_000)
-        stamps = (shown(a, sent), shown(b, received), shown(b, answered), shown(a, acked))
-        rows.append((f"{number}", a, b, 1, *stamps, 1, 1, False))
-    columns = "smuid string, `from` string, `to` string, attempt int, sent_us long, received_us long, "
-    columns += "answered_us long, acked_us long, arrival int, outcome int, unguaranteed boolean"
-    hops = spark.createDataFrame(rows, columns).localCheckpoint()
-    found = clocks.measured(hops)
+    federation = Federation(b=(NOON_US + 4 * HOUR_US, set_by_us))
+    hops = federation.hops(spark, [("a", "b"), ("b", "c")])
+    found = clocks.measured(hops, federation.records(spark))
     by_name = {clock.server: clock.segments for clock in found}
     assert by_name.keys() == {"a", "b", "c"}
     assert len(by_name["b"]) == 2
@@ -144,4 +147,14 @@ def test_a_clock_that_was_set_is_right_before_and_after(spark: Any, set_by_us: i
     delays = [row.delay_us for row in corrected if row.delay_us is not None]
     assert all(0 < delay < 20_000 for delay in delays)
     came_twice = max(-set_by_us, 0) / (8 * HOUR_US) * 2
-    assert len(delays) / len(rows) > 1 - came_twice - 0.3
+    assert len(delays) / len(hops.collect()) > 1 - came_twice - 0.3
+
+
+def test_of_three_two_that_were_set_are_named_and_not_the_third(spark: Any) -> None:
+    from routing.trace import clocks, jumps
+
+    federation = Federation(a=(NOON_US + 2 * HOUR_US, -HOUR_US), b=(NOON_US + 4 * HOUR_US, -HOUR_US))
+    hops, records = federation.hops(spark, [("a", "b"), ("b", "c"), ("a", "c")]), federation.records(spark)
+    claims = jumps.claimed(clocks.measured(hops, records))
+    assert {(one.server, round(one.by_us / HOUR_US)) for one in claims} == {("a", -1), ("b", -1)}
+    assert jumps.proven(claims, records) == claims

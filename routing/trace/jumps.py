@@ -1,0 +1,135 @@
+"""Which clocks were set, proven: what is claimed from the hops, held against the log of the clock itself.
+
+Hops tell that two clocks are further apart than they were. Which of them was set they cannot tell, and most
+of their neighbours may have been set as well. But a server numbers its records as it writes them, and
+is never silent for longer than between two heartbeats: where time goes back from one record to the next, or
+leaps by more, the clock was set; and where no two records leave room for it, it was not.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as f
+
+from routing.trace.clockfit import JUMP_US, FittedClock
+from routing.trace.epochs import BUCKET_US, FOREVER_US
+
+SILENCE_US_MAX: Final = 120_000_000
+"""Between two records of a boot: twice the time between heartbeats, if nobody has set that."""
+
+BACK_US: Final = 1_000_000
+
+OTHERS_MIN: Final = 3
+"""So many clocks that kept together tell that a fourth one was set, where its own log neither says it nor
+excludes it: a smaller jump, or one over a restart."""
+
+
+@dataclass(frozen=True)
+class Jump:
+    """From `at_us` on, by the clock of `server`, its times are `by_us` ahead of earlier ones.
+
+    Attributes:
+        others: how many clocks it was compared with.
+    """
+
+    server: str
+    at_us: int
+    by_us: float
+    doubt_us: float
+    others: int
+
+
+def claimed(clocks: Sequence[FittedClock]) -> list[Jump]:
+    """Where the line of a clock goes on higher or lower than the one before it has come.
+
+    A stretch after hours in which the clock was not known is none.
+    """
+    found = []
+    for clock in clocks:
+        for before, after in pairwise(sorted(clock.segments, key=lambda part: part.from_us)):
+            by_us = after.error_at(after.from_us) - before.error_at(after.from_us)
+            doubt_us = after.error_us + before.error_us
+            if abs(by_us) > JUMP_US + doubt_us:
+                found.append(Jump(clock.server, after.from_us, by_us, doubt_us, clock.others))
+    return found
+
+
+def proven(claims: Sequence[Jump], records: DataFrame) -> list[Jump]:
+    """Those of which the clock's own log tells; or that it leaves room for, and `OTHERS_MIN` others tell of.
+
+    Runs a job over the records of these servers, if there are any.
+    """
+    if not claims:
+        return []
+    # times that are ahead of earlier ones came after these, or before if the clock was set back
+    ways = [(number, one.server, way) for number, one in enumerate(claims) for way in _ways(one.by_us)]
+    rows = [
+        (number, server, round(by_us), round(claims[number].doubt_us + JUMP_US))
+        for number, server, by_us in ways
+    ]
+    asked = records.sparkSession.createDataFrame(rows, "number int, server string, by_us long, doubt_us long")
+    by, doubt, since, silence = f.col("by_us"), f.col("doubt_us"), f.col("since_us"), f.col("silence_us")
+    has_room = (by - doubt <= since) & (since - silence <= by + doubt)
+    says_so = f.when(by < 0, since < -BACK_US).otherwise(since > silence)
+    answers = (
+        _steps(records, {one.server for one in claims})
+        .join(f.broadcast(asked), "server")
+        .where(has_room)
+        .groupBy("number")
+        .agg(f.bool_or(says_so).alias("says_so"))
+        .collect()
+    )
+    return [
+        claims[row.number]
+        for row in sorted(answers)
+        if row.says_so or claims[row.number].others >= OTHERS_MIN
+    ]
+
+
+def _ways(by_us: float) -> tuple[float, ...]:
+    return (by_us, -by_us) if by_us > 0 else (by_us,)
+
+
+def set_far(records: DataFrame, servers: Collection[str]) -> set[str]:
+    """Of `servers` those whose own log says that its clock was set, by more than links are torn by."""
+    far = 2 * BUCKET_US
+    back, on = f.col("since_us") < -far, f.col("since_us") > f.col("silence_us") + far
+    return {
+        row.server for row in _steps(records, servers).where(back | on).select("server").distinct().collect()
+    }
+
+
+def _steps(records: DataFrame, servers: Collection[str]) -> DataFrame:
+    """server, since_us: from one record that was read to the next; silence_us: at most, if it was not set."""
+    order = Window.partitionBy("server").orderBy("record")
+    numbers = f.col("record") - f.lag("record").over(order)
+    one_boot = f.col("boot") == f.lag("boot").over(order)
+    return (
+        records.where(f.col("server").isin(sorted(servers)))
+        .groupBy("server", "record")
+        .agg(f.min("boot").alias("boot"), f.min("time_us").alias("time_us"))
+        .select(
+            "server",
+            (f.col("time_us") - f.lag("time_us").over(order)).alias("since_us"),
+            f.when(one_boot, numbers * SILENCE_US_MAX).otherwise(FOREVER_US).alias("silence_us"),
+        )
+        .where(f.col("since_us").isNotNull())
+    )
+
+
+def table(session: SparkSession, jumps: Sequence[Jump]) -> DataFrame:
+    """As anomalies: server, time_us, detail."""
+    rows = [
+        (
+            one.server,
+            one.at_us,
+            # after it was set back it shows earlier times, so that what is later is not known here
+            "it was set: times from here on are ahead of those before by"
+            f" {one.by_us / 1e6:.3f} s, give or take {one.doubt_us / 1e3:.1f} ms",
+        )
+        for one in jumps
+    ]
+    return session.createDataFrame(rows, "server string, time_us long, detail string")
