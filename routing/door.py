@@ -79,7 +79,8 @@ class Door:
         self.hear_removed = self._timed(federation.hear_removed)
         self.answer_arrived = self._untimed(federation.answer_arrived)
         self.hear_news = self._timed(federation.spreading.hear)
-        self.hear_known_news = self._untimed(federation.spreading.hear_known)
+        self.hear_wants = self._timed(federation.spreading.hear_wants)
+        self.hear_known_news = self._timed(federation.spreading.hear_known)
         self.set_notary = self._timed(federation.spreading.set_notary)
         self.removal_arrived = self._untimed(federation.removal_arrived)
 

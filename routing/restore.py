@@ -14,6 +14,7 @@ from routing.decisions import StoreSubscription
 from routing.federation.copies import Forward
 from routing.federation.decisions import DiscardNews, StoreCopy
 from routing.federation.federation import Federation
+from routing.federation.leaves import NumberedBucket
 from routing.federation.news import KnownNews
 from routing.federation.wants import InterestChange
 from routing.lifecycle import Lifecycle
@@ -132,6 +133,10 @@ class Restore:
             self._federation.spreading.restore(news)
         else:
             self._state.out.append(DiscardNews(site))
+
+    def wants(self, site: str, bucket: NumberedBucket) -> None:
+        """Restore what is known of what a site wants, after its news."""
+        self._federation.spreading.restore_wants(site, bucket)
 
     def answer(self, peer: str, query: int, due: int, have: int) -> None:
         """Keep the last answer to a peer's question, which the peer may not have."""

@@ -30,6 +30,7 @@ from daemon.link.controls import (
     NewsTold,
     ReceiptTold,
     Removed,
+    WantsTold,
     transfer_flags,
 )
 from daemon.link.peers_file import PeerEntry
@@ -50,6 +51,7 @@ from routing.federation.decisions import (
     TellNews,
     TellReceipt,
     TellRemoved,
+    TellWants,
 )
 from routing.federation.interest import WANTS_MAX
 from routing.federation.news import NEWS, SignedNews, read_statement
@@ -128,6 +130,7 @@ class Federating:
             TellRemoved: self._tell_removed,
             TellKnownNews: self._tell_known_news,
             TellNews: self._tell_news,
+            TellWants: self._tell_wants,
         }
 
     # -- to the peers -----------------------------------------------------------------------------
@@ -239,8 +242,14 @@ class Federating:
 
     def _tell_news(self, d: TellNews) -> None:
         signed, age_s = d.news.signed, max(self._clock.now() - d.news.said_at, 0.0)
-        told = NewsTold(signed.statement, signed.certificate, signed.signature, age_s=age_s)
+        told = NewsTold(
+            signed.statement, signed.certificate, signed.signature, age_s=age_s, buckets=d.buckets
+        )
         self._tell(d.peer, "news", told)
+
+    def _tell_wants(self, d: TellWants) -> None:
+        said = d.news.statement
+        self._tell(d.peer, "wants", WantsTold(said.site, said.boot, said.number, d.buckets))
 
     def _tell(self, peer: str, kind: str, value: msgspec.Struct, reference: int | None = None) -> bool:
         if self.links is None or peer not in self._waiting:
@@ -383,6 +392,13 @@ class Federating:
                 self._refusals.log(peer, shown, "the rules of the link forbid it, or it never was there")
         elif kind == "news":
             return self._hear_news(peer, msgspec.json.decode(payload, type=NewsTold))
+        elif kind == "wants":
+            wants = msgspec.json.decode(payload, type=WantsTold)
+            version = wants.boot, wants.number
+            why = self._door.hear_wants(peer, wants.site, version, wants.buckets)
+            if why:
+                self._refusals.log(peer, f"wants of {wants.site} that {peer} told", why)
+            return why
         elif kind == "news-known":
             known = msgspec.json.decode(payload, type=NewsKnown)
             self._door.hear_known_news(peer, known.has, more=known.more)
@@ -398,7 +414,7 @@ class Federating:
 
     def _hear_news(self, peer: str, told: NewsTold) -> str:
         news = SignedNews(told.statement, told.certificate, told.signature)
-        why = self._door.hear_news(peer, news, told.age_s)
+        why = self._door.hear_news(peer, news, told.age_s, told.buckets)
         if why:
             site = read_statement(told.statement).site
             self._refusals.log(peer, f"news of {site} that {peer} told", why)

@@ -9,8 +9,9 @@ from typing import Annotated, Final
 import msgspec
 
 from routing.errors import Refusal
+from routing.federation.leaves import BUCKETS, NumberedBucket
 from routing.federation.news import NewsVersion, SignedNews
-from routing.federation.wants import InterestChange
+from routing.federation.wants import NAME_CHARACTERS_MAX, InterestChange
 from routing.numbers import SECONDS_MAX, Number, read_integer
 
 CHANGES_MAX: Final = 500
@@ -45,10 +46,28 @@ class Removed(msgspec.Struct, frozen=True):
     topic: str
 
 
-class NewsTold(SignedNews, frozen=True, kw_only=True):
-    """What a control `news` says of a site; `age_s`: seconds since the site has said it."""
+Buckets = Annotated[tuple[NumberedBucket, ...], msgspec.Meta(max_length=BUCKETS)]
+
+
+class NewsTold(SignedNews, frozen=True, kw_only=True, omit_defaults=True):
+    """What a control `news` says of a site.
+
+    Attributes:
+        age_s: seconds since the site has said it.
+        buckets: of its leaves; the rest follows in controls `wants`.
+    """
 
     age_s: Annotated[float, msgspec.Meta(ge=0, lt=SECONDS_MAX)]
+    buckets: Buckets = ()
+
+
+class WantsTold(msgspec.Struct, frozen=True):
+    """What a control `wants` says: buckets of a site, as it had them when it said that news."""
+
+    site: Annotated[str, msgspec.Meta(max_length=NAME_CHARACTERS_MAX)]
+    boot: Number
+    number: Number
+    buckets: Buckets
 
 
 class NewsKnown(msgspec.Struct, frozen=True):

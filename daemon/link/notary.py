@@ -1,12 +1,13 @@
 """Signs the news of this site, and judges that of others, with the keys of links."""
 
 import datetime
+import hashlib
 from collections.abc import Callable
 from typing import Final
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from daemon.certificates.errors import CertificateError
 from daemon.certificates.identity import server_name_of
@@ -17,6 +18,9 @@ from routing.federation.news import SignedNews
 PURPOSE: Final = b"smqpd news of a site\0"
 """Signed before each statement: what the key signs elsewhere is no news, and news is nothing else."""
 
+SECRET: Final = b"smqpd salts of leaves\0"
+"""Before the key, in what the secret is the hash of."""
+
 
 class LinkNotary:
     """See `routing.federation.news.Notary`; as long as these keys are used."""
@@ -25,6 +29,13 @@ class LinkNotary:
         self._keys = keys
         self._wall_us = wall_us
         self._certificate = keys.own.public_bytes(Encoding.DER)
+        key = keys.key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+        self._secret = hashlib.sha256(SECRET + key).digest()
+
+    @property
+    def secret(self) -> bytes:
+        """See `Notary`."""
+        return self._secret
 
     def sign(self, statement: bytes) -> SignedNews | None:
         """See `Notary`."""

@@ -21,6 +21,7 @@ from daemon.store.tables.removals import RemovalChanges
 from daemon.store.tables.seen import SeenChanges
 from daemon.store.tables.subscriptions import SubscriptionChanges
 from daemon.store.tables.topics import TopicChanges
+from daemon.store.tables.wants import WantsChanges
 from routing.decisions import StoreMessage
 from routing.queue import CROSSES, Entry
 
@@ -47,7 +48,7 @@ class Batch:
         self._removals = RemovalChanges(now)
         subscriptions, topics, annotations = SubscriptionChanges(), TopicChanges(), AnnotationChanges()
         interest, receipts, answers = InterestChanges(), ReceiptChanges(), AnswerChanges()
-        news = NewsChanges()
+        news, wants = NewsChanges(), WantsChanges()
         self._order: tuple[tuple[Changes, Callable[[], Iterator[Statement]]], ...] = (
             (self._messages, self._messages.statements),
             (self._publications, self._publications.statements),
@@ -65,6 +66,7 @@ class Batch:
             (receipts, receipts.statements),
             (answers, answers.statements),
             (news, news.statements),
+            (wants, wants.statements),
         )
         self._every: tuple[Changes, ...] = tuple(dict.fromkeys(changes for changes, _ in self._order))
         self.handlers: dict[type, Callable[[Any], None]] = {

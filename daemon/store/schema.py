@@ -31,6 +31,7 @@ from daemon.store.tables import (
     seen,
     subscriptions,
     topics,
+    wants,
 )
 
 migrations = Migrations("smqpd")
@@ -107,6 +108,12 @@ def news_of_sites(db: Any) -> None:
 @migrations()
 def groups(db: Any) -> None:
     """Messages may be of a group, by a flag which earlier versions would take for damage."""
+
+
+@migrations()
+def wants_of_sites(db: Any) -> None:
+    """What each site says that it wants."""
+    db.execute(wants.CREATE)
 
 
 class TooNewError(Exception):

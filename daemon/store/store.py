@@ -39,6 +39,7 @@ from daemon.store.tables import (
     seen,
     subscriptions,
     topics,
+    wants,
 )
 from routing.federation.copies import Seen
 from routing.numbers import Number
@@ -319,6 +320,7 @@ class Store:
         interest.restore_into(restore, tables)
         answers.restore_into(restore, tables)
         news.restore_into(restore, tables)
+        wants.restore_into(restore, tables)
         copies.restore_into(restore, tables)
         receipts.restore_into(restore, tables)
         messages.restore_into(restore, tables)

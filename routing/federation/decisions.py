@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from routing.federation.copies import Arrival, Copy, Seen, UnitId
+from routing.federation.leaves import NumberedBucket
 from routing.federation.news import KnownNews, NewsVersion
 from routing.federation.wants import InterestChange
 from routing.link.units import TransferOutcome
@@ -93,10 +94,23 @@ class TellKnownNews(msgspec.Struct, gc=False):
 
 
 class TellNews(msgspec.Struct, gc=False):
-    """Tell a peer news of a site."""
+    """Tell a peer news of a site.
+
+    Attributes:
+        buckets: of its leaves, those that the peer has not got, or as many of them as go into one control.
+    """
 
     peer: str
     news: KnownNews
+    buckets: tuple[NumberedBucket, ...] = ()
+
+
+class TellWants(msgspec.Struct, gc=False):
+    """Tell a peer buckets of a site of which it has the news."""
+
+    peer: str
+    news: KnownNews
+    buckets: tuple[NumberedBucket, ...]
 
 
 class StoreCopy(msgspec.Struct, gc=False):
@@ -179,6 +193,19 @@ class DiscardNews(msgspec.Struct, gc=False):
     site: str
 
 
+class StoreWants(msgspec.Struct, gc=False):
+    """Remember a bucket of a site; forget it where there is no data."""
+
+    site: str
+    bucket: NumberedBucket
+
+
+class DiscardWants(msgspec.Struct, gc=False):
+    """Forget all buckets of a site."""
+
+    site: str
+
+
 FederationDecision = (
     Send
     | AcknowledgeUnit
@@ -187,6 +214,7 @@ FederationDecision = (
     | TellRemoved
     | TellKnownNews
     | TellNews
+    | TellWants
     | StoreCopy
     | StoreInterest
     | StoreReceipt
@@ -198,4 +226,6 @@ FederationDecision = (
     | DiscardRemoval
     | StoreNews
     | DiscardNews
+    | StoreWants
+    | DiscardWants
 )

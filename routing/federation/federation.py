@@ -13,6 +13,10 @@ outlook      what others may read of all this
 enquiry      questions that travel over the links
 news         what a site says of itself
 spreading    how news comes to all sites
+news_peer    what a peer has of it, and may be told
+leaves       what is said of wants
+own_leaves   what this site says of its own
+known_wants  what the others want
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -67,9 +71,10 @@ class Federation:
         self._receipts = receipts
         self._crossing = state.crossing
         self.interest = Interest(state.server, lambda: state.topics)
-        self._own_wants = OwnWants(state.matching, self.interest)
         self.forwarding = Forwarding(state, self.interest, recall)
         self.spreading = Spreading(state, self.forwarding.peers)
+        self.known_wants = self.spreading.wants
+        self._own_wants = OwnWants(state.matching, self.interest, self.spreading)
         self.outlook = Outlook(self.forwarding, self.interest, state.crossing, self.spreading.known)
         self.custody = Custody(state, lifecycle, self.forwarding, deliveries, receipts, self.interest)
         self._arriving = Arriving(state, lifecycle, self.forwarding, deliveries, receipts)
@@ -106,8 +111,9 @@ class Federation:
             if known is None or known.rules == rules:
                 self.set_peer(name, rules)
             else:
-                known.rules = rules
+                before, known.rules = known.rules, rules
                 self.interest.set_rules(name, rules.allow_in)
+                self.spreading.note_rules(name, before)
                 self._apply_rules(known, now)
         sent_to = {name for copy in self._crossing.by_id.values() for name in copy.forwards}
         for name in sent_to - peers.keys():

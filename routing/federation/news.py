@@ -1,4 +1,5 @@
-"""News of a site, as it says it of itself to all others: its links, up or down. And how it is written.
+"""News of a site, as it says it of itself to all others: its links, up or down, and what it wants; and how it
+is written.
 
 News carries the name of its site, a boot number and a number, which tell, in this order, which is later. It
 is signed with the key of the site's certificate, which travels with it: a site in between passes on the very
@@ -11,8 +12,10 @@ from typing import Annotated, Final, Protocol
 import msgspec
 
 from routing.errors import Refusal
+from routing.federation.leaves import DIGEST_BYTES_MAX, is_digest, write_digest
+from routing.message import DEPTH_UNLIMITED
 from routing.names import is_server_name
-from routing.numbers import Number
+from routing.numbers import Depth, Number
 
 NEWS: Final = "news"
 """What a site that knows news says among the features of its links."""
@@ -20,8 +23,8 @@ NEWS: Final = "news"
 LINKS_MAX: Final = 1_000
 """Of one site: as many as it can have peers."""
 
-STATEMENT_BYTES_MAX: Final = 300_000
-"""So many links, with the longest of names."""
+STATEMENT_BYTES_MAX: Final = 360_000
+"""So many links, with the longest of names, and a digest of wants."""
 
 CERTIFICATE_BYTES_MAX: Final = 8_192
 SIGNATURE_BYTES_MAX: Final = 1_024
@@ -30,20 +33,36 @@ Version = tuple[int, int]
 """Boot number and number: the later news of a site has the greater one."""
 
 
-class LinkNews(msgspec.Struct, frozen=True):
-    """A link of a site with a peer."""
+class LinkNews(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A link of a site with a peer.
+
+    Attributes:
+        depth_max: a copy from the peer that may still go further is taken with this depth; -1 for no limit.
+        flood: everything within depth goes to the peer, wanted or not.
+        limits_in, limits_out: not all topics may come from the peer, or go there; which, is among the leaves.
+    """
 
     peer: str
     up: bool
+    depth_max: Depth = DEPTH_UNLIMITED
+    flood: bool = False
+    limits_in: bool = False
+    limits_out: bool = False
 
 
-class SiteNews(msgspec.Struct, frozen=True):
-    """What a site says of itself."""
+class SiteNews(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a site says of itself.
+
+    Attributes:
+        wants: the digest of its leaves (`routing.federation.leaves`); None where it does not say what it
+            wants.
+    """
 
     site: str
     boot: Number
     number: Number
     links: Annotated[tuple[LinkNews, ...], msgspec.Meta(max_length=LINKS_MAX)]
+    wants: Annotated[bytes, msgspec.Meta(max_length=DIGEST_BYTES_MAX)] | None = None
 
     @property
     def version(self) -> Version:
@@ -70,7 +89,15 @@ class SignedNews(msgspec.Struct, frozen=True):
 
 
 class Notary(Protocol):
-    """Signs for this site, and judges who has signed for others."""
+    """Signs for this site, and judges who has signed for others.
+
+    Attributes:
+        secret: known to this site alone, the same for as long as its key is; not empty.
+    """
+
+    @property
+    def secret(self) -> bytes:
+        """See above."""
 
     def sign(self, statement: bytes) -> SignedNews | None:
         """Signed in the name of this site; None where its key cannot."""
@@ -94,11 +121,16 @@ class KnownNews(msgspec.Struct):
 
 
 class NewsVersion(msgspec.Struct, frozen=True, array_like=True):
-    """Which news of a site somebody has."""
+    """Which news of a site somebody has.
+
+    Attributes:
+        wants: of the buckets that it has with nothing hidden, a digest of the beginnings of their hashes.
+    """
 
     site: str
     boot: Number
     number: Number
+    wants: Annotated[bytes, msgspec.Meta(max_length=DIGEST_BYTES_MAX)] = write_digest(())
 
 
 _statement_of = msgspec.json.Decoder(SiteNews).decode
@@ -113,6 +145,8 @@ def read_statement(statement: bytes) -> SiteNews:
     names = {link.peer for link in read.links}
     if len(names) != len(read.links) or not all(map(is_server_name, (read.site, *names))):
         raise Refusal(Refusal.BAD_FRAME, "news of what is no server, or twice of one link")
+    if read.wants is not None and not is_digest(read.wants):
+        raise Refusal(Refusal.BAD_FRAME, "news with a digest of wants that is none")
     return read
 
 

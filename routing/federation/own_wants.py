@@ -7,6 +7,7 @@ topic or pattern may be wanted for the sake of several subscriptions.
 from collections import Counter
 
 from routing.federation.interest import Interest
+from routing.federation.spreading import Spreading
 from routing.federation.wants import Want
 from routing.matching import Matching
 from routing.message import MODES
@@ -14,11 +15,12 @@ from routing.subscription import Pattern, Target, Topic
 
 
 class OwnWants:
-    """Told by `changed` of what subscriptions are to; tells `interest` of what begins and ends."""
+    """Told by `changed` of what subscriptions are to; tells `interest` and `news` of what begins and ends."""
 
-    def __init__(self, matching: Matching, interest: Interest) -> None:
+    def __init__(self, matching: Matching, interest: Interest, news: Spreading) -> None:
         self._matching = matching
         self._interest = interest
+        self._news = news
         self._wants_of: dict[Target, set[Want]] = {}
         self._count: Counter[Want] = Counter()
 
@@ -30,12 +32,16 @@ class OwnWants:
             self._wants_of[target] = wants
         for want in wants - before:
             self._count[want] += 1
-            self._interest.set_own(want, True)
+            self._set(want, True)
         for want in before - wants:
             self._count[want] -= 1
             if not self._count[want]:
                 del self._count[want]
-                self._interest.set_own(want, False)
+                self._set(want, False)
+
+    def _set(self, want: Want, wanted: bool) -> None:
+        self._interest.set_own(want, wanted)
+        self._news.note_want(want, wanted)
 
     def _wanted(self, target: Target) -> set[Want]:
         if isinstance(target, Topic) and target.recipient:

@@ -17,6 +17,7 @@ from routing.federation.decisions import (
     TellNews,
     TellReceipt,
     TellRemoved,
+    TellWants,
 )
 from routing.federation.news import Version
 from routing.message import Message, Section
@@ -50,6 +51,7 @@ class Federation:
         receipts: what publishers were told.
         transfers: copies carried over links.
         news_carried: from, to, of which site, and the version, for each piece of news that a link carried.
+        wants_carried: the same for buckets of wants that did not come with news.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class Federation:
         self.receipts: list[str] = []
         self.transfers = 0
         self.news_carried: list[tuple[str, str, str, Version]] = []
+        self.wants_carried: list[tuple[str, str, str, Version]] = []
         self.links: set[tuple[str, str]] = set()
         self.bulk: dict[tuple[str, str], list[Any]] = {}
         self.control: dict[tuple[str, str], deque[Any]] = {}
@@ -167,6 +170,7 @@ class Federation:
                     | TellRemoved(peer=peer)
                     | TellKnownNews(peer=peer)
                     | TellNews(peer=peer)
+                    | TellWants(peer=peer)
                 ):
                     if (site, peer) in self.links:
                         self.control[site, peer].append(decision)
@@ -223,11 +227,15 @@ class Federation:
             case TellRemoved():
                 federation.hear_removed(self.now, one, unit.smuid, unit.topic)
             case TellKnownNews(has=has):
-                federation.spreading.hear_known(one, has, more=False)
-            case TellNews(news=news):
+                federation.spreading.hear_known(self.now, one, has, more=False)
+            case TellWants(news=news, buckets=buckets):
+                said = news.statement
+                self.wants_carried.append((one, other, said.site, said.version))
+                assert not federation.spreading.hear_wants(self.now, one, said.site, said.version, buckets)
+            case TellNews(news=news, buckets=buckets):
                 self.news_carried.append((one, other, news.statement.site, news.statement.version))
                 age_s = self.now - news.said_at
-                assert not federation.spreading.hear(self.now, one, news.signed, age_s)
+                assert not federation.spreading.hear(self.now, one, news.signed, age_s, buckets)
 
     # -- what is true -----------------------------------------------------------------------------
 

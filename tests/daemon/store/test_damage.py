@@ -19,7 +19,7 @@ from routing.queue import RECEIPT
 from routing.router import Router
 from tests.daemon.store.earlier import make_earlier_store
 from tests.support.broker import VirtualSite, virtual_site
-from tests.support.notary import said
+from tests.support.notary import said, wanted
 from tests.support.operator import Operator
 
 NOT_UTF_8 = "CAST(x'fe61' AS TEXT)"
@@ -75,6 +75,7 @@ READ_AT_THE_START = (
     "receipt",
     "answer",
     "news",
+    "wants",
 )
 
 
@@ -83,12 +84,15 @@ def intact(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("intact")
     make_earlier_store(directory)
     Store(directory / "smqpd.db").close()  # brought up to date
-    news = said("b.example", 1, "a.example")
+    (wants,) = wanted("weather")
+    news = said("b.example", 1, "a.example", wants=[wants])
     blobs = [f"x'{blob.hex()}'" for blob in (news.statement, news.certificate, news.signature)]
     execute(
         directory,
         "INSERT INTO news (site, said_at, source, statement, certificate, signature) VALUES"
         f" ('b.example', 1.0, 'b.example', {', '.join(blobs)})",
+        "INSERT INTO wants (site, bucket, leaves) VALUES"
+        f" ('b.example', {wants.index}, x'{wants.data.hex()}')",
     )
     return directory
 

@@ -61,7 +61,7 @@ MUTATIONS = [
     Mutation(
         name="a peer is told again what it has",
         file=SPREADING,
-        old="                link.note(news.statement.site, news.statement.version)\n",
+        old="            link.note(site, news.statement.version)\n",
         new="",
         tests=(TESTS,),
     ),
@@ -98,8 +98,8 @@ MUTATIONS = [
     Mutation(
         name="news gets no older on its way",
         file=SPREADING,
-        old="self._keep(KnownNews(statement, signed, said_at, peer))",
-        new="self._keep(KnownNews(statement, signed, now, peer))",
+        old="news = KnownNews(statement, signed, said_at, peer)",
+        new="news = KnownNews(statement, signed, now, peer)",
         tests=(TESTS,),
     ),
     Mutation(
@@ -127,9 +127,9 @@ MUTATIONS = [
     Mutation(
         name="what is forged in the name of a site counts as said by it",
         file=SPREADING,
-        old='            return "it tells more than it may"\n',
+        old='            return self._miss(site, peer, "it tells more than it may")\n',
         new=(
-            '            return "it tells more than it may"\n'
+            '            return self._miss(site, peer, "it tells more than it may")\n'
             "        if not self._sayings.setdefault(site, Allowance(1.0, SAID_AT_ONCE)).take(now):\n"
             '            return "too often"\n'
         ),
@@ -159,8 +159,8 @@ MUTATIONS = [
     Mutation(
         name="a link that comes and goes is told of each time",
         file=SPREADING,
-        old="self.due_at = min(self.due_at, self._quiet_until)",
-        new="self.due_at = min(self.due_at, self._said_at)",
+        old="due_at = min(due_at, self._quiet_until)",
+        new="due_at = min(due_at, self._said_at)",
         tests=(TESTS,),
     ),
     Mutation(

@@ -48,7 +48,7 @@ class Site:
 
     def link_up(self, peer: str, *has: NewsVersion) -> None:
         self.router.federation.link_up(self.now, peer)
-        self.spreading.hear_known(peer, has, more=False)
+        self.spreading.hear_known(self.now, peer, has, more=False)
         self.tick()
 
     def tick(self, seconds: float = 0.0) -> None:
@@ -183,9 +183,9 @@ def test_a_peer_hears_nothing_before_it_has_said_what_it_has() -> None:
     (has,) = [d.has for d in decisions if isinstance(d, TellKnownNews)]
     assert {one.site for one in has} == {"a", "x"}
     assert not any(isinstance(d, TellNews) for d in decisions)
-    site.spreading.hear_known("c", [NewsVersion("x", 1, 1)], more=True)
+    site.spreading.hear_known(site.now, "c", [NewsVersion("x", 1, 1)], more=True)
     assert site.told() == []
-    site.spreading.hear_known("c", [NewsVersion("y", 1, 1)], more=False)
+    site.spreading.hear_known(site.now, "c", [NewsVersion("y", 1, 1)], more=False)
     assert site.told() == [("c", "a")]
 
 
@@ -263,7 +263,7 @@ class TestLies:
     def test_what_is_said_beyond_what_this_version_knows_is_passed_on_as_it_was_signed(self) -> None:
         site = Site("b", "c")
         site.router.take()
-        newer = NamedNotary("x").sign(b'{"site":"x","boot":1,"number":1,"links":[],"wants":["t"]}')
+        newer = NamedNotary("x").sign(b'{"site":"x","boot":1,"number":1,"links":[],"weather":["t"]}')
         assert newer is not None
         assert site.hear("b", newer) == ""
         (told,) = [d.news.signed for d in site.router.take() if isinstance(d, TellNews)]
@@ -335,14 +335,14 @@ class TestLies:
     def test_a_peer_that_claims_to_have_everything_is_bounded(self) -> None:
         site = Site("b")
         whole = [NewsVersion(f"x{number}", 1, 1) for number in range(2 * spreading.SITES_MAX - 1)]
-        site.spreading.hear_known("b", whole, more=True)
+        site.spreading.hear_known(site.now, "b", whole, more=True)
         with pytest.raises(Refusal):
-            site.spreading.hear_known("b", [NewsVersion("y", 1, 1)], more=True)
+            site.spreading.hear_known(site.now, "b", [NewsVersion("y", 1, 1)], more=True)
 
     def test_a_peer_has_no_news_of_what_is_no_server(self) -> None:
         site = Site("b")
         with pytest.raises(Refusal):
-            site.spreading.hear_known("b", [NewsVersion("no server", 1, 1)], more=False)
+            site.spreading.hear_known(site.now, "b", [NewsVersion("no server", 1, 1)], more=False)
 
 
 class TestComingBack:

@@ -1,0 +1,328 @@
+"""What other sites want, as they say it themselves, and what the rules of their links let pass.
+
+A site signs the hash of each bucket of its leaves (`routing.federation.leaves`). A bucket is kept if its hash
+is one that the site has signed last; until it is here, nothing is known of the topics that fall into it.
+
+What is hidden in a bucket counts as not wanted. A site hides from a peer only what may not come from there,
+so a name is hidden from a site only where no way on which its messages could reach who wants it leads there:
+each of the sites on such a way would have told it.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal
+
+from routing.federation.leaves import (
+    BUCKETS,
+    TOPIC_BUCKETS,
+    Bucket,
+    Leaf,
+    bucket_of,
+    hash_of,
+    merged,
+    read_bucket,
+    read_digest,
+    write_bucket,
+)
+from routing.federation.news import SiteNews
+from routing.message import DeliveryMode
+from routing.patterns import PatternTree, is_pattern, topic_matches
+
+LEAVES_MAX: Final = 2_000_000
+PATTERNS_MAX: Final = 200_000
+BYTES_MAX: Final = 192 * 2**20
+"""Of all sites."""
+
+SITE_LEAVES_MAX: Final = 100_000
+"""Of one site."""
+
+FOUND_MAX: Final = 10_000
+"""Topics of each mode of which it is remembered who wants them."""
+
+Taken = Literal["new", "more", "known", "unsigned", "too much"]
+"""What became of a bucket: kept, as the first of its hash or with more names than were known; known already;
+not what its site has signed last; more than is remembered."""
+
+_NOBODY: Final[Mapping[str, None]] = {}
+_UNKNOWN: Final[Mapping[str, None]] = {"": None}
+_NOT_FOUND: Final[Mapping[str, None]] = {" ": None}
+
+
+class _Site:
+    """What one site wants.
+
+    Attributes:
+        hashes: of its buckets, as it has signed them last.
+        held: the hashes of those that are here.
+        buckets: as they are told and stored.
+        alone: the site, as the only one that wants something.
+    """
+
+    __slots__ = ("alone", "buckets", "hashes", "held", "leaves", "limited")
+
+    def __init__(self, site: str) -> None:
+        self.hashes: tuple[bytes, ...] = (b"",) * BUCKETS
+        self.held = [b""] * BUCKETS
+        self.buckets = [b""] * BUCKETS
+        self.alone: dict[str, None] = {site: None}
+        self.leaves = 0
+        self.limited: frozenset[tuple[str, str]] = frozenset()
+
+    def lacks(self, index: int) -> bool:
+        return self.held[index] != self.hashes[index]
+
+
+class KnownWants:
+    """What sites besides `server` want."""
+
+    def __init__(self, server: str) -> None:
+        self._server = server
+        self._sites: dict[str, _Site] = {}
+        self._topics: dict[str, dict[str, dict[str, None]]] = {
+            "ALL": {},
+            "ONE": {},
+        }  # sites, by mode and topic
+        self._patterns: dict[str, PatternTree[dict[str, None]]] = {"ALL": PatternTree(), "ONE": PatternTree()}
+        self._found: dict[str, dict[str, Mapping[str, None]]] = {"ALL": {}, "ONE": {}}
+        self._lacking = [0] * BUCKETS  # how many sites' bucket of that number is not here
+        self._rules: dict[tuple[str, str, str], dict[str, None]] = {}  # patterns, by site, kind and peer
+        self._leaves = self._bytes = 0
+
+    # -- what is known ----------------------------------------------------------------------------
+
+    def wanting(self, mode: DeliveryMode, topic: str) -> Mapping[str, None] | None:
+        """The other sites that want messages of this mode of this topic, itself or by a pattern.
+
+        None of those is missing that have said what they want, and that such a message could reach over links
+        whose rules let it pass: see the head. A site that does not say what it wants (one of an earlier
+        version, or that wants too much) is not among them; `tells` knows those that do.
+
+        None where it cannot be known: a bucket that could tell it is not here yet, of whichever site.
+
+        To be read at once: it may change with what is heard next. Costs a look-up where the same was asked
+        since wants of it changed, else a few microseconds. Not for system topics, which one server wants.
+        """
+        found = self._found[mode].get(topic, _NOT_FOUND)
+        if found is _NOT_FOUND:
+            found = self._find(mode, topic)
+        return None if found is _UNKNOWN else found
+
+    def _find(self, mode: DeliveryMode, topic: str) -> Mapping[str, None]:
+        found: Mapping[str, None]
+        if self._lacking[bucket_of(topic)] or any(self._lacking[TOPIC_BUCKETS:]):
+            found = _UNKNOWN
+        else:
+            found = self._topics[mode].get(topic, _NOBODY)
+            for sites in self._patterns[mode].match(topic) if len(self._patterns[mode]) else ():
+                found = {**found, **sites} if found else sites
+        remembered = self._found[mode]
+        if len(remembered) >= FOUND_MAX:
+            remembered.clear()
+        remembered[topic] = found
+        return found
+
+    def tells(self, site: str) -> bool:
+        """Whether a site says what it wants."""
+        return site in self._sites
+
+    def may_cross(self, sender: str, receiver: str, topic: str) -> bool:
+        """Whether the rules of both ends of a link, as far as they are known, let a message of a topic pass.
+
+        What is not known yet forbids nothing. A rule that is hidden lets nothing pass that may come from
+        here.
+        """
+        return self._allows(sender, "OUT", receiver, topic) and self._allows(receiver, "IN", sender, topic)
+
+    def _allows(self, site: str, kind: str, peer: str, topic: str) -> bool:
+        known = self._sites.get(site)
+        if known is None or (kind, peer) not in known.limited:
+            return True
+        if any(map(known.lacks, range(BUCKETS))):
+            return True
+        return any(topic_matches(each, topic) for each in self._rules.get((site, kind, peer), ()))
+
+    def count(self, site: str) -> int | None:
+        """How many topics and patterns, and rules, a site is known to have; None where it says none."""
+        known = self._sites.get(site)
+        return known.leaves if known is not None else None
+
+    def bucket(self, site: str, index: int) -> bytes:
+        """As it was taken, with all names that are known; empty where it is not here."""
+        known = self._sites.get(site)
+        return known.buckets[index] if known is not None and not known.lacks(index) else b""
+
+    def is_lacking(self, site: str, index: int) -> bool:
+        """Whether a site has signed a bucket that is not here."""
+        known = self._sites.get(site)
+        return known is not None and known.lacks(index)
+
+    def lacks(self, site: str) -> list[int]:
+        """The buckets that a site has signed, and that are not here."""
+        known = self._sites.get(site)
+        return [index for index in range(BUCKETS) if known.lacks(index)] if known is not None else []
+
+    def hashes(self, site: str) -> tuple[bytes, ...]:
+        """Of the buckets of a site, as it has signed them last."""
+        known = self._sites.get(site)
+        return known.hashes if known is not None else ()
+
+    def held(self, site: str) -> list[bytes]:
+        """The hashes of the buckets of a site that are here, with nothing hidden; empty for the others."""
+        known = self._sites.get(site)
+        if known is None:
+            return [b""] * BUCKETS
+        return [
+            each if each and not read_bucket(known.buckets[index]).hidden else b""
+            for index, each in enumerate(known.held)
+        ]
+
+    # -- what is heard ----------------------------------------------------------------------------
+
+    def say(self, statement: SiteNews) -> list[int]:
+        """A site has said this, the latest; the numbers of the buckets that are empty now and were not."""
+        site = statement.site
+        if site == self._server:
+            return []
+        if statement.wants is None:
+            return self.forget(site)
+        known = self._sites.get(site)
+        if known is None:
+            known = self._sites[site] = _Site(site)
+        known.limited = frozenset(
+            (kind, link.peer)
+            for link in statement.links
+            for kind, is_limited in (("IN", link.limits_in), ("OUT", link.limits_out))
+            if is_limited
+        )
+        before, known.hashes = known.hashes, read_digest(statement.wants)
+        emptied = []
+        for index, (was, now) in enumerate(zip(before, known.hashes, strict=True)):
+            if was == now:
+                continue
+            lacked = known.held[index] != was
+            if not now and known.held[index]:
+                self._replace(site, known, index, b"", Bucket())
+                emptied.append(index)
+            self._note_lacking(index, known.lacks(index) - lacked)
+        return emptied
+
+    def take(self, site: str, index: int, data: bytes) -> Taken:
+        """Take a bucket of a site. Raises Refusal where it is none."""
+        known = self._sites.get(site)
+        if known is None or not 0 <= index < BUCKETS:
+            return "unsigned"
+        if data and data == known.buckets[index] and not known.lacks(index):
+            return "known"
+        bucket = read_bucket(data)
+        if not known.hashes[index] or hash_of(bucket.hashes) != known.hashes[index]:
+            return "unsigned"
+        before = self._read(known, index)
+        bucket = merged(bucket, before.leaves)
+        is_new = known.lacks(index)
+        if not is_new and len(bucket.hidden) >= len(before.hidden):
+            return "known"
+        if not self._has_room(known, before, bucket, len(data) - len(known.buckets[index])):
+            return "too much"
+        self._replace(site, known, index, write_bucket(bucket), bucket)
+        if is_new:
+            self._note_lacking(index, -1)
+        return "new" if is_new else "more"
+
+    def forget(self, site: str) -> list[int]:
+        """A site has no news any more, or says no wants; the numbers of its buckets that were here."""
+        known = self._sites.get(site)
+        if known is None:
+            return []
+        held = [index for index in range(BUCKETS) if known.held[index]]
+        for index in range(BUCKETS):
+            self._note_lacking(index, -known.lacks(index))
+            if known.held[index]:
+                self._replace(site, known, index, b"", Bucket())
+        del self._sites[site]
+        return held
+
+    def _read(self, known: _Site, index: int) -> Bucket:
+        return read_bucket(known.buckets[index]) if known.buckets[index] else Bucket()
+
+    def _has_room(self, known: _Site, before: Bucket, bucket: Bucket, more_bytes: int) -> bool:
+        more = len(bucket.leaves) - len(before.leaves)
+        patterns = sum(map(len, self._patterns.values()))
+        return (
+            self._bytes + more_bytes <= BYTES_MAX
+            and self._leaves + more <= LEAVES_MAX
+            and known.leaves + more <= SITE_LEAVES_MAX
+            and (patterns <= PATTERNS_MAX or not any(is_pattern(leaf.name) for leaf in bucket.leaves))
+        )
+
+    def _note_lacking(self, index: int, more: int) -> None:
+        if more:
+            self._lacking[index] += more
+            for found in self._found.values():
+                found.clear()
+
+    def _replace(self, site: str, known: _Site, index: int, data: bytes, bucket: Bucket) -> None:
+        """Put a bucket in the place of the one that is here."""
+        before = self._read(known, index)
+        was, now = set(_said(before.leaves)), set(_said(bucket.leaves))
+        for kind, name, peer in was - now:
+            self._leave(known, site, kind, name, peer)
+        for kind, name, peer in now - was:
+            self._enter(known, site, kind, name, peer)
+        more = len(bucket.leaves) - len(before.leaves)
+        known.leaves += more
+        self._leaves += more
+        self._bytes += len(data) - len(known.buckets[index])
+        known.buckets[index] = data
+        known.held[index] = known.hashes[index] if data else b""
+
+    def _enter(self, known: _Site, site: str, kind: str, name: str, peer: str) -> None:
+        if peer:
+            self._rules.setdefault((site, kind, peer), {})[name] = None
+            return
+        if is_pattern(name):
+            wanting = self._patterns[kind].get(name)
+            if wanting is None:
+                self._patterns[kind].put(name, {site: None})
+            else:
+                wanting[site] = None
+            self._found[kind].clear()
+            return
+        topics = self._topics[kind]
+        sites = topics.get(name)
+        if sites is None:
+            topics[name] = known.alone
+        elif len(sites) == 1:
+            topics[name] = {**sites, site: None}  # that of one site is shared by all that it alone wants
+        else:
+            sites[site] = None
+        self._found[kind].pop(name, None)
+
+    def _leave(self, known: _Site, site: str, kind: str, name: str, peer: str) -> None:
+        if peer:
+            rules = self._rules[site, kind, peer]
+            del rules[name]
+            if not rules:
+                del self._rules[site, kind, peer]
+            return
+        if is_pattern(name):
+            wanting = self._patterns[kind].get(name) or {}
+            wanting.pop(site, None)
+            if not wanting:
+                self._patterns[kind].discard(name)
+            self._found[kind].clear()
+            return
+        topics = self._topics[kind]
+        sites = topics[name]
+        if len(sites) == 1:
+            del topics[name]
+        else:
+            del sites[site]
+            if len(sites) == 1:
+                topics[name] = self._sites[next(iter(sites))].alone
+        self._found[kind].pop(name, None)
+
+
+def _said(leaves: Iterable[Leaf]) -> Iterable[tuple[str, str, str]]:
+    """Each mode of a want by itself."""
+    for leaf in leaves:
+        for kind in ("ALL", "ONE") if leaf.kind == "BOTH" else (leaf.kind,):
+            yield kind, leaf.name, leaf.peer

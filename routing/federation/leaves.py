@@ -1,0 +1,169 @@
+"""What a site wants, as it says it of itself: leaves in buckets, of which it signs the hashes.
+
+    leaf      a topic or pattern that the site wants, or a rule of one of its links, and a salt
+    bucket    all leaves whose names fall into it; its hash is that of the sorted hashes of its leaves
+    digest    the hash of each bucket: small, so it is part of what the site signs
+
+Who passes a bucket on may put only the hash of a leaf in the place of the leaf: the hash of the bucket is the
+same, so it is still the word of its site, and whoever gets it cannot find the name by trying names. Topics
+and patterns are in different buckets, so that it is known of each topic which buckets can tell who wants it.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import blake2b
+from typing import Annotated, Final, Literal
+from zlib import crc32
+
+import msgspec
+
+from routing.errors import Refusal
+from routing.names import is_server_name, is_topic
+from routing.patterns import is_pattern, is_pattern_of_topics
+
+BUCKETS: Final = 64
+TOPIC_BUCKETS: Final = 56
+"""The first of them; the others are of patterns, and of the rules of links."""
+
+HASH_BYTES: Final = 16
+SALT_BYTES: Final = 8
+BEGINNING_BYTES: Final = 4
+"""Of a hash, by which two sites find out which buckets the other has. Who has another of the same beginning
+does not get the bucket then, but when it asks for what it lacks."""
+
+_MASK_BYTES: Final = BUCKETS // 8
+
+DIGEST_BYTES_MAX: Final = _MASK_BYTES + BUCKETS * HASH_BYTES
+BUCKET_BYTES_MAX: Final = 200_000
+"""Some 4,000 names; who wants more does not tell its wants."""
+
+LeafKind = Literal["ALL", "ONE", "BOTH", "IN", "OUT"]
+"""Wanted of which mode, or what may come from a peer, or go there."""
+
+
+class Leaf(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Something that a site says of a name.
+
+    Attributes:
+        name: a topic or a pattern.
+        peer: of a rule: at the other end of the link.
+    """
+
+    kind: LeafKind
+    name: Annotated[str, msgspec.Meta(max_length=300)]
+    salt: Annotated[bytes, msgspec.Meta(max_length=SALT_BYTES)]
+    peer: Annotated[str, msgspec.Meta(max_length=300)] = ""
+
+    @property
+    def hash(self) -> bytes:
+        """What stands for it in its bucket."""
+        said = f"{self.kind}\0{self.name}\0{self.peer}".encode()
+        return blake2b(said, digest_size=HASH_BYTES, key=self.salt, person=b"smqpd leaf").digest()
+
+
+class Bucket(msgspec.Struct, frozen=True, array_like=True):
+    """Those of a bucket that are told, and the hashes of the others, one after another."""
+
+    leaves: tuple[Leaf, ...] = ()
+    hidden: bytes = b""
+
+    @property
+    def hashes(self) -> list[bytes]:
+        """Of all its leaves."""
+        found = [leaf.hash for leaf in self.leaves]
+        found += (self.hidden[at : at + HASH_BYTES] for at in range(0, len(self.hidden), HASH_BYTES))
+        return found
+
+
+class NumberedBucket(msgspec.Struct, frozen=True, array_like=True):
+    """One of a site, as it travels and is stored.
+
+    Attributes:
+        data: as `write_bucket` writes it.
+    """
+
+    index: Annotated[int, msgspec.Meta(ge=0, lt=BUCKETS)]
+    data: Annotated[bytes, msgspec.Meta(max_length=2 * BUCKET_BYTES_MAX)]
+
+
+def bucket_of(name: str) -> int:
+    """The number of the bucket that a topic or a pattern falls into."""
+    number = crc32(name.encode())
+    if is_pattern(name):
+        return TOPIC_BUCKETS + number % (BUCKETS - TOPIC_BUCKETS)
+    return number % TOPIC_BUCKETS
+
+
+def hash_of(hashes: Iterable[bytes]) -> bytes:
+    """Of a bucket, by the hashes of its leaves; empty for an empty one."""
+    together = b"".join(sorted(hashes))
+    if not together:
+        return b""
+    return blake2b(together, digest_size=HASH_BYTES, person=b"smqpd bucket").digest()
+
+
+def write_digest(hashes: Sequence[bytes], size: int = HASH_BYTES) -> bytes:
+    """The hashes of all buckets: which are not empty, and `size` bytes of each of those."""
+    mask = sum(1 << index for index, each in enumerate(hashes) if each)
+    return mask.to_bytes(_MASK_BYTES, "big") + b"".join(each[:size] for each in hashes)
+
+
+def is_digest(data: bytes, size: int = HASH_BYTES) -> bool:
+    """Whether that can be read as such."""
+    mask = int.from_bytes(data[:_MASK_BYTES], "big")
+    return len(data) == _MASK_BYTES + size * mask.bit_count()
+
+
+def read_digest(data: bytes, size: int = HASH_BYTES) -> tuple[bytes, ...]:
+    """The hash of each bucket, or its beginning; empty where the bucket is."""
+    mask, at, hashes = int.from_bytes(data[:_MASK_BYTES], "big"), _MASK_BYTES, []
+    for index in range(BUCKETS):
+        is_there = mask >> index & 1
+        hashes.append(data[at : at + size] if is_there else b"")
+        at += size * is_there
+    return tuple(hashes)
+
+
+write_bucket: Final = msgspec.msgpack.Encoder().encode
+_bucket_of: Final = msgspec.msgpack.Decoder(Bucket).decode
+
+
+def read_bucket(data: bytes) -> Bucket:
+    """What `write_bucket` wrote. Raises Refusal where it is none, or names what nobody can want."""
+    try:
+        bucket = _bucket_of(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise Refusal(Refusal.BAD_FRAME, f"wants that cannot be read: {error}") from None
+    if len(bucket.hidden) % HASH_BYTES or not all(map(_can_be, bucket.leaves)):
+        raise Refusal(Refusal.BAD_FRAME, "wants of what nobody can want")
+    return bucket
+
+
+def _can_be(leaf: Leaf) -> bool:
+    is_rule = leaf.kind in ("IN", "OUT")
+    if is_rule != bool(leaf.peer) or (is_rule and not is_server_name(leaf.peer)):
+        return False
+    return is_pattern_of_topics(leaf.name) if is_rule or is_pattern(leaf.name) else is_topic(leaf.name)
+
+
+def merged(bucket: Bucket, known: Iterable[Leaf]) -> Bucket:
+    """With the names that are known, by other tellings, of what is hidden in it."""
+    if not bucket.hidden:
+        return bucket
+    named: Mapping[bytes, Leaf] = {leaf.hash: leaf for leaf in known}
+    leaves, hidden = list(bucket.leaves), []
+    for at in range(0, len(bucket.hidden), HASH_BYTES):
+        each = bucket.hidden[at : at + HASH_BYTES]
+        if each in named:
+            leaves.append(named[each])
+        else:
+            hidden.append(each)
+    return Bucket(tuple(leaves), b"".join(hidden))
+
+
+def told(bucket: Bucket, may_be_told: Callable[[Leaf], bool]) -> Bucket:
+    """With the hash alone of what may not be told."""
+    leaves = tuple(filter(may_be_told, bucket.leaves))
+    if len(leaves) == len(bucket.leaves):
+        return bucket
+    hidden = [leaf.hash for leaf in bucket.leaves if not may_be_told(leaf)]
+    return Bucket(leaves, bucket.hidden + b"".join(hidden))

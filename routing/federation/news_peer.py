@@ -1,0 +1,91 @@
+"""A peer that is told news of sites: what it is known to have, and what may be told to it."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from routing.federation.leaves import (
+    BEGINNING_BYTES,
+    BUCKETS,
+    Leaf,
+    NumberedBucket,
+    read_bucket,
+    read_digest,
+    told,
+    write_bucket,
+)
+from routing.federation.news import KnownNews, NewsVersion, Version
+from routing.federation.telling import EVERYTHING
+from routing.patterns import overlap
+
+CONTROL_BYTES: Final = 64_000
+"""Of buckets in one control, beyond the first."""
+
+_NOTHING: Final = (b"",) * BUCKETS
+
+
+class NewsPeer:
+    """A peer that knows news, while its link is up.
+
+    Attributes:
+        has: the latest that the peer is known to have, by site.
+        is_open: it has said which it has.
+    """
+
+    def __init__(self) -> None:
+        self.has: dict[str, Version] = {}
+        self.is_open = False
+        self._buckets: dict[str, list[bytes]] = {}  # hashes, or how they begin, by site
+
+    def set(self, said: NewsVersion) -> None:
+        """It says that it has this, whatever it was believed to have."""
+        self.has[said.site] = said.boot, said.number
+        self._buckets[said.site] = list(read_digest(said.wants, BEGINNING_BYTES))
+
+    def note(self, site: str, version: Version) -> None:
+        """It has this news, or later."""
+        self.has[site] = max(version, self.has.get(site, version))
+
+    def note_bucket(self, site: str, index: int, hash: bytes) -> None:
+        """It has a bucket."""
+        had = self._buckets.get(site)
+        if had is None:
+            had = self._buckets[site] = list(_NOTHING)
+        had[index] = hash
+
+    def lacks(self, known: KnownNews) -> bool:
+        """Whether it has older news of that site, or none."""
+        had = self.has.get(known.statement.site)
+        return had is None or had < known.statement.version
+
+    def lacking(self, site: str, hashes: Sequence[bytes]) -> Iterator[int]:
+        """The numbers of the buckets of these hashes that it has not got."""
+        for index, (had, hash) in enumerate(zip(self._buckets.get(site, _NOTHING), hashes, strict=True)):
+            if hash and not (had and hash.startswith(had)):
+                yield index
+
+
+def may_be_told(leaf: Leaf, may_come: tuple[str, ...]) -> bool:
+    """Whether something that it names may come from a peer."""
+    return may_come == EVERYTHING or any(overlap(leaf.name, each) is not None for each in may_come)
+
+
+def as_told(bucket: NumberedBucket, may_come: tuple[str, ...]) -> NumberedBucket:
+    """A bucket for a peer from which only this may come."""
+    if may_come == EVERYTHING:
+        return bucket
+    whole = read_bucket(bucket.data)
+    cut = told(whole, lambda leaf: may_be_told(leaf, may_come))
+    return bucket if cut is whole else NumberedBucket(bucket.index, write_bucket(cut))
+
+
+def in_controls(buckets: Iterable[NumberedBucket]) -> list[tuple[NumberedBucket, ...]]:
+    """As many together as go into one control; at least one, which may be empty."""
+    out: list[list[NumberedBucket]] = [[]]
+    size = 0
+    for bucket in buckets:
+        if out[-1] and size + len(bucket.data) > CONTROL_BYTES:
+            out.append([])
+            size = 0
+        out[-1].append(bucket)
+        size += len(bucket.data)
+    return [tuple(each) for each in out]

@@ -1,0 +1,124 @@
+"""What this site says of what it wants, and of the rules of its links: its own leaves, in their buckets."""
+
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+
+from routing.federation.copies import PeerRules
+from routing.federation.leaves import (
+    BUCKET_BYTES_MAX,
+    BUCKETS,
+    SALT_BYTES,
+    Bucket,
+    Leaf,
+    LeafKind,
+    NumberedBucket,
+    bucket_of,
+    hash_of,
+    write_bucket,
+    write_digest,
+)
+from routing.federation.telling import EVERYTHING
+from routing.federation.wants import Want
+
+_Said = tuple[str, str]
+"""A name, and the peer whose rule it is with what the rule is for; of wants the second is empty."""
+
+
+class OwnLeaves:
+    """What is wanted changes at any time; what is said of it, with `seal`.
+
+    Attributes:
+        hashes: of the buckets, as they were sealed.
+        buckets: the same as they are told, to whoever may have every name.
+        is_changed: there is something to be sealed.
+    """
+
+    def __init__(self) -> None:
+        self.hashes: tuple[bytes, ...] = (b"",) * BUCKETS
+        self.buckets: list[bytes] = [b""] * BUCKETS
+        self.is_changed = False
+        self._secret = b""
+        self._kinds: dict[str, set[str]] = {}  # modes, by name
+        self._rules: dict[str, PeerRules] = {}
+        self._leaves: list[dict[_Said, Leaf]] = [{} for _ in range(BUCKETS)]
+        self._stale: set[int] = set()
+        self._is_too_much = False
+
+    def set_secret(self, secret: bytes) -> None:
+        """By which salts are made: with another one all hashes are others."""
+        if secret == self._secret:
+            return
+        self._secret = secret
+        for index, leaves in enumerate(self._leaves):
+            for key, leaf in leaves.items():
+                leaves[key] = self._leaf(leaf.kind, leaf.name, leaf.peer)
+            self._touch(index)
+
+    def set_want(self, want: Want, wanted: bool) -> None:
+        """This site wants something, or does no more."""
+        mode, name = want
+        kinds = self._kinds.setdefault(name, set())
+        if wanted:
+            kinds.add(mode)
+        else:
+            kinds.discard(mode)
+        if not kinds:
+            del self._kinds[name]
+            self._put((name, ""), None)
+        else:
+            kind: LeafKind = "BOTH" if len(kinds) == 2 else "ALL" if "ALL" in kinds else "ONE"
+            self._put((name, ""), self._leaf(kind, name))
+
+    def set_rules(self, peers: Mapping[str, PeerRules]) -> None:
+        """What the links of this site let pass."""
+        if peers == self._rules:
+            return
+        before, self._rules = set(_rules(self._rules)), dict(peers)
+        now = set(_rules(self._rules))
+        for kind, name, peer in before - now:
+            self._put((name, f"{kind} {peer}"), None)
+        for kind, name, peer in now - before:
+            self._put((name, f"{kind} {peer}"), self._leaf(kind, name, peer))
+
+    def _leaf(self, kind: LeafKind, name: str, peer: str = "") -> Leaf:
+        said = f"{kind}\0{name}\0{peer}".encode()
+        salt = blake2b(said, digest_size=SALT_BYTES, key=self._secret[:64], person=b"smqpd salt").digest()
+        return Leaf(kind, name, salt, peer)
+
+    def _put(self, key: _Said, leaf: Leaf | None) -> None:
+        index = bucket_of(key[0])
+        if leaf is None:
+            self._leaves[index].pop(key, None)
+        else:
+            self._leaves[index][key] = leaf
+        self._touch(index)
+
+    def _touch(self, index: int) -> None:
+        self._stale.add(index)
+        self.is_changed = True
+
+    def seal(self) -> bytes | None:
+        """From now on what is wanted now is said; its digest. None where it is too much to be said."""
+        hashes = list(self.hashes)
+        for index in self._stale:
+            bucket = Bucket(tuple(self._leaves[index].values()))
+            hashes[index] = hash_of(bucket.hashes)
+            self.buckets[index] = write_bucket(bucket) if bucket.leaves else b""
+        self.hashes = tuple(hashes)
+        self._stale.clear()
+        self.is_changed = False
+        if max(map(len, self.buckets)) > BUCKET_BYTES_MAX:
+            return None
+        return write_digest(self.hashes)
+
+    def bucket(self, index: int) -> NumberedBucket:
+        """One as it was sealed."""
+        return NumberedBucket(index, self.buckets[index])
+
+
+def _rules(peers: Mapping[str, PeerRules]) -> Iterable[tuple[LeafKind, str, str]]:
+    for peer, rules in peers.items():
+        for pattern in rules.allow_in if rules.allow_in != EVERYTHING else ():
+            yield "IN", pattern, peer
+        for pattern in rules.allow_out if rules.allow_out != EVERYTHING else ():
+            yield "OUT", pattern, peer

@@ -1,0 +1,381 @@
+"""Who is known to want what: it comes to all, once over a link, is checked, hidden, bounded and forgotten."""
+
+import random
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from routing.federation import known_wants
+from routing.federation.copies import PeerRules
+from routing.federation.known_wants import KnownWants
+from routing.federation.leaves import (
+    BUCKETS,
+    HASH_BYTES,
+    Bucket,
+    Leaf,
+    LeafKind,
+    bucket_of,
+    hash_of,
+    read_bucket,
+    told,
+    write_bucket,
+    write_digest,
+)
+from routing.federation.news import LinkNews, SiteNews
+from routing.federation.spreading import SPACING_S, WANTS_SPACING_S
+from routing.patterns import is_pattern, subscription_takes
+from tests.routing.federation.test_radius import graphs
+from tests.support.sites import Federation
+
+
+class Wanting:
+    """A site that says what it wants, to `KnownWants` alone."""
+
+    def __init__(self, name: str, *leaves: tuple[LeafKind, str], links: tuple[LinkNews, ...] = ()) -> None:
+        self.name = name
+        self._links = links
+        self._number = 0
+        self.set(*leaves)
+
+    def set(self, *leaves: tuple[LeafKind, str]) -> None:
+        """From now on it wants these."""
+        self._number += 1
+        by_bucket: dict[int, list[Leaf]] = {}
+        for kind, name in leaves:
+            by_bucket.setdefault(bucket_of(name), []).append(Leaf(kind, name, f"{kind} {name}".encode()[:8]))
+        self.buckets = {index: Bucket(tuple(some)) for index, some in by_bucket.items()}
+
+    @property
+    def statement(self) -> SiteNews:
+        hashes = [b""] * BUCKETS
+        for index, bucket in self.buckets.items():
+            hashes[index] = hash_of(bucket.hashes)
+        return SiteNews(self.name, 1, self._number, self._links, write_digest(hashes))
+
+    def tell(self, wants: KnownWants, hide: str = "") -> list[str]:
+        """Say all of it; what became of each bucket."""
+        wants.say(self.statement)
+        return [
+            wants.take(self.name, index, write_bucket(told(bucket, lambda leaf: leaf.name != hide)))
+            for index, bucket in sorted(self.buckets.items())
+        ]
+
+
+def wanting(wants: KnownWants, topic: str, mode: str = "ALL") -> set[str] | None:
+    found = wants.wanting(mode, topic)  # type: ignore[arg-type] # a mode
+    return None if found is None else set(found)
+
+
+def test_who_wants_a_topic_is_known_by_topic_by_pattern_and_by_mode() -> None:
+    wants = KnownWants("a")
+    Wanting("b", ("ALL", "weather.oslo"), ("ONE", "work")).tell(wants)
+    Wanting("c", ("BOTH", "weather.oslo"), ("ALL", "weather.*")).tell(wants)
+    Wanting("d", ("BOTH", "#")).tell(wants)
+    assert wanting(wants, "weather.oslo") == {"b", "c", "d"}
+    assert wanting(wants, "weather.oslo", "ONE") == {"c", "d"}
+    assert wanting(wants, "weather.rome") == {"c", "d"}
+    assert wanting(wants, "work") == {"d"}
+    assert wanting(wants, "work", "ONE") == {"b", "d"}
+    assert wanting(wants, "dead.work") == set()
+    assert (wants.count("b"), wants.count("c"), wants.count("x")) == (2, 2, None)
+
+
+def test_what_changes_is_known_at_once() -> None:
+    wants, b, c = KnownWants("a"), Wanting("b", ("ALL", "t")), Wanting("c", ("ALL", "t"))
+    assert wanting(wants, "t") == set()
+    b.tell(wants)
+    c.tell(wants)
+    assert wanting(wants, "t") == {"b", "c"}
+    b.set(("ALL", "t.*"))
+    b.tell(wants)
+    assert (wanting(wants, "t"), wanting(wants, "t.u")) == ({"c"}, {"b"})
+    c.set()
+    c.tell(wants)
+    b.set()
+    b.tell(wants)
+    assert (wanting(wants, "t"), wanting(wants, "t.u")) == (set(), set())
+
+
+def test_it_is_not_known_who_wants_what_while_a_bucket_is_on_its_way() -> None:
+    wants, b = KnownWants("a"), Wanting("b", ("ALL", "t"))
+    wants.say(b.statement)
+    assert wanting(wants, "t") is None
+    other = next(f"t{number}" for number in range(100) if bucket_of(f"t{number}") != bucket_of("t"))
+    assert wanting(wants, other) == set()
+    b.tell(wants)
+    assert wanting(wants, "t") == {"b"}
+    b.set(("ALL", "t"), ("ALL", "t.#"))
+    wants.say(b.statement)
+    assert (wanting(wants, "t"), wanting(wants, other)) == (None, None)
+    b.tell(wants)
+    assert wanting(wants, "t.u") == {"b"}
+
+
+def test_a_bucket_that_the_site_has_not_signed_is_not_taken() -> None:
+    wants, b = KnownWants("a"), Wanting("b", ("ALL", "t"))
+    b.tell(wants)
+    forged = write_bucket(Bucket((Leaf("ALL", "t", b"other"),)))
+    assert wants.take("b", bucket_of("t"), forged) == "unsigned"
+    more = write_bucket(Bucket((*b.buckets[bucket_of("t")].leaves, Leaf("ALL", "u", b""))))
+    assert wants.take("b", bucket_of("t"), more) == "unsigned"
+    assert (
+        wants.take("b", (bucket_of("t") + 1) % BUCKETS, write_bucket(b.buckets[bucket_of("t")])) == "unsigned"
+    )
+    assert wants.take("x", bucket_of("t"), forged) == "unsigned"
+    assert wanting(wants, "t") == {"b"}
+
+
+def test_what_is_hidden_is_not_wanted_until_another_tells_it() -> None:
+    wants, b = KnownWants("a"), Wanting("b", ("ALL", "t"))
+    assert b.tell(wants, hide="t") == ["new"]
+    assert wanting(wants, "t") == set()
+    assert b.tell(wants) == ["more"]
+    assert wanting(wants, "t") == {"b"}
+    assert b.tell(wants, hide="t") == ["known"]
+    assert wanting(wants, "t") == {"b"}
+
+
+def test_what_was_known_is_known_still_where_another_bucket_hides_it() -> None:
+    names = [name for name in map("t{}".format, range(1_000)) if bucket_of(name) == bucket_of("t0")]
+    wants, b = KnownWants("a"), Wanting("b", ("ALL", names[0]))
+    b.tell(wants)
+    b.set(("ALL", names[0]), ("ALL", names[1]))
+    b.tell(wants, hide=names[0])
+    assert wanting(wants, names[0]) == wanting(wants, names[1]) == {"b"}
+
+
+def test_a_site_that_does_not_say_what_it_wants_wants_nothing_and_is_known_for_it() -> None:
+    wants, b = KnownWants("a"), Wanting("b", ("ALL", "t"))
+    assert not wants.tells("b")
+    b.tell(wants)
+    assert wants.tells("b")
+    assert wants.say(SiteNews("b", 1, 9, ())) == [bucket_of("t")]
+    assert (wants.tells("b"), wanting(wants, "t")) == (False, set())
+
+
+def test_what_this_site_wants_is_no_matter_of_the_others() -> None:
+    wants = KnownWants("a")
+    Wanting("a", ("ALL", "t")).tell(wants)
+    assert (wanting(wants, "t"), wants.tells("a")) == (set(), False)
+
+
+def test_the_rules_of_both_ends_of_a_link_say_what_may_cross_it() -> None:
+    wants = KnownWants("a")
+    link = LinkNews("c", up=True, limits_in=True)
+    b = Wanting("b", links=(link,))
+    index = bucket_of("weather.#")
+    b.buckets[index] = Bucket((Leaf("IN", "weather.#", b"", "c"),))
+    assert wants.may_cross("c", "b", "sport")
+    b.tell(wants)
+    Wanting("c").tell(wants)
+    assert wants.may_cross("c", "b", "weather.oslo")
+    assert not wants.may_cross("c", "b", "sport")
+    assert wants.may_cross("b", "c", "sport")
+    assert wanting(wants, "weather.oslo") == set()
+
+
+class TestBounds:
+    def test_of_a_site(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(known_wants, "SITE_LEAVES_MAX", 3)
+        wants, b = KnownWants("a"), Wanting("b", *(("ALL", f"t{number}") for number in range(5)))
+        assert Counter(b.tell(wants)) == {"new": 3, "too much": 2}
+        assert [wanting(wants, f"t{number}") for number in range(5)].count(None) == 2
+        assert Wanting("c", ("ALL", "u")).tell(wants) == ["new"]
+
+    @pytest.mark.parametrize(
+        ("bound", "at_most"), [("LEAVES_MAX", 2), ("BYTES_MAX", 50), ("PATTERNS_MAX", 1)]
+    )
+    def test_of_all(self, bound: str, at_most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(known_wants, bound, at_most)
+        wants = KnownWants("a")
+        became = [Wanting(f"s{number}", ("ALL", f"t{number}.*")).tell(wants)[0] for number in range(5)]
+        assert became[0] == "new"
+        assert became[-1] == "too much"
+        wants.forget("s0")
+        wants.forget("s1")
+        assert Wanting("s4", ("ALL", "t4.*")).tell(wants) == ["new"]
+
+
+@settings(max_examples=100, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_it_is_the_same_as_looking_at_each_want_of_each_site(seed: int) -> None:
+    chance = random.Random(seed)
+    levels = ("a", "b", "c")
+    names = [".".join(chance.choices((*levels, "*"), k=chance.randint(1, 3))) for _ in range(12)]
+    names += [f"{name}.#" for name in names[:4]] + ["#"]
+    kinds: tuple[LeafKind, ...] = ("ALL", "ONE", "BOTH")
+    sites = {name: Wanting(name) for name in ("b", "c", "d")}
+    wanted: dict[str, list[tuple[LeafKind, str]]] = {name: [] for name in sites}
+    wants = KnownWants("a")
+    for _ in range(10):
+        name = chance.choice(sorted(sites))
+        of_names = chance.sample(sorted(set(names)), chance.randint(0, 6))
+        wanted[name] = [(chance.choice(kinds), each) for each in of_names]
+        sites[name].set(*wanted[name])
+        if chance.random() < 0.2:
+            wants.forget(name)
+            wanted[name] = []
+        else:
+            sites[name].tell(wants)
+        for _ in range(3):
+            topic = ".".join(chance.choices(levels, k=chance.randint(1, 3)))
+            for mode in ("ALL", "ONE"):
+                expected = {
+                    site
+                    for site, leaves in wanted.items()
+                    for kind, each in leaves
+                    if kind in (mode, "BOTH")
+                    and (subscription_takes(each, topic) if is_pattern(each) else each == topic)
+                }
+                assert wanting(wants, topic, mode) == expected
+    for name in sites:
+        wants.forget(name)
+    assert (wants._leaves, wants._bytes, wants._lacking) == (0, 0, [0] * BUCKETS)
+
+
+# -- over links -----------------------------------------------------------------------------------
+
+
+def known(sites: Federation, at: str, topic: str = "t", mode: str = "ALL") -> set[str] | None:
+    return wanting(sites.routers[at].federation.known_wants, topic, mode)
+
+
+def settle(sites: Federation) -> None:
+    for _ in range(3):
+        sites.settle()
+        sites.pass_time(SPACING_S)
+    sites.settle()
+
+
+@settings(max_examples=40, deadline=None)
+@given(graph=graphs(10), seed=st.integers(0, 2**32))
+def test_in_any_graph_all_know_what_all_want_and_each_change_crosses_a_link_once_in_each_direction(
+    graph: set[tuple[str, str]], seed: int
+) -> None:
+    sites = Federation(graph, seed)
+    chance = random.Random(seed)
+    subscribers = chance.sample(sites.names, len(sites.names) // 2)
+    for name in subscribers[::2]:
+        sites.subscribe(name)
+    sites.begin_news()
+    settle(sites)
+    sites.news_carried.clear()
+    for name in subscribers[1::2]:
+        sites.subscribe(name)
+    sites.pass_time(0.0)
+    settle(sites)
+    for name in sites.names:
+        assert known(sites, name) == set(subscribers) - {name}
+    assert not sites.wants_carried
+    per_link = Counter((one, other, site) for one, other, site, _ in sites.news_carried)
+    assert all(count == 1 for count in per_link.values())
+
+
+def test_a_want_that_goes_costs_as_much_as_one_that_comes() -> None:
+    sites = Federation({("a", "b"), ("b", "c"), ("a", "c")})
+    sites.begin_news()
+    settle(sites)
+    counts = []
+    for comes in (True, False):
+        sites.news_carried.clear()
+        if comes:
+            consumer = sites.subscribe("a")
+        else:
+            sites.routers["a"].subscribing.unsubscribe(sites.now, consumer, "t", "", None)
+            sites.take("a")
+        sites.pass_time(WANTS_SPACING_S)
+        sites.settle()
+        assert known(sites, "b") == known(sites, "c") == ({"a"} if comes else set())
+        counts.append(len(sites.news_carried))
+    assert max(counts) <= len(sites.links)
+
+
+def test_what_was_missed_while_a_link_was_down_comes_when_it_is_up() -> None:
+    sites = Federation({("a", "b"), ("b", "c")})
+    sites.begin_news()
+    settle(sites)
+    sites.cut("b", "c")
+    for number in range(100):
+        sites.subscribe("a", f"t{number}")
+    settle(sites)
+    sites.wants_carried.clear()
+    sites.join("b", "c")
+    settle(sites)
+    assert all(known(sites, "c", f"t{number}") == {"a"} for number in range(100))
+    sites.wants_carried.clear()
+    sites.news_carried.clear()
+    sites.cut("b", "c")
+    sites.join("b", "c")
+    sites.settle()
+    assert not sites.wants_carried
+
+
+class TestRules:
+    def federation(self, *hides: str) -> Federation:
+        """A ring of four; what the sites of `hides` take from whom tells them nothing of other topics."""
+        ring = {("a", "b"), ("b", "c"), ("c", "d"), ("a", "d")}
+        only = PeerRules(allow_in=("weather.#",))
+        rules = {(one, other): only for one, _, other in (each.partition("-") for each in hides)}
+        return Federation(ring, rules=rules)
+
+    def test_a_name_that_may_not_come_from_a_peer_is_hidden_from_it(self) -> None:
+        sites = Federation({("a", "b"), ("b", "c")}, rules={("b", "c"): PeerRules(allow_in=("weather.#",))})
+        for topic in ("weather.oslo", "secret", "secret.#"):
+            sites.subscribe("a", topic)
+        sites.begin_news()
+        settle(sites)
+        assert known(sites, "b", "secret") == known(sites, "b", "weather.oslo") == {"a"}
+        assert known(sites, "c", "weather.oslo") == {"a"}
+        assert known(sites, "c", "secret") == known(sites, "c", "secret.x") == set()
+        wants = sites.routers["c"].federation.known_wants
+        whole = b"".join(wants.bucket("a", index) for index in range(BUCKETS))
+        assert b"weather.oslo" in whole
+        assert b"secret" not in whole
+        assert not wants.may_cross("c", "b", "secret")
+        assert wants.may_cross("c", "b", "weather.oslo")
+
+    def test_a_name_that_one_way_hides_comes_by_the_other(self) -> None:
+        for seed in range(20):
+            sites = self.federation("b-c")
+            sites.random.seed(seed)
+            sites.subscribe("a", "secret")
+            sites.begin_news()
+            settle(sites)
+            assert known(sites, "c", "secret") == {"a"}
+            assert known(sites, "b", "secret") == {"a"}
+            sites.subscribe("a", "secret.more")
+            settle(sites)
+            assert known(sites, "c", "secret.more") == {"a"}
+
+    def test_what_both_ways_hide_is_hidden(self) -> None:
+        sites = self.federation("b-c", "d-c")
+        sites.subscribe("a", "secret")
+        sites.begin_news()
+        settle(sites)
+        assert known(sites, "c", "secret") == set()
+
+    def test_what_a_rule_hides_no_more_is_told(self) -> None:
+        sites = Federation({("a", "b"), ("b", "c")}, rules={("b", "c"): PeerRules(allow_in=("weather.#",))})
+        sites.subscribe("a", "secret")
+        sites.begin_news()
+        settle(sites)
+        sites.routers["b"].federation.set_peers(sites.now, {"a": PeerRules(), "c": PeerRules()})
+        sites.take("b")
+        settle(sites)
+        assert known(sites, "c", "secret") == {"a"}
+        assert sites.routers["c"].federation.known_wants.may_cross("c", "b", "secret")
+
+
+def test_the_salts_of_a_site_are_its_own() -> None:
+    sites = Federation({("a", "b"), ("b", "c")})
+    for name in ("a", "b"):
+        sites.subscribe(name)
+    sites.begin_news()
+    settle(sites)
+    wants = sites.routers["c"].federation.known_wants
+    one, other = (read_bucket(wants.bucket(name, bucket_of("t"))) for name in ("a", "b"))
+    assert [leaf.name for leaf in one.leaves] == [leaf.name for leaf in other.leaves]
+    assert one.hashes != other.hashes
+    assert all(len(each) == HASH_BYTES for each in one.hashes)
