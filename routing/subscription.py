@@ -87,7 +87,7 @@ class Consumer:
     """A session, as the router sees it: what it has in hand, and whether it can take more.
 
     Attributes:
-        handle: the broker's own object for the session.
+        handle: the broker's own object for it: where what is decided for the session is put.
         open: False while too much that was handed over has not been sent yet.
         locks: by delivery number, what the session holds.
     """

@@ -4,7 +4,8 @@
     broker           the one task that writes: decisions in order, a transaction, its effects
     committing       when the next transaction begins, and whether a thread waits for the disk
     executor         decisions to rows and effects, and back when a transaction fails
-    session          one login: checks, outbox, back-pressure; `transaction` is several calls as one
+    session          one login: checks what is asked; `transaction` is several calls as one, `pace` how fast
+    outbox           what a front end has still to send, and back-pressure
     browsing         what waits, page by page, for front ends
     federating       what the router tells peers, and what they say; `transfers`: in the router's words
     store_room       whether the store can take messages of publishers, and of peers

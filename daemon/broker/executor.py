@@ -21,8 +21,8 @@ from daemon.broker.ages import Ages
 from daemon.broker.bodies import Bodies, Stored
 from daemon.broker.burials import Burials
 from daemon.broker.inputs import ends_of_inputs
+from daemon.broker.outbox import UnreadDelivery
 from daemon.broker.reading import Reading
-from daemon.broker.session import UnreadDelivery
 from daemon.broker.taking_apart import OWN_ERROR, Fault, Kept, TakingApart, whom
 from daemon.hops.writer import HopFields, HopLog
 from daemon.metrics import Metrics

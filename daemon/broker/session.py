@@ -1,28 +1,25 @@
-"""One login, as the broker keeps it: checks what is asked, hands on what has come true.
+"""One login, as the broker keeps it: who it is, what it may do, and what it asks of the router.
 
-The session is paused, and gets no more messages, while more than `PENDING_BYTES_MAX` wait for its front
-end to send them: a slow reader holds up its own subscriptions and costs a bounded amount of memory.
+What comes true of that, and what is delivered to it, is in its `Outbox`.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import msgspec
-import trio
 
 from daemon.accounts.accounts import Accounts
-from daemon.broker.bodies import Stored
 from daemon.broker.listing import list_topics
-from daemon.broker.pace import Pace
+from daemon.broker.outbox import Outbox
+from daemon.broker.pace import Pace, SessionPace
 from daemon.broker.reading import Reading
 from daemon.broker.store_room import StoreRoom
 from daemon.broker.transaction import Transaction
 from daemon.connections.unfinished import FREE_BYTES, Unfinished
 from daemon.frontend import (
     ANNOTATION_BYTES_MAX,
-    Delivered,
     Ending,
     HeldMessage,
     Limits,
@@ -42,15 +39,7 @@ from routing.message import DeliveryMode, Message
 from routing.names import check_topic, make_address, owner_of
 from routing.patterns import check_wanted, is_pattern, subscription_takes
 from routing.rights import RIGHTS, Right
-from routing.subscription import Consumer, ReturnOutcome
-
-PUBLISH_RATE: Final = "publish_rate_per_s_max"
-"""What is too fast, as the subject of a refusal."""
-
-PENDING_BYTES_MAX: Final = 1_048_576
-EVENTS_BYTES: Final = 262_144
-EVENT_BYTES: Final = 200
-"""What an event costs besides its message, roughly."""
+from routing.subscription import ReturnOutcome
 
 
 class SessionOwner(Protocol):
@@ -88,19 +77,14 @@ class SessionOwner(Protocol):
         """
 
 
-class UnreadDelivery(msgspec.Struct, frozen=True):
-    """A delivery whose message is on disk only: an event once that has been read."""
-
-    message_id: int
-    size: int
-    delivered: Callable[[Stored], Delivered]
-
-
-OutboxItem = SessionEvent | UnreadDelivery
-
-
 class BrokerSession:
-    """See `daemon.frontend.Session`."""
+    """See `daemon.frontend.Session`.
+
+    Attributes:
+        outbox: what its front end has still to send.
+        consumer: the session, as the router knows it.
+        published: messages that were taken.
+    """
 
     def __init__(
         self, broker: SessionOwner, id: int, account: str, channel: str, protocol: str, remote: str
@@ -113,23 +97,15 @@ class BrokerSession:
         self.system_topic = make_address(account, channel, broker.server_name)
         self._broker = broker
         self._door = broker.door
-        self._consumer = Consumer(self, account, channel)
-        self._outbox: list[OutboxItem] = []
-        self._arrived = trio.Event()
-        self._ended = False
-        self._ended_by = ""
-        self._pending_bytes = 0
-        self._handed_bytes = 0
+        self.outbox = Outbox(id, account, channel, broker.door, broker.reading, broker.clock)
+        self.consumer = self.outbox.consumer
         self._transaction: Transaction | None = None
         self._unfinished = broker.unfinished.holder(account, remote)
-        self._own_pace = Pace(broker.clock.now())
-        self._account_pace = broker.pace_of(account)
+        self._pace = SessionPace(account, broker.pace_of(account), broker.clock.now())
         self.limit_pace()
         self.id = id
         self.opened_at = broker.clock.wall_ms() / 1000
         self.published = 0
-        """Messages that were taken."""
-        self._paused_at = 0.0
 
     # -- requests ---------------------------------------------------------------------------------
 
@@ -173,15 +149,16 @@ class BrokerSession:
             head = encode_head(message)
         else:  # nobody may ever want it encoded
             check_message(message)
-        if self._own_pace.rate_per_s or self._account_pace.rate_per_s:
-            self._keep_pace()
+        if self._pace.is_limited:
+            is_first = self._transaction is None or not self._transaction.published
+            self._pace.keep(broker.clock.now(), may_wait=is_first)
         if message.guarantee:
             broker.room.check()
         if self._transaction is not None:
             self._transaction.publish(topic, message, head, delay_s)
             return
         self._door.publish(
-            self._consumer, topic, message, self.system_topic, request, head=head, delay_s=delay_s
+            self.consumer, topic, message, self.system_topic, request, head=head, delay_s=delay_s
         )
         self.published += 1
         if message.guarantee:
@@ -223,27 +200,11 @@ class BrokerSession:
     @property
     def publish_wait_s(self) -> float:
         """See `daemon.frontend.Session`."""
-        if not (self._own_pace.rate_per_s or self._account_pace.rate_per_s):
-            return 0.0
-        now = self._broker.clock.now()
-        return max(self._own_pace.wait_s(now), self._account_pace.wait_s(now))
+        return self._pace.wait_s(self._broker.clock.now()) if self._pace.is_limited else 0.0
 
     def limit_pace(self) -> None:
         """Take on the limit of each connection; that of the account is the broker's to take on."""
-        self._own_pace.limit(self._broker.limits.publish_rate_per_s_max, 0, self._broker.clock.now())
-
-    def _keep_pace(self) -> None:
-        """Raises Refusal (too-many) where the front end has not waited."""
-        is_first = self._transaction is None or not self._transaction.published
-        if is_first and (wait_s := self.publish_wait_s):
-            raise Refusal(
-                Refusal.TOO_MANY,
-                f"{self.account} publishes as fast as it may ({PUBLISH_RATE}); try again in {wait_s:.3g} s",
-                subject=PUBLISH_RATE,
-            )
-        now = self._broker.clock.now()
-        self._own_pace.take(now)
-        self._account_pace.take(now)
+        self._pace.own.limit(self._broker.limits.publish_rate_per_s_max, 0, self._broker.clock.now())
 
     def subscribe(self, topic: str, options: SubscribeOptions, request: Any = None) -> None:
         """See `daemon.frontend.Session`."""
@@ -258,26 +219,26 @@ class BrokerSession:
         limits = self._broker.limits
         if options.credit > limits.credit_max:
             raise Refusal(Refusal.TOO_MANY, f"a credit of more than {limits.credit_max}")
-        held = self._consumer.subscriptions
+        held = self.consumer.subscriptions
         if len(held) >= limits.subscriptions_per_session_max and (topic, options.name) not in held:
             text = f"more than {limits.subscriptions_per_session_max} subscriptions of one session"
             raise Refusal(Refusal.TOO_MANY, text, subject=SUBSCRIPTIONS)
-        self._door.subscribe(self._consumer, topic, options, request)
+        self._door.subscribe(self.consumer, topic, options, request)
 
     def unsubscribe(self, topic: str, name: str = "", request: Any = None) -> None:
         """See `daemon.frontend.Session`."""
         self._check_open()
-        self._door.unsubscribe(self._consumer, topic, name, request)
+        self._door.unsubscribe(self.consumer, topic, name, request)
 
     def detach(self, topic: str, name: str = "", request: Any = None) -> None:
         """See `daemon.frontend.Session`."""
         self._check_open()
-        self._door.detach(self._consumer, topic, name, request)
+        self._door.detach(self.consumer, topic, name, request)
 
     def received(self, numbers: Iterable[int], request: Any = None) -> None:
         """See `daemon.frontend.Session`."""
         self._check_open()
-        self._door.received(self._consumer, numbers, request)
+        self._door.received(self.consumer, numbers, request)
 
     def commit(self, numbers: Iterable[int], request: Any = None) -> None:
         """See `daemon.frontend.Session`."""
@@ -285,12 +246,12 @@ class BrokerSession:
         if self._transaction is not None:
             self._transaction.commit(numbers)
             return
-        self._door.commit(self._consumer, numbers, request)
+        self._door.commit(self.consumer, numbers, request)
 
     def reached_nobody(self, numbers: Iterable[int]) -> None:
         """See `daemon.frontend.Session`."""
         self._check_open()
-        self._door.reached_nobody(self._consumer, numbers)
+        self._door.reached_nobody(self.consumer, numbers)
 
     def give_back(
         self,
@@ -306,14 +267,14 @@ class BrokerSession:
         if self._transaction is not None:
             self._transaction.give_back(numbers, reason, delay_s, outcome)
             return
-        self._door.give_back(self._consumer, numbers, reason, delay_s, request, outcome)
+        self._door.give_back(self.consumer, numbers, reason, delay_s, request, outcome)
 
     @contextmanager
     def transaction(self, request: Any = None) -> Iterator[None]:
         """See `daemon.frontend.Session`."""
         self._check_open()
         assert self._transaction is None, "a transaction inside a transaction"
-        transaction = self._transaction = Transaction(self._door, self._consumer, self.system_topic)
+        transaction = self._transaction = Transaction(self._door, self.consumer, self.system_topic)
         try:
             yield
         finally:
@@ -330,20 +291,20 @@ class BrokerSession:
         if self._transaction is not None:
             self._transaction.remove(topic, smuid)
             return
-        self._door.remove(self._consumer, topic, smuid, request)
+        self._door.remove(self.consumer, topic, smuid, request)
 
     def set_delivery(self, topic: str, mode: DeliveryMode | None, request: Any = None) -> None:
         """See `daemon.frontend.Session`."""
         check_topic(topic)
         self._check("administer", topic)
-        self._door.set_delivery(self._consumer, topic, mode, request)
+        self._door.set_delivery(self.consumer, topic, mode, request)
         self._note(f"set the delivery of {topic} to {mode or 'none of its own'}")
 
     def set_timeout(self, topic: str, timeout_s: float | None, request: Any = None) -> None:
         """See `daemon.frontend.Session`."""
         check_topic(topic)
         self._check("administer", topic)
-        self._door.set_timeout(self._consumer, topic, timeout_s, request)
+        self._door.set_timeout(self.consumer, topic, timeout_s, request)
         self._note(
             f"set the timeout of {topic} to {timeout_s if timeout_s is not None else 'none of its own'}"
         )
@@ -355,7 +316,7 @@ class BrokerSession:
         if text is not None and len(text.encode()) > ANNOTATION_BYTES_MAX:
             reason = f"what is kept with {topic} is more than {ANNOTATION_BYTES_MAX} bytes"
             raise Refusal(Refusal.TOO_LARGE, reason)
-        self._door.annotate(self._consumer, topic, self.protocol, text, request)
+        self._door.annotate(self.consumer, topic, self.protocol, text, request)
 
     # -- what there is ----------------------------------------------------------------------------
 
@@ -399,13 +360,13 @@ class BrokerSession:
     def purge(self, topic: str, request: Any = None) -> None:
         """See `daemon.frontend.Session`."""
         self._check("administer", topic)
-        self._door.purge(self._consumer, topic, request)
+        self._door.purge(self.consumer, topic, request)
         self._note(f"purged {topic}")
 
     def delete_topic(self, topic: str, request: Any = None) -> None:
         """See `daemon.frontend.Session`."""
         self._check("administer", topic)
-        self._door.delete_topic(self._consumer, topic, request)
+        self._door.delete_topic(self.consumer, topic, request)
         self._note(f"deleted {topic}")
 
     def _note(self, done: str) -> None:
@@ -423,7 +384,7 @@ class BrokerSession:
             raise Refusal(Refusal.FORBIDDEN, f"{self.account} may not {right} {topic}{why}")
 
     def _check_open(self) -> None:
-        if self._ended:
+        if self.outbox.ended:
             raise Refusal(Refusal.NOT_AVAILABLE, "the session has ended")
         if self._broker.overloaded:
             text = "the site cannot write to its disk, and too much waits for it"
@@ -431,92 +392,20 @@ class BrokerSession:
         if self._broker.draining:
             raise Refusal(Refusal.NOT_AVAILABLE, "the site is stopping")
 
-    # -- events -----------------------------------------------------------------------------------
+    # -- what comes true --------------------------------------------------------------------------
 
     async def events(self) -> list[SessionEvent]:
         """See `daemon.frontend.Session`."""
-        self._sent()
-        has_waited = False
-        while True:
-            while not self._outbox:
-                if self._ended:
-                    await trio.lowlevel.checkpoint()
-                    return []
-                self._arrived = trio.Event()
-                await self._arrived.wait()
-                has_waited = True
-            if events := await self._take_events(has_waited):
-                return events
-            # all of them had ended before they could be loaded
-            self._sent()
-
-    async def _take_events(self, has_waited: bool) -> list[SessionEvent]:
-        handed, size = self._next_events()
-        unread = [each.message_id for each in handed if isinstance(each, UnreadDelivery)]
-        found: dict[int, Stored] = {}
-        if unread:
-            found = await self._broker.reading.load(unread)
-        elif not has_waited:  # who has, has let all others run
-            await trio.lowlevel.cancel_shielded_checkpoint()
-        del self._outbox[: len(handed)]
-        self._handed_bytes = size
-        events: list[SessionEvent] = []
-        for each in handed:
-            if not isinstance(each, UnreadDelivery):
-                events.append(each)
-            elif (stored := found.get(each.message_id)) is not None:
-                events.append(each.delivered(stored))
-        return events
-
-    def _next_events(self) -> tuple[list[OutboxItem], int]:
-        size = 0
-        for count, event in enumerate(self._outbox):
-            if size >= EVENTS_BYTES:
-                return self._outbox[:count], size
-            size += _cost(event)
-        return self._outbox[:], size
-
-    def _sent(self) -> None:
-        """What was handed out last time has been sent."""
-        if not self._handed_bytes:
-            return
-        self._pending_bytes -= self._handed_bytes
-        self._handed_bytes = 0
-        if not self._consumer.open and self._pending_bytes < PENDING_BYTES_MAX // 2 and not self._ended:
-            self._door.resume(self._consumer)
-
-    def put(self, event: OutboxItem) -> None:
-        """Hand an event on; called by the broker once it has come true."""
-        if self._ended:
-            return
-        self._outbox.append(event)
-        self._pending_bytes += _cost(event)
-        if self._pending_bytes > PENDING_BYTES_MAX and self._consumer.open:
-            self._consumer.pause()
-            self._paused_at = self._broker.clock.now()
-        self._arrived.set()
+        return await self.outbox.take()
 
     def end(self, event: Ending) -> None:
         """Tell the front end to say goodbye; nothing comes after this."""
-        self.put(event)
-        self._ended = True
-        self._ended_by = event.text
-        self._arrived.set()
-
-    @property
-    def unsent(self) -> tuple[int, int]:
-        """What the front end has still to send: events, and about how many bytes."""
-        return len(self._outbox), self._pending_bytes
-
-    @property
-    def paused_s(self) -> float | None:
-        """How long it gets no more messages, since so much is unsent; None where it does."""
-        return None if self._consumer.open else self._broker.clock.now() - self._paused_at
+        self.outbox.end(event)
 
     @property
     def delivered(self) -> int:
         """Deliveries that it was handed, each time that a message was."""
-        return self._consumer.next_number - 1
+        return self.consumer.next_number - 1
 
     @property
     def fields(self) -> dict[str, object]:
@@ -529,19 +418,8 @@ class BrokerSession:
             "session": self.id,
         }
 
-    @property
-    def consumer(self) -> Consumer:
-        """The session, as the router knows it."""
-        return self._consumer
-
     def close(self, *, lost: bool = False, why: str = "") -> None:
         """See `daemon.frontend.Session`."""
-        self._ended = True
-        self._outbox.clear()
-        self._arrived.set()
+        self.outbox.close()
         self._broker.unfinished.close(self._unfinished)
-        self._broker.close_session(self, lost=lost, why=why or self._ended_by)
-
-
-def _cost(event: OutboxItem) -> int:
-    return event.size + EVENT_BYTES if isinstance(event, (Delivered, UnreadDelivery)) else EVENT_BYTES
+        self._broker.close_session(self, lost=lost, why=why or self.outbox.ended_by)

@@ -8,6 +8,7 @@ import msgspec
 import trio
 
 from daemon.broker.broker import Broker
+from daemon.broker.outbox import Outbox
 from daemon.broker.session import BrokerSession
 from daemon.control.journey import journey
 from daemon.control.reports import End, Report, Told, Unanswered
@@ -118,8 +119,8 @@ class SiteOperations:
         said: set[BrokerSession] = set()
         while True:
             await trio.sleep(SLOW_S / 2)
-            slow = {each for each in self._broker.sessions if (each.paused_s or 0.0) >= SLOW_S}
-            for session in sorted(slow - said, key=_id):
+            slow = {each for each in self._broker.sessions if (each.outbox.paused_s or 0.0) >= SLOW_S}
+            for session in sorted(slow - said, key=lambda each: each.id):
                 who = f"{session.account}/{session.channel} ({session.protocol}, {session.remote})"
                 self._slow.log(
                     logging.WARNING, "slow consumer: session %d of %s reads nothing", session.id, who
@@ -285,12 +286,12 @@ class SiteOperations:
 
 def _id(handle: Any) -> int:
     """Of the session that a consumer is of; 0 of what is none."""
-    return handle.id if isinstance(handle, BrokerSession) else 0
+    return handle.session_id if isinstance(handle, Outbox) else 0
 
 
 def _session(session: BrokerSession) -> SessionStatus:
     consumer = session.consumer
-    unsent, unsent_bytes = session.unsent
+    unsent, unsent_bytes = session.outbox.unsent
     return SessionStatus(
         id=session.id,
         account=session.account,
@@ -304,7 +305,7 @@ def _session(session: BrokerSession) -> SessionStatus:
         published=session.published,
         unsent=unsent,
         unsent_bytes=unsent_bytes,
-        paused_s=session.paused_s,
+        paused_s=session.outbox.paused_s,
     )
 
 
@@ -331,10 +332,10 @@ def _warnings(
     if counted.dead_letters:
         text = f"dead letters: {counted.dead_letters}"
         yield Warned(level="warning", about="dead letters", text=text)
-    slow = [each for each in sessions if (each.paused_s or 0.0) >= SLOW_S]
+    slow = [each for each in sessions if (each.outbox.paused_s or 0.0) >= SLOW_S]
     for session in slow[:SLOW_MAX]:
         who = f"{session.account}/{session.channel} from {session.remote}"
-        text = f"{who} reads nothing, and has got nothing for {session.paused_s or 0.0:.0f} s"
+        text = f"{who} reads nothing, and has got nothing for {session.outbox.paused_s or 0.0:.0f} s"
         yield Warned(level="warning", about="sessions", text=text)
     if len(slow) > SLOW_MAX:
         text = f"{len(slow) - SLOW_MAX} more sessions read nothing"

@@ -13,8 +13,8 @@ from trio.testing import MockClock
 
 from daemon import frontend
 from daemon.broker.broker import RECORD_S
+from daemon.broker.outbox import EVENTS_BYTES, PENDING_BYTES_MAX
 from daemon.broker.retries import RETRY_S
-from daemon.broker.session import EVENTS_BYTES, PENDING_BYTES_MAX
 from daemon.store.store import WAL_CHECKPOINT_BYTES
 from routing.errors import HeaderRefusal, Refusal
 from routing.message import Message, Section
