@@ -1,7 +1,9 @@
 """For all tests: how they are shared out among processes, and which of them `tests/run --quick` leaves out.
 
-Hypothesis has no time limit on its examples, which a busy machine would break at random. The profile
-`unshrunk` is for who only wants to know whether a test fails.
+Hypothesis has no time limit on its examples, which a busy machine would break at random. In the processes of
+`tests/run` it does not look for the smallest example that fails, which may take longer than a test may: it
+shows the first, and how to come back to it. One test that is run by itself looks for it; with
+`--hypothesis-profile unshrunk` it does not, either.
 """
 
 import os
@@ -13,9 +15,12 @@ from hypothesis import HealthCheck, Phase, settings
 
 settings.register_profile("smqpd", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile(
-    "unshrunk", settings.get_profile("smqpd"), phases=(Phase.explicit, Phase.reuse, Phase.generate)
+    "unshrunk",
+    settings.get_profile("smqpd"),
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),
+    print_blob=True,
 )
-settings.load_profile("smqpd")
+settings.load_profile("unshrunk" if "PYTEST_XDIST_WORKER" in os.environ else "smqpd")
 
 SHARING: Final = (
     r"tests/routing/trace/(?!test_cluster)",

@@ -25,14 +25,15 @@ class Burials:
 
     Args:
         smuid_of: the Smuid of what is buried.
+        now: site time.
     """
 
-    def __init__(self, smuid_of: Callable[[Bury], str]) -> None:
+    def __init__(self, smuid_of: Callable[[Bury], str], now: Callable[[], float]) -> None:
         self._smuid_of = smuid_of
         self._held: deque[_Held] = deque()
         self._released: dict[int, _Held] = {}  # by identity of the decision
         self._retries = Retries()
-        self._told: Final = LimitedLog(_log, "dead letters")
+        self._told: Final = LimitedLog(_log, "dead letters", now)
 
     @property
     def again_at(self) -> float:

@@ -100,7 +100,7 @@ class Executor:
         """Messages that were handed out by the transaction that stored them."""
         self._end_link = end_link
         self._put_back = put_back
-        self._burials = Burials(lambda bury: bury.entry.smuid(router.server))
+        self._burials = Burials(lambda bury: bury.entry.smuid(router.server), clock.now)
         self._taking_apart = TakingApart(router, end_link)
         self._batch = Batch(surroundings)
         self._prepared = Prepared([], self._batch, [], set(), [], [])

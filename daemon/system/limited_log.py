@@ -1,7 +1,7 @@
 """Lines of the log that others bring about: so many a second at most, and then how many were left out."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import trio
@@ -12,18 +12,21 @@ AT_ONCE: Final = 100.0
 
 
 class LimitedLog:
-    """Of one kind of event; `what` names them, in the plural."""
+    """Of one kind of event; `what` names them, in the plural. `now` is any clock that does not go back."""
 
-    def __init__(self, logger: logging.Logger, what: str) -> None:
+    def __init__(
+        self, logger: logging.Logger, what: str, now: Callable[[], float] = trio.current_time
+    ) -> None:
         self._logger = logger
         self._what = what
+        self._now = now
         self._room = AT_ONCE
         self._at = 0.0
         self._left_out = 0
 
     def log(self, level: int, text: str, *values: object, fields: Mapping[str, object] | None = None) -> None:
         """Log a line, or count it; `fields` are what programs look for, as in `daemon.system.journal`."""
-        now = trio.current_time()
+        now = self._now()
         self._room = min(AT_ONCE, self._room + max(now - self._at, 0.0) * PER_S)
         self._at = now
         if self._room < 1:

@@ -88,6 +88,7 @@ class Disk(Backing):
     def _write(self, now: float) -> tuple[int, list[d.Decision]]:
         self.clock.site_time = now
         prepared = self.executor.prepare()
+        assert not prepared.faults
         record = self.hops.flush()
         self.store.write(prepared.batch, record, self.clock.mark())
         return record, prepared.effects
