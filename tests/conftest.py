@@ -24,12 +24,13 @@ settings.load_profile("unshrunk" if "PYTEST_XDIST_WORKER" in os.environ else "sm
 
 SHARING: Final = (
     r"tests/routing/trace/(?!test_cluster)",
+    r"tests/etc/test_package",
     r"tests/plugins/stomp/libraries/",
     r"tests/plugins/xmpp/.*\[prosody",
     r"tests/plugins/xmpp/.*\[ejabberd",
 )
-"""The tests of each of these run in one process: they share a Spark, a server or a daemon that lasts as long
-as the run. All others go wherever there is room."""
+"""The tests of each of these run in one process: they share a Spark, a server, a daemon or a package that
+lasts as long as the run. All others go wherever there is room."""
 
 LASTING: Final = {"spark": "spark", "started_server": "server", "daemon": "server"}
 """Those fixtures, with the mark of the tests that ask for them."""
