@@ -432,6 +432,11 @@ class Site(Protocol):
     async def authenticate(self, account: str, password: str, remote: str, *, protocol: str = "") -> Identity:
         """Check a password. Raises Refusal (bad-login), after a delay that grows with the failures."""
 
+    async def authenticate_token(
+        self, token: str, remote: str, *, protocol: str = ""
+    ) -> tuple[Identity, str]:
+        """Whose token it is, and what that is called. Raises Refusal likewise."""
+
     def open_session(self, identity: Identity, channel: str, *, protocol: str, remote: str) -> Session:
         """Log an account and channel in. Raises Refusal (too-many, not-available, bad-login if disabled)."""
 

@@ -367,6 +367,7 @@ class AccountStatus(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         sessions: of it that are open.
         quotas: those that hold, 0 for no limit; `own` are those that it has itself.
+        tokens: their names.
         version: names what it may do, for `Operations.set_account`.
     """
 
@@ -377,6 +378,7 @@ class AccountStatus(msgspec.Struct, frozen=True, kw_only=True):
     quotas: Quotas
     own: OwnQuotas
     used: Used
+    tokens: tuple[str, ...]
     version: str
 
 

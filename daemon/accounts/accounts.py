@@ -16,6 +16,7 @@ since the right one may be among them: who has many connections tries as many pa
 
 from collections import OrderedDict
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +26,7 @@ import trio
 from daemon.accounts.accounts_file import Account, read_accounts
 from daemon.accounts.passwords import generate_password, hash_password
 from daemon.accounts.remembered_passwords import RememberedPasswords
+from daemon.accounts.tokens import token_hash
 from daemon.accounts.verifying import Verifier
 from daemon.connections.addresses import counted_as
 from daemon.frontend import Identity
@@ -119,6 +121,11 @@ class Accounts:
         self._remembered.keep(
             {name: account.password for name, account in accounts.items() if not account.disabled}
         )
+        self._tokens = {
+            token.hash: (name, called, token.expires)
+            for name, account in accounts.items()
+            for called, token in account.tokens.items()
+        }
         self.rights = rights_table(self._server_name, accounts)
 
     @property
@@ -179,6 +186,30 @@ class Accounts:
             pair.note_wrong(mark, phc)
         await trio.sleep_until(max(began + pair.failed(), trio.current_time()))
         raise Refusal(Refusal.BAD_LOGIN, "account or password is wrong")
+
+    async def authenticate_token(self, token: str, remote: str) -> tuple[Identity, str]:
+        """Whose token it is, and what that is called. Raises Refusal (bad-login), as late as for passwords.
+
+        Who has one is not slowed by who guesses.
+        """
+        found = self._tokens.get(token_hash(token))
+        if found is not None:
+            account, called, expires = found
+            if self.enabled(account) and (expires is None or expires > datetime.now(UTC)):
+                await trio.lowlevel.checkpoint()
+                return Identity(account=account), called
+        began = trio.current_time()
+        pair = self._pair(counted_as(remote), "")  # no account has this name
+        await trio.sleep_until(max(pair.guess(began), began + pair.failed()))
+        raise Refusal(Refusal.BAD_LOGIN, "the token is wrong, or has ended")
+
+    def why_token_refused(self, token: str) -> str:
+        """For the log, and for nobody who tries."""
+        found = self._tokens.get(token_hash(token))
+        if found is None:
+            return "there is no such token"
+        account, called, _ = found
+        return f"the token {called} has expired" if self.enabled(account) else f"{account} is disabled"
 
     async def _verify(
         self, pair: _Pair, mark: bytes, account: str, password: str, phc: str, address: str

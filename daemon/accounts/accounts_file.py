@@ -12,9 +12,14 @@
     [accounts.ann.quotas]
     held_messages_max = 10_000
 
+    [accounts.ann.tokens.grafana]
+    hash = "9f86d081884c7d65..."
+    created = 2030-01-31T12:00:00Z
+
 Rights are patterns of topics, and what may be done at the site itself: see `routing.rights`. Quotas are what
-it may use, where the configuration's own are not to hold: see `daemon.settings.OwnQuotas`. Changes keep
-comments and order, and replace the file whole, so that the daemon never reads half of one.
+it may use, where the configuration's own are not to hold: see `daemon.settings.OwnQuotas`. Tokens are for
+programs: see `daemon.accounts.tokens`. Changes keep comments and order, and replace the file whole, so that
+the daemon never reads half of one.
 """
 
 import hashlib
@@ -29,6 +34,7 @@ import tomlkit
 from tomlkit.items import Table
 
 from daemon.accounts.passwords import PHC_PATTERN
+from daemon.accounts.tokens import TOKEN_EXPECTED, TOKEN_NAME, Token
 from daemon.configuration.config import nearest, read_toml, typed
 from daemon.settings import ConfigError, OwnQuotas
 from daemon.system import private_files
@@ -58,6 +64,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     disabled: bool = False
     rights: Rights = Rights()
     quotas: OwnQuotas = OwnQuotas()
+    tokens: dict[str, Token] = {}
 
     @property
     def version(self) -> str:
@@ -91,6 +98,9 @@ def _parse(path: Path, document: dict[str, Any]) -> dict[str, Account]:
         if not isinstance(table, dict):
             raise ConfigError(path, key, f"expected a table [{key}]")
         accounts[name] = typed(path, key, table, Account)
+        for token in accounts[name].tokens:
+            if not TOKEN_NAME.fullmatch(token):
+                raise ConfigError(path, f"{key}.tokens.{token[:80]}", TOKEN_EXPECTED)
     return accounts
 
 
@@ -156,6 +166,23 @@ class AccountsEditor:
         table.pop("quotas", None)
         if quotas.given:
             table["quotas"] = tomlkit.item(quotas.given)
+
+    def set_token(self, name: str, token: str, kept: Token) -> None:
+        """Raises FileExistsError where it has one of this name."""
+        table = self._table(name)
+        tokens = table.setdefault("tokens", tomlkit.table(is_super_table=True))
+        if token in tokens:
+            raise FileExistsError(f"{name} has a token {token} already")
+        tokens[token] = {
+            key: value for key, value in msgspec.structs.asdict(kept).items() if value is not None
+        }
+
+    def remove_token(self, name: str, token: str) -> None:
+        """Raises NoSuchAccountError."""
+        tokens = self._table(name).get("tokens", {})
+        if token not in tokens:
+            raise NoSuchAccountError(f"{name} has no token {token}{nearest(token, tokens)}")
+        del tokens[token]
 
     def text(self) -> str:
         return tomlkit.dumps(self._document)

@@ -11,10 +11,11 @@ from daemon.accounts.accounts import rights_table
 from daemon.accounts.accounts_file import Account, read_accounts
 from daemon.accounts.changing import check_new
 from daemon.accounts.passwords import generate_password, hash_password
-from daemon.cli.account_changing import change_accounts
+from daemon.cli.account_changing import AccountName, change_accounts
 from daemon.cli.account_quotas import quotas
+from daemon.cli.account_token import tokens
 from daemon.cli.asking import YesOption, sure, value
-from daemon.cli.completing import complete_account, complete_topic
+from daemon.cli.completing import complete_topic
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
 from daemon.configuration.config import nearest
 from daemon.control.operators import AskMay
@@ -29,8 +30,8 @@ from routing.rights import RIGHTS, Operating, Right, Rights
 
 app = typer.Typer(help="Accounts, their rights and quotas.", no_args_is_help=True)
 app.command()(quotas)
+app.add_typer(tokens, name="token")
 
-AccountName = Annotated[str, typer.Argument(metavar="NAME", autocompletion=complete_account)]
 PasswordFile = Annotated[
     Path | None,
     typer.Option(
@@ -100,6 +101,7 @@ def list_(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> No
                 "disabled": account.disabled,
                 "rights": account.rights,
                 "quotas": account.quotas.given,
+                "tokens": [*account.tokens],
             }
             for name, account in accounts.items()
         ]

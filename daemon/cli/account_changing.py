@@ -1,14 +1,18 @@
 """A change of the accounts file, and the running site that takes it on."""
 
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from daemon.accounts.accounts_file import ChangedMeanwhileError, NoSuchAccountError
 from daemon.accounts.changing import Change, change_file
+from daemon.cli.completing import complete_account
 from daemon.cli.options import read_settings
 from daemon.cli.telling import tell
 from daemon.terminal.failure import Failure
+
+AccountName = Annotated[str, typer.Argument(metavar="NAME", autocompletion=complete_account)]
 
 
 def change_accounts(config: Path, done: str, change: Change) -> str:

@@ -205,6 +205,7 @@ class SiteOperations:
                 quotas=broker.quotas(name),
                 own=account.quotas,
                 used=used,
+                tokens=tuple(account.tokens),
                 version=account.version,
             )
             for name, account in broker.accounts.every.items()

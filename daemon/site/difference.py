@@ -98,7 +98,8 @@ def _account(account: Account | None) -> str:
         if value
     ]
     quotas = [f"{name} {value:g}" for name, value in account.quotas.given.items()]
-    return ", ".join(["disabled" if account.disabled else "enabled", *held, *quotas])
+    tokens = [f"token {name}" for name in account.tokens]
+    return ", ".join(["disabled" if account.disabled else "enabled", *held, *quotas, *tokens])
 
 
 def _peer(peer: PeerEntry | None) -> str:

@@ -178,31 +178,44 @@ class RunningSite:
 
     async def authenticate(self, account: str, password: str, remote: str, *, protocol: str = "") -> Identity:
         """See `daemon.frontend.Site`."""
-        metrics = self.broker.metrics
         try:
             identity = await self._accounts.authenticate(account, password, remote)
         except Refusal:
-            metrics.logins_refused += 1
-            why = self._accounts.why_refused(account)
-            shown = account[:LOGGED_NAME_MAX]
-            self._logins.log(
-                logging.WARNING,
-                "login of %s refused (%s, %s): %s",
-                shown,
-                protocol or "?",
-                remote,
-                why,
-                fields={
-                    "event": "login-refused",
-                    "account": shown,
-                    "protocol": protocol,
-                    "address": remote,
-                    "why": why,
-                },
-            )
+            self._log_refused(account, self._accounts.why_refused(account), protocol, remote)
             raise
-        metrics.logins += 1
+        self.broker.metrics.logins += 1
         return identity
+
+    async def authenticate_token(
+        self, token: str, remote: str, *, protocol: str = ""
+    ) -> tuple[Identity, str]:
+        """See `daemon.frontend.Site`."""
+        try:
+            found = await self._accounts.authenticate_token(token, remote)
+        except Refusal:
+            self._log_refused("(by a token)", self._accounts.why_token_refused(token), protocol, remote)
+            raise
+        self.broker.metrics.logins += 1
+        return found
+
+    def _log_refused(self, account: str, why: str, protocol: str, remote: str) -> None:
+        self.broker.metrics.logins_refused += 1
+        shown = account[:LOGGED_NAME_MAX]
+        self._logins.log(
+            logging.WARNING,
+            "login of %s refused (%s, %s): %s",
+            shown,
+            protocol or "?",
+            remote,
+            why,
+            fields={
+                "event": "login-refused",
+                "account": shown,
+                "protocol": protocol,
+                "address": remote,
+                "why": why,
+            },
+        )
 
     def operates(self, account: str) -> Operating:
         """See `daemon.frontend.Site`."""

@@ -136,7 +136,11 @@ Action = Callable[[Any, WebUser, Fields], Awaitable[Any]]
 def actor(request: Any) -> Actor:
     """Who does it, for the log."""
     user: WebUser = request.state.user
-    return Actor(name=user.identity.account, via="web", remote=request.state.remote)
+    return Actor(
+        name=user.identity.account,
+        via=f"web, token {user.bearer}" if user.bearer else "web",
+        remote=request.state.remote,
+    )
 
 
 def _back(fields: Fields) -> str:

@@ -27,11 +27,11 @@ STATUS: Final = {
 }
 """Of what a site refuses; all else is a request that was wrong."""
 
-ASKS: Final = {"www-authenticate": 'Basic realm="smqpd", charset="UTF-8"'}
+ASKS: Final = {"www-authenticate": 'Basic realm="smqpd", charset="UTF-8", Bearer realm="smqpd"'}
 
 
 def for_programs(logins: Logins, view: View, *, change: bool = False) -> View:
-    """A view for who has Basic credentials, or is a script of our own page; errors are JSON.
+    """A view for who has credentials of a program, or is a script of our own page; errors are JSON.
 
     With `change` it needs the right to change the site, and from a browser the token of its session.
     """

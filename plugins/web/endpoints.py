@@ -108,10 +108,10 @@ def openapi(endpoints: tuple[Endpoint, ...], version: str) -> dict[str, Any]:
     return {
         "openapi": "3.1.0",
         "info": {"title": "smqpd", "version": version},
-        "security": [{"basic": []}],
+        "security": [{"basic": []}, {"bearer": []}],
         "paths": paths,
         "components": {
             "schemas": components,
-            "securitySchemes": {"basic": {"type": "http", "scheme": "basic"}},
+            "securitySchemes": {scheme: {"type": "http", "scheme": scheme} for scheme in ("basic", "bearer")},
         },
     }

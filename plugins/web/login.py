@@ -1,7 +1,8 @@
 """Who uses the page: browsers that have logged in, and programs that say who they are with each request.
 
     a browser    POST /login -> a signed cookie; what changes something comes from a form with its token
-    a program    Basic credentials with each request; no cookie, so nothing that a page could misuse
+    a program    Basic credentials, or a bearer token, with each request; no cookie, so nothing that a page
+                 could misuse
 
 A cookie holds the account, a number of its own and when it was last renewed, and what signs it is in the
 memory of this process alone: a restart logs everybody out. Who has logged out is remembered until the cookie
@@ -10,7 +11,6 @@ at once.
 """
 
 import base64
-import binascii
 import hashlib
 import hmac
 import secrets
@@ -40,6 +40,7 @@ class WebUser(msgspec.Struct, frozen=True):
         operates: `look` or `change`; never "".
         token: what a form must bring; "" for a program, whose requests no other page can send.
         cookie: to be set with the answer; "" for none.
+        bearer: name of the bearer token that the program has shown; "" for none.
     """
 
     identity: Identity
@@ -47,6 +48,7 @@ class WebUser(msgspec.Struct, frozen=True):
     token: str = ""
     session: str = ""
     cookie: str = ""
+    bearer: str = ""
 
     @property
     def may_change(self) -> bool:
@@ -106,29 +108,34 @@ class Logins:
         )
 
     async def _program(self, authorization: str, remote: str) -> WebUser:
-        scheme, _, encoded = authorization.partition(" ")
+        scheme, _, credentials = authorization.partition(" ")
+        if len(credentials) > CREDENTIALS_CHARACTERS_MAX:
+            raise NotLoggedIn
         try:
-            if scheme.lower() != "basic" or len(encoded) > CREDENTIALS_CHARACTERS_MAX:
-                raise ValueError
-            account, colon, password = base64.b64decode(encoded, validate=True).decode().partition(":")
-            if not colon:
-                raise ValueError
-        except (ValueError, binascii.Error):
-            raise NotLoggedIn from None
-        try:
-            identity = await self._site.authenticate(account, password, remote)
-        except Refusal:
+            identity, bearer = await self._known(scheme.lower(), credentials.strip(), remote)
+        except (ValueError, Refusal):
             raise NotLoggedIn from None
         operates = self._site.operates(identity.account)
         if not operates:
             raise NotAllowed(f"{identity.account} may neither look at this site nor change it")
-        return WebUser(identity, operates)
+        return WebUser(identity, operates, bearer=bearer)
+
+    async def _known(self, scheme: str, credentials: str, remote: str) -> tuple[Identity, str]:
+        """Raises ValueError for what are no credentials, and Refusal."""
+        if scheme == "bearer":
+            return await self._site.authenticate_token(credentials, remote, protocol="web")
+        if scheme != "basic":
+            raise ValueError
+        account, colon, password = base64.b64decode(credentials, validate=True).decode().partition(":")
+        if not colon:
+            raise ValueError
+        return await self._site.authenticate(account, password, remote, protocol="web"), ""
 
     # -- logging in and out -----------------------------------------------------------------------
 
     async def log_in(self, request: Any, account: str, password: str) -> str:
         """The cookie of a new session. Raises Refusal, after the delay that guesses get."""
-        identity = await self._site.authenticate(account, password, request.state.remote)
+        identity = await self._site.authenticate(account, password, request.state.remote, protocol="web")
         if not self._site.operates(identity.account):
             raise Refusal(
                 Refusal.FORBIDDEN, f"{identity.account} may neither look at this site nor change it"

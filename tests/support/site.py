@@ -80,6 +80,11 @@ class BrokerSite:
     async def authenticate(self, account: str, password: str, remote: str, *, protocol: str = "") -> Identity:
         return await self.broker.accounts.authenticate(account, password, remote)
 
+    async def authenticate_token(
+        self, token: str, remote: str, *, protocol: str = ""
+    ) -> tuple[Identity, str]:
+        return await self.broker.accounts.authenticate_token(token, remote)
+
     def open_session(self, identity: Identity, channel: str, *, protocol: str, remote: str) -> BrokerSession:
         self.opened.set()
         return self.broker.open_session(identity, channel, protocol=protocol, remote=remote)

@@ -41,6 +41,40 @@ async def test_who_is_removed_is_logged_out(site: RunningSite) -> None:
             await anext(eve)
 
 
+async def test_a_token_is_printed_once_listed_and_revoked(site: RunningSite) -> None:
+    out = await site.printed("account", "token", "add", "eve", "grafana", "--expires", "30")
+    token = out.partition("Token: ")[2].partition("\n")[0]
+    assert token.startswith("smqpd_")
+    assert token not in (site.config.parent / "accounts.toml").read_text()
+    made = await site.asked("account", "token", "add", "eve", "deploy", "--expires", "2199-12-31")
+    assert made["expires"] == "2200-01-01T00:00:00Z"
+    listed = await site.asked("account", "token", "list", "eve")
+    assert [each["name"] for each in listed] == ["grafana", "deploy"]
+    assert token not in await site.printed("account", "token", "list")
+    assert (await site.command("account", "token", "revoke", "eve", "grafana"))[0] == USAGE
+    assert (await site.asked("account", "token", "revoke", "eve", "grafana", "--yes"))["name"] == "grafana"
+    await site.printed("account", "token", "revoke", "eve", "deploy", "--yes")
+    assert await site.printed("account", "token", "list") == "There are no tokens.\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("eve", "a b"), USAGE, "cannot be a token"),
+        (("evi", "a"), FAILED, "did you mean eve"),
+        (("eve", "a", "--expires", "soon"), USAGE, "days or a date"),
+        (("eve", "a", "--expires", "0"), USAGE, "over already"),
+        (("eve", "a", "--expires", "2001-01-01"), USAGE, "over already"),
+        (("eve", "a", "--expires", "9" * 30), USAGE, "days or a date"),
+    ],
+)
+async def test_a_token_that_cannot_be_is_refused(
+    site: RunningSite, words: tuple[str, ...], code: int, said: str
+) -> None:
+    ended, _, err = await site.command("account", "token", "add", *words)
+    assert (ended, said in err) == (code, True), err
+
+
 @pytest.mark.parametrize("runs", [True, False])
 async def test_whether_an_account_may_is_told_with_the_reason(site: RunningSite, runs: bool) -> None:
     await site.command("account", "add", "ada", "--publish", "weather.#", "--generate")
