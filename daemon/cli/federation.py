@@ -23,7 +23,7 @@ def federation(
     config: ConfigOption = DEFAULT_CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """Show all sites that are known, as they tell each other of their links.
+    """Show all sites that are known, as they tell each other of their links and of what they want.
 
     Exit code 1 where there is no way to one of them.
     """
@@ -49,11 +49,16 @@ def _show(found: list[KnownSite]) -> None:
             "no way" if site.hops is None else str(site.hops),
             site.source or "-",
             "-" if site.age_s is None else duration(round(site.age_s * 1e6)),
+            "-" if site.wants is None else f"{site.wants}{'+' * site.wants_missing}",
             ", ".join(link.peer if link.up else f"{link.peer} (down)" for link in site.links) or "-",
         )
         for site in found
     ]
-    show_table(("site", "hops", "heard from", "age", "links"), rows, folds=("site", "heard from", "links"))
+    show_table(
+        ("site", "hops", "heard from", "age", "wants", "links"), rows, folds=("site", "heard from", "links")
+    )
+    if any(site.wants_missing for site in found):
+        typer.echo("+ of these it is not known yet what else they want")
     for site in found:
         if site.age_s is None and site.hops != 0:
             typer.echo(f"{site.site} says nothing of itself: its smqpd is too old, or it has not been heard")

@@ -15,6 +15,8 @@ class KnownSite(msgspec.Struct, frozen=True, kw_only=True):
         source: the peer that told of it first; "" of this site itself, and of one that says nothing.
         age_s: since it said so; None where it says nothing of itself, as one of an earlier version.
         boot, number: of what it said; 0 where it says nothing.
+        wants: topics and patterns that are known to be wanted there; None where it does not say.
+        wants_missing: it has said more, which is not here yet.
     """
 
     site: str
@@ -24,6 +26,8 @@ class KnownSite(msgspec.Struct, frozen=True, kw_only=True):
     boot: int
     number: int
     links: tuple[LinkNews, ...]
+    wants: int | None = None
+    wants_missing: bool = False
 
 
 def known_sites(server: str, outlook: Outlook, now: float) -> list[KnownSite]:
@@ -43,6 +47,8 @@ def known_sites(server: str, outlook: Outlook, now: float) -> list[KnownSite]:
                 boot=news.statement.boot if news else 0,
                 number=news.statement.number if news else 0,
                 links=own if site == server else news.statement.links if news else (),
+                wants=outlook.wants_of(site),
+                wants_missing=bool(outlook.known_wants.lacks(site)),
             )
         )
     return sorted(out, key=lambda one: (one.hops is None, one.hops or 0, one.site))

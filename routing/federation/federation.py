@@ -16,6 +16,7 @@ spreading    how news comes to all sites
 news_peer    what a peer has of it, and may be told
 leaves       what is said of wants
 own_leaves   what this site says of its own
+saying       what it says of itself, and when
 known_wants  what the others want
 """
 
@@ -75,7 +76,9 @@ class Federation:
         self.spreading = Spreading(state, self.forwarding.peers)
         self.known_wants = self.spreading.wants
         self._own_wants = OwnWants(state.matching, self.interest, self.spreading)
-        self.outlook = Outlook(self.forwarding, self.interest, state.crossing, self.spreading.known)
+        self.outlook = Outlook(
+            state.server, self.forwarding, self.interest, state.crossing, self.spreading, self._own_wants
+        )
         self.custody = Custody(state, lifecycle, self.forwarding, deliveries, receipts, self.interest)
         self._arriving = Arriving(state, lifecycle, self.forwarding, deliveries, receipts)
 

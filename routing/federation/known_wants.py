@@ -57,14 +57,14 @@ class _Site:
         alone: the site, as the only one that wants something.
     """
 
-    __slots__ = ("alone", "buckets", "hashes", "held", "leaves", "limited")
+    __slots__ = ("alone", "buckets", "hashes", "held", "leaves", "limited", "rules")
 
     def __init__(self, site: str) -> None:
         self.hashes: tuple[bytes, ...] = (b"",) * BUCKETS
         self.held = [b""] * BUCKETS
         self.buckets = [b""] * BUCKETS
         self.alone: dict[str, None] = {site: None}
-        self.leaves = 0
+        self.leaves = self.rules = 0
         self.limited: frozenset[tuple[str, str]] = frozenset()
 
     def lacks(self, index: int) -> bool:
@@ -141,9 +141,9 @@ class KnownWants:
         return any(topic_matches(each, topic) for each in self._rules.get((site, kind, peer), ()))
 
     def count(self, site: str) -> int | None:
-        """How many topics and patterns, and rules, a site is known to have; None where it says none."""
+        """How many topics and patterns a site is known to want; None where it does not say what it wants."""
         known = self._sites.get(site)
-        return known.leaves if known is not None else None
+        return known.leaves - known.rules if known is not None else None
 
     def bucket(self, site: str, index: int) -> bytes:
         """As it was taken, with all names that are known; empty where it is not here."""
@@ -269,6 +269,8 @@ class KnownWants:
             self._enter(known, site, kind, name, peer)
         more = len(bucket.leaves) - len(before.leaves)
         known.leaves += more
+        known.rules += sum(bool(leaf.peer) for leaf in bucket.leaves)
+        known.rules -= sum(bool(leaf.peer) for leaf in before.leaves)
         self._leaves += more
         self._bytes += len(data) - len(known.buckets[index])
         known.buckets[index] = data

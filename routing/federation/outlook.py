@@ -14,6 +14,8 @@ from routing.federation.crossing import Crossing
 from routing.federation.forwarding import Forwarding, Peer
 from routing.federation.interest import Interest
 from routing.federation.news import KnownNews
+from routing.federation.own_wants import OwnWants
+from routing.federation.spreading import Spreading
 from routing.federation.wants import Want
 from routing.message import DEPTH_UNLIMITED, DeliveryMode
 from routing.names import is_system_topic, parse_address
@@ -50,27 +52,37 @@ class Outlook:
         peers: by name, up or down.
         copies: by entry id, what is held and may cross links.
         news: by site, the latest that is known.
+        known_wants: what the other sites want.
         has_room, would_hold: of a copy that comes, see `Forwarding`.
     """
 
     def __init__(
         self,
+        server: str,
         forwarding: Forwarding,
         interest: Interest,
         crossing: Crossing,
-        news: Mapping[str, KnownNews],
+        spreading: Spreading,
+        own_wants: OwnWants,
     ) -> None:
         self.peers: Mapping[str, Peer] = forwarding.peers
         self.copies: Mapping[int, Copy] = crossing.by_id
-        self.news = news
+        self.news: Mapping[str, KnownNews] = spreading.known
+        self.known_wants = spreading.wants
         self.has_room = forwarding.has_room
         self.would_hold = forwarding.would_hold
         self._interest = interest
+        self._own_wants = own_wants
+        self._server = server
 
     def is_up(self, peer: str) -> bool:
         """Whether there is a link with a peer."""
         known = self.peers.get(peer)
         return known is not None and known.up
+
+    def wants_of(self, site: str) -> int | None:
+        """How many topics and patterns a site wants, as far as is known; None where it does not say."""
+        return self._own_wants.count if site == self._server else self.known_wants.count(site)
 
     def distances(self, want: Want) -> dict[str, int]:
         """By peer, links from it to the nearest site that wants this; see `Interest.distances`."""

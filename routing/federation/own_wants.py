@@ -24,6 +24,11 @@ class OwnWants:
         self._wants_of: dict[Target, set[Want]] = {}
         self._count: Counter[Want] = Counter()
 
+    @property
+    def count(self) -> int:
+        """How many topics and patterns there are."""
+        return len({name for _, name in self._count})
+
     def changed(self, target: Target) -> None:
         """Subscriptions to a topic or a pattern have come or gone, or have other rights."""
         wants = self._wanted(target)

@@ -26,7 +26,6 @@ something; beyond that its news is refused, and the next one, or who is asked fo
 Sites, wants and bytes are bounded, too. A site may say what is not so of itself alone.
 """
 
-import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
@@ -47,31 +46,18 @@ from routing.federation.known_wants import KnownWants
 from routing.federation.leaves import BEGINNING_BYTES, NumberedBucket, is_digest, write_digest
 from routing.federation.news import (
     KnownNews,
-    LinkNews,
     NewsVersion,
     Notary,
     SignedNews,
-    SiteNews,
     Version,
     read_statement,
-    write_statement,
 )
 from routing.federation.news_peer import NewsPeer, as_told, in_controls
-from routing.federation.own_leaves import OwnLeaves
+from routing.federation.saying import Saying, pieces
 from routing.federation.telling import EVERYTHING
 from routing.federation.wants import Want
 from routing.names import is_server_name
-from routing.numbers import NUMBER_MAX
 from routing.state import SiteState
-
-EVERY_S: Final = 3_600.0
-"""Between two pieces of news of a site of which nothing changes."""
-
-SPACING_S: Final = 2.0
-"""Between two of one site, whatever changes: a link that comes and goes all the time costs no more."""
-
-PIECE_BYTES: Final = 4_096
-"""What is longer counts as several: who has a thousand links says less often that they have changed."""
 
 UNSIGNED: Final = "its site has not signed these wants"
 
@@ -87,11 +73,6 @@ SAID_PER_S: Final = 1.0
 SAID_AT_ONCE: Final = 100.0
 """Pieces that one site may say: twice what it does at most. The longest that can be counts as 76."""
 
-WANTS_SPACING_S: Final = 0.05
-SAYING_PER_S: Final = 0.5
-SAYING_AT_ONCE: Final = 50.0
-"""Pieces that this site says of its wants as they change; beyond, it waits as long as for links."""
-
 WANTS_PER_S: Final = 2.0**20
 WANTS_AT_ONCE: Final = 128.0 * 2**20
 """Bytes of buckets that one peer may tell."""
@@ -104,8 +85,6 @@ ASKS_PER_S: Final = 0.2
 ASKS_AT_ONCE: Final = 20.0
 """How often one peer may ask for what it lacks."""
 
-NEVER: Final = -math.inf
-
 
 class Spreading:
     """What is known of all sites, and who has still to hear it.
@@ -113,17 +92,15 @@ class Spreading:
     Attributes:
         known: the latest news, by site; this site's own, too, once there is any.
         wants: what the other sites want.
-        due_at: site time at which `tick` has something to do; `inf` for none.
     """
 
     def __init__(self, state: SiteState, peers: Mapping[str, Peer]) -> None:
         self.known: dict[str, KnownNews] = {}
-        self.due_at = math.inf
         self._state = state
         self._peers = peers
         self._notary: Notary | None = None
         self.wants = KnownWants(state.server)
-        self._own = OwnLeaves()
+        self._saying = Saying(state, peers)
         self._links: dict[str, NewsPeer] = {}
         self._checks: dict[str, Allowance] = {}  # by peer
         self._wants_told: dict[str, Allowance] = {}  # bytes, by peer
@@ -131,43 +108,28 @@ class Spreading:
         self._sayings: dict[str, Allowance] = {}  # by site
         self._wants_said: dict[str, Allowance] = {}  # bytes, by site
         self._missed: dict[str, str] = {}  # sites whose news was too much for a while, and who told it
-        self._saying = Allowance(SAYING_PER_S, SAYING_AT_ONCE)
         self._bytes = 0
-        self._last: Version = (state.boot, 0)  # of this site's own, as far as it knows
-        self._said_at = NEVER
-        self._quiet_until = self._wants_quiet_until = NEVER
-        self._is_stale = False  # it is to say its news anew, whether or not its links have changed
 
     def set_notary(self, now: float, notary: Notary) -> list[tuple[str, str]]:
         """Trust this notary alone; the sites whose news it does not attest, which are forgotten, and why."""
         self._notary = notary
-        self._own.set_secret(notary.secret)
         refused = []
         for site, known in list(self.known.items()):
             if (why := notary.refusal(site, known.signed)) is not None:
                 self._forget(site)
                 refused.append((site, why))
-        self._is_stale = True  # its certificate may be another one
-        self.note_links()
+        self._saying.set_notary(notary)
         return refused
 
     # -- links ------------------------------------------------------------------------------------
 
     def note_links(self) -> None:
         """A link of this site, or a peer, has come or gone."""
-        if self._notary is not None:
-            self.due_at = min(self.due_at, self._quiet_until)
-            self._state.wake_at = min(self._state.wake_at, self.due_at)
+        self._saying.note_links()
 
     def note_want(self, want: Want, wanted: bool) -> None:
         """This site wants something, or does no more."""
-        self._own.set_want(want, wanted)
-        self._note_own()
-
-    def _note_own(self) -> None:
-        if self._notary is not None and self._own.is_changed:
-            self.due_at = min(self.due_at, self._wants_quiet_until)
-            self._state.wake_at = min(self._state.wake_at, self.due_at)
+        self._saying.note_want(want, wanted)
 
     def note_rules(self, name: str, before: PeerRules) -> None:
         """A link lets other things pass than `before`: what was hidden from the peer may be told now."""
@@ -186,7 +148,7 @@ class Spreading:
     def _has(self, site: str) -> NewsVersion:
         """What this site has of one."""
         version = known.statement.version if (known := self.known.get(site)) is not None else (0, 0)
-        held = self._own.hashes if site == self._state.server else self.wants.held(site)
+        held = self._saying.hashes if site == self._state.server else self.wants.held(site)
         return NewsVersion(site, *version, write_digest(held, BEGINNING_BYTES))
 
     def link_down(self, name: str) -> None:
@@ -254,12 +216,12 @@ class Spreading:
             return why
         link.note(site, statement.version)
         if site == self._state.server:
-            self._pass(statement.version)
+            self._saying.pass_by(statement.version)
             return "this site has not said it: its store is that of a backup, or another site has its name"
         if not self._has_room(site, signed):
             return "no more sites, or no more bytes, are remembered"
         sayings = self._sayings.setdefault(site, Allowance(SAID_PER_S, SAID_AT_ONCE))
-        if not sayings.take(now, _pieces(signed)):
+        if not sayings.take(now, pieces(signed)):
             return self._miss(site, peer, "its site says something more often than it may")
         self._missed.pop(site, None)
         news = KnownNews(statement, signed, said_at, peer)
@@ -315,12 +277,6 @@ class Spreading:
         if len(self._missed) < SITES_MAX:
             self._missed[site] = peer
         return why
-
-    def _pass(self, version: Version) -> None:
-        """This site has said later news than it knows of: what it says next is to be later still."""
-        self._last = max(self._last, version)
-        self._is_stale = True
-        self.note_links()
 
     def _has_room(self, site: str, signed: SignedNews) -> bool:
         known = self.known.get(site)
@@ -383,58 +339,23 @@ class Spreading:
                 yield as_told(bucket, may_come)
 
     def _hashes(self, site: str) -> tuple[bytes, ...]:
-        if site != self._state.server:
-            return self.wants.hashes(site)
-        own = self.known.get(site)
-        return self._own.hashes if own is not None and own.statement.wants is not None else ()
+        return self._saying.hashes if site == self._state.server else self.wants.hashes(site)
 
     def _bucket(self, site: str, index: int) -> NumberedBucket:
         if site == self._state.server:
-            return self._own.bucket(index)
+            return self._saying.bucket(index)
         return NumberedBucket(index, self.wants.bucket(site, index))
 
     # -- what time brings about -------------------------------------------------------------------
 
+    @property
+    def due_at(self) -> float:
+        """Site time at which `tick` has something to do; `inf` for none."""
+        return self._saying.due_at
+
     def tick(self, now: float) -> None:
         """Say what is due to be said of this site."""
-        if now < self.due_at:
-            return
-        self.due_at = now + EVERY_S
-        if self._notary is None or not any(peer.up for peer in self._peers.values()):
-            return  # the first link that comes up makes it due again
-        own = self.known.get(self._state.server)
-        links = tuple(_link_news(peer) for _, peer in sorted(self._peers.items()))
-        self._own.set_rules({name: peer.rules for name, peer in self._peers.items()})
-        if own is None or self._is_stale or self._said_at + EVERY_S <= now:
-            self._say(now, self._notary, links)
-            return
-        due_at = self._said_at + EVERY_S
-        if own.statement.links != links:
-            due_at = min(due_at, self._quiet_until)
-        if self._own.is_changed:
-            due_at = min(due_at, self._wants_quiet_until)
-        if due_at <= now:
-            self._say(now, self._notary, links)
-        else:
-            self.due_at = due_at
-
-    def _say(self, now: float, notary: Notary, links: tuple[LinkNews, ...]) -> None:
-        self._said_at, self._is_stale = now, False
-        boot, number = self._last
-        number = max(number + 1, int(now * 1_000))
-        if number > NUMBER_MAX:
-            boot, number = boot + 1, 1
-        if boot > NUMBER_MAX:  # whoever had its key has said the last that can be said
-            return
-        self._last = boot, number
-        statement = SiteNews(self._state.server, boot, number, links, self._own.seal())
-        signed = notary.sign(write_statement(statement))
-        if signed is not None:
-            pieces = _pieces(signed)
-            self._quiet_until = now + SPACING_S * pieces
-            may_go_on = self._saying.take(now, pieces)
-            self._wants_quiet_until = now + WANTS_SPACING_S if may_go_on else self._quiet_until
-            news = KnownNews(statement, signed, now, "")
+        if (news := self._saying.tick(now)) is not None:
             self._keep(news)
             for peer in self._links:
                 self._tell(peer, [news])
@@ -468,24 +389,8 @@ class Spreading:
         """What the store holds; `set_notary` is to look at it before there are links."""
         self._enter(news)
         if news.statement.site == self._state.server:
-            self._last = max(self._last, news.statement.version)
-
-
-def _pieces(signed: SignedNews) -> float:
-    return max(signed.size / PIECE_BYTES, 1.0)
+            self._saying.restore(news.statement)
 
 
 def _can_be(one: NewsVersion) -> bool:
     return is_server_name(one.site) and is_digest(one.wants, BEGINNING_BYTES)
-
-
-def _link_news(peer: Peer) -> LinkNews:
-    rules = peer.rules
-    return LinkNews(
-        peer.name,
-        peer.up,
-        rules.depth_max,
-        rules.flood,
-        limits_in=rules.allow_in != EVERYTHING,
-        limits_out=rules.allow_out != EVERYTHING,
-    )

@@ -1,4 +1,8 @@
-"""Sites that lie of others: they tell peers news that is forged, old, repeated, or of a wrong age."""
+"""Sites that lie of others: they tell peers news that is forged, old, repeated, or of a wrong age.
+
+And wants that no site has signed, that one has signed earlier or for another bucket, or again; and that they
+have all of them.
+"""
 
 import random
 from typing import TYPE_CHECKING, Final
@@ -6,8 +10,19 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import trio
 
-from daemon.link.controls import NewsTold
-from routing.federation.news import SignedNews, SiteNews, read_statement, write_statement
+from daemon.link.controls import NewsKnown, NewsTold, WantsTold
+from routing.federation.known_wants import KnownWants
+from routing.federation.leaves import (
+    BEGINNING_BYTES,
+    BUCKETS,
+    Bucket,
+    Leaf,
+    NumberedBucket,
+    read_bucket,
+    write_bucket,
+    write_digest,
+)
+from routing.federation.news import NewsVersion, SignedNews, SiteNews, read_statement, write_statement
 from tests.support.notary import NamedNotary
 
 if TYPE_CHECKING:
@@ -28,6 +43,7 @@ class Liars:
         self._world = world
         self._chance = random.Random(f"liars {world.scenario.seed}")
         self._kept: list[SignedNews] = []
+        self._kept_wants: list[WantsTold] = []
 
     async def lie(self) -> None:
         """Go on until cancelled."""
@@ -39,7 +55,11 @@ class Liars:
             up = [name for name, peer in site.broker.door.outlook.peers.items() if peer.up]
             news = [known.signed for known in site.broker.door.outlook.news.values()]
             if up and news:
-                self._tell(site, self._chance.choice(up), self._chance.choice(news))
+                peer, piece = self._chance.choice(up), self._chance.choice(news)
+                if self._chance.random() < 0.5:
+                    self._tell(site, peer, piece)
+                else:
+                    self._tell_wants(site, peer, read_statement(piece.statement))
 
     def _tell(self, site: "Site", peer: str, news: SignedNews) -> None:
         chance = self._chance
@@ -63,6 +83,45 @@ class Liars:
         assert site.broker is not None
         if site.broker.federating._tell(peer, "news", told):
             self._world.ledger.note(f"{site.name} tells {peer} news of {said.site} that is {lie}")
+
+    def _tell_wants(self, site: "Site", peer: str, said: SiteNews) -> None:
+        assert site.broker is not None
+        chance, wants = self._chance, site.broker.door.outlook.known_wants
+        lie = chance.choice(("forged", "moved", "old", "repeated", "claimed", "kept back"))
+        if lie == "claimed":
+            had = NewsVersion(
+                said.site, said.boot, said.number, write_digest(wants.hashes(said.site), BEGINNING_BYTES)
+            )
+            told = site.broker.federating._tell(peer, "news-known", NewsKnown([had]))
+        else:
+            told = self._tell_buckets(site, peer, said, lie, wants)
+        if told:
+            self._world.ledger.note(f"{site.name} tells {peer} wants of {said.site} that are {lie}")
+
+    def _tell_buckets(self, site: "Site", peer: str, said: SiteNews, lie: str, wants: KnownWants) -> bool:
+        assert site.broker is not None
+        chance = self._chance
+        here = [index for index in range(BUCKETS) if wants.bucket(said.site, index)]
+        if not here:
+            return False
+        index = chance.choice(here)
+        data = wants.bucket(said.site, index)
+        told = WantsTold(said.site, said.boot, said.number, (NumberedBucket(index, data),))
+        self._kept_wants = [*self._kept_wants, told][-KEPT:]
+        match lie:
+            case "forged":
+                leaves = read_bucket(data).leaves
+                more = Leaf("ALL", f"a.lie.{chance.randrange(9)}", b"salt")
+                data = write_bucket(Bucket((*leaves[1:], more)))
+            case "moved":
+                index = (index + 1) % BUCKETS
+            case "old":
+                kept = chance.choice(self._kept_wants)
+                return site.broker.federating._tell(peer, "wants", kept)
+            case "kept back":
+                return site.broker.federating._tell(peer, "wants", msgspec.structs.replace(told, buckets=()))
+        forged = msgspec.structs.replace(told, buckets=(NumberedBucket(index, data),))
+        return site.broker.federating._tell(peer, "wants", forged)
 
 
 def _signed(news: SiteNews, by: str) -> SignedNews:

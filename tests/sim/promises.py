@@ -3,6 +3,9 @@
 import math
 from typing import TYPE_CHECKING
 
+from routing.federation.leaves import BUCKETS, read_bucket
+from routing.message import MODES
+from routing.patterns import is_pattern
 from tests.sim.balance import Facts
 from tests.sim.ledger import Ledger, Told
 from tests.sim.scenario import LONG_S, Publication, Reader
@@ -181,6 +184,37 @@ def _judge_news(ledger: Ledger, site: "Site", sites: dict[str, "Site"]) -> None:
     stored = dict(site.store._reader.execute("SELECT site, statement FROM news"))
     if stored != {name: news.signed.statement for name, news in outlook.news.items()}:
         ledger.violate(f"{site.name} has other news in its store than it knows")
+    _judge_wants(ledger, site, sites)
+
+
+def _judge_wants(ledger: Ledger, site: "Site", sites: dict[str, "Site"]) -> None:
+    """It knows what every other site wants, no more and no less, on disk, too."""
+    assert site.broker is not None
+    assert site.store is not None
+    outlook = site.broker.door.outlook
+    wants = outlook.known_wants
+    known: dict[tuple[str, int], bytes] = {}
+    for name, other in sites.items():
+        assert other.broker is not None
+        own = {
+            (mode, each) for mode, each in other.broker._router.federation.interest._own if mode != "SERVER"
+        }
+        if name == site.name:
+            continue
+        buckets = {index: wants.bucket(name, index) for index in range(BUCKETS)}
+        known |= {(name, index): data for index, data in buckets.items() if data}
+        leaves = [leaf for data in buckets.values() if data for leaf in read_bucket(data).leaves]
+        said = {(mode, leaf.name) for leaf in leaves for mode in MODES if leaf.kind in (mode, "BOTH")}
+        if said != own:
+            ledger.violate(f"{site.name} knows of {name} that it wants {said}, which wants {own}")
+        for mode, topic in own:
+            if not is_pattern(topic) and name not in (wants.wanting(mode, topic) or ()):
+                ledger.violate(
+                    f"{site.name} does not find {name} among those that want {topic} of mode {mode}"
+                )
+    stored = site.store._reader.execute("SELECT site, bucket, leaves FROM wants")
+    if {(name, index): leaves for name, index, leaves in stored} != known:
+        ledger.violate(f"{site.name} has other wants of sites in its store than it knows")
 
 
 def _owner(reader: Reader) -> str:

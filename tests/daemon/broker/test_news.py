@@ -9,14 +9,15 @@ import pytest
 import trio
 
 from daemon.control.federation import known_sites
-from daemon.link.controls import NewsTold
+from daemon.link.controls import NewsTold, WantsTold
 from routing.federation.enquiry import FEATURES
+from routing.federation.leaves import NumberedBucket
 from routing.federation.news import SignedNews, Version
 from routing.federation.wants import PATTERNS
 from routing.link.units import Control, Lane
 from tests.support.federated import FederatedSite, federated_site
 from tests.support.links import Network
-from tests.support.notary import said
+from tests.support.notary import said, wanted
 from tests.support.patience import PATIENCE_S
 
 
@@ -59,6 +60,55 @@ async def test_what_is_known_of_a_site_outlives_a_restart_and_needs_no_link(tmp_
         before = {name: version(alpha, name) for name in ("beta", "gamma")}
     async with federated_site(network, tmp_path, "alpha", ["beta"]) as alpha:
         assert {name: version(alpha, name) for name in before} == before
+
+
+def who_wants(site: FederatedSite, topic: str) -> set[str] | None:
+    found = site.broker.door.outlook.known_wants.wanting("ALL", topic)
+    return None if found is None else set(found)
+
+
+async def test_who_wants_what_outlives_a_restart_and_needs_no_link(tmp_path: Path) -> None:
+    network = Network()
+    async with (
+        federated_site(network, tmp_path, "alpha", ["beta"]) as alpha,
+        federated_site(network, tmp_path, "beta", ["alpha", "gamma"]),
+        federated_site(network, tmp_path, "gamma", ["beta"]) as gamma,
+    ):
+        reader = await gamma.client("reader")
+        for topic in ("weather", "sport", "work.*"):
+            await reader.subscribe(topic)
+        await until(lambda: who_wants(alpha, "work.x") == who_wants(alpha, "sport") == {"gamma"})
+        await reader.unsubscribe("sport")
+        await until(lambda: who_wants(alpha, "sport") == set())
+    async with federated_site(network, tmp_path, "alpha", ["beta"]) as alpha:
+        found = [who_wants(alpha, topic) for topic in ("weather", "sport", "work.x", "work")]
+        assert found == [{"gamma"}, set(), {"gamma"}, set()]
+        assert not alpha.store.damaged
+
+
+async def test_wants_that_a_site_has_not_signed_are_refused_and_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    network = Network()
+    async with (
+        federated_site(network, tmp_path, "alpha", ["beta"]) as alpha,
+        federated_site(network, tmp_path, "beta", ["alpha"]) as beta,
+    ):
+        await agree(alpha, beta)
+        (good,), (other,) = wanted("weather"), wanted("sport")
+        tell(beta, "alpha", said("x", 7, "beta", wants=[good]))
+
+        def tell_wants(*buckets: NumberedBucket) -> None:
+            beta.broker.federating._tell(alpha.name, "wants", WantsTold("x", 1, 7, buckets))
+
+        for bucket in (other, NumberedBucket(good.index, other.data), NumberedBucket(good.index, b"?"), good):
+            tell_wants(bucket)
+        await until(lambda: who_wants(alpha, "weather") == {"x"})
+        assert who_wants(alpha, "sport") == set()
+        lines = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+        assert "refused wants of x that beta told: its site has not signed these wants" in lines
+        assert {one.state for one in alpha.links.status()} == {"up"}
+        assert not alpha.broker.mishaps.count
 
 
 async def test_a_site_whose_store_is_that_of_a_backup_is_believed_as_soon_as_it_speaks(

@@ -15,15 +15,31 @@ from routing.federation.news import LinkNews
 from tests.support.operator import Operator
 
 
-def site(name: str, hops: int | None, age_s: float | None, *links: LinkNews, source: str = "") -> KnownSite:
+def site(
+    name: str,
+    hops: int | None,
+    age_s: float | None,
+    *links: LinkNews,
+    source: str = "",
+    wants: int | None = None,
+    wants_missing: bool = False,
+) -> KnownSite:
     said = age_s is not None
     return KnownSite(
-        site=name, hops=hops, source=source, age_s=age_s, boot=3 * said, number=9 * said, links=links
+        site=name,
+        hops=hops,
+        source=source,
+        age_s=age_s,
+        boot=3 * said,
+        number=9 * said,
+        links=links,
+        wants=wants,
+        wants_missing=wants_missing,
     )
 
 
 SITES = [
-    site("alpha.example", 0, 61.0, LinkNews("beta.example:720", up=True)),
+    site("alpha.example", 0, 61.0, LinkNews("beta.example:720", up=True), wants=0),
     site(
         "beta.example:720",
         1,
@@ -32,6 +48,8 @@ SITES = [
         LinkNews("gamma.example", up=True),
         LinkNews("[2001:db8::1]", up=False),
         source="beta.example:720",
+        wants=12,
+        wants_missing=True,
     ),
     site("gamma.example", 2, None),
     site("[2001:db8::1]", None, 90_000.0, LinkNews("beta.example:720", up=True), source="beta.example:720"),
@@ -65,12 +83,15 @@ async def running(tmp_path: Path) -> AsyncIterator[Running]:
 async def test_each_site_has_a_line_and_one_without_a_way_is_exit_code_1(running: Running) -> None:
     code, shown, _ = await running.operator.command("federation")
     assert code == 1
-    header, alpha, beta, gamma, ipv6, silent = [" ".join(line.split()) for line in shown.splitlines()]
-    assert header == "site hops heard from age links"
+    header, alpha, beta, gamma, ipv6, missing, silent = [
+        " ".join(line.split()) for line in shown.splitlines()
+    ]
+    assert header == "site hops heard from age wants links"
     assert alpha.startswith("alpha.example 0 - ")
-    assert alpha.endswith(" beta.example:720")
-    assert beta.endswith(" alpha.example, gamma.example, [2001:db8::1] (down)")
-    assert gamma == "gamma.example 2 - - -"
+    assert alpha.endswith(" 0 beta.example:720")
+    assert beta.endswith(" 12+ alpha.example, gamma.example, [2001:db8::1] (down)")
+    assert gamma == "gamma.example 2 - - - -"
+    assert missing == "+ of these it is not known yet what else they want"
     assert ipv6.startswith("[2001:db8::1] no way beta.example:720 ")
     assert silent.startswith("gamma.example says nothing of itself: ")
 
@@ -92,6 +113,8 @@ async def test_programs_get_all_of_it(running: Running) -> None:
         "boot": 3,
         "number": 9,
         "links": [{"peer": "beta.example:720", "up": True}],
+        "wants": None,
+        "wants_missing": False,
     }
     assert (gamma["age_s"], gamma["links"]) == (None, [])
 

@@ -78,7 +78,7 @@ async def the_table_and_the_graph_say_it(site: Operator) -> None:
     code, out, _ = await site.command("federation")
     assert code == 0
     header, *rows = [line.split() for line in out.splitlines()]
-    assert header == ["site", "hops", "heard", "from", "age", "links"]
+    assert header == ["site", "hops", "heard", "from", "age", "wants", "links"]
     assert [row[:3] for row in rows] == [["alpha", "0", "-"], ["beta", "1", "beta"], ["gamma", "2", "beta"]]
     assert out.splitlines()[2].endswith("alpha, gamma")
     code, out, _ = await site.command("federation", "--dot")

@@ -3,7 +3,10 @@
 from tests.mutants.mutation import Mutation
 
 SPREADING = "routing/federation/spreading.py"
+SAYING = "routing/federation/saying.py"
+WANTS = "routing/federation/known_wants.py"
 TESTS = "tests/routing/federation/test_spreading.py"
+WANTS_TESTS = "tests/routing/federation/test_known_wants.py"
 NOTARY = "tests/daemon/link/test_notary.py"
 
 MUTATIONS = [
@@ -84,7 +87,7 @@ MUTATIONS = [
     Mutation(
         name="a restored site does not go on above what it had said",
         file=SPREADING,
-        old="            self._pass(statement.version)\n",
+        old="            self._saying.pass_by(statement.version)\n",
         new="            pass\n",
         tests=(TESTS, "tests/daemon/broker/test_news.py"),
     ),
@@ -138,13 +141,13 @@ MUTATIONS = [
     Mutation(
         name="a site may say something as often as it likes",
         file=SPREADING,
-        old="if not sayings.take(now, _pieces(signed)):",
+        old="if not sayings.take(now, pieces(signed)):",
         new="if False:",
         tests=(TESTS,),
     ),
     Mutation(
         name="what is long counts as one piece",
-        file=SPREADING,
+        file=SAYING,
         old="return max(signed.size / PIECE_BYTES, 1.0)",
         new="return 1.0",
         tests=(TESTS,),
@@ -158,9 +161,111 @@ MUTATIONS = [
     ),
     Mutation(
         name="a link that comes and goes is told of each time",
-        file=SPREADING,
+        file=SAYING,
         old="due_at = min(due_at, self._quiet_until)",
         new="due_at = min(due_at, self._said_at)",
+        tests=(TESTS,),
+    ),
+    Mutation(
+        name="wants are believed that the site has not signed",
+        file=WANTS,
+        old="if not known.hashes[index] or hash_of(bucket.hashes) != known.hashes[index]:",
+        new="if not known.hashes[index]:",
+        tests=(WANTS_TESTS,),
+        seed=0,
+    ),
+    Mutation(
+        name="wants of earlier news are taken for those of later news",
+        file=WANTS,
+        old="before, known.hashes = known.hashes, read_digest(statement.wants)",
+        new="before, known.hashes = known.hashes, known.hashes or read_digest(statement.wants)",
+        tests=(WANTS_TESTS,),
+        seed=0,
+    ),
+    Mutation(
+        name="a name that a rule hides is told",
+        file="routing/federation/news_peer.py",
+        old="    if may_come == EVERYTHING:\n        return bucket\n",
+        new="    return bucket\n",
+        tests=(WANTS_TESTS,),
+    ),
+    Mutation(
+        name="the salt of a leaf is the same at every site",
+        file="routing/federation/own_leaves.py",
+        old="key=self._secret[:64], ",
+        new="",
+        tests=(WANTS_TESTS,),
+    ),
+    Mutation(
+        name="what is hidden by one way stays hidden where another tells it",
+        file=WANTS,
+        old="if not is_new and len(bucket.hidden) >= len(before.hidden):",
+        new="if not is_new:",
+        tests=(WANTS_TESTS,),
+    ),
+    Mutation(
+        name="what one way told later is not told to those who have less",
+        file=SPREADING,
+        old='            if taken == "more":\n',
+        new='            if taken == "never":\n',
+        tests=(WANTS_TESTS,),
+    ),
+    Mutation(
+        name="who wants a topic counts as known while wants are on their way",
+        file=WANTS,
+        old="if self._lacking[bucket_of(topic)] or any(self._lacking[TOPIC_BUCKETS:]):",
+        new="if False:",
+        tests=(WANTS_TESTS,),
+    ),
+    Mutation(
+        name="a bucket is told again to who has it",
+        file="routing/federation/news_peer.py",
+        old="        had[index] = hash\n",
+        new="        pass\n",
+        tests=(WANTS_TESTS,),
+    ),
+    Mutation(
+        name="wants that were missed are not asked for",
+        file=SPREADING,
+        old="        self._ask()\n",
+        new="",
+        tests=(TESTS,),
+    ),
+    Mutation(
+        name="wants of sites are not kept on disk",
+        file=SPREADING,
+        old="                self._state.out.append(StoreWants(site, self._bucket(site, bucket.index)))\n",
+        new="                pass\n",
+        tests=("tests/daemon/broker/test_news.py",),
+        seed=0,
+    ),
+    Mutation(
+        name="who wants something no more wants it for ever",
+        file=WANTS,
+        old="            self._leave(known, site, kind, name, peer)\n",
+        new="            pass\n",
+        tests=(WANTS_TESTS,),
+        seed=0,
+    ),
+    Mutation(
+        name="of one site any number of wants is remembered",
+        file=WANTS,
+        old="            and known.leaves + more <= SITE_LEAVES_MAX\n",
+        new="",
+        tests=(WANTS_TESTS,),
+    ),
+    Mutation(
+        name="a peer may ask for all wants as often as it likes",
+        file=SPREADING,
+        old="if link.is_open and not asks.take(now):",
+        new="if False:",
+        tests=(TESTS,),
+    ),
+    Mutation(
+        name="each subscription that comes or goes is told by itself, however many",
+        file=SAYING,
+        old="now + WANTS_SPACING_S if may_go_on else self._quiet_until",
+        new="now",
         tests=(TESTS,),
     ),
     Mutation(

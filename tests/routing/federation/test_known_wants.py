@@ -24,7 +24,7 @@ from routing.federation.leaves import (
     write_digest,
 )
 from routing.federation.news import LinkNews, SiteNews
-from routing.federation.spreading import SPACING_S, WANTS_SPACING_S
+from routing.federation.saying import SPACING_S, WANTS_SPACING_S
 from routing.patterns import is_pattern, subscription_takes
 from tests.routing.federation.test_radius import graphs
 from tests.support.sites import Federation

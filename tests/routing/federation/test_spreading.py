@@ -7,9 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from routing.errors import Refusal
-from routing.federation import spreading
+from routing.federation import own_leaves, spreading
 from routing.federation.copies import PeerRules
-from routing.federation.decisions import DiscardNews, StoreNews, TellKnownNews, TellNews
+from routing.federation.decisions import (
+    DiscardNews,
+    DiscardWants,
+    StoreNews,
+    TellKnownNews,
+    TellNews,
+    TellWants,
+)
+from routing.federation.leaves import write_digest
 from routing.federation.news import (
     CERTIFICATE_BYTES_MAX,
     LINKS_MAX,
@@ -22,11 +30,11 @@ from routing.federation.news import (
     Version,
     read_statement,
 )
-from routing.federation.spreading import EVERY_S, PIECE_BYTES, SPACING_S
+from routing.federation.saying import EVERY_S, PIECE_BYTES, SPACING_S, WANTS_AT_ONCE, WANTS_PER_S
 from routing.numbers import NUMBER_MAX
 from routing.router import Router
 from tests.routing.federation.test_radius import graphs
-from tests.support.notary import NamedNotary, said
+from tests.support.notary import NamedNotary, said, wanted
 from tests.support.sites import SETTINGS, Federation
 
 KEPT_S = SETTINGS.news_kept_s
@@ -66,6 +74,10 @@ class Site:
     def told(self) -> list[tuple[str, str]]:
         """To whom news was told since the last call, and of which site."""
         return [(d.peer, d.news.statement.site) for d in self.router.take() if isinstance(d, TellNews)]
+
+    def asked(self) -> list[tuple[str, NewsVersion]]:
+        """Whom it has asked for what since the last call."""
+        return [(d.peer, one) for d in self.router.take() if isinstance(d, TellKnownNews) for one in d.has]
 
     def said(self) -> list[SiteNews]:
         """What the site has said of itself since the last call."""
@@ -343,6 +355,106 @@ class TestLies:
         site = Site("b")
         with pytest.raises(Refusal):
             site.spreading.hear_known(site.now, "b", [NewsVersion("no server", 1, 1)], more=False)
+
+
+class TestWants:
+    def test_what_was_too_much_for_a_while_is_asked_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(spreading, "SAID_AT_ONCE", 1.0)
+        monkeypatch.setattr(spreading, "SITE_WANTS_AT_ONCE", 30.0)
+        monkeypatch.setattr(spreading, "SITE_WANTS_PER_S", 1.0)
+        site = Site("b", "c")
+        buckets = wanted("weather", "sport")
+        first, second = said("x", 1, "b", wants=buckets), said("x", 2, "b", wants=buckets)
+        site.router.take()
+        assert site.spreading.hear(site.now, "b", first, 0.0, buckets)
+        assert site.asked() == []
+        site.tick(60.0)
+        ((peer, one),) = site.asked()
+        assert (peer, one.site, one.number) == ("b", "x", 1)
+        lacking = site.spreading.wants.lacks("x")
+        missed = [bucket for bucket in buckets if bucket.index in lacking]
+        assert len(missed) == 1
+        assert site.spreading.hear_wants(site.now, "b", "x", (1, 1), missed) == ""
+        assert site.spreading.wants.wanting("ALL", "sport") == {"x": None}
+        site.hear("b", second)
+        site.tick(60.0)
+        assert site.asked() == []
+        for number in (3, 4):
+            site.hear("b", said("x", number, "b", wants=buckets))
+        site.tick(60.0)
+        ((_, one),) = site.asked()
+        assert one.number == 3
+
+    def test_who_asks_is_told_what_it_lacks_and_only_so_often(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(spreading, "ASKS_AT_ONCE", 3.0)
+        site, buckets = Site("b", "c"), wanted("weather")
+        site.spreading.hear(site.now, "b", said("x", 1, "b", wants=buckets), 0.0, buckets)
+        site.router.take()
+        answers = []
+        for _ in range(5):
+            site.spreading.hear_known(site.now, "c", [NewsVersion("x", 1, 1)], more=False)
+            answers.append([d.buckets for d in site.router.take() if isinstance(d, TellWants)])
+        assert answers == [[tuple(buckets)]] * 3 + [[]] * 2
+
+    def test_who_subscribes_is_told_of_at_once_and_many_together(self) -> None:
+        site = Site("b")
+        site.tick(SPACING_S)
+        site.said()
+        for number in range(100):
+            site.spreading.note_want(("ALL", f"t{number}"), True)
+            site.router.timing.tick(site.now)
+        assert len(site.said()) == 1
+        site.tick(1.0)
+        assert len(site.said()) == 1
+        assert site.router.wake_at > site.now
+
+    def test_subscriptions_that_come_and_go_all_the_time_are_told_of_only_so_often(self) -> None:
+        site = Site("b")
+        count = 0
+        for number in range(2_000):
+            site.spreading.note_want(("ALL", "t"), number % 2 == 0)
+            site.tick(0.1)
+            count += len(site.said())
+        assert 100 <= count <= WANTS_AT_ONCE + 200.0 * (WANTS_PER_S + 1 / SPACING_S) + 5
+        assert WANTS_PER_S + 1 / SPACING_S < spreading.SAID_PER_S
+
+    def test_a_peer_may_tell_only_so_many_bytes(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(spreading, "WANTS_AT_ONCE", 100.0)
+        monkeypatch.setattr(spreading, "WANTS_PER_S", 10.0)
+        site, buckets = Site("b"), wanted(*(f"t{number}" for number in range(50)))
+        refused = site.spreading.hear(site.now, "b", said("x", 1, wants=buckets), 0.0, buckets)
+        assert refused == "it tells more wants than it may"
+        assert site.knows("x") == (1, 1)
+
+    def test_a_site_that_is_forgotten_wants_nothing(self) -> None:
+        site, buckets = Site("b"), wanted("weather")
+        site.spreading.hear(site.now, "b", said("x", 1, wants=buckets), 0.0, buckets)
+        assert site.spreading.wants.wanting("ALL", "weather") == {"x": None}
+        site.tick(KEPT_S + 1.0)
+        assert site.spreading.wants.wanting("ALL", "weather") == {}
+        assert DiscardWants("x") in site.router.take()
+
+    def test_a_site_that_wants_too_much_does_not_say_what(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(own_leaves, "BUCKET_BYTES_MAX", 100)
+        site = Site("b")
+        for number in range(1_000):
+            site.spreading.note_want(("ALL", f"t{number}"), True)
+        site.said()
+        site.tick(SPACING_S)
+        (statement,) = site.said()
+        assert statement.wants is None
+        for number in range(1_000):
+            site.spreading.note_want(("ALL", f"t{number}"), False)
+        site.tick(SPACING_S)
+        (statement,) = site.said()
+        assert statement.wants == write_digest(())
+
+    def test_news_of_the_form_before_is_read(self) -> None:
+        site = Site("b")
+        signed = NamedNotary("x").sign(b'{"site":"x","boot":1,"number":1,"links":[{"peer":"b","up":true}]}')
+        assert signed is not None
+        assert site.hear("b", signed) == ""
+        assert not site.spreading.wants.tells("x")
 
 
 class TestComingBack:

@@ -1,0 +1,163 @@
+"""What this site says of itself, and how often: its links and what it wants, numbered and signed."""
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+from routing.federation.allowance import Allowance
+from routing.federation.forwarding import Peer
+from routing.federation.leaves import NumberedBucket
+from routing.federation.news import (
+    KnownNews,
+    LinkNews,
+    Notary,
+    SignedNews,
+    SiteNews,
+    Version,
+    write_statement,
+)
+from routing.federation.own_leaves import OwnLeaves
+from routing.federation.telling import EVERYTHING
+from routing.federation.wants import Want
+from routing.numbers import NUMBER_MAX
+from routing.state import SiteState
+
+EVERY_S: Final = 3_600.0
+"""Between two pieces of news of a site of which nothing changes."""
+
+SPACING_S: Final = 2.0
+"""Between two of one site, whatever changes: a link that comes and goes all the time costs no more."""
+
+PIECE_BYTES: Final = 4_096
+"""What is longer counts as several: who has a thousand links says less often that they have changed."""
+
+WANTS_SPACING_S: Final = 0.05
+WANTS_PER_S: Final = 0.25
+WANTS_AT_ONCE: Final = 50.0
+"""Pieces that are said of wants as they change, beside those of every `SPACING_S`."""
+
+NEVER: Final = -math.inf
+
+
+class Saying:
+    """Part of `Spreading`, which tells it.
+
+    Attributes:
+        due_at: site time at which `tick` has something to do; `inf` for none.
+        hashes: of the buckets, as they were said; none where they are not.
+    """
+
+    def __init__(self, state: SiteState, peers: Mapping[str, Peer]) -> None:
+        self.due_at = math.inf
+        self.hashes: tuple[bytes, ...] = ()
+        self._state = state
+        self._peers = peers
+        self._notary: Notary | None = None
+        self._leaves = OwnLeaves()
+        self._said: SiteNews | None = None
+        self._last: Version = (state.boot, 0)  # as far as it knows
+        self._said_at = NEVER
+        self._quiet_until = self._wants_quiet_until = NEVER
+        self._allowance = Allowance(WANTS_PER_S, WANTS_AT_ONCE)
+        self._is_stale = False  # it is to say its news anew, whether or not anything has changed
+
+    # -- what changes -----------------------------------------------------------------------------
+
+    def set_notary(self, notary: Notary) -> None:
+        """Sign by this one; its certificate may be another one."""
+        self._notary = notary
+        self._leaves.set_secret(notary.secret)
+        self._is_stale = True
+        self.note_links()
+
+    def restore(self, said: SiteNews) -> None:
+        """What it said last, before a start."""
+        self._said = said
+        self._last = max(self._last, said.version)
+
+    def pass_by(self, version: Version) -> None:
+        """This site has said later news than it knows of: what it says next is to be later still."""
+        self._last = max(self._last, version)
+        self._is_stale = True
+        self.note_links()
+
+    def note_links(self) -> None:
+        """A link of this site, or a peer, has come or gone, or has other rules."""
+        if self._notary is not None:
+            self._due(self._quiet_until)
+
+    def note_want(self, want: Want, wanted: bool) -> None:
+        """This site wants something, or does no more."""
+        self._leaves.set_want(want, wanted)
+        if self._notary is not None:
+            self._due(self._wants_quiet_until)
+
+    def _due(self, at: float) -> None:
+        self.due_at = min(self.due_at, at)
+        self._state.wake_at = min(self._state.wake_at, self.due_at)
+
+    # -- what is said -----------------------------------------------------------------------------
+
+    def bucket(self, index: int) -> NumberedBucket:
+        """One of the leaves that were said last."""
+        return self._leaves.bucket(index)
+
+    def tick(self, now: float) -> KnownNews | None:
+        """What is due to be said; None if nothing is."""
+        if now < self.due_at:
+            return None
+        self.due_at = now + EVERY_S
+        if self._notary is None or not any(peer.up for peer in self._peers.values()):
+            return None  # the first link that comes up makes it due again
+        links = tuple(_link_news(peer) for _, peer in sorted(self._peers.items()))
+        self._leaves.set_rules({name: peer.rules for name, peer in self._peers.items()})
+        due_at = NEVER
+        if self._said is not None and not self._is_stale:
+            due_at = self._said_at + EVERY_S
+            if self._said.links != links:
+                due_at = min(due_at, self._quiet_until)
+            if self._leaves.is_changed:
+                due_at = min(due_at, self._wants_quiet_until)
+        if due_at > now:
+            self.due_at = due_at
+            return None
+        return self._say(now, self._notary, links)
+
+    def _say(self, now: float, notary: Notary, links: tuple[LinkNews, ...]) -> KnownNews | None:
+        self._said_at, self._is_stale = now, False
+        boot, number = self._last
+        number = max(number + 1, int(now * 1_000))
+        if number > NUMBER_MAX:
+            boot, number = boot + 1, 1
+        if boot > NUMBER_MAX:  # whoever had its key has said the last that can be said
+            return None
+        self._last = boot, number
+        digest = self._leaves.seal()
+        statement = SiteNews(self._state.server, boot, number, links, digest)
+        signed = notary.sign(write_statement(statement))
+        if signed is None:
+            return None
+        self._said = statement
+        self.hashes = self._leaves.hashes if digest is not None else ()
+        count = pieces(signed)
+        self._quiet_until = now + SPACING_S * count
+        may_go_on = self._allowance.take(now, count)
+        self._wants_quiet_until = now + WANTS_SPACING_S if may_go_on else self._quiet_until
+        return KnownNews(statement, signed, now, "")
+
+
+def pieces(signed: SignedNews) -> float:
+    """As how many pieces news counts."""
+    return max(signed.size / PIECE_BYTES, 1.0)
+
+
+def _link_news(peer: Peer) -> LinkNews:
+    rules = peer.rules
+    return LinkNews(
+        peer.name,
+        peer.up,
+        rules.depth_max,
+        rules.flood,
+        limits_in=rules.allow_in != EVERYTHING,
+        limits_out=rules.allow_out != EVERYTHING,
+    )
