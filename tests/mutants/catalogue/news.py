@@ -175,10 +175,10 @@ MUTATIONS = [
         seed=0,
     ),
     Mutation(
-        name="wants of earlier news are taken for those of later news",
+        name="wants of earlier news count for later news",
         file=WANTS,
-        old="before, known.hashes = known.hashes, read_digest(statement.wants)",
-        new="before, known.hashes = known.hashes, known.hashes or read_digest(statement.wants)",
+        old="return self.held[index] != self.hashes[index]",
+        new="return bool(self.hashes[index]) and not self.held[index]",
         tests=(WANTS_TESTS,),
         seed=0,
     ),
