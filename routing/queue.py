@@ -196,14 +196,15 @@ class PriorityQueue:
 
         None where nothing is, or, in a queue of many topics, not among the first `LOOKED_AT_MAX`.
         """
-        heads: list[Entry | None] = []
+        oldest: Entry | None = None
         for lane in self._lanes.values():
-            if lane and (first := lane[0]).topic is topic and not first.flags & GONE:
-                heads.append(first)
-                continue
-            waiting = islice((entry for entry in lane if not entry.flags & GONE), LOOKED_AT_MAX)
-            heads.append(next((entry for entry in waiting if entry.topic is topic), None))
-        return min((entry for entry in heads if entry is not None), key=_id, default=None)
+            head: Entry | None
+            if not lane or (head := lane[0]).topic is not topic or head.flags & GONE:
+                waiting = islice((entry for entry in lane if not entry.flags & GONE), LOOKED_AT_MAX)
+                head = next((entry for entry in waiting if entry.topic is topic), None)
+            if head is not None and (oldest is None or head.id < oldest.id):
+                oldest = head
+        return oldest
 
     def push(self, entry: Entry) -> None:
         """Add an entry behind all others of its priority."""

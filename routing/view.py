@@ -132,7 +132,10 @@ class SiteView:
 
     def oldest(self, topic: Topic) -> Entry | None:
         """What has waited longest at a topic for somebody here, or is with somebody; None for nothing."""
-        waiting = list(self._state.matching.waits_with(topic))
+        takers = self._state.matching.waits_with(topic)
+        if not takers and not topic.kept and (only := topic.shared.oldest(topic)) is not None:
+            return only  # as it is with most, where all topics are looked at
+        waiting = list(takers)
         queues = [topic.shared, *(each.queue for each in waiting)]
         found = [entry for queue in queues if (entry := queue.oldest(topic)) is not None]
         if topic.kept:
