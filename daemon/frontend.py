@@ -29,10 +29,12 @@ from daemon.operating import Browsed as Browsed
 from daemon.operating import BrowsedMessage as BrowsedMessage
 from daemon.operating import DeadLetter as DeadLetter
 from daemon.operating import Journey as Journey
+from daemon.operating import KnownSite as KnownSite
 from daemon.operating import LinkStatus as LinkStatus
 from daemon.operating import Operations as Operations
 from daemon.operating import Overview as Overview
 from daemon.operating import Replayed as Replayed
+from daemon.operating import Route as Route
 from daemon.operating import SessionStatus as SessionStatus
 from daemon.operating import SubscriptionStatus as SubscriptionStatus
 from daemon.operating import TopicOrder as TopicOrder
@@ -42,6 +44,7 @@ from daemon.operating import TopicSummary as TopicSummary
 from daemon.operating import Totals as Totals
 from daemon.operating import Verdict as Verdict
 from daemon.operating import Warned as Warned
+from daemon.operating import links_between as links_between
 from daemon.settings import ConfigError as ConfigError
 from daemon.settings import Limits as Limits
 from daemon.settings import ListenAddress as ListenAddress

@@ -5,11 +5,13 @@ looks at much does so in steps of a millisecond, so that messages go on meanwhil
 that it shows, but not for all of them at one moment.
 """
 
+from collections.abc import Iterable
 from typing import Final, Literal, Protocol
 
 import msgspec
 
 from daemon.settings import OwnQuotas, Quotas
+from routing.federation.news import LinkNews
 from routing.message import DeliveryMode
 from routing.rights import Right, Rights
 from routing.subscription import Accepts
@@ -390,6 +392,53 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     quotas: OwnQuotas | None = None
 
 
+class KnownSite(msgspec.Struct, frozen=True, kw_only=True):
+    """A site.
+
+    Attributes:
+        hops: links from this site, over such as are up at both ends; None where there is no way.
+        source: the peer that told of it first; "" of this site itself, and of one that says nothing.
+        age_s: since it said so; None where it says nothing of itself, as one of an earlier version.
+        boot, number: of what it said; 0 where it says nothing.
+        wants: topics and patterns that are known to be wanted there; None where it does not say.
+        wants_missing: it has said more, which is not here yet.
+    """
+
+    site: str
+    hops: int | None
+    source: str
+    age_s: float | None
+    boot: int
+    number: int
+    links: tuple[LinkNews, ...]
+    wants: int | None = None
+    wants_missing: bool = False
+
+
+def links_between(sites: Iterable[KnownSite]) -> list[tuple[str, str, bool]]:
+    """Each link once, by its two ends, and whether it is up: where each end that says anything says so."""
+    said = {(site.site, link.peer): link.up for site in sites for link in site.links}
+    pairs = sorted({(min(pair), max(pair)) for pair in said})
+    return [
+        (one, other, said.get((one, other), True) and said.get((other, one), True)) for one, other in pairs
+    ]
+
+
+class Route(msgspec.Struct, frozen=True, kw_only=True):
+    """One peer, as a way for a message.
+
+    Attributes:
+        distance: links from this site to the nearest site beyond the peer that wants it; None where the
+            peer knows of none. It is the least Depth with which a message gets there.
+        why: a message does not go there now; "" where it goes.
+    """
+
+    peer: str
+    kind: Literal["ALL", "ONE", "SERVER"]
+    distance: int | None
+    why: str
+
+
 class JourneyStop(msgspec.Struct, kw_only=True):
     """One site that had the message.
 
@@ -461,6 +510,12 @@ class Operations(Protocol):
 
     async def links(self) -> list[LinkStatus]:
         """All peers, by name."""
+
+    async def sites(self) -> list[KnownSite]:
+        """All sites that are known, this one first and the nearest next; those that are only named, too."""
+
+    async def routes(self, name: str) -> list[Route]:
+        """Where a message for a topic, or a server, would go from here. Raises Refusal (bad-topic)."""
 
     def accounts(self) -> list[AccountStatus]:
         """All accounts, by name."""

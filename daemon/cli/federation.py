@@ -9,8 +9,8 @@ import typer
 
 from daemon.cli.asking import value
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
-from daemon.control.federation import KnownSite
 from daemon.control.socket import Question
+from daemon.operating import KnownSite, links_between
 from daemon.terminal.failure import FAILED, USAGE, Failure
 from daemon.terminal.output import JsonOption, show_table
 from routing.fate import duration
@@ -65,12 +65,9 @@ def _show(found: list[KnownSite]) -> None:
 
 
 def _graph(found: list[KnownSite]) -> Iterable[str]:
-    """A link is up where each end that says anything says so."""
-    said = {(site.site, link.peer): link.up for site in found for link in site.links}
     yield "graph federation {"
     for site in found:
         yield f"  {json.dumps(site.site)};"
-    for one, other in sorted({(min(pair), max(pair)) for pair in said}):
-        up = said.get((one, other), True) and said.get((other, one), True)
+    for one, other, up in links_between(found):
         yield f"  {json.dumps(one)} -- {json.dumps(other)}{'' if up else ' [style=dashed]'};"
     yield "}"

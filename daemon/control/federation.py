@@ -1,33 +1,9 @@
 """All sites of which this one knows, as they have told it themselves."""
 
-import msgspec
-
+from daemon.operating import KnownSite
 from routing.federation.news import LinkNews
 from routing.federation.outlook import Outlook
 from routing.federation.reach import distances
-
-
-class KnownSite(msgspec.Struct, frozen=True, kw_only=True):
-    """A site.
-
-    Attributes:
-        hops: links from this site, over such as are up at both ends; None where there is no way.
-        source: the peer that told of it first; "" of this site itself, and of one that says nothing.
-        age_s: since it said so; None where it says nothing of itself, as one of an earlier version.
-        boot, number: of what it said; 0 where it says nothing.
-        wants: topics and patterns that are known to be wanted there; None where it does not say.
-        wants_missing: it has said more, which is not here yet.
-    """
-
-    site: str
-    hops: int | None
-    source: str
-    age_s: float | None
-    boot: int
-    number: int
-    links: tuple[LinkNews, ...]
-    wants: int | None = None
-    wants_missing: bool = False
 
 
 def known_sites(server: str, outlook: Outlook, now: float) -> list[KnownSite]:

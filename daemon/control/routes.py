@@ -1,28 +1,10 @@
 """Where a message would go from this site, and why not further."""
 
-from typing import Literal
-
-import msgspec
-
+from daemon.operating import Route
 from routing.federation.outlook import Outlook
 from routing.federation.wants import Want
 from routing.message import DEPTH_UNLIMITED
 from routing.names import is_system_topic, parse_address
-
-
-class Route(msgspec.Struct, frozen=True, kw_only=True):
-    """One peer, as a way for a message.
-
-    Attributes:
-        distance: links from this site to the nearest site beyond the peer that wants it; None where the
-            peer knows of none. It is the least Depth with which a message gets there.
-        why: a message does not go there now; "" where it goes.
-    """
-
-    peer: str
-    kind: Literal["ALL", "ONE", "SERVER"]
-    distance: int | None
-    why: str
 
 
 def routes(outlook: Outlook, name: str) -> list[Route]:

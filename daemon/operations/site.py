@@ -10,8 +10,10 @@ import trio
 from daemon.broker.broker import Broker
 from daemon.broker.outbox import Outbox
 from daemon.broker.session import BrokerSession
+from daemon.control.federation import known_sites
 from daemon.control.journey import journey
 from daemon.control.reports import End, Report, Told, Unanswered
+from daemon.control.routes import routes
 from daemon.frontend import Ending
 from daemon.operating import (
     AccountSettings,
@@ -20,9 +22,11 @@ from daemon.operating import (
     BrowsedMessage,
     DeadLetter,
     Journey,
+    KnownSite,
     LinkStatus,
     Overview,
     Replayed,
+    Route,
     SessionStatus,
     TopicOrder,
     TopicPage,
@@ -42,7 +46,7 @@ from daemon.system.limited_log import LimitedLog
 from daemon.system.stepping import in_steps
 from daemon.system.version import VERSION
 from routing.federation.enquiry import Why
-from routing.names import parse_smuid
+from routing.names import check_topic, parse_smuid
 from routing.rights import Right
 
 _log = logging.getLogger(__name__)
@@ -192,6 +196,17 @@ class SiteOperations:
     async def links(self) -> list[LinkStatus]:
         """See `daemon.operating.Operations`."""
         return await self._links()
+
+    async def sites(self) -> list[KnownSite]:
+        """See `daemon.operating.Operations`."""
+        await trio.lowlevel.checkpoint()
+        door = self._broker.door
+        return known_sites(door.server, door.outlook, self._broker.clock.now())
+
+    async def routes(self, name: str) -> list[Route]:
+        """See `daemon.operating.Operations`."""
+        await trio.lowlevel.checkpoint()
+        return routes(self._broker.door.outlook, check_topic(name))
 
     def accounts(self) -> list[AccountStatus]:
         """See `daemon.operating.Operations`."""

@@ -11,9 +11,11 @@ from daemon.frontend import (
     BrowsedMessage,
     DeadLetter,
     Journey,
+    KnownSite,
     LinkStatus,
     Overview,
     Replayed,
+    Route,
     SessionStatus,
     Site,
     TopicOrder,
@@ -120,6 +122,14 @@ class Api:
                 Closed,
                 ("id", "Of the session.", True, "integer"),
             ),
+            get("/api/sites", "All sites that are known, the nearest first.", self._sites, list[KnownSite]),
+            get(
+                "/api/routes",
+                "Where a message for a topic, or a server, would go from here.",
+                self._routes,
+                list[Route],
+                TOPIC,
+            ),
             *AccountApi(pages.site.operations).endpoints,
         )
 
@@ -172,6 +182,12 @@ class Api:
 
     async def _links(self, request: Any) -> Any:
         return await self._site.operations.links()
+
+    async def _sites(self, request: Any) -> Any:
+        return await self._site.operations.sites()
+
+    async def _routes(self, request: Any) -> Any:
+        return await self._site.operations.routes(_needed(request, "name"))
 
     # -- changing ---------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from urllib.parse import quote
 from starlette.responses import HTMLResponse, RedirectResponse
 
 from daemon.frontend import Right, Site, TopicOrder
+from plugins.web.drawing import draw
 from plugins.web.live import Live, texts
 from plugins.web.login import Logins, NotAllowed, NotLoggedIn, WebUser
 from plugins.web.render import make_environment
@@ -17,6 +18,7 @@ from routing.names import dead_letter_topic
 TOPICS_ON_A_PAGE: Final = 50
 SESSIONS_ON_A_PAGE: Final = 100
 MESSAGES_ON_A_PAGE: Final = 20
+SITES_ON_A_PAGE: Final = 200
 JOURNEY_S: Final = 5.0
 """For other sites to say what they know of a message."""
 
@@ -233,15 +235,26 @@ class Pages:
         )
 
     async def links(self, request: Any) -> Any:
-        """The peers, and a drawing of them."""
-        found = await self.site.operations.links()
-        return self.show(request, "links.html", "Links", links=found, drawing=star(len(found)))
-
-
-def star(count: int) -> list[tuple[int, int]]:
-    """Where the peers stand in the drawing, in rows below this site."""
-    columns = min(max(count, 1), 4)
-    return [(80 + 160 * (place % columns), 150 + 90 * (place // columns)) for place in range(count)]
+        """The peers, all sites that are known, drawn, and the ways of a topic."""
+        operations, topic = self.site.operations, request.query_params.get("topic", "").strip()
+        links, sites, routes, error = await operations.links(), await operations.sites(), [], ""
+        if topic:
+            try:
+                routes = await operations.routes(topic)
+            except Refusal as refusal:
+                error = refusal.text
+        return self.show(
+            request,
+            "links.html",
+            "Links",
+            links=links,
+            sites=sites[:SITES_ON_A_PAGE],
+            unshown=max(len(sites) - SITES_ON_A_PAGE, 0),
+            drawing=draw(sites[:SITES_ON_A_PAGE], links, routes),
+            topic=topic,
+            routes=routes,
+            error=error,
+        )
 
 
 def whole(values: Any, name: str) -> int:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from daemon.control.federation import KnownSite
 from daemon.control.socket import Question, Tell, serve_control
+from daemon.operating import KnownSite
 from daemon.system.mishaps import Mishaps
 from daemon.terminal.failure import USAGE
 from routing.federation.news import LinkNews

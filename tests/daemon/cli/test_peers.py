@@ -8,9 +8,8 @@ import msgspec
 import pytest
 import trio
 
-from daemon.control.routes import Route
 from daemon.control.socket import Question, Tell, serve_control
-from daemon.operating import LinkStatus
+from daemon.operating import LinkStatus, Route
 from daemon.system.mishaps import Mishaps
 from daemon.terminal.failure import USAGE
 from tests.support.operator import Operator

@@ -11,10 +11,11 @@ from typing import Any, Final
 import pytest
 import trio
 
-from daemon.frontend import LinkStatus
+from daemon.frontend import KnownSite, LinkStatus, Route
 from daemon.operations.site import SiteOperations
 from plugins.web.serving import serve
 from plugins.web.settings import WebSettings
+from tests.plugins.web.test_drawing import known_sites
 from tests.plugins.web.test_pages import client, dead_letter
 from tests.support.required import may_skip
 from tests.support.site import PASSWORD, ListeningSite
@@ -31,6 +32,7 @@ PAGES: Final = (
     "/topic/dead-letters?name=work",
     "/sessions",
     "/links",
+    "/links?topic=orders.new",
     "/accounts",
     "/account?name=bob",
     "/account?name=ada",
@@ -113,6 +115,20 @@ async def some_links() -> list[LinkStatus]:
     ]
 
 
+class WithOthers(SiteOperations):
+    """A site that knows of others."""
+
+    async def sites(self) -> list[KnownSite]:
+        await trio.lowlevel.checkpoint()
+        return known_sites()
+
+    async def routes(self, name: str) -> list[Route]:
+        await trio.lowlevel.checkpoint()
+        peers = [f"{name}.a-long-name.example.org" for name in ("beta", "gamma")]
+        why = ("", "the link is down")
+        return [Route(peer=peer, kind="ALL", distance=1, why=no) for peer, no in zip(peers, why, strict=True)]
+
+
 Use = Callable[[Callable[[Chromium], object]], Any]
 
 
@@ -126,7 +142,7 @@ async def use(site: Any, nursery: trio.Nursery, chromium_path: str) -> Use:
     """Has a function use the page of a site that has something to show, in a thread."""
     listening = socket.create_server(("127.0.0.1", 0))
     running = ListeningSite(site.broker, {"http": [listening]}, None)
-    running.operations = SiteOperations(site.broker, some_links, take_on=site.take_on)
+    running.operations = WithOthers(site.broker, some_links, take_on=site.take_on)
     await nursery.start(serve, running, WebSettings(listen=()))
     address = f"http://127.0.0.1:{listening.getsockname()[1]}"
     publisher = client(site)
