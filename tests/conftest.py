@@ -12,6 +12,9 @@ from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+from trio.testing import MockClock
+
+from tests.support.virtual_time import virtual_clock
 
 settings.register_profile("smqpd", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile(
@@ -79,3 +82,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _rank(item: pytest.Item) -> int:
     others = len(SLOW) + (not item.nodeid.startswith(LONG))
     return next((rank for rank, name in enumerate(SLOW) if item.get_closest_marker(name)), others)
+
+
+@pytest.fixture
+def mock_clock() -> MockClock:
+    """In place of pytest-trio's: see `tests.support.virtual_time`."""
+    return virtual_clock()
+
+
+@pytest.fixture
+def autojump_clock() -> MockClock:
+    """Likewise; goes on as soon as nothing is left to do."""
+    return virtual_clock(autojump_threshold=0)

@@ -19,6 +19,7 @@ from daemon.connections.listen import ListenError, Listeners, split_address
 from daemon.settings import Limits, TlsSettings
 from daemon.system.mishaps import Mishaps
 from tests.support.patience import PATIENCE_S
+from tests.support.virtual_time import virtual_clock
 
 DRAIN_S = 10.0
 
@@ -57,7 +58,7 @@ class Rig:
 @pytest.fixture
 def clock() -> MockClock:
     """Jumps only when the sockets have been quiet for a moment."""
-    return MockClock(autojump_threshold=0.05)
+    return virtual_clock(autojump_threshold=0.05)
 
 
 @pytest.fixture

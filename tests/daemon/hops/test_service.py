@@ -12,6 +12,7 @@ from daemon.hops.service import keep
 from daemon.hops.writer import HopLog
 from daemon.settings import HopSettings
 from routing.hops import HopRecord
+from tests.support.virtual_time import virtual_clock
 
 EPOCH_S = 1_795_000_000
 
@@ -33,7 +34,7 @@ class Broker:
 @pytest.fixture
 def clock() -> MockClock:
     """Virtual time that also waits for threads, which take none of it."""
-    return MockClock(autojump_threshold=0.01)
+    return virtual_clock(autojump_threshold=0.01)
 
 
 @pytest.fixture
