@@ -81,12 +81,12 @@ def _element(stanza: Form) -> Element:
 
 
 def submitted(parent: Element, form_type: str) -> dict[str, str] | None:
-    """The first values of the form under `parent`, by field; None where there is no form.
+    """The first values of the form under `parent`, by field; None where there is none, or one of type cancel.
 
     Raises StanzaError for a form of another type.
     """
     found = parent.find(FORM)
-    if found is None:
+    if found is None or found.get("type") == "cancel":
         return None
     if len(found) > FIELDS_MAX:
         raise StanzaError("bad-request", "modify", f"a form of more than {FIELDS_MAX} fields")
@@ -95,6 +95,8 @@ def submitted(parent: Element, form_type: str) -> dict[str, str] | None:
     for var, field in stanza.get_fields().items():
         value = field.get_value(convert=False)
         values[var] = value[0] if isinstance(value, list) and value else str(value or "")
+    # a label without a name of its own (XEP-0004 3.3, fixed) says nothing
+    values.pop("", None)
     if values.pop("FORM_TYPE", form_type) != form_type:
         raise StanzaError("bad-request", "modify", f"a form of another type than {form_type}")
     return values

@@ -42,6 +42,7 @@ PUBSUB_FEATURES: Final = (
     "auto-create",
     "collections",
     "config-node",
+    "config-node-max",
     "create-and-configure",
     "create-nodes",
     "delete-items",

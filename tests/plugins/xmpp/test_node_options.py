@@ -199,6 +199,29 @@ async def test_subscribers_are_told_of_a_configuration_and_owners_of_subscribers
         assert (event.get("jid"), event.get("subscription")) == (other.jid, "none")
 
 
+async def test_a_form_that_is_cancelled_changes_nothing_and_a_label_in_one_says_nothing(
+    tmp_path: Path,
+) -> None:
+    async with xmpp_site(tmp_path) as (server, _, _):
+        client = ada(server)
+        await create(client, "news", **PLAIN)
+        titled = form("node_config", **{"pubsub#title": "News"})
+        label = "<field type='fixed'><value>About the node</value></field></x>"
+        for text in (titled.replace("submit", "cancel"), titled.replace("</x>", label)):
+            answer = await client.iq("set", pubsub(f"<configure node='news'>{text}</configure>", "#owner"))
+            assert answer.get("type") == "result"
+            info = await client.iq("get", f"<query xmlns='{INFO}' node='news'/>")
+            shown = fields(within(info, f"{{{INFO}}}query/x:x"))
+            assert shown["pubsub#title"] == ("News" if text != titled.replace("submit", "cancel") else "")
+
+
+async def test_max_as_a_value_is_announced(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path) as (server, _, _):
+        info = await ada(server).iq("get", f"<query xmlns='{INFO}'/>")
+        features = {each.get("var") for each in info.iter(f"{{{INFO}}}feature")}
+        assert f"{PUBSUB}#config-node-max" in features
+
+
 async def test_a_node_need_not_be_made_by_publishing(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path, create_on_publish=False) as (server, _, site):
         client = ada(server)
