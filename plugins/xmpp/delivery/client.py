@@ -40,7 +40,7 @@ class ClientPort(SendingPort, Protocol):
 
     def ask_later(self, jid: str) -> None: ...
 
-    async def notify(self, jid: str, event: Element, *, collection: str = "") -> None: ...
+    async def notify(self, jid: str, event: Element, *, kind: str = "", collection: str = "") -> None: ...
 
     def forget_client(self, client: "Client") -> None: ...
 
@@ -209,7 +209,9 @@ class Client(Sending):
         self._leave_if_free(held.subscription)
         if held.subscription.is_queue:
             make = notifications.unlocked if lives_on else notifications.retracted
-            await self.notify(make(held.subscription.node, held.item))
+            # who is not there any more does not want to read of it later: no server keeps a headline
+            kind = "headline" if lives_on else ""
+            await self._service.notify(self.jid, make(held.subscription.node, held.item), kind=kind)
 
     async def _retracted(self, removed: Retracted) -> None:
         """An item is retracted, here or at another site, by whatever protocol. Source: XEP-0060 7.2."""

@@ -16,6 +16,7 @@ from tests.support.xmpp_pubsub import (
     NS,
     SMQP,
     ada,
+    child,
     create,
     notification,
     notified,
@@ -93,6 +94,17 @@ async def test_a_worker_that_sees_an_item_and_does_nothing_fails(tmp_path: Path)
         await put(ada(server), NODE, "job")
         await working(server, "one", lock_s=0.1)
         await settled(lambda: f"dead.{NODE}" in site.broker._router._state.topics)
+
+
+async def test_who_is_told_that_an_item_is_its_no_longer_may_be_gone(tmp_path: Path) -> None:
+    """So it is told by what no server keeps."""
+    async with xmpp_site(tmp_path) as (server, _, _):
+        worker = await working(server, "one", lock_s=0.1)
+        await put(ada(server), NODE, "job")
+        assert (await notified(worker)).get("id") == "job"
+        told = await worker.receive()
+        assert child(told, "e:event/e:items/q:unlock", NS).get("id") == "job"
+        assert told.get("type") == "headline"
 
 
 async def test_a_client_that_answers_as_if_it_was_not_there_is_believed_to_be_there(tmp_path: Path) -> None:
