@@ -82,6 +82,7 @@ class Service:
             )
         )
         self.clients: dict[str, Client] = {}
+        self._of_accounts: dict[str, dict[str, Client]] = {}
         self._fewer = trio.Event()
         self._nursery = nursery
         self._tasks = 0
@@ -122,10 +123,12 @@ class Service:
             account = self.rules.account_of(bare_of(jid))
             if account is None:
                 raise NoAccount
-            if len(self.clients) >= self.settings.clients_max:
+            most, of_account = self.settings.clients_max, self._of_accounts.get(account, {})
+            if len(self.clients) >= most or len(of_account) >= max(most // 2, 1):
                 raise StanzaError("resource-constraint", "wait", "too many clients")
             session = self._log_in(account, jid)
-            client = self.clients[jid] = Client(self, jid, session)
+            client = self.clients[jid] = of_account[jid] = Client(self, jid, session)
+            self._of_accounts[account] = of_account
             self._nursery.start_soon(self._run_task, f"the session of {jid}", client.run)
         client.used_at = trio.current_time()
         return client
@@ -146,7 +149,8 @@ class Service:
 
     def find_allowed(self, node: str, *rights: Right) -> Client | None:
         """Any client whose account has these rights on a node."""
-        for client in self.clients.values():
+        for clients in self._of_accounts.values():
+            client = next(iter(clients.values()))
             if all(client.session.allows(right, node) for right in rights):
                 return client
         return None
@@ -155,6 +159,10 @@ class Service:
         """Its session has ended."""
         if self.clients.get(client.jid) is client:
             del self.clients[client.jid]
+            of_account = self._of_accounts[client.session.account]
+            del of_account[client.jid]
+            if not of_account:
+                del self._of_accounts[client.session.account]
             for subscription in self.registry.of(client.jid):
                 self.registry.detached(subscription)
             self.ask_later(client.jid)
@@ -237,7 +245,12 @@ class Service:
         try:
             await self.component.send(failure(stanza, error), again=True)
         except (UnsendableError, StanzaTooLargeError):
-            _log.warning("an error to %s could not be sent", stanza.get("from"))
+            if not error.children:
+                _log.warning("an error to %s could not be sent", stanza.get("from"))
+                return
+            # what was asked for was too much to be sent back with it
+            error.children = ()
+            await self.fail(stanza, error)
 
     async def answer(self, stanza: Element | str) -> None:
         """Send the answer to a request."""

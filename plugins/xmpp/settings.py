@@ -58,7 +58,7 @@ class XmppSettings(msgspec.Struct, frozen=True, kw_only=True):
         tuple[JidRule, ...], note("Tables [[plugins.xmpp.accounts]]; the first that fits decides.")
     ] = ()
     event_log: Annotated[str, note("JID that is told of misuse (XEP-0337); empty for none.")] = ""
-    clients_max: Annotated[int, count("Full JIDs at a time.", 1)] = 10_000
+    clients_max: Annotated[int, count("Full JIDs at a time; of one account half of them.", 1)] = 10_000
     nodes_max: Annotated[int, count("Topics of the site above which XMPP makes no further node.", 1)] = (
         100_000
     )

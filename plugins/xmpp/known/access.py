@@ -46,7 +46,7 @@ class Access:
 
     def subscribes(self, bare_jid: str, node: str) -> bool:
         """Whether a JID, or one of its resources, subscribes."""
-        return any(each.node == node and not each.leaving for each in self._registry.of_bare(bare_jid))
+        return any(not each.leaving for each in self._registry.of_bare_to(bare_jid, node))
 
     def affiliation(self, bare_jid: str, node: str, record: NodeRecord) -> Affiliation:
         """That of a bare JID, which may have no account."""

@@ -82,8 +82,9 @@ class _Node:
 
     def forget(self, id: str, number: int) -> None:
         numbers = self.numbers.get(id, [])
-        if number in numbers:
-            numbers.remove(number)
+        place = bisect_left(numbers, number)
+        if place < len(numbers) and numbers[place] == number:
+            del numbers[place]
             self.size -= 1
         if not numbers:
             self.numbers.pop(id, None)
@@ -97,12 +98,12 @@ class ItemIndex:
 
     async def find(self, session: Session, node: str, id: str) -> HeldMessage | None:
         """The newest item of this id that waits, is locked or is kept. Raises Refusal (forbidden)."""
-        found = await self._find(session, node, id)
-        return found[-1] if found else None
+        found = await self._find(session, node, id, 1)
+        return found[0] if found else None
 
     async def find_all(self, session: Session, node: str, id: str) -> list[HeldMessage]:
         """All of this id, oldest first. Raises Refusal (forbidden)."""
-        return await self._find(session, node, id)
+        return (await self._find(session, node, id))[::-1]
 
     async def replaced(self, session: Session, node: str, held: list[HeldMessage]) -> set[int]:
         """Those of some items that a newer one of the same id has replaced, by number. Raises Refusal."""
@@ -158,7 +159,7 @@ class ItemIndex:
         if index is None or id is None:
             return None
         await index.read_on(session, node)
-        return None if any(number > held_id for number in index.numbers.get(id, ())) else id
+        return None if index.numbers.get(id, [0])[-1] > held_id else id
 
     async def surplus(self, session: Session, node: str, items_max: int, count: int) -> list[HeldMessage]:
         """The oldest items that a node holds beyond so many, `count` at most; replaced ones are no items."""
@@ -167,7 +168,7 @@ class ItemIndex:
         replaced: set[int] = set()
         for id in list(index.repeated):
             numbers = [held.message_id for held in await self._find(session, node, id)]
-            replaced.update(numbers[:-1])
+            replaced.update(numbers[1:])
             if len(numbers) < 2:
                 index.repeated.discard(id)
         topic = session.topic(node)
@@ -181,11 +182,14 @@ class ItemIndex:
         """The last so many items, oldest first; those in front of a message, or at the end of the node."""
         return await self._index(session, node).last(session, node, before, count)
 
-    async def _find(self, session: Session, node: str, id: str) -> list[HeldMessage]:
+    async def _find(self, session: Session, node: str, id: str, most: int | None = None) -> list[HeldMessage]:
+        """The newest first, `most` of them; of a queue there may be any number."""
         index = self._index(session, node)
         await index.read_on(session, node)
         found: list[HeldMessage] = []
-        for number in list(index.numbers.get(id, ())):
+        for number in index.numbers.get(id, ())[::-1]:
+            if most is not None and len(found) == most:
+                break
             page = await session.browse(node, number - 1, 1)
             if page and page[0].message_id == number:
                 found.append(page[0])

@@ -195,7 +195,7 @@ class Registry:
         """The subscription of a JID as it was written, which is several where it is a bare one to a queue."""
         if (own := self.find(jid, node)) is not None:
             return [own]
-        return [each for each in self.of_bare(jid) if each.node == node and each.of_bare]
+        return [each for each in self.of_bare_to(jid, node) if each.of_bare]
 
     def of(self, jid: str) -> list[NodeSubscription]:
         """All of a JID."""
@@ -204,6 +204,15 @@ class Registry:
     def of_bare(self, bare: str) -> list[NodeSubscription]:
         """All of a bare JID and of its resources."""
         return [each for jid in sorted(self._by_bare.get(bare, ())) for each in self.of(jid)]
+
+    def of_bare_to(self, bare: str, node: str) -> list[NodeSubscription]:
+        """Those to one node of a bare JID and of its resources."""
+        jids = self._by_bare.get(bare, set()) & self._by_node.get(node, set())
+        return [self._by_jid[jid][node] for jid in sorted(jids)]
+
+    def count_of_bare(self, bare: str) -> int:
+        """How many a bare JID and its resources have."""
+        return sum(len(self._by_jid[jid]) for jid in self._by_bare.get(bare, ()))
 
     def of_node(self, node: str) -> list[NodeSubscription]:
         """All to a node."""

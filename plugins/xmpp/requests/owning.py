@@ -21,6 +21,9 @@ _SUBSCRIPTION: Final = f"{{{PUBSUB_OWNER}}}subscription"
 _AFFILIATION: Final = f"{{{PUBSUB_OWNER}}}affiliation"
 _LISTED: Final = get_args(ListedAffiliation)
 
+CHANGES_MAX: Final = AFFILIATIONS_MAX
+"""Of a node's lists, in one request."""
+
 
 async def subscriptions(request: Request) -> None:
     """Who subscribes to the node over XMPP, a page at a time, and who waits to be let."""
@@ -51,13 +54,13 @@ async def manage_subscriptions(request: Request) -> None:
     """
     node, record, _ = known(request)
     registry, refused = request.service.registry, []
-    for each in request.action.findall(_SUBSCRIPTION):
+    for each in _changes(request, _SUBSCRIPTION):
         jid, wanted, subid = each.get("jid", ""), each.get("subscription", ""), each.get("subid")
         if jid in record.requests and wanted in ("subscribed", "none"):
             await authorizing.settle(request.service, request.client, node, jid, allow=wanted == "subscribed")
             continue
-        found = registry.of_subscriber(jid, node) or registry.of_bare(jid)
-        meant = [one for one in found if one.node == node and not one.leaving]
+        found = registry.of_subscriber(jid, node) or registry.of_bare_to(jid, node)
+        meant = [one for one in found if not one.leaving]
         named = [one for one in meant if subid in (None, one.subid)]
         if wanted == "none" and named:
             await _end(request, named)
@@ -105,7 +108,7 @@ async def modify_affiliations(request: Request) -> None:
     Nobody takes a node from itself, so that each has an owner. Source: XEP-0060 8.9.2.
     """
     node, old, _ = known(request)
-    wanted = dict(_wanted(each) for each in request.action.findall(_AFFILIATION))
+    wanted = dict(_wanted(each) for each in _changes(request, _AFFILIATION))
     refused: list[Element] = []
 
     def edit(record: NodeRecord) -> NodeRecord:
@@ -136,6 +139,13 @@ async def modify_affiliations(request: Request) -> None:
             SubElement(listed, f"{{{PUBSUB}}}affiliation", attributes)
             await request.service.notify(jid, told)
     await _answer(request, "affiliations", node, refused)
+
+
+def _changes(request: Request, tag: str) -> list[Element]:
+    changes = request.action.findall(tag)
+    if len(changes) > CHANGES_MAX:
+        raise StanzaError("policy-violation", "modify", f"at most {CHANGES_MAX} in one request")
+    return changes
 
 
 def _wanted(element: Element) -> tuple[str, str]:

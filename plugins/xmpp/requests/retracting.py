@@ -65,7 +65,7 @@ def _item_ids(action: Element) -> list[str]:
         raise StanzaError("bad-request", "modify", pubsub="item-required")
     if len(ids) > ITEMS_MAX:
         raise StanzaError("not-allowed", "cancel", f"at most {ITEMS_MAX}", pubsub="max-items-exceeded")
-    return ids
+    return list(dict.fromkeys(ids))
 
 
 def _held_numbers(request: Request, node: str, ids: list[str]) -> list[int] | None:

@@ -72,6 +72,7 @@ async def subscribe(request: Request) -> None:
     accepts = options.accepts or ("ONE" if is_queue else "ALL")
     if accepts != "ALL" and options.queue_requests is None:
         raise _configuration_required(node, request.action.get("jid", ""))
+    _check_count(request, written)
     subscription = await _new(request, written, accepts, options)
     if admission == "to be asked" and not service.access.subscribes(request.asker, node):
         await authorizing.ask(request, subscription, written)
@@ -95,6 +96,14 @@ def _check_may_begin(request: Request, node: str) -> None:
     if not (own or service.settings.create_on_subscribe):
         raise StanzaError("item-not-found", "cancel", f"no node {node}")
     service.check_room_for_node()
+
+
+def _check_count(request: Request, written: str) -> None:
+    """One more, of a JID whose server lets it have any number of resources. Raises StanzaError."""
+    registry, most = request.service.registry, request.service.site.limits.subscriptions_per_session_max
+    if registry.count_of_bare(request.asker) >= most and not registry.of_subscriber(written, request.wanted):
+        text = f"{request.asker} has {most} subscriptions, over all of its resources"
+        raise StanzaError("policy-violation", "wait", text, pubsub="too-many-subscriptions")
 
 
 def _options_of(request: Request) -> dict[str, str] | None:

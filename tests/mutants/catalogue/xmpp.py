@@ -22,7 +22,7 @@ MUTATIONS = [
     Mutation(
         name="an owner cannot end the subscription of a bare JID",
         file="plugins/xmpp/requests/owning.py",
-        old="registry.of_subscriber(jid, node) or registry.of_bare(jid)",
+        old="registry.of_subscriber(jid, node) or registry.of_bare_to(jid, node)",
         new="registry.of_subscriber(jid, node)",
         tests=(f"{_XMPP}/test_presence.py::test_an_owner_ends_a_subscription_by_bare_or_full_jid",),
     ),
