@@ -371,6 +371,9 @@ class Session(Protocol):
     def topic(self, topic: str) -> TopicInfo | None:
         """A topic; None where nothing is known of it, or the account has no right on it."""
 
+    def annotation(self, topic: str) -> str | None:
+        """What this front end keeps with a topic, as `topic` would tell; None also where it keeps nothing."""
+
     def subscriptions(self, topic: str) -> list[SubscriptionInfo]:
         """Everyone's subscriptions to a topic. Raises Refusal (forbidden) without the right to administer."""
 

@@ -181,8 +181,11 @@ class BrokerSession:
 
     def check_room(self, bytes: int) -> None:
         """See `daemon.frontend.Session`."""
-        with self._noting_refusals():
+        try:  # asked for each message: no context manager
             self._broker.unfinished.check(self._unfinished, bytes)
+        except Refusal as refusal:
+            self._note_refused(refusal)
+            raise
 
     @contextmanager
     def _noting_refusals(self) -> Iterator[None]:
@@ -343,9 +346,17 @@ class BrokerSession:
 
     def topic(self, topic: str) -> TopicInfo | None:
         """See `daemon.frontend.Session`."""
-        if not any(self.allows(right, topic) for right in RIGHTS):
+        return self._door.view.topic(topic) if self._may_know(topic) else None
+
+    def annotation(self, topic: str) -> str | None:
+        """See `daemon.frontend.Session`."""
+        found = self._door.view.found_topic(topic)
+        if found is None or not found.annotations or not self._may_know(topic):
             return None
-        return self._door.view.topic(topic)
+        return found.annotations.get(self.protocol)
+
+    def _may_know(self, topic: str) -> bool:
+        return any(self.allows(right, topic) for right in RIGHTS)
 
     def subscriptions(self, topic: str) -> list[SubscriptionInfo]:
         """See `daemon.frontend.Session`."""

@@ -17,7 +17,7 @@ from plugins.xmpp.delivery.calls import Done
 from plugins.xmpp.delivery.collecting import Collecting, is_kept
 from plugins.xmpp.delivery.sending import WITHHELD, Sending, SendingPort
 from plugins.xmpp.forms import notifications
-from plugins.xmpp.forms.node_record import record_of
+from plugins.xmpp.forms.node_record import read_record
 from plugins.xmpp.forms.payload import item_id
 from plugins.xmpp.known.access import Access
 from plugins.xmpp.known.assured import Assured
@@ -220,7 +220,7 @@ class Client(Sending):
             return
         if removed.pattern and not self._collecting.may_have(removed.topic):
             return
-        if record_of(self.session.topic(removed.topic)).options.notify_retract:
+        if read_record(self.session.annotation(removed.topic)).options.notify_retract:
             with suppress(Refusal):  # its rights have just been withdrawn
                 id = await self._service.index.removed(self.session, removed.topic, removed.message_id)
                 if id is not None:

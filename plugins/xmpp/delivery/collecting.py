@@ -8,7 +8,7 @@ whoever subscribes to the node itself. Source: XEP-0248 5.3.1, XEP-0060 6.1.7.
 from typing import Final
 
 from daemon.frontend import Delivered, Session
-from plugins.xmpp.forms.node_record import record_of
+from plugins.xmpp.forms.node_record import read_record
 from plugins.xmpp.known.access import Access
 from plugins.xmpp.known.identities import bare_of
 from plugins.xmpp.known.item_index import ItemIndex
@@ -35,7 +35,7 @@ class Collecting:
 
     def may_have(self, node: str) -> bool:
         """Whether the owners of a node let the JID have what comes to it."""
-        record = record_of(self._session.topic(node))
+        record = read_record(self._session.annotation(node))
         return self._access.admission(self._bare, node, record) == "admitted"
 
     async def is_for(self, delivered: Delivered, subscription: NodeSubscription) -> bool:
@@ -47,7 +47,7 @@ class Collecting:
             return False
         if not (delivered.late and is_kept(delivered)):
             return True
-        options = record_of(self._session.topic(delivered.topic)).options
+        options = read_record(self._session.annotation(delivered.topic)).options
         if options.send_last_published_item == "never":
             return False
         try:

@@ -20,7 +20,7 @@ from plugins.xmpp.delivery.attention import SEEN_S, Held
 from plugins.xmpp.delivery.calls import Calls
 from plugins.xmpp.delivery.finishing import Finishing
 from plugins.xmpp.forms import notifications
-from plugins.xmpp.forms.node_record import record_of
+from plugins.xmpp.forms.node_record import read_record
 from plugins.xmpp.known.identities import publisher_of
 from plugins.xmpp.known.queueing import Assignment, Assignments
 from plugins.xmpp.known.registry import NodeSubscription
@@ -73,6 +73,8 @@ class Sending(Calls):
         self.seen_at = trio.current_time()
         self._port = port
         self._read: list[int] = []
+        self._carries = False
+        """Whether anything was sent by a request of urn:xmpp:qos, which counts in the account's memory."""
 
     async def send(self, held: Held, delivered: Delivered) -> None:
         """Send it as its subscription says."""
@@ -83,7 +85,7 @@ class Sending(Calls):
                 # it has the message since before; a second copy would be a second delivery
                 await self._deliver(held)
                 return
-            options = record_of(self.session.topic(delivered.topic)).options
+            options = read_record(self.session.annotation(delivered.topic)).options
             if not (options.deliver_notifications or subscription.is_queue):
                 self._withhold(held)
                 return
@@ -121,6 +123,7 @@ class Sending(Calls):
             self._let_go(held)
             self.quietly(self.session.give_back, [held.number], refusal.text, NO_ROOM_S, outcome="released")
             return
+        self._carries = True
         await port.begin_transfer(Transfer(id, self.jid, held.number, level, stanza, 0.0))
 
     async def _deliver(self, held: Held) -> None:
@@ -181,7 +184,8 @@ class Sending(Calls):
         if self.held.pop(held.number, None) is None:
             return
         port.transfers.forget(self.jid, held.number)
-        self.quietly(self.session.hold_now, port.memory_of(self.jid))
+        if self._carries:
+            self.quietly(self.session.hold_now, port.memory_of(self.jid))
         if held.subscription.is_queue:
             change = port.assignments.finished if finished else port.assignments.unlocked
             change(held.subscription.node, held.item, Assignment(self.jid, held.number))

@@ -65,7 +65,11 @@ _CLOSED: Final = NodeRecord(options=NodeOptions(access_model="whitelist"))
 
 def record_of(topic: TopicInfo | None) -> NodeRecord:
     """What is kept with a topic; the defaults where nothing is."""
-    text = None if topic is None else topic.annotations.get(FRONT_END)
+    return read_record(None if topic is None else topic.annotations.get(FRONT_END))
+
+
+def read_record(text: str | None) -> NodeRecord:
+    """The same, from the annotation itself."""
     return _NOTHING if text is None else _read(text)
 
 

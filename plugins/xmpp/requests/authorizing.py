@@ -14,7 +14,7 @@ import trio
 from daemon.frontend import Answer
 from plugins.xmpp.forms import notifications
 from plugins.xmpp.forms.data_forms import Field, form, submitted
-from plugins.xmpp.forms.node_record import REQUESTS_MAX, NodeRecord, SubscriptionRequest, record_of
+from plugins.xmpp.forms.node_record import REQUESTS_MAX, NodeRecord, SubscriptionRequest
 from plugins.xmpp.forms.stanzas import MESSAGE, StanzaError
 from plugins.xmpp.known.identities import bare_of
 from plugins.xmpp.known.registry import NodeSubscription, subid_of
@@ -191,7 +191,7 @@ async def _nodes_with_requests(request: Request) -> list[str]:
     nodes = {node for each in request.service.registry.requested.values() for node in each}
     found = []
     for node in sorted(nodes):
-        record = record_of(request.client.session.topic(node))
+        record = records.record(request.client.session, node)
         if record.requests and request.service.access.affiliation(request.asker, node, record) == "owner":
             found.append(node)
     return found[:_PAGE]

@@ -14,6 +14,7 @@ from plugins.xmpp.forms.paging import Page, page_end, read_max
 from plugins.xmpp.forms.payload import headers_text, item_id, item_text
 from plugins.xmpp.forms.stanzas import StanzaError, result_text, unsupported
 from plugins.xmpp.known.identities import publisher_of
+from plugins.xmpp.requests import records
 from plugins.xmpp.requests.request import Request
 from plugins.xmpp.wire.namespaces import PUBSUB
 from plugins.xmpp.wire.serializer import UnsendableError, escape_attribute, serialize
@@ -153,7 +154,7 @@ async def _fitting(request: Request, node: str, found: list[HeldMessage]) -> tup
 
 def _text(request: Request, node: str, held: HeldMessage) -> Listed:
     message = held.stored.message
-    named = record_of(request.client.session.topic(node)).options.publisher
+    named = records.record(request.client.session, node).options.publisher
     item = item_text(message, PUBSUB, publisher_of(message) if named else "")
     of_it = f" item='{escape_attribute(item_id(message))}'"
     return item, headers_text(message, of_it, created=True)

@@ -7,7 +7,7 @@ import msgspec
 
 from daemon.frontend import Session
 from plugins.xmpp.forms.node_options import NodeOptions
-from plugins.xmpp.forms.node_record import NodeRecord, record_of, written
+from plugins.xmpp.forms.node_record import NodeRecord, read_record, written
 from plugins.xmpp.known.identities import bare_of
 from plugins.xmpp.requests.request import Asker
 
@@ -20,7 +20,7 @@ def begun(options: NodeOptions, creator: str) -> NodeRecord:
 
 def record(session: Session, node: str) -> NodeRecord:
     """As it is now."""
-    return record_of(session.topic(node))
+    return read_record(session.annotation(node))
 
 
 async def change(client: Asker, node: str, edit: Callable[[NodeRecord], NodeRecord]) -> NodeRecord:

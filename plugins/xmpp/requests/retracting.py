@@ -9,9 +9,9 @@ from xml.etree.ElementTree import Element
 
 from daemon.frontend import Answer, HeldMessage
 from plugins.xmpp.forms import notifications
-from plugins.xmpp.forms.node_record import record_of
 from plugins.xmpp.forms.node_settings import NodeSettings
 from plugins.xmpp.forms.stanzas import StanzaError
+from plugins.xmpp.requests import records
 from plugins.xmpp.requests.request import Request
 from plugins.xmpp.wire.namespaces import PUBSUB, QUEUEING
 
@@ -114,7 +114,7 @@ async def _retract_others(request: Request, node: str, ids: list[str]) -> None:
     service, client = request.service, request.client
     found: list[HeldMessage] = []
     queue = NodeSettings.of(client.session.topic(node)).is_queue
-    service.access.check_publisher(request.asker, node, record_of(client.session.topic(node)))
+    service.access.check_publisher(request.asker, node, records.record(client.session, node))
     for id in ids:
         verdict, held = await _verdict(request, node, id)
         if verdict != "forbidden" or held is None or held.locked or not client.session.allows("remove", node):
