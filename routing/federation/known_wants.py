@@ -15,6 +15,7 @@ from routing.federation.leaves import (
     BUCKETS,
     TOPIC_BUCKETS,
     Bucket,
+    Hashes,
     Leaf,
     bucket_of,
     hash_of,
@@ -54,21 +55,23 @@ class _Site:
         hashes: of its buckets, as it has signed them last.
         held: the hashes of those that are here.
         buckets: as they are told and stored.
+        hidden: the numbers of those in which something is hidden.
         alone: the site, as the only one that wants something.
     """
 
-    __slots__ = ("alone", "buckets", "hashes", "held", "leaves", "limited", "rules")
+    __slots__ = ("alone", "buckets", "hashes", "held", "hidden", "leaves", "limited", "rules")
 
     def __init__(self, site: str) -> None:
-        self.hashes: tuple[bytes, ...] = (b"",) * BUCKETS
-        self.held = [b""] * BUCKETS
-        self.buckets = [b""] * BUCKETS
+        self.hashes: Hashes = {}
+        self.held: dict[int, bytes] = {}
+        self.buckets: dict[int, bytes] = {}
+        self.hidden: frozenset[int] = frozenset()
         self.alone: dict[str, None] = {site: None}
         self.leaves = self.rules = 0
         self.limited: frozenset[tuple[str, str]] = frozenset()
 
     def lacks(self, index: int) -> bool:
-        return self.held[index] != self.hashes[index]
+        return self.held.get(index) != self.hashes.get(index)
 
 
 class KnownWants:
@@ -136,7 +139,7 @@ class KnownWants:
         known = self._sites.get(site)
         if known is None or (kind, peer) not in known.limited:
             return True
-        if any(map(known.lacks, range(BUCKETS))):
+        if known.held != known.hashes:
             return True
         return any(topic_matches(each, topic) for each in self._rules.get((site, kind, peer), ()))
 
@@ -148,7 +151,7 @@ class KnownWants:
     def bucket(self, site: str, index: int) -> bytes:
         """As it was taken, with all names that are known; empty where it is not here."""
         known = self._sites.get(site)
-        return known.buckets[index] if known is not None and not known.lacks(index) else b""
+        return known.buckets.get(index, b"") if known is not None and not known.lacks(index) else b""
 
     def is_lacking(self, site: str, index: int) -> bool:
         """Whether a site has signed a bucket that is not here."""
@@ -158,22 +161,21 @@ class KnownWants:
     def lacks(self, site: str) -> list[int]:
         """The buckets that a site has signed, and that are not here."""
         known = self._sites.get(site)
-        return [index for index in range(BUCKETS) if known.lacks(index)] if known is not None else []
+        if known is None or known.held == known.hashes:
+            return []
+        return [index for index in known.hashes if known.lacks(index)]
 
-    def hashes(self, site: str) -> tuple[bytes, ...]:
+    def hashes(self, site: str) -> Hashes:
         """Of the buckets of a site, as it has signed them last."""
         known = self._sites.get(site)
-        return known.hashes if known is not None else ()
+        return known.hashes if known is not None else {}
 
-    def held(self, site: str) -> list[bytes]:
-        """The hashes of the buckets of a site that are here, with nothing hidden; empty for the others."""
+    def held(self, site: str) -> Hashes:
+        """The hashes of the buckets of a site that are here, with nothing hidden."""
         known = self._sites.get(site)
         if known is None:
-            return [b""] * BUCKETS
-        return [
-            each if each and not read_bucket(known.buckets[index]).hidden else b""
-            for index, each in enumerate(known.held)
-        ]
+            return {}
+        return {index: each for index, each in known.held.items() if index not in known.hidden}
 
     # -- what is heard ----------------------------------------------------------------------------
 
@@ -195,11 +197,12 @@ class KnownWants:
         )
         before, known.hashes = known.hashes, read_digest(statement.wants)
         emptied = []
-        for index, (was, now) in enumerate(zip(before, known.hashes, strict=True)):
+        for index in before.keys() | known.hashes.keys():
+            was, now = before.get(index), known.hashes.get(index)
             if was == now:
                 continue
-            lacked = known.held[index] != was
-            if not now and known.held[index]:
+            lacked = known.held.get(index) != was
+            if now is None and index in known.held:
                 self._replace(site, known, index, b"", Bucket())
                 emptied.append(index)
             self._note_lacking(index, known.lacks(index) - lacked)
@@ -210,17 +213,17 @@ class KnownWants:
         known = self._sites.get(site)
         if known is None or not 0 <= index < BUCKETS:
             return "unsigned"
-        if data and data == known.buckets[index] and not known.lacks(index):
+        if data and data == known.buckets.get(index) and not known.lacks(index):
             return "known"
         bucket = read_bucket(data)
-        if not known.hashes[index] or hash_of(bucket.hashes) != known.hashes[index]:
+        if hash_of(bucket.hashes) != known.hashes.get(index):
             return "unsigned"
         before = self._read(known, index)
         bucket = merged(bucket, before.leaves)
         is_new = known.lacks(index)
         if not is_new and len(bucket.hidden) >= len(before.hidden):
             return "known"
-        if not self._has_room(known, before, bucket, len(data) - len(known.buckets[index])):
+        if not self._has_room(known, before, bucket, len(data) - len(known.buckets.get(index, b""))):
             return "too much"
         self._replace(site, known, index, write_bucket(bucket), bucket)
         if is_new:
@@ -232,16 +235,16 @@ class KnownWants:
         known = self._sites.get(site)
         if known is None:
             return []
-        held = [index for index in range(BUCKETS) if known.held[index]]
-        for index in range(BUCKETS):
-            self._note_lacking(index, -known.lacks(index))
-            if known.held[index]:
-                self._replace(site, known, index, b"", Bucket())
+        held = list(known.held)
+        for index in self.lacks(site):
+            self._note_lacking(index, -1)
+        for index in held:
+            self._replace(site, known, index, b"", Bucket())
         del self._sites[site]
         return held
 
     def _read(self, known: _Site, index: int) -> Bucket:
-        return read_bucket(known.buckets[index]) if known.buckets[index] else Bucket()
+        return read_bucket(known.buckets[index]) if index in known.buckets else Bucket()
 
     def _has_room(self, known: _Site, before: Bucket, bucket: Bucket, more_bytes: int) -> bool:
         more = len(bucket.leaves) - len(before.leaves)
@@ -272,9 +275,14 @@ class KnownWants:
         known.rules += sum(bool(leaf.peer) for leaf in bucket.leaves)
         known.rules -= sum(bool(leaf.peer) for leaf in before.leaves)
         self._leaves += more
-        self._bytes += len(data) - len(known.buckets[index])
-        known.buckets[index] = data
-        known.held[index] = known.hashes[index] if data else b""
+        self._bytes += len(data) - len(known.buckets.pop(index, b""))
+        known.held.pop(index, None)
+        if bucket.hidden:
+            known.hidden |= {index}
+        elif index in known.hidden:
+            known.hidden -= {index}
+        if data:
+            known.buckets[index], known.held[index] = data, known.hashes[index]
 
     def _enter(self, known: _Site, site: str, kind: str, name: str, peer: str) -> None:
         if peer:

@@ -9,7 +9,7 @@ same, so it is still the word of its site, and whoever gets it cannot find the n
 and patterns are in different buckets, so that it is known of each topic which buckets can tell who wants it.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from typing import Annotated, Final, Literal
 from zlib import crc32
@@ -38,6 +38,10 @@ BUCKET_BYTES_MAX: Final = 200_000
 
 LeafKind = Literal["ALL", "ONE", "BOTH", "IN", "OUT"]
 """Wanted of which mode, or what may come from a peer, or go there."""
+
+
+Hashes = Mapping[int, bytes]
+"""Of buckets, by their numbers; one that is empty has none."""
 
 
 class Leaf(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -101,10 +105,10 @@ def hash_of(hashes: Iterable[bytes]) -> bytes:
     return blake2b(together, digest_size=HASH_BYTES, person=b"smqpd bucket").digest()
 
 
-def write_digest(hashes: Sequence[bytes], size: int = HASH_BYTES) -> bytes:
-    """The hashes of all buckets: which are not empty, and `size` bytes of each of those."""
-    mask = sum(1 << index for index, each in enumerate(hashes) if each)
-    return mask.to_bytes(_MASK_BYTES, "big") + b"".join(each[:size] for each in hashes)
+def write_digest(hashes: Hashes, size: int = HASH_BYTES) -> bytes:
+    """Of all buckets: which are not empty, and `size` bytes of the hash of each of those."""
+    mask = sum(1 << index for index in hashes)
+    return mask.to_bytes(_MASK_BYTES, "big") + b"".join(hashes[index][:size] for index in sorted(hashes))
 
 
 def is_digest(data: bytes, size: int = HASH_BYTES) -> bool:
@@ -113,14 +117,12 @@ def is_digest(data: bytes, size: int = HASH_BYTES) -> bool:
     return len(data) == _MASK_BYTES + size * mask.bit_count()
 
 
-def read_digest(data: bytes, size: int = HASH_BYTES) -> tuple[bytes, ...]:
-    """The hash of each bucket, or its beginning; empty where the bucket is."""
-    mask, at, hashes = int.from_bytes(data[:_MASK_BYTES], "big"), _MASK_BYTES, []
-    for index in range(BUCKETS):
-        is_there = mask >> index & 1
-        hashes.append(data[at : at + size] if is_there else b"")
-        at += size * is_there
-    return tuple(hashes)
+def read_digest(data: bytes, size: int = HASH_BYTES) -> dict[int, bytes]:
+    """The hash of each bucket that is not empty, or its beginning."""
+    mask = int.from_bytes(data[:_MASK_BYTES], "big")
+    there = [index for index in range(BUCKETS) if mask >> index & 1]
+    each = (data[at : at + size] for at in range(_MASK_BYTES, len(data), size))
+    return dict(zip(there, each, strict=True))
 
 
 write_bucket: Final = msgspec.msgpack.Encoder().encode

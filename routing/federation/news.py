@@ -130,7 +130,7 @@ class NewsVersion(msgspec.Struct, frozen=True, array_like=True):
     site: str
     boot: Number
     number: Number
-    wants: Annotated[bytes, msgspec.Meta(max_length=DIGEST_BYTES_MAX)] = write_digest(())
+    wants: Annotated[bytes, msgspec.Meta(max_length=DIGEST_BYTES_MAX)] = write_digest({})
 
 
 _statement_of = msgspec.json.Decoder(SiteNews).decode

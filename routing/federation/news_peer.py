@@ -1,11 +1,11 @@
 """A peer that is told news of sites: what it is known to have, and what may be told to it."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 from routing.federation.leaves import (
     BEGINNING_BYTES,
-    BUCKETS,
+    Hashes,
     Leaf,
     NumberedBucket,
     read_bucket,
@@ -20,7 +20,8 @@ from routing.patterns import overlap
 CONTROL_BYTES: Final = 64_000
 """Of buckets in one control, beyond the first."""
 
-_NOTHING: Final = (b"",) * BUCKETS
+_NEVER: Final = b"longer than any hash is"
+_NOTHING: Final[Hashes] = {}
 
 
 class NewsPeer:
@@ -34,12 +35,12 @@ class NewsPeer:
     def __init__(self) -> None:
         self.has: dict[str, Version] = {}
         self.is_open = False
-        self._buckets: dict[str, list[bytes]] = {}  # hashes, or how they begin, by site
+        self._buckets: dict[str, dict[int, bytes]] = {}  # hashes, or how they begin, by site
 
     def set(self, said: NewsVersion) -> None:
         """It says that it has this, whatever it was believed to have."""
         self.has[said.site] = said.boot, said.number
-        self._buckets[said.site] = list(read_digest(said.wants, BEGINNING_BYTES))
+        self._buckets[said.site] = read_digest(said.wants, BEGINNING_BYTES)
 
     def note(self, site: str, version: Version) -> None:
         """It has this news, or later."""
@@ -47,21 +48,17 @@ class NewsPeer:
 
     def note_bucket(self, site: str, index: int, hash: bytes) -> None:
         """It has a bucket."""
-        had = self._buckets.get(site)
-        if had is None:
-            had = self._buckets[site] = list(_NOTHING)
-        had[index] = hash
+        self._buckets.setdefault(site, {})[index] = hash
 
     def lacks(self, known: KnownNews) -> bool:
         """Whether it has older news of that site, or none."""
         had = self.has.get(known.statement.site)
         return had is None or had < known.statement.version
 
-    def lacking(self, site: str, hashes: Sequence[bytes]) -> Iterator[int]:
+    def lacking(self, site: str, hashes: Hashes) -> list[int]:
         """The numbers of the buckets of these hashes that it has not got."""
-        for index, (had, hash) in enumerate(zip(self._buckets.get(site, _NOTHING), hashes, strict=True)):
-            if hash and not (had and hash.startswith(had)):
-                yield index
+        had = self._buckets.get(site, _NOTHING)
+        return [index for index, hash in hashes.items() if not hash.startswith(had.get(index, _NEVER))]
 
 
 def may_be_told(leaf: Leaf, may_come: tuple[str, ...]) -> bool:

@@ -9,6 +9,7 @@ from routing.federation.leaves import (
     BUCKETS,
     SALT_BYTES,
     Bucket,
+    Hashes,
     Leaf,
     LeafKind,
     NumberedBucket,
@@ -34,7 +35,7 @@ class OwnLeaves:
     """
 
     def __init__(self) -> None:
-        self.hashes: tuple[bytes, ...] = (b"",) * BUCKETS
+        self.hashes: Hashes = {}
         self.buckets: list[bytes] = [b""] * BUCKETS
         self.is_changed = False
         self._secret = b""
@@ -99,12 +100,12 @@ class OwnLeaves:
 
     def seal(self) -> bytes | None:
         """From now on what is wanted now is said; its digest. None where it is too much to be said."""
-        hashes = list(self.hashes)
+        hashes = dict(self.hashes)
         for index in self._stale:
             bucket = Bucket(tuple(self._leaves[index].values()))
             hashes[index] = hash_of(bucket.hashes)
             self.buckets[index] = write_bucket(bucket) if bucket.leaves else b""
-        self.hashes = tuple(hashes)
+        self.hashes = {index: hash for index, hash in hashes.items() if hash}
         self._stale.clear()
         self.is_changed = False
         if max(map(len, self.buckets)) > BUCKET_BYTES_MAX:

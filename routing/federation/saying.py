@@ -6,7 +6,7 @@ from typing import Final
 
 from routing.federation.allowance import Allowance
 from routing.federation.forwarding import Peer
-from routing.federation.leaves import NumberedBucket
+from routing.federation.leaves import Hashes, NumberedBucket
 from routing.federation.news import (
     KnownNews,
     LinkNews,
@@ -49,7 +49,7 @@ class Saying:
 
     def __init__(self, state: SiteState, peers: Mapping[str, Peer]) -> None:
         self.due_at = math.inf
-        self.hashes: tuple[bytes, ...] = ()
+        self.hashes: Hashes = {}
         self._state = state
         self._peers = peers
         self._notary: Notary | None = None
@@ -138,7 +138,7 @@ class Saying:
         if signed is None:
             return None
         self._said = statement
-        self.hashes = self._leaves.hashes if digest is not None else ()
+        self.hashes = self._leaves.hashes if digest is not None else {}
         count = pieces(signed)
         self._quiet_until = now + SPACING_S * count
         may_go_on = self._allowance.take(now, count)

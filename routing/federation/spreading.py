@@ -43,7 +43,7 @@ from routing.federation.decisions import (
 )
 from routing.federation.forwarding import Peer
 from routing.federation.known_wants import KnownWants
-from routing.federation.leaves import BEGINNING_BYTES, NumberedBucket, is_digest, write_digest
+from routing.federation.leaves import BEGINNING_BYTES, Hashes, NumberedBucket, is_digest, write_digest
 from routing.federation.news import (
     KnownNews,
     NewsVersion,
@@ -136,7 +136,7 @@ class Spreading:
         self.note_links()
         if name in self._links and before.allow_in not in (EVERYTHING, self._peers[name].rules.allow_in):
             for site, known in self.known.items():
-                self._tell_buckets(name, known, range(len(self._hashes(site))))
+                self._tell_buckets(name, known, self._hashes(site))
 
     def link_up(self, name: str, *, knows_news: bool) -> None:
         """There is a link with a peer, which may know no news; of what it has, nothing is known yet."""
@@ -314,7 +314,7 @@ class Spreading:
             return
         for news in some:
             site = news.statement.site
-            lacking = link.lacking(site, self._hashes(site)) if self._hashes(site) else ()
+            lacking = link.lacking(site, self._hashes(site))
             if not link.lacks(news):
                 self._tell_buckets(peer, news, lacking)
                 continue
@@ -333,12 +333,12 @@ class Spreading:
         """Those of these buckets that are here, as the rules of the link with a peer let them be told."""
         site, may_come = news.statement.site, self._peers[peer].rules.allow_in
         hashes = self._hashes(site)
-        for index in list(indexes):
+        for index in indexes:
             if (bucket := self._bucket(site, index)).data:
                 self._links[peer].note_bucket(site, index, hashes[index])
                 yield as_told(bucket, may_come)
 
-    def _hashes(self, site: str) -> tuple[bytes, ...]:
+    def _hashes(self, site: str) -> Hashes:
         return self._saying.hashes if site == self._state.server else self.wants.hashes(site)
 
     def _bucket(self, site: str, index: int) -> NumberedBucket:

@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Iterable
 
 from routing.federation.leaves import (
-    BUCKETS,
     Bucket,
     Leaf,
     NumberedBucket,
@@ -73,9 +72,7 @@ def said(
 ) -> SignedNews:
     """What a site says of its links, and of what it wants, signed by it, or `by` another."""
     every = tuple(LinkNews(peer, peer not in down) for peer in sorted({*links, *down}))
-    hashes = [b""] * BUCKETS
-    for bucket in wants or ():
-        hashes[bucket.index] = hash_of(read_bucket(bucket.data).hashes)
+    hashes = {bucket.index: hash_of(read_bucket(bucket.data).hashes) for bucket in wants or ()}
     digest = write_digest(hashes) if wants is not None else None
     signed = NamedNotary(by or site).sign(write_statement(SiteNews(site, boot, number, every, digest)))
     assert signed is not None

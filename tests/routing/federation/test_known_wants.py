@@ -49,9 +49,7 @@ class Wanting:
 
     @property
     def statement(self) -> SiteNews:
-        hashes = [b""] * BUCKETS
-        for index, bucket in self.buckets.items():
-            hashes[index] = hash_of(bucket.hashes)
+        hashes = {index: hash_of(bucket.hashes) for index, bucket in self.buckets.items()}
         return SiteNews(self.name, 1, self._number, self._links, write_digest(hashes))
 
     def tell(self, wants: KnownWants, hide: str = "") -> list[str]:

@@ -447,7 +447,7 @@ class TestWants:
             site.spreading.note_want(("ALL", f"t{number}"), False)
         site.tick(SPACING_S)
         (statement,) = site.said()
-        assert statement.wants == write_digest(())
+        assert statement.wants == write_digest({})
 
     def test_news_of_the_form_before_is_read(self) -> None:
         site = Site("b")
