@@ -22,7 +22,7 @@ from daemon.control.operators import AskMay
 from daemon.operating import Verdict
 from daemon.operations.rights import VERBS, check_asked, verdict
 from daemon.settings import Settings
-from daemon.terminal.failure import REFUSED, UNREACHABLE, USAGE, Failure
+from daemon.terminal.failure import REFUSED, UNREACHABLE, USAGE, Failure, because
 from daemon.terminal.output import JsonOption, show_table
 from daemon.terminal.printable import printable
 from routing.errors import Refusal
@@ -280,7 +280,7 @@ def _password(file: Path | None, generate: bool, as_json: bool) -> str:
             with file.open(encoding="utf-8") as stream:
                 return stream.readline().rstrip("\r\n")
         except (OSError, UnicodeDecodeError) as error:
-            raise Failure(f"--password-file {file} cannot be read: {error}") from None
+            raise Failure(f"--password-file cannot be read: {because(error)}") from None
     if file is not None or not sys.stdin.isatty():
         return sys.stdin.readline().rstrip("\r\n")
     return str(typer.prompt("Password", hide_input=True, confirmation_prompt=True))

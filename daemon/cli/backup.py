@@ -36,7 +36,7 @@ from daemon.store.backup_manifest import FORMAT, MANIFEST, Manifest, list_files,
 from daemon.store.schema import TooNewError
 from daemon.system.private_files import make_directory, sync_directory, write_new
 from daemon.system.version import VERSION
-from daemon.terminal.failure import Failure
+from daemon.terminal.failure import Failure, because
 from daemon.terminal.output import JsonOption
 
 PUBLIC: Final = (CERTIFICATE_FILE, AUTHORITY_FILE, REVOCATION_FILE)
@@ -100,7 +100,7 @@ def backup(
         made.rename(target)
         sync_directory(target.absolute().parent)
     except (OSError, sqlite3.Error, DamagedError, TooNewError) as error:
-        raise Failure(f"no backup was made: {error}") from None
+        raise Failure(f"no backup was made: {because(error)}") from None
     finally:
         if made is not None and made.exists():
             shutil.rmtree(made)

@@ -12,7 +12,7 @@ from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
 from daemon.hops.coverage import FileDamage, Gap
 from daemon.hops.examine import written
 from daemon.hops.reader import HopLogReader
-from daemon.terminal.failure import FAILED, Failure
+from daemon.terminal.failure import FAILED, Failure, because
 from daemon.terminal.output import JsonOption
 from daemon.terminal.printable import printable
 
@@ -48,7 +48,9 @@ def check(config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) ->
     try:
         found = reader.check()
     except OSError as error:
-        raise Failure(f"cannot read the hop log: {error}; run this as the user of the daemon") from None
+        raise Failure(
+            f"cannot read the hop log: {because(error)}; run this as the user of the daemon"
+        ) from None
     first, last = found or (0, 0)
     checked = HopsReport(
         files=len(reader.files()),

@@ -16,7 +16,7 @@ from daemon.site.directory import ADMIN, make_site
 from daemon.site.lock import StateInUseError
 from daemon.site.state_mark import accept_state
 from daemon.store.schema import TooNewError
-from daemon.terminal.failure import USAGE, Failure
+from daemon.terminal.failure import USAGE, Failure, because
 from daemon.terminal.output import JsonOption
 from routing.names import OWN_NAME_EXPECTED, is_own_name
 
@@ -90,7 +90,7 @@ def _accept_state(directory: Path, as_json: bool) -> None:
     except StateInUseError as error:
         raise Failure(f"{error}; stop it first") from None
     except (TooNewError, sqlite3.Error, OSError) as error:
-        raise Failure(f"{site.state_directory} cannot be used: {error}") from None
+        raise Failure(f"{site.state_directory} cannot be used: {because(error)}") from None
     if as_json:
         shown = {"server": site.server_name, "state": str(site.state_directory), "new": is_new}
         typer.echo(json.dumps(shown))

@@ -22,7 +22,7 @@ from daemon.settings import Settings
 from daemon.site.lock import StateInUseError, running_pid, state_lock
 from daemon.store import quarantine
 from daemon.store.quarantine import Quarantined
-from daemon.terminal.failure import FAILED, USAGE, Failure
+from daemon.terminal.failure import FAILED, USAGE, Failure, because
 from daemon.terminal.output import JsonOption
 from daemon.terminal.printable import printable
 from routing.errors import HeaderRefusal
@@ -110,7 +110,9 @@ def _read(settings: Settings, reading: quarantine.Query) -> Any:
     try:
         return quarantine.read(path, reading)
     except (OSError, sqlite3.Error) as error:
-        raise Failure(f"the store cannot be read: {error}; run this as the user of the daemon") from None
+        raise Failure(
+            f"the store cannot be read: {because(error)}; run this as the user of the daemon"
+        ) from None
 
 
 def _drop(settings: Settings, smuid: str) -> int:
@@ -123,4 +125,4 @@ def _drop(settings: Settings, smuid: str) -> int:
         with state_lock(state):
             return quarantine.drop(state / STORE, smuid)
     except (OSError, StateInUseError, sqlite3.Error) as error:
-        raise Failure(f"nothing was forgotten: {error}") from None
+        raise Failure(f"nothing was forgotten: {because(error)}") from None

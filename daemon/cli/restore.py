@@ -32,7 +32,7 @@ from daemon.store.backup import BackupResult, DamagedError, check_store
 from daemon.store.backup_manifest import MANIFEST, Manifest, UnfitError, read_manifest
 from daemon.store.schema import TooNewError
 from daemon.system.private_files import exchange, give_to, make_directory, sync_directory, write_new
-from daemon.terminal.failure import FAILED, Failure
+from daemon.terminal.failure import FAILED, Failure, because
 from daemon.terminal.output import JsonOption
 
 LOGIN = "keys/admin.toml"
@@ -88,9 +88,9 @@ def restore(
             made.rename(site)
         sync_directory(site.absolute().parent)
     except (OSError, sqlite3.Error, UnfitError, DamagedError, TooNewError, StateInUseError) as error:
-        raise Failure(f"nothing was restored: {error}") from None
+        raise Failure(f"nothing was restored: {because(error)}") from None
     except ConfigError as error:
-        raise Failure(f"nothing was restored, no site could run with it: {error}") from None
+        raise Failure(f"nothing was restored, no site could run with it: {because(error)}") from None
     finally:
         if made is not None and made.exists():
             shutil.rmtree(made)

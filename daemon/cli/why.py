@@ -14,7 +14,7 @@ from daemon.cli.asking import TimeoutOption
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
 from daemon.cli.why_everywhere import ask_everybody, show_journey
 from daemon.hops.examine import Findings, examine, moment
-from daemon.terminal.failure import FAILED, USAGE, Failure
+from daemon.terminal.failure import FAILED, USAGE, Failure, because
 from daemon.terminal.output import Console, JsonOption, show_table
 from daemon.terminal.printable import printable
 from routing.errors import HeaderRefusal
@@ -42,7 +42,9 @@ def why(
     except HeaderRefusal as refusal:
         raise Failure(refusal.text, USAGE) from None
     except OSError as error:
-        raise Failure(f"cannot read the hop log: {error}; run this as the user of the daemon") from None
+        raise Failure(
+            f"cannot read the hop log: {because(error)}; run this as the user of the daemon"
+        ) from None
     if json:
         typer.echo(msgspec.json.encode(report))
     else:

@@ -27,6 +27,13 @@ class Failure(Exception):
         self.exit_code = exit_code
 
 
+def because(error: Exception) -> str:
+    """What an error says, for people: of the system's without its number."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+
+
 def tell(text: str) -> None:
     """Print `text` as one line on stderr."""
     with suppress(OSError):  # there is nowhere else to say it

@@ -14,7 +14,7 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
-from daemon.terminal.failure import USAGE, Failure
+from daemon.terminal.failure import USAGE, Failure, because
 from plugins.smqp.client import Client, connect
 from plugins.smqp.protocol import DEFAULT_PORT
 
@@ -142,7 +142,7 @@ def _read_login(path: Path) -> _Login:
     except OSError as error:
         raise Failure(f"{path} cannot be read: {error.strerror}") from None
     except msgspec.DecodeError as error:
-        raise Failure(f"{path} is no login: {error}") from None
+        raise Failure(f"{path} is no login: {because(error)}") from None
 
 
 def _split_server(server: str) -> tuple[str, int]:
@@ -182,6 +182,6 @@ def _tls_context(ca: Path | None) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=ca)
     except (OSError, ssl.SSLError) as error:
-        raise Failure(f"{ca} holds no certificates to trust: {error}", USAGE) from None
+        raise Failure(f"{ca} holds no certificates to trust: {because(error)}", USAGE) from None
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import trio
 
+from daemon.terminal.failure import REFUSED, UNREACHABLE
 from tests.support.process import ROOT, daemon, environment
 from tests.support.running import RunningSite
 
@@ -50,3 +51,23 @@ async def test_all_that_is_published_comes(
         assert lines.startswith("published  5 messages of 1 kB: ")
         assert "delivered  5 deliveries: " in lines
         assert (await site.asked("topics"))["total"] == 0
+
+
+async def ended(site: RunningSite, *options: str) -> tuple[int, str]:
+    """The exit code and what is said on stderr, by the command as it is installed."""
+    run_main = "from daemon.cli.main import main; main()"
+    command = [sys.executable, "-c", run_main, "bench", *options, "--site", str(site.config.parent)]
+    done = await trio.run_process(command, cwd=ROOT, capture_stderr=True, check=False)
+    return done.returncode, done.stderr.decode()
+
+
+async def test_a_site_that_does_not_run_is_said_not_to(site: RunningSite) -> None:
+    code, said = await ended(site, "--publishers", "3", "--subscribers", "2")
+    assert (code, said.count("\n")) == (UNREACHABLE, 1)
+    assert "does the site run" in said
+
+
+async def test_what_is_refused_ends_it_in_one_line(site: RunningSite) -> None:
+    async with daemon(site.config):
+        code, said = await ended(site, "--messages", "3", "--topic", "dead.x:y@elsewhere.example")
+    assert (code, said.count("\n")) == (REFUSED, 1)
