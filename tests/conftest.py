@@ -8,6 +8,7 @@ shows the first, and how to come back to it. One test that is run by itself look
 
 import os
 import re
+import tempfile
 from typing import Any, Final
 
 import pytest
@@ -43,6 +44,16 @@ SLOW: Final = ("spark", "kill", "server")
 
 LONG: Final = ("tests/sim/", "tests/docs/")
 """Of the others, those of which one test takes half a minute."""
+
+
+TEMPORARY: Final = "/tmp"
+TEMPORARY_LENGTH_MAX: Final = 12
+"""The address of a Unix socket has 107 bytes: so much is left beside the names of tests and their folders."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if len(tempfile.gettempdir()) > TEMPORARY_LENGTH_MAX:
+        tempfile.tempdir = os.environ["TMPDIR"] = TEMPORARY
 
 
 @pytest.hookimpl(optionalhook=True)
