@@ -55,7 +55,7 @@ MUTATIONS = [
         old="frontend.Answer(decision.request, error=refusal)",
         new="frontend.Answer(decision.request, smuid=decision.smuid)",
         tests=(
-            "tests/daemon/broker/test_broker.py::test_with_a_full_disk_publishers_are_refused_and_nothing_is_lost",
+            "tests/daemon/broker/test_full_store.py::test_with_a_full_disk_publishers_are_refused_and_nothing_is_lost",
         ),
     ),
     Mutation(

@@ -50,7 +50,7 @@ MUTATIONS = [
         file="daemon/store/tables/publications.py",
         old="self._new.append(",
         new="list().append(",
-        tests=("tests/daemon/broker/test_broker.py",),
+        tests=("tests/daemon/broker/test_broker.py", "tests/daemon/broker/test_full_store.py"),
     ),
     Mutation(
         name="a Cmuid is known outside its channel",
@@ -59,6 +59,7 @@ MUTATIONS = [
         new="message, self.account, request,",
         tests=(
             "tests/daemon/broker/test_broker.py",
+            "tests/daemon/broker/test_full_store.py",
             "tests/daemon/broker/test_broker_machine.py",
         ),
     ),
@@ -79,6 +80,7 @@ MUTATIONS = [
         tests=(
             "tests/plugins/smqp/test_server.py",
             "tests/daemon/broker/test_broker.py",
+            "tests/daemon/broker/test_full_store.py",
         ),
     ),
     Mutation(

@@ -142,7 +142,7 @@ MUTATIONS = [
         old="max(inputs // 2, 1)",
         new="max(inputs, 1)",
         tests=(
-            "tests/daemon/broker/test_broker.py::"
+            "tests/daemon/broker/test_full_store.py::"
             "test_what_finds_room_goes_through_though_all_that_waits_does_not",
         ),
     ),
