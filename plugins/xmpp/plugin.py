@@ -11,7 +11,9 @@ import msgspec
 import trio
 
 from daemon.frontend import ConfigError, Site
-from plugins.xmpp.settings import TABLE, XmppSettings
+from plugins.xmpp.settings import LOCAL_PART, TABLE, XmppSettings
+from routing.errors import Refusal
+from routing.names import account_name
 
 if TYPE_CHECKING:
     from plugins.xmpp.wire.component import Dial
@@ -34,6 +36,17 @@ def read_secret(path: Path) -> str:
     return secret
 
 
+def _can_become_an_account(name: str) -> bool:
+    """Whether a rule's name stands for as many accounts as there are JIDs."""
+    if LOCAL_PART not in name:
+        return False
+    try:
+        account_name(name.replace(LOCAL_PART, "x"))
+    except Refusal:
+        return False
+    return True
+
+
 class XmppPlugin:
     """See `daemon.frontend.Plugin`."""
 
@@ -45,8 +58,10 @@ class XmppPlugin:
         """See `daemon.frontend.Plugin`."""
         assert isinstance(settings, XmppSettings)
         self._ready(settings)
+        if not settings.accounts:
+            yield "accounts: no rule gives any JID an account; add tables [[plugins.xmpp.accounts]]"
         for rule in settings.accounts:
-            if "{" not in rule.account and rule.account not in accounts:
+            if not (_can_become_an_account(rule.account) or rule.account in accounts):
                 yield f"accounts: a rule names {rule.account}, which is no account of this site"
 
     async def serve(

@@ -10,6 +10,9 @@ from daemon.frontend import count, note, seconds, text
 TABLE: Final = Path("[plugins.xmpp]")
 """Named where a problem is in the configuration itself, whose file a front end does not know."""
 
+LOCAL_PART: Final = "{local}"
+"""In a rule's account: the part of the JID before the @."""
+
 
 class JidRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which account some JIDs act as; exactly one of `jid`, `domain` and `pattern` is given."""

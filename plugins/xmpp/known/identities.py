@@ -12,7 +12,7 @@ from typing import Final
 
 from plugins.xmpp.forms.payload import PUBLISHER
 from plugins.xmpp.forms.stanzas import StanzaError
-from plugins.xmpp.settings import JidRule
+from plugins.xmpp.settings import LOCAL_PART, JidRule
 from routing.errors import Refusal
 from routing.message import Message
 from routing.names import account_name, parse_address
@@ -73,7 +73,7 @@ class AccountRules:
         """The account of a bare JID, or None. A name that cannot be an account's is none either."""
         for pattern, account in self._rules:
             if pattern.fullmatch(bare_jid):
-                name = account.replace("{local}", local_of(bare_jid))
+                name = account.replace(LOCAL_PART, local_of(bare_jid))
                 try:
                     return account_name(name)
                 except Refusal:

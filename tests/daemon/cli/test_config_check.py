@@ -220,6 +220,10 @@ def names_nobody(site: Site) -> None:
     site.xmpp("[[plugins.xmpp.accounts]]", 'domain = "example.org"', 'account = "operatoins"')
 
 
+def names_what_stands_for_nothing(site: Site) -> None:
+    site.xmpp("[[plugins.xmpp.accounts]]", 'domain = "example.org"', 'account = "{node}"')
+
+
 def names_somebody(site: Site) -> None:
     site.xmpp(
         "[[plugins.xmpp.accounts]]",
@@ -237,6 +241,8 @@ def names_somebody(site: Site) -> None:
         (waits_for_a_peer, "beta.example has no address, so it has to dial this site, which listens for no"),
         (lambda site: site.issue(days=10), "site.pem: the certificate expires on"),
         (names_nobody, "a rule names operatoins, which is no account of this site"),
+        (names_what_stands_for_nothing, "a rule names {node}, which is no account of this site"),
+        (lambda site: site.xmpp(), "no rule gives any JID an account"),
         (names_somebody, ""),
         (lambda site: site.configure("plugins.smqp", "listen_tls = []"), ""),
     ],
