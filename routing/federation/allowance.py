@@ -18,3 +18,7 @@ class Allowance:
             return False
         self._left -= count
         return True
+
+    def give_back(self, count: float) -> None:
+        """What was taken was not used."""
+        self._left = min(self._left + count, self._at_once)

@@ -13,6 +13,8 @@ from typing import Final, Literal
 
 from routing.federation.leaves import (
     BUCKETS,
+    HELD_BYTES_MAX,
+    SITE_LEAVES_MAX,
     TOPIC_BUCKETS,
     Bucket,
     Hashes,
@@ -31,17 +33,14 @@ from routing.patterns import PatternTree, is_pattern, topic_matches
 LEAVES_MAX: Final = 2_000_000
 PATTERNS_MAX: Final = 200_000
 BYTES_MAX: Final = 192 * 2**20
-"""Of all sites."""
-
-SITE_LEAVES_MAX: Final = 100_000
-"""Of one site."""
+"""Of all sites; a pattern counts as so many leaves as it has levels."""
 
 FOUND_MAX: Final = 10_000
 """Topics of each mode of which it is remembered who wants them."""
 
-Taken = Literal["new", "more", "known", "unsigned", "too much"]
+Taken = Literal["new", "more", "known", "unsigned", "misplaced", "too much"]
 """What became of a bucket: kept, as the first of its hash or with more names than were known; known already;
-not what its site has signed last; more than is remembered."""
+not what its site has signed last, or with names that belong into others; more than is remembered."""
 
 _NOBODY: Final[Mapping[str, None]] = {}
 _UNKNOWN: Final[Mapping[str, None]] = {"": None}
@@ -59,7 +58,7 @@ class _Site:
         alone: the site, as the only one that wants something.
     """
 
-    __slots__ = ("alone", "buckets", "hashes", "held", "hidden", "leaves", "limited", "rules")
+    __slots__ = ("alone", "buckets", "hashes", "held", "hidden", "leaves", "limited", "rules", "weight")
 
     def __init__(self, site: str) -> None:
         self.hashes: Hashes = {}
@@ -67,7 +66,7 @@ class _Site:
         self.buckets: dict[int, bytes] = {}
         self.hidden: frozenset[int] = frozenset()
         self.alone: dict[str, None] = {site: None}
-        self.leaves = self.rules = 0
+        self.leaves = self.rules = self.weight = 0
         self.limited: frozenset[tuple[str, str]] = frozenset()
 
     def lacks(self, index: int) -> bool:
@@ -88,7 +87,7 @@ class KnownWants:
         self._found: dict[str, dict[str, Mapping[str, None]]] = {"ALL": {}, "ONE": {}}
         self._lacking = [0] * BUCKETS  # how many sites' bucket of that number is not here
         self._rules: dict[tuple[str, str, str], dict[str, None]] = {}  # patterns, by site, kind and peer
-        self._leaves = self._bytes = 0
+        self._weight = self._bytes = 0
 
     # -- what is known ----------------------------------------------------------------------------
 
@@ -218,14 +217,17 @@ class KnownWants:
         bucket = read_bucket(data)
         if hash_of(bucket.hashes) != known.hashes.get(index):
             return "unsigned"
+        if any(bucket_of(leaf.name) != index for leaf in bucket.leaves):
+            return "misplaced"  # a name that is in two buckets would be wanted twice
         before = self._read(known, index)
         bucket = merged(bucket, before.leaves)
         is_new = known.lacks(index)
         if not is_new and len(bucket.hidden) >= len(before.hidden):
             return "known"
-        if not self._has_room(known, before, bucket, len(data) - len(known.buckets.get(index, b""))):
+        data = write_bucket(bucket)
+        if not self._has_room(known, before, bucket, data, len(known.buckets.get(index, b""))):
             return "too much"
-        self._replace(site, known, index, write_bucket(bucket), bucket)
+        self._replace(site, known, index, data, bucket)
         if is_new:
             self._note_lacking(index, -1)
         return "new" if is_new else "more"
@@ -246,13 +248,14 @@ class KnownWants:
     def _read(self, known: _Site, index: int) -> Bucket:
         return read_bucket(known.buckets[index]) if index in known.buckets else Bucket()
 
-    def _has_room(self, known: _Site, before: Bucket, bucket: Bucket, more_bytes: int) -> bool:
-        more = len(bucket.leaves) - len(before.leaves)
+    def _has_room(self, known: _Site, before: Bucket, bucket: Bucket, data: bytes, had_bytes: int) -> bool:
+        more = bucket.weight - before.weight
         patterns = sum(map(len, self._patterns.values()))
         return (
-            self._bytes + more_bytes <= BYTES_MAX
-            and self._leaves + more <= LEAVES_MAX
-            and known.leaves + more <= SITE_LEAVES_MAX
+            len(data) <= HELD_BYTES_MAX
+            and self._bytes + len(data) - had_bytes <= BYTES_MAX
+            and self._weight + more <= LEAVES_MAX
+            and known.weight + more <= SITE_LEAVES_MAX
             and (patterns <= PATTERNS_MAX or not any(is_pattern(leaf.name) for leaf in bucket.leaves))
         )
 
@@ -270,11 +273,12 @@ class KnownWants:
             self._leave(known, site, kind, name, peer)
         for kind, name, peer in now - was:
             self._enter(known, site, kind, name, peer)
-        more = len(bucket.leaves) - len(before.leaves)
-        known.leaves += more
+        known.leaves += len(bucket.leaves) - len(before.leaves)
         known.rules += sum(bool(leaf.peer) for leaf in bucket.leaves)
         known.rules -= sum(bool(leaf.peer) for leaf in before.leaves)
-        self._leaves += more
+        more = bucket.weight - before.weight
+        known.weight += more
+        self._weight += more
         self._bytes += len(data) - len(known.buckets.pop(index, b""))
         known.held.pop(index, None)
         if bucket.hidden:

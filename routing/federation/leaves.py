@@ -34,7 +34,12 @@ _MASK_BYTES: Final = BUCKETS // 8
 
 DIGEST_BYTES_MAX: Final = _MASK_BYTES + BUCKETS * HASH_BYTES
 BUCKET_BYTES_MAX: Final = 200_000
-"""Some 4,000 names; who wants more does not tell its wants."""
+BUCKET_LEAVES_MAX: Final = 8_000
+SITE_LEAVES_MAX: Final = 100_000
+"""A pattern counts as so many as it has levels. Who wants more than one of these does not tell its wants."""
+
+HELD_BYTES_MAX: Final = 2 * BUCKET_BYTES_MAX
+"""Of a bucket as it travels, and is kept with all names that are known."""
 
 LeafKind = Literal["ALL", "ONE", "BOTH", "IN", "OUT"]
 """Wanted of which mode, or what may come from a peer, or go there."""
@@ -67,8 +72,13 @@ class Leaf(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Bucket(msgspec.Struct, frozen=True, array_like=True):
     """Those of a bucket that are told, and the hashes of the others, one after another."""
 
-    leaves: tuple[Leaf, ...] = ()
+    leaves: Annotated[tuple[Leaf, ...], msgspec.Meta(max_length=BUCKET_LEAVES_MAX)] = ()
     hidden: bytes = b""
+
+    @property
+    def weight(self) -> int:
+        """As how many leaves its names count: what they take to be remembered."""
+        return sum(leaf.name.count(".") + 1 if is_pattern(leaf.name) else 1 for leaf in self.leaves)
 
     @property
     def hashes(self) -> list[bytes]:
@@ -86,7 +96,7 @@ class NumberedBucket(msgspec.Struct, frozen=True, array_like=True):
     """
 
     index: Annotated[int, msgspec.Meta(ge=0, lt=BUCKETS)]
-    data: Annotated[bytes, msgspec.Meta(max_length=2 * BUCKET_BYTES_MAX)]
+    data: Annotated[bytes, msgspec.Meta(max_length=HELD_BYTES_MAX)]
 
 
 def bucket_of(name: str) -> int:
@@ -135,7 +145,10 @@ def read_bucket(data: bytes) -> Bucket:
         bucket = _bucket_of(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise Refusal(Refusal.BAD_FRAME, f"wants that cannot be read: {error}") from None
-    if len(bucket.hidden) % HASH_BYTES or not all(map(_can_be, bucket.leaves)):
+    hidden, rest = divmod(len(bucket.hidden), HASH_BYTES)
+    if len(bucket.leaves) + hidden > BUCKET_LEAVES_MAX:
+        raise Refusal(Refusal.BAD_FRAME, f"more than {BUCKET_LEAVES_MAX} wants in a bucket")
+    if rest or not all(map(_can_be, bucket.leaves)):
         raise Refusal(Refusal.BAD_FRAME, "wants of what nobody can want")
     return bucket
 

@@ -6,8 +6,10 @@ from hashlib import blake2b
 from routing.federation.copies import PeerRules
 from routing.federation.leaves import (
     BUCKET_BYTES_MAX,
+    BUCKET_LEAVES_MAX,
     BUCKETS,
     SALT_BYTES,
+    SITE_LEAVES_MAX,
     Bucket,
     Hashes,
     Leaf,
@@ -43,7 +45,7 @@ class OwnLeaves:
         self._rules: dict[str, PeerRules] = {}
         self._leaves: list[dict[_Said, Leaf]] = [{} for _ in range(BUCKETS)]
         self._stale: set[int] = set()
-        self._is_too_much = False
+        self._weights = [0] * BUCKETS
 
     def set_secret(self, secret: bytes) -> None:
         """By which salts are made: with another one all hashes are others."""
@@ -105,10 +107,15 @@ class OwnLeaves:
             bucket = Bucket(tuple(self._leaves[index].values()))
             hashes[index] = hash_of(bucket.hashes)
             self.buckets[index] = write_bucket(bucket) if bucket.leaves else b""
+            self._weights[index] = bucket.weight
         self.hashes = {index: hash for index, hash in hashes.items() if hash}
         self._stale.clear()
         self.is_changed = False
-        if max(map(len, self.buckets)) > BUCKET_BYTES_MAX:
+        if (
+            max(map(len, self.buckets)) > BUCKET_BYTES_MAX
+            or max(map(len, self._leaves)) > BUCKET_LEAVES_MAX
+            or sum(self._weights) > SITE_LEAVES_MAX
+        ):
             return None
         return write_digest(self.hashes)
 

@@ -134,7 +134,9 @@ class Spreading:
     def note_rules(self, name: str, before: PeerRules) -> None:
         """A link lets other things pass than `before`: what was hidden from the peer may be told now."""
         self.note_links()
-        if name in self._links and before.allow_in not in (EVERYTHING, self._peers[name].rules.allow_in):
+        link = self._links.get(name)
+        was_cut = before.allow_in not in (EVERYTHING, self._peers[name].rules.allow_in)
+        if link is not None and link.is_open and was_cut:
             for site, known in self.known.items():
                 self._tell_buckets(name, known, self._hashes(site))
 
@@ -256,11 +258,16 @@ class Spreading:
             size = len(bucket.data)
             if not told.take(now, size):
                 return "it tells more wants than it may"
-            if self.wants.is_lacking(site, bucket.index) and not said.take(now, size):
+            is_lacking = self.wants.is_lacking(site, bucket.index)
+            if is_lacking and not said.take(now, size):
                 return "its site changes its wants more often than it may"
             taken = self.wants.take(site, bucket.index, bucket.data)
             if taken == "unsigned":
                 refusal = UNSIGNED
+                if is_lacking:
+                    said.give_back(size)  # so who passes on what it has not said takes nothing from it
+            elif taken == "misplaced":
+                refusal = "it is wanted in a bucket to which it does not belong"
             elif taken == "too much":
                 refusal = "no more wants are remembered"
             else:

@@ -250,7 +250,7 @@ MUTATIONS = [
     Mutation(
         name="of one site any number of wants is remembered",
         file=WANTS,
-        old="            and known.leaves + more <= SITE_LEAVES_MAX\n",
+        old="            and known.weight + more <= SITE_LEAVES_MAX\n",
         new="",
         tests=(WANTS_TESTS,),
     ),

@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from collections.abc import Mapping
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +14,7 @@ from routing.federation.known_wants import KnownWants
 from routing.federation.leaves import (
     BUCKETS,
     HASH_BYTES,
+    HELD_BYTES_MAX,
     Bucket,
     Leaf,
     LeafKind,
@@ -24,6 +26,7 @@ from routing.federation.leaves import (
     write_digest,
 )
 from routing.federation.news import LinkNews, SiteNews
+from routing.federation.own_leaves import OwnLeaves
 from routing.federation.saying import SPACING_S, WANTS_SPACING_S
 from routing.patterns import is_pattern, subscription_takes
 from tests.routing.federation.test_radius import graphs
@@ -196,6 +199,65 @@ class TestBounds:
         assert Wanting("s4", ("ALL", "t4.*")).tell(wants) == ["new"]
 
 
+class TestLiars:
+    """Sites that sign what no honest one would, and whoever passes that on."""
+
+    @staticmethod
+    def sign(wants: KnownWants, number: int, buckets: Mapping[int, Bucket]) -> None:
+        hashes = {index: hash_of(bucket.hashes) for index, bucket in buckets.items()}
+        wants.say(SiteNews("liar", 1, number, (), write_digest(hashes)))
+
+    @pytest.mark.parametrize(
+        "leaf", [Leaf("ALL", "t", b""), Leaf("BOTH", "t.*", b""), Leaf("IN", "t", b"", "b")]
+    )
+    def test_a_name_is_wanted_once_whatever_buckets_it_is_put_into(self, leaf: Leaf) -> None:
+        wants, bucket = KnownWants("a"), Bucket((leaf,))
+        own = bucket_of(leaf.name)
+        other = (own + 1) % BUCKETS
+        self.sign(wants, 1, {own: bucket, other: bucket})
+        assert wants.take("liar", own, write_bucket(bucket)) == "new"
+        assert wants.take("liar", other, write_bucket(bucket)) == "misplaced"
+        self.sign(wants, 2, {})
+        assert wanting(wants, "t") == set()
+        wants.forget("liar")
+
+    def test_a_bucket_stays_small_enough_to_be_passed_on(self) -> None:
+        names = (f"{number}.{'x' * 230}" for number in range(100_000))
+        leaves = [Leaf("ALL", name, b"") for name in names if bucket_of(name) == 0][:1_700]
+        hashes = [leaf.hash for leaf in leaves]
+        wants = KnownWants("a")
+        self.sign(wants, 1, {0: Bucket(tuple(leaves))})
+        became = set()
+        for at in range(0, len(leaves), 200):
+            shown = tuple(leaves[at : at + 200])
+            data = write_bucket(Bucket(shown, b"".join(hashes[:at] + hashes[at + 200 :])))
+            became.add(wants.take("liar", 0, data))
+            assert len(wants.bucket("liar", 0)) <= HELD_BYTES_MAX
+        assert became == {"new", "more", "too much"}
+
+    def test_patterns_of_many_levels_count_for_what_they_take(self) -> None:
+        names = (f"{number}.{'x.' * 120}#" for number in range(100_000))
+        leaves = tuple(Leaf("ALL", name, b"") for name in names if bucket_of(name) == BUCKETS - 1)[:1_000]
+        wants = KnownWants("a")
+        self.sign(wants, 1, {BUCKETS - 1: Bucket(leaves)})
+        assert wants.take("liar", BUCKETS - 1, write_bucket(Bucket(leaves))) == "too much"
+
+
+@pytest.mark.parametrize("name", ["t{}", "t{}." + "x." * 100 + "*"])
+def test_who_wants_more_than_others_keep_of_it_does_not_say_what(name: str) -> None:
+    leaves, wants, count = OwnLeaves(), KnownWants("a"), 1
+    leaves.set_secret(b"secret")
+    while (digest := leaves.seal()) is not None:
+        said = digest
+        whole = [leaves.bucket(index) for index in range(BUCKETS)]
+        for number in range(count, 2 * count):
+            leaves.set_want(("ALL", name.format(number)), True)
+        count *= 2
+    assert count > 500
+    wants.say(SiteNews("b", 1, 1, (), said))
+    assert {wants.take("b", each.index, each.data) for each in whole if each.data} == {"new"}
+
+
 @settings(max_examples=100, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_it_is_the_same_as_looking_at_each_want_of_each_site(seed: int) -> None:
@@ -230,7 +292,7 @@ def test_it_is_the_same_as_looking_at_each_want_of_each_site(seed: int) -> None:
                 assert wanting(wants, topic, mode) == expected
     for name in sites:
         wants.forget(name)
-    assert (wants._leaves, wants._bytes, wants._lacking) == (0, 0, [0] * BUCKETS)
+    assert (wants._weight, wants._bytes, wants._lacking) == (0, 0, [0] * BUCKETS)
 
 
 # -- over links -----------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from routing.federation.decisions import (
     TellNews,
     TellWants,
 )
-from routing.federation.leaves import write_digest
+from routing.federation.leaves import NumberedBucket, write_digest
 from routing.federation.news import (
     CERTIFICATE_BYTES_MAX,
     LINKS_MAX,
@@ -425,6 +425,20 @@ class TestWants:
         refused = site.spreading.hear(site.now, "b", said("x", 1, wants=buckets), 0.0, buckets)
         assert refused == "it tells more wants than it may"
         assert site.knows("x") == (1, 1)
+
+    def test_who_tells_what_a_site_has_not_said_takes_nothing_from_that_site(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        buckets = wanted("weather")
+        monkeypatch.setattr(spreading, "SITE_WANTS_AT_ONCE", float(len(buckets[0].data)))
+        monkeypatch.setattr(spreading, "SITE_WANTS_PER_S", 0.0)
+        site, forged = Site("b", "c"), wanted("weathez")
+        forged = [NumberedBucket(buckets[0].index, forged[0].data)]
+        site.hear("b", said("x", 1, "b", wants=buckets))
+        for _ in range(5):
+            assert site.spreading.hear_wants(site.now, "b", "x", (1, 1), forged) == spreading.UNSIGNED
+        assert site.spreading.hear_wants(site.now, "c", "x", (1, 1), buckets) == ""
+        assert site.spreading.wants.wanting("ALL", "weather") == {"x": None}
 
     def test_a_site_that_is_forgotten_wants_nothing(self) -> None:
         site, buckets = Site("b"), wanted("weather")
