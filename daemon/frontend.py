@@ -428,6 +428,9 @@ class Site(Protocol):
     def operations(self) -> Operations:
         """What operators see and do. Nothing here asks who wants it: see to it that the account may."""
 
+    def credential(self, account: str) -> str:
+        """Names the password of an account, for what is to end with it; "" where there is no account."""
+
     def operates(self, account: str) -> Operating:
         """What an account may do at the site itself, now."""
 

@@ -14,6 +14,7 @@ again and again, and so holds up nobody. No try is made to wait for its guess lo
 since the right one may be among them: who has many connections tries as many passwords in that time.
 """
 
+import hashlib
 from collections import OrderedDict
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -142,6 +143,11 @@ class Accounts:
         """Whether the account is there and may be used."""
         found = self._accounts.get(account)
         return found is not None and not found.disabled
+
+    def credential(self, account: str) -> str:
+        """Names the password that the account has: another one where it is changed; "" for no account."""
+        found = self._accounts.get(account)
+        return "" if found is None else hashlib.sha256(found.password.encode()).hexdigest()
 
     def may_subscribe(self, account: str, topic: str) -> bool:
         """See `routing.matching.SubscribeRights`."""

@@ -217,6 +217,10 @@ class RunningSite:
             },
         )
 
+    def credential(self, account: str) -> str:
+        """See `daemon.frontend.Site`."""
+        return self._accounts.credential(account)
+
     def operates(self, account: str) -> Operating:
         """See `daemon.frontend.Site`."""
         return self._accounts.rights.operates(account)

@@ -44,7 +44,10 @@ class AccountForms:
         """The one of the form, or one that is made and shown once."""
         name, password = fields.get("name", ""), fields.get("password", "")
         made = await self._operations.set_password(name, password, actor(request))
-        return self._show_password(request, user, name, f"Changed the password of {name}.", made)
+        shown = self._show_password(request, user, name, f"Changed the password of {name}.", made)
+        if name == user.identity.account:
+            shown.headers.append("set-cookie", self._pages.logins.renewed(request, user))
+        return shown
 
     async def remove(self, request: Any, user: WebUser, fields: Fields) -> Any:
         """For good."""

@@ -6,8 +6,8 @@
 
 A cookie holds the account, a number of its own and when it was last renewed, and what signs it is in the
 memory of this process alone: a restart logs everybody out. Who has logged out is remembered until the cookie
-would have ended anyhow. Rights are asked for with each request, so that an account that is disabled is out
-at once.
+would have ended anyhow; all cookies of an account end with its password. Rights are asked for with each
+request, so that an account that is disabled is out at once.
 """
 
 import base64
@@ -154,6 +154,10 @@ class Logins:
             f"{self._cookie_name(request)}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict{_secure(request)}"
         )
 
+    def renewed(self, request: Any, user: WebUser) -> str:
+        """A cookie for the session of the user, whose password has just been changed."""
+        return self._cookie(request, user.identity.account, user.session)
+
     def check_form(self, request: Any, user: WebUser | None, token: str) -> None:
         """Raises NotAllowed where a request that changes something was not sent by a page of ours."""
         check_origin(request)
@@ -168,20 +172,25 @@ class Logins:
 
     def _cookie(self, request: Any, account: str, session: str) -> str:
         text = f"{account}|{session}|{self._now():.0f}"
-        value = f"{text}|{self._sign('cookie', text)}"
+        value = f"{text}|{self._sign_cookie(account, text)}"
         age = f"Path=/; Max-Age={self._session_s:.0f}; HttpOnly; SameSite=Strict"
         return f"{self._cookie_name(request)}={value}; {age}{_secure(request)}"
 
     def _read(self, cookie: str) -> tuple[str, str, float] | None:
         """Account, session and when it was made; None where it is not ours, or has ended."""
         text, _, signature = cookie.rpartition("|")
-        if not hmac.compare_digest(signature.encode(), self._sign("cookie", text).encode()):
+        wanted = self._sign_cookie(text.partition("|")[0], text)
+        if not hmac.compare_digest(signature.encode(), wanted.encode()):
             return None
         account, session, made = text.split("|")
         made_at = float(made)
         if self._now() - made_at > self._session_s or session in self._left:
             return None
         return account, session, made_at
+
+    def _sign_cookie(self, account: str, text: str) -> str:
+        """It holds as long as the account has the password that it was given for."""
+        return self._sign("cookie", f"{text}|{self._site.credential(account)}")
 
     def _token(self, session: str) -> str:
         return self._sign("form", session)

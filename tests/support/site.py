@@ -70,6 +70,9 @@ class BrokerSite:
         self.broker.reconfigure(self.broker.settings)
         return []
 
+    def credential(self, account: str) -> str:
+        return self.broker.accounts.credential(account)
+
     def operates(self, account: str) -> Operating:
         return self.broker.accounts.rights.operates(account)
 

@@ -185,6 +185,25 @@ class TestSessions:
         ada.cookies = kept
         assert (await ada.get("/")).headers["location"] == "/login"
 
+    async def test_a_cookie_ends_with_the_password_it_was_given_for(
+        self, site: BrokerSite, ada: WebBrowser, dan: WebBrowser
+    ) -> None:
+        """Who has stolen one is out, too."""
+        assert (await ada.do("/account/password", name="dan", password="another")).status == 303
+        assert (await dan.get("/")).status == 303
+        stolen = WebBrowser(ada.app)
+        stolen.cookies = dict(ada.cookies)
+        assert (await ada.do("/account/password", name="ada", password="another")).status == 303
+        assert (await ada.get("/")).status == 200
+        assert (await stolen.get("/")).status == 303
+
+    async def test_nor_is_it_of_use_for_another_account_of_that_name(
+        self, site: BrokerSite, ada: WebBrowser, dan: WebBrowser
+    ) -> None:
+        await ada.do("/account/remove", name="dan")
+        await ada.do("/account/add", name="dan", operate="change")
+        assert (await dan.get("/")).status == 303
+
     async def test_an_account_that_is_disabled_is_out_at_once(
         self, site: BrokerSite, ada: WebBrowser
     ) -> None:
