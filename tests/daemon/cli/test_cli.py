@@ -189,7 +189,7 @@ def test_a_password_comes_from_a_file_or_is_made(site: Path, smqpd: Shell, tmp_p
         (["add", "a:b"], 1, "an account name is"),
         (["add", "smqpd"], 1, "smqpd cannot be an account"),  # receipts come from it
         (["add", "ann", "--publish", "a b"], 2, "is not a topic pattern"),
-        (["add", "ann", "--password-file", "/nowhere"], 1, "--password-file /nowhere cannot be read"),
+        (["add", "ann", "--password-file", "/nowhere"], 1, "--password-file cannot be read: /nowhere: "),
         (["add", "ann", "--password-file", "/dev/null"], 2, "a password has 1 to 1024 bytes"),
         (["add", "ann", "--generate", "--password-file", "-"], 2, "not both"),
         (["disable", "admn"], 1, "there is no account admn; did you mean admin?"),
