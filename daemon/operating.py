@@ -517,7 +517,7 @@ class Operations(Protocol):
     async def routes(self, name: str) -> list[Route]:
         """Where a message for a topic, or a server, would go from here. Raises Refusal (bad-topic)."""
 
-    def accounts(self) -> list[AccountStatus]:
+    async def accounts(self) -> list[AccountStatus]:
         """All accounts, by name."""
 
     def accounts_fixed(self) -> str:

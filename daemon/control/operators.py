@@ -174,7 +174,7 @@ async def answer(operations: Operations, question: AnyOperatorQuestion) -> Any:
         case AskSessions():
             return await operations.sessions()
         case AskAccounts():
-            return operations.accounts()
+            return await operations.accounts()
         case AskMay(account=account, right=right, topic=topic):
             return operations.may(account, right, topic)
         case AskMessages(topic=topic, after=after, count=count, body_bytes_max=size):

@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 import trio
 
+from daemon.accounts.accounts_file import Account
 from daemon.broker.broker import Broker
 from daemon.broker.outbox import Outbox
 from daemon.broker.session import BrokerSession
@@ -208,23 +209,26 @@ class SiteOperations:
         await trio.lowlevel.checkpoint()
         return routes(self._broker.door.outlook, check_topic(name))
 
-    def accounts(self) -> list[AccountStatus]:
+    async def accounts(self) -> list[AccountStatus]:
         """See `daemon.operating.Operations`."""
+        found: list[AccountStatus] = []
+        async for some in in_steps(self._broker.accounts.every.items()):
+            found += (self._account(name, account) for name, account in some)
+        return found
+
+    def _account(self, name: str, account: Account) -> AccountStatus:
         broker = self._broker
-        return [
-            AccountStatus(
-                name=name,
-                disabled=account.disabled,
-                rights=account.rights,
-                sessions=(used := broker.used(name)).sessions,
-                quotas=broker.quotas(name),
-                own=account.quotas,
-                used=used,
-                tokens=tuple(account.tokens),
-                version=account.version,
-            )
-            for name, account in broker.accounts.every.items()
-        ]
+        return AccountStatus(
+            name=name,
+            disabled=account.disabled,
+            rights=account.rights,
+            sessions=(used := broker.used(name)).sessions,
+            quotas=broker.quotas(name),
+            own=account.quotas,
+            used=used,
+            tokens=tuple(account.tokens),
+            version=account.version,
+        )
 
     def accounts_fixed(self) -> str:
         """See `daemon.operating.Operations`."""

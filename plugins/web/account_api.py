@@ -95,7 +95,7 @@ class AccountApi:
         )
 
     async def _accounts(self, request: Any) -> Any:
-        return self._operations.accounts()
+        return await self._operations.accounts()
 
     async def _accounts_fixed(self, request: Any) -> Any:
         return AccountsFixed(self._operations.accounts_fixed())

@@ -19,6 +19,7 @@ TOPICS_ON_A_PAGE: Final = 50
 SESSIONS_ON_A_PAGE: Final = 100
 MESSAGES_ON_A_PAGE: Final = 20
 SITES_ON_A_PAGE: Final = 200
+ACCOUNTS_ON_A_PAGE: Final = 100
 JOURNEY_S: Final = 5.0
 """For other sites to say what they know of a message."""
 
@@ -212,14 +213,27 @@ class Pages:
 
     async def accounts(self, request: Any) -> Any:
         """Who may log in, and what for."""
-        operations = self.site.operations
-        accounts, fixed = operations.accounts(), operations.accounts_fixed()
-        return self.show(request, "accounts.html", "Accounts", accounts=accounts, fixed=fixed)
+        asked, operations = request.query_params, self.site.operations
+        search, offset = asked.get("search", "")[:64], whole(asked, "offset")
+        every = await operations.accounts()
+        found = [each for each in every if search.casefold() in each.name.casefold()]
+        return self.show(
+            request,
+            "accounts.html",
+            "Accounts",
+            accounts=found[offset : offset + ACCOUNTS_ON_A_PAGE],
+            matching=len(found),
+            total=len(every),
+            search=search,
+            offset=offset,
+            count=ACCOUNTS_ON_A_PAGE,
+            fixed=operations.accounts_fixed(),
+        )
 
     async def account(self, request: Any) -> Any:
         """One account: what it may do, and what may be done with it."""
         name, operations = request.query_params.get("name", ""), self.site.operations
-        accounts = operations.accounts()
+        accounts = await operations.accounts()
         account = next((each for each in accounts if each.name == name), None)
         if account is None:
             raise Refusal(Refusal.NOT_FOUND, f"there is no account {name[:80]}")

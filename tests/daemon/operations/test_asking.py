@@ -254,7 +254,7 @@ async def test_sessions_show_who_does_not_read(tmp_path: Path, mock_clock: MockC
 async def test_accounts_show_their_rights_and_sessions(tmp_path: Path) -> None:
     async with virtual_site(tmp_path) as site:
         site.login("ada")
-        shown = {each.name: each for each in SiteOperations(site.broker).accounts()}
+        shown = {each.name: each for each in await SiteOperations(site.broker).accounts()}
         assert list(shown) == ["ada", "bob", "eva"]
         assert (shown["ada"].sessions, shown["bob"].sessions) == (1, 0)
         assert shown["ada"].rights.publish == ("#",)

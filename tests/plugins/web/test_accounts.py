@@ -126,6 +126,23 @@ class TestPage:
         assert accounts(site)["ada"].disabled
 
 
+async def test_many_accounts_are_searched_and_paged(site: BrokerSite, ada: WebBrowser) -> None:
+    def change(editor: AccountsEditor) -> None:
+        for number in range(120):
+            editor.add(f"worker{number:03}", accounts(site)["bob"])
+
+    change_file(site.broker.settings.site.accounts_file, change)
+    site.take_on()
+    first = (await ada.get("/accounts")).text
+    assert "124 of 124 accounts" in first
+    assert "worker110" not in first
+    assert "101 to 124 of 124" in (await ada.get("/accounts?offset=100")).text
+    found = (await ada.get("/accounts?search=WORKER11")).text
+    assert "10 of 124 accounts" in found
+    assert "worker110" in found
+    assert "No accounts that match." in (await ada.get("/accounts?search=%3Cb%3E")).text
+
+
 class TestRaces:
     async def test_a_form_that_was_shown_before_a_change_is_refused(
         self, site: BrokerSite, ada: WebBrowser

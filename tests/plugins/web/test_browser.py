@@ -217,11 +217,11 @@ async def test_an_account_is_added_changed_and_removed_by_keyboard(use: Use, sit
     def work(chromium: Chromium) -> None:
         page = chromium.logged_in(360)
         page.goto(f"{chromium.address}/accounts")
-        page.get_by_label("Name").focus()
+        page.get_by_label("Name", exact=True).focus()
         page.keyboard.type("fay")
         fields(page, "", "orders.#", "news.*")
         page.keyboard.press("Shift+Tab")
-        page.get_by_label("Name").focus()
+        page.get_by_label("Name", exact=True).focus()
         page.keyboard.press("Enter")
         page.get_by_role("heading", name="A password, shown once").wait_for()
         assert len(page.locator("code.secret").inner_text()) == 23
