@@ -344,6 +344,7 @@ def test_what_root_has_made_for_itself_is_found(open_directory: Path, smqpd: She
 def test_who_may_not_read_the_files_is_told_so_and_nothing_else(open_directory: Path) -> None:
     site = Site(open_directory)
     site.directory.chmod(0o755)
+    site.config.chmod(0o644)  # whatever the umask
     # once with every right: Python's own files may be closed to nobody, too, and be needed by then
     code = f"""if True:
         import contextlib, io, os, sys
