@@ -39,6 +39,7 @@ from plugins.xmpp.known.item_index import ItemIndex
 from plugins.xmpp.known.misuse import Misuse
 from plugins.xmpp.known.queueing import Assignments
 from plugins.xmpp.known.registry import NAME_PREFIX, Registry, read_subscription
+from plugins.xmpp.known.replaced import Replaced
 from plugins.xmpp.known.transfers import Transfer, Transfers
 from plugins.xmpp.requests import routes
 from plugins.xmpp.settings import XmppSettings
@@ -72,6 +73,7 @@ class Service:
         self.access = Access(site, self.rules, self.registry)
         self.assignments = Assignments()
         self.index = ItemIndex()
+        self.replaced = Replaced()
         self.transfers = Transfers(settings.answer_s)
         self.assured = Assured(
             AssuredLimits(

@@ -29,6 +29,9 @@ _COMMAND: Final = f"{{{COMMANDS}}}command"
 _ACTIONS: Final = ("execute", "next", "complete")
 _PAGE: Final = 1_000
 
+REQUESTS_OF_ONE_MAX: Final = 10
+"""Of a bare JID, at one node: others want to ask, too."""
+
 _NODE, _JID, _ALLOW, _SUBID = "pubsub#node", "pubsub#subscriber_jid", "pubsub#allow", "pubsub#subid"
 
 
@@ -47,6 +50,10 @@ async def ask(request: Request, subscription: NodeSubscription, written: str) ->
     def edit(record: NodeRecord) -> NodeRecord:
         if written in record.requests:
             raise StanzaError("not-authorized", "auth", pubsub="pending-subscription")
+        if sum(bare_of(jid) == request.asker for jid in record.requests) >= REQUESTS_OF_ONE_MAX:
+            raise StanzaError(
+                "resource-constraint", "wait", f"{REQUESTS_OF_ONE_MAX} of yours wait for {node}"
+            )
         requests = {**record.requests, written: waits}
         if len(requests) > REQUESTS_MAX:
             raise StanzaError("resource-constraint", "wait", f"{REQUESTS_MAX} wait for the owners of {node}")

@@ -153,8 +153,9 @@ def _keep_house(service: ServicePort, topic: TopicInfo | None, node: str, items:
     # a persistent item replaces the one that had its id. Source: XEP-0060 7.1.2
     replacing = [item.id for item in items if item.id and timeout_of(item.message, topic) == INFINITE]
     items_max = record_of(topic).options.max_items
-    if replacing or items_max is not None:
-        service.start(partial(_tidy, service, node, replacing, items_max))
+    # one task sees to a node, however many items are published to it at a time
+    if (replacing or items_max is not None) and service.replaced.note(node, replacing):
+        service.start(partial(_tidy, service, node))
 
 
 async def publish(request: Request) -> None:
@@ -220,20 +221,25 @@ def _publish_result(iq: Element, node: str, ids: list[str]) -> str:
     return result_text(iq, f"<pubsub xmlns='{PUBSUB}'>{publish}</pubsub>")
 
 
-async def _tidy(service: ServicePort, node: str, ids: list[str], items_max: int | None) -> None:
+async def _tidy(service: ServicePort, node: str) -> None:
     """The newest item of an id is the item, whoever published it.
 
     The others are removed by who may do so. Where nobody is there who may, they stay, and are shown to
     nobody, until something is published once more.
     """
-    client = service.find_allowed(node, "subscribe", "remove")
-    if client is None:
-        return
-    with suppress(Refusal):  # the session has ended: the next one that is published sees to it
-        for id in ids:
-            for held in (await service.index.find_all(client.session, node, id))[:-1]:
-                await client.ask(client.session.remove, node, held.smuid)
-        await keep_newest(service, client, node, items_max)
+    try:
+        while (ids := service.replaced.take(node)) is not None:
+            client = service.find_allowed(node, "subscribe", "remove")
+            if client is None:
+                continue
+            with suppress(Refusal):  # the session has ended: the next one that is published sees to it
+                for id in ids:
+                    for held in (await service.index.find_all(client.session, node, id))[:-1]:
+                        await client.ask(client.session.remove, node, held.smuid)
+                items_max = records.record(client.session, node).options.max_items
+                await keep_newest(service, client, node, items_max)
+    finally:
+        service.replaced.done(node)
 
 
 async def keep_newest(service: ServicePort, client: Asker, node: str, items_max: int | None) -> None:

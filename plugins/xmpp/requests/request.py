@@ -21,6 +21,7 @@ from plugins.xmpp.known.identities import AccountRules, bare_of
 from plugins.xmpp.known.item_index import ItemIndex
 from plugins.xmpp.known.queueing import Assignments
 from plugins.xmpp.known.registry import NodeSubscription, Registry
+from plugins.xmpp.known.replaced import Replaced
 from plugins.xmpp.settings import XmppSettings
 from routing.errors import Refusal
 from routing.names import check_topic
@@ -79,6 +80,7 @@ class ServicePort(Protocol):
     assignments: Assignments
     index: ItemIndex
     assured: Assured
+    replaced: Replaced
     finishing: Finishing
 
     def client(self, jid: str) -> Asker: ...
