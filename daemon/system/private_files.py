@@ -48,12 +48,16 @@ def replace(path: Path, data: bytes, mode: int | None = None) -> None:
         mode = owner.st_mode & 0o640 if is_there else 0o600
     new = path.with_name(f".{path.name}.{os.getpid()}.new")
     new.unlink(missing_ok=True)
+    is_ours = (owner.st_uid, owner.st_gid) == (os.geteuid(), os.getegid())
     try:
-        write_new(new, data)
-        is_ours = (owner.st_uid, owner.st_gid) == (os.geteuid(), os.getegid())
-        if not is_ours and (is_there or os.geteuid() == 0):
-            os.chown(new, owner.st_uid, owner.st_gid)
-        new.chmod(mode)
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            if not is_ours and (is_there or os.geteuid() == 0):  # of this file, whatever its name is by now
+                os.fchown(descriptor, owner.st_uid, owner.st_gid)
+            os.fchmod(descriptor, mode)
+            file.flush()
+            os.fsync(descriptor)
         new.rename(path)
     finally:
         new.unlink(missing_ok=True)
