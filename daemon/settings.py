@@ -179,7 +179,7 @@ class Quotas(msgspec.Struct, frozen=True, kw_only=True):
     unfinished_bytes_max: UnfinishedBytesMax = 0
 
 
-class OwnQuotas(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class OwnQuotas(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """Those of one account, in its file; None is what `Quotas` says, 0 no limit.
 
     sessions          a login more is refused

@@ -35,7 +35,7 @@ CACHE_ENTRIES_MAX: Final = 16_384
 """Answers remembered for a whole site, about 4 MB; when full it starts anew."""
 
 
-class Rights(msgspec.Struct, frozen=True, kw_only=True):
+class Rights(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The patterns of one account, by right, and what it may do at the site.
 
     Raises ValueError for what is no pattern.
