@@ -1,12 +1,13 @@
 """What operators do to accounts where the site may write their file; see `daemon.operating.Operations`.
 
-The rules are those of `smqpd account`: `daemon.accounts.changing`. The file is changed first, and then taken
-on as by a reload; both are finished also where whoever asked goes meanwhile.
+The rules are those of `smqpd account`: `daemon.accounts.changing`. Whoever asks is an account that may
+change the site, by what the file says at the moment of the change: it may have lost that while it waited. The
+file is changed first, and then taken on as by a reload; both are finished also where whoever asked goes
+meanwhile.
 """
 
 import logging
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +20,7 @@ from daemon.accounts.accounts_file import (
     NoSuchAccountError,
     read_accounts,
 )
-from daemon.accounts.changing import Change, NobodyLeftError, change_file, check_new, why_fixed
+from daemon.accounts.changing import NobodyLeftError, change_file, check_new, operators, why_fixed
 from daemon.accounts.passwords import generate_password, hash_password
 from daemon.operating import CONFLICT, AccountSettings, Actor
 from daemon.settings import ConfigError, OwnQuotas
@@ -114,7 +115,7 @@ class AccountActions:
             raise Refusal(Refusal.NOT_AVAILABLE, f"accounts cannot be changed here: {why}")
         async with self._turn:  # one hash at a time, too
             with trio.CancelScope(shield=True):
-                await trio.to_thread.run_sync(self._write, change, password, leave_nobody)
+                await trio.to_thread.run_sync(self._write, change, password, by, leave_nobody)
                 _log.info("%s: by %s", done.rstrip("."), by)
                 problems = self._take_on(by)
         if problems:
@@ -125,14 +126,19 @@ class AccountActions:
         self,
         change: Callable[[str, AccountsEditor], None],
         password: str | None,
+        by: Actor,
         leave_nobody: bool,
     ) -> None:
         """Blocks."""
         path = self._path()
+
+        def made(editor: AccountsEditor) -> None:
+            _check_operator(by, editor.accounts)
+            change(phc, editor)
+
         try:
-            read_accounts(path)  # before the work of a hash
+            _check_operator(by, read_accounts(path))  # before the work of a hash
             phc = "" if password is None else hash_password(password)
-            made: Change = partial(change, phc)
             change_file(path, made, leave_nobody=leave_nobody, patience_s=PATIENCE_S)
         except NoSuchAccountError as error:
             raise Refusal(Refusal.NOT_FOUND, str(error)) from None
@@ -149,3 +155,8 @@ class AccountActions:
             raise Refusal(Refusal.NOT_AVAILABLE, f"{path}: cannot be changed: {error.strerror}") from None
         except ValueError as error:
             raise Refusal(Refusal.BAD_COMMAND, str(error)) from None
+
+
+def _check_operator(by: Actor, accounts: Mapping[str, Account]) -> None:
+    if by.name not in operators(accounts):
+        raise Refusal(Refusal.FORBIDDEN, f"{by.name} may not change this site any more")

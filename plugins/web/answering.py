@@ -40,8 +40,8 @@ def for_programs(logins: Logins, view: View, *, change: bool = False) -> View:
         try:
             user = await logins.user(request)
             if change:
-                if not user.may_change:
-                    raise NotAllowed(f"{user.identity.account} may look at this site, and not change it")
+                check_may_change(user)
+                request.state.still = lambda: may_still_change(logins, request)
                 if user.session:
                     logins.check_form(request, user, request.headers.get("x-csrf-token", ""))
                 else:
@@ -95,10 +95,26 @@ def action(pages: Pages, act: Action, *, look: bool = False, bytes_max: int = FO
 
     async def view(request: Any) -> Any:
         user: WebUser = request.state.user
-        if not (look or user.may_change):
-            raise NotAllowed(f"{user.identity.account} may look at this site, and not change it")
+        if not look:
+            check_may_change(user)
         fields = await read_form(request, bytes_max)
         pages.logins.check_form(request, user, fields.get("token", ""))
+        if not look:
+            await may_still_change(pages.logins, request)
         return await act(request, user, fields)
 
     return page(pages, view)
+
+
+def check_may_change(user: WebUser) -> None:
+    """Raises NotAllowed where it may only look."""
+    if not user.may_change:
+        raise NotAllowed(f"{user.identity.account} may look at this site, and not change it")
+
+
+async def may_still_change(logins: Logins, request: Any) -> None:
+    """Raises NotAllowed where whoever sent a request has lost the right to it before its body had come."""
+    try:
+        check_may_change(await logins.user(request))
+    except NotLoggedIn:
+        raise NotAllowed("who sent this is not logged in any more") from None

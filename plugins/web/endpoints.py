@@ -64,8 +64,9 @@ def post(
 
 
 async def taken(request: Any, kind: type[T]) -> T:
-    """The body, which is JSON. Raises Refusal."""
+    """The body, which is JSON. Raises Refusal, and NotAllowed where its sender may do nothing any more."""
     data = await read_body(request, TAKEN_BYTES_MAX)
+    await request.state.still()
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -9,7 +9,7 @@ import pytest
 
 from daemon.accounts.accounts_file import AccountsEditor, ChangedMeanwhileError, edit, read_accounts
 from daemon.accounts.changing import change_file
-from daemon.frontend import Identity
+from daemon.frontend import AccountSettings, Actor, Identity, Rights
 from routing.errors import Refusal
 from tests.plugins.web.test_pages import after, client
 from tests.support.site import PASSWORD, BrokerSite
@@ -233,6 +233,52 @@ class TestWhoMay:
             path.parent.chmod(0o700)
 
 
+class TestRightsLost:
+    """Who may change the site begins to ask for something, and may not any more when it would be done."""
+
+    @pytest.mark.parametrize(
+        ("path", "body"),
+        [
+            ("/account/add", {"name": "fay", "operate": "change"}),
+            ("/account/password", {"name": "bob", "password": "known to ada"}),
+            ("/topic/set", {"name": "jobs", "delivery": "ONE"}),
+            ("/api/account/add", {"name": "fay", "settings": {"rights": {"operate": "change"}}}),
+            ("/api/topic/settings?name=jobs", {"delivery": "ONE"}),
+        ],
+    )
+    async def test_while_a_request_was_on_its_way(
+        self, site: BrokerSite, ada: WebBrowser, path: str, body: dict[str, Any]
+    ) -> None:
+        file, app = site.broker.settings.site.accounts_file, ada.app
+        before = accounts(site)["bob"].password
+
+        async def slow(scope: Any, receive: Any, send: Any) -> None:
+            async def received() -> Any:
+                if scope["path"] == path.partition("?")[0]:
+                    change_file(file, lambda editor: editor.set_disabled("ada", True))
+                    site.take_on()
+                return await receive()
+
+            await app(scope, received, send)
+
+        ada.app = slow
+        answer = await (send(ada, path, **body) if path.startswith("/api/") else ada.do(path, **body))
+        assert answer.status == 403
+        assert accounts(site)["ada"].disabled
+        assert "fay" not in accounts(site)
+        assert accounts(site)["bob"].password == before
+        found = await site.operations.topic("jobs")
+        assert found is None or found.summary.delivery is None
+
+    async def test_while_it_waited_for_another_change(self, site: BrokerSite) -> None:
+        file = site.broker.settings.site.accounts_file
+        change_file(file, lambda editor: editor.set_disabled("ada", True))  # the site has not heard of it yet
+        by, wanted = Actor(name="ada", via="web"), AccountSettings(rights=Rights(operate="change"))
+        with pytest.raises(Refusal, match="ada may not change this site any more"):
+            await site.operations.add_account("fay", "", wanted, by)
+        assert "fay" not in accounts(site)
+
+
 class TestApi:
     async def test_a_program_adds_changes_and_removes(self, site: BrokerSite, ada: WebBrowser) -> None:
         settings = {"rights": {"publish": ["orders.#"]}, "quotas": {"sessions_max": 2}}
@@ -257,6 +303,8 @@ class TestApi:
             ("add", {"name": "fay", "settings": {"rights": {"publish": ["a.#.b"]}}}),
             ("add", {"name": "fay", "settings": {"quotas": {"sessions_max": -1}}}),
             ("add", {"name": "fay", "color": "red"}),
+            ("add", {"name": "fay", "settings": {"rights": {"pubish": ["orders.#"]}}}),
+            ("change", {"name": "bob", "settings": {"quotas": {"session_max": 1}}}),
             ("change", {"name": "bob", "settings": {"rights": {"operate": "everything"}}}),
             ("password", {}),
         ],
