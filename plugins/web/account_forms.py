@@ -45,7 +45,7 @@ class AccountForms:
         name, password = fields.get("name", ""), fields.get("password", "")
         made = await self._operations.set_password(name, password, actor(request))
         shown = self._show_password(request, user, name, f"Changed the password of {name}.", made)
-        if name == user.identity.account:
+        if user.session and name == user.identity.account:
             shown.headers.append("set-cookie", self._pages.logins.renewed(request, user))
         return shown
 

@@ -60,7 +60,9 @@ class Pages:
         return HTMLResponse(text, status)
 
     def note(self, user: WebUser, text: str, kind: str = "done") -> None:
-        """Have the next page of this user say it."""
+        """Have the next page of this user say it; programs have none."""
+        if not user.session:
+            return
         self._notes[user.session] = kind, text
         while len(self._notes) > NOTES_MAX:
             self._notes.popitem(last=False)

@@ -89,6 +89,17 @@ async def test_what_it_does_is_in_the_log_with_its_name(
     assert token not in caplog.text
 
 
+async def test_a_token_makes_no_session_of_a_browser(site: BrokerSite, browser: WebBrowser) -> None:
+    program = shows(browser, give(site, "ada", "deploy"))
+    assert (await program.post("/account/password", name="ada", password="another")).status == 303
+    assert not program.cookies
+
+
+async def test_what_one_program_did_is_not_told_to_another(site: BrokerSite, browser: WebBrowser) -> None:
+    await shows(browser, give(site, "ada", "deploy")).post("/account/disable", name="bob")
+    assert "Disabled bob." not in (await shows(browser, give(site, "dan", "grafana")).get("/")).text
+
+
 async def test_the_page_names_it(site: BrokerSite, ada: WebBrowser) -> None:
     give(site, "bob", "grafana")
     assert "<code>grafana</code>" in (await ada.get("/account?name=bob")).text
