@@ -6,6 +6,7 @@ import pytest
 
 from daemon.settings import Limits
 from plugins.xmpp.known.item_index import ItemIndex
+from plugins.xmpp.known.replaced import Replaced
 from tests.support.xmpp import XmppServer, xmpp_site
 from tests.support.xmpp_pubsub import (
     ADA,
@@ -94,6 +95,29 @@ async def test_a_jid_has_a_bounded_number_of_subscriptions_over_all_of_its_resou
         assert within(answer, "c:error/pe:too-many-subscriptions") is not None
         again = await client.iq("set", subscribe(f"{ADA}/r2", None, "n"))
         assert again.get("type") == "result", "it has that one already"
+
+
+async def test_one_jid_leaves_others_room_to_ask_for_a_subscription(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path) as (server, _, _):
+        await create(ada(server), "n.open", **PLAIN, **{"pubsub#access_model": "authorize"})
+        dan = server.client("dan@shakespeare.lit/x")
+        for number in range(10):
+            text = subscribe(f"dan@shakespeare.lit/r{number}", None, "n.open")
+            assert (await dan.iq("set", text)).get("type") == "result"
+        answer = await dan.iq("set", subscribe("dan@shakespeare.lit/r10", None, "n.open"))
+        assert error_of(answer) == ("wait", "resource-constraint")
+
+
+def test_one_task_sees_to_a_node_however_much_is_published_meanwhile() -> None:
+    replaced = Replaced()
+    assert replaced.note("n", ["a"])
+    assert not replaced.note("n", ["b"])
+    assert replaced.take("n") == {"a", "b"}
+    assert not replaced.note("n", []), "of a node that keeps so many, without an id"
+    assert replaced.take("n") == set()
+    assert replaced.take("n") is None
+    replaced.done("n")
+    assert replaced.note("n", ["a"])
 
 
 async def test_one_account_leaves_half_of_the_sessions_to_others(tmp_path: Path) -> None:
