@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyspark
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from routing.trace import java
@@ -137,6 +138,10 @@ def open_session(
     }
     if local and small:
         settings |= SMALL
+    if submitted:
+        SparkContext._ensure_initialized()
+        stated = SparkConf()
+        settings = {name: value for name, value in settings.items() if not stated.contains(name)}
     for name, value in settings.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()

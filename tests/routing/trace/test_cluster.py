@@ -40,3 +40,6 @@ def test_spark_submit_runs_the_packaged_jobs_on_two_workers(tmp_path: Path) -> N
     assert summary["messages"] == {"total": 40, "complete": 40, "partial": 0, "truncated": 0}
     assert summary["balance"]["closes"]
     assert len(list((tmp_path / "work").glob("app-*/*"))) == 2
+    # what the submitter says of partitions is done
+    days = [list(day.glob("*.parquet")) for day in (tmp_path / "tables" / "routes").glob("day=*")]
+    assert [len(files) for files in days] == [2]
