@@ -41,8 +41,8 @@ def spark() -> Iterator[Any]:
     session.stop()
 
 
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, spark: Any) -> Any:
+@pytest.fixture(scope="module")
+def run(spark: Any) -> Iterator[Any]:
     """Runs a command in the session of the tests, which a command must not end."""
     import routing.trace.session
 
@@ -53,8 +53,9 @@ def run(monkeypatch: pytest.MonkeyPatch, spark: Any) -> Any:
         def __getattr__(self, name: str) -> Any:
             return (lambda: None) if name == "stop" else getattr(self.session, name)
 
-    monkeypatch.setattr(routing.trace.session, "open_session", lambda master=None, small=False: Lent(spark))
-    return lambda *arguments: CliRunner().invoke(app, [str(argument) for argument in arguments])
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(routing.trace.session, "open_session", lambda master=None, small=False: Lent(spark))
+        yield lambda *arguments: CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 def _traced(spark: Any, directory: Path, plan: Plan) -> Traced:

@@ -78,18 +78,19 @@ def test_what_cannot_be_written_is_an_error_in_one_line(run: Any, tmp_path: Path
         assert done.stderr.splitlines()[-1].startswith(f"smqpd: {taken} cannot be written: ")
 
 
-def test_generate_run_and_report(run: Any, tmp_path: Path) -> None:
-    made = run("generate", "--out", tmp_path / "logs", "--sites", 4, "--messages", 30, "--compress")
+def test_generate_writes_packed_logs_and_the_truth(run: Any, tmp_path: Path) -> None:
+    made = run("generate", "--out", tmp_path, "--sites", 4, "--messages", 30, "--compress")
     assert made.exit_code == 0
-    done = run("run", tmp_path / "logs", "--out", tmp_path / "tables")
-    assert done.exit_code == 0, done.output
-    assert "30 messages, 30 routes complete" in done.stdout
-    assert "; closes" in done.stdout
+    assert len({path.parent for path in tmp_path.rglob("hops-*.jsonl.gz")}) == 4
+    assert len((tmp_path / "truth" / "messages.jsonl").read_text().splitlines()) == 30
+
+
+def test_report_writes_the_page(run: Any, whole: Traced, tmp_path: Path) -> None:
     page = tmp_path / "trace.html"
-    assert run("report", "--out", tmp_path / "tables", "--page", page).exit_code == 0
+    assert run("report", "--out", whole.out, "--page", page).exit_code == 0
     assert page.read_text().startswith("<!doctype html>")
     nowhere = tmp_path / "nowhere" / "trace.html"
-    failed = run("report", "--out", tmp_path / "tables", "--page", nowhere)
+    failed = run("report", "--out", whole.out, "--page", nowhere)
     assert (failed.exit_code, failed.stderr) == (
         1,
         f"smqpd: {nowhere} cannot be written: No such file or directory\n",

@@ -1,28 +1,32 @@
 """Logs that come later, alone: they add to what earlier runs have read."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
+from routing.trace import show
 from routing.trace.synthetic.plan import Plan
 from tests.support.traced import NOW_US, Traced
 
 
 @pytest.fixture(scope="module")
-def late(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Traced:
-    """The logs of all sites but one are read, and then, in a run of their own, those of that one."""
+def late(spark: Any, run: Any, tmp_path_factory: pytest.TempPathFactory) -> Traced:
+    """The packed logs of all sites but one are read, and then, by the command, those of that one."""
     from routing.trace import batch
     from routing.trace.synthetic.write import generate
 
     directory = tmp_path_factory.mktemp("late")
     plan = Plan(sites=4, messages=40, duration_s=1800, unguaranteed=0)
-    generate(plan, directory / "logs")
+    generate(plan, directory / "logs", compress=True)
     sites = sorted(path for path in (directory / "logs").iterdir() if path.name != "truth")
     out = str(directory / "tables")
     batch._ingest(spark, [str(path) for path in sites[1:]], out, (), NOW_US)
-    summary = batch.run(spark, [str(sites[0])], out, now_us=NOW_US)
-    return Traced(spark, plan, directory / "logs", out, summary)
+    done = run("run", sites[0], "--out", out, "--json")
+    assert done.exit_code == 0, done.output
+    return Traced(spark, plan, directory / "logs", out, json.loads(done.stdout))
 
 
 def test_the_tables_are_those_of_all_logs(late: Traced) -> None:
@@ -31,6 +35,13 @@ def test_the_tables_are_those_of_all_logs(late: Traced) -> None:
     assert late.summary["balance"]["closes"]
     for smuid, message in late.messages.items():
         assert {c["server"]: c["state"] for c in late.routes[smuid]["copies"]} == message["states"]
+
+
+def test_the_summary_is_printed_for_people(late: Traced, capsys: pytest.CaptureFixture[str]) -> None:
+    show.summary(Console(width=200), late.summary, late.out)
+    shown = capsys.readouterr().out
+    assert "40 messages, 40 routes complete" in shown
+    assert "; closes" in shown
 
 
 def test_the_summary_tells_what_is_new(late: Traced) -> None:
