@@ -23,7 +23,7 @@ SILENCE_US_MAX: Final = 120_000_000
 BACK_US: Final = 1_000_000
 
 OTHERS_MIN: Final = 3
-"""So many clocks that kept together tell that a fourth one was set, where its own log neither says it nor
+"""So many clocks, whose median it left, tell that a fourth one was set where its own log neither says nor
 excludes it: a smaller jump, or one over a restart."""
 
 
