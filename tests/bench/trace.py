@@ -56,6 +56,11 @@ def partitions_for(input_bytes: int) -> int:
     return max(SHUFFLE_PARTITIONS_MIN, 4 * (os.cpu_count() or 1), input_bytes // (128 << 20))
 
 
+def runs_for(events: int) -> int:
+    """So many that a JVM has compiled what it compiles."""
+    return -(-EVENTS_AT_LEAST // events)
+
+
 def spark_engine(records: str, out: str) -> dict[str, Any]:
     from routing.trace import clocks, coverage, facts, links, routes
     from routing.trace.session import open_session
@@ -84,7 +89,7 @@ def spark_engine(records: str, out: str) -> dict[str, Any]:
         return int(store.executorList(False).apply(0).totalShuffleWrite())
 
     before = shuffled()
-    found = repeated(work, events, pid)
+    found = repeated(work, runs_for(events), pid)
     share = (shuffled() - before) / found["runs"]
     return found | {"shuffle_mb": round(share / 1e6, 1), "peak_mb": peak_mb(pid)}
 
@@ -140,7 +145,7 @@ def duckdb_engine(records: str, out: str) -> dict[str, Any]:
             group by a, b) to '{out}/links.parquet' (compression zstd)""")
         database.close()
 
-    return repeated(work, events) | {"peak_mb": peak_mb()}
+    return repeated(work, runs_for(events)) | {"peak_mb": peak_mb()}
 
 
 def polars_engine(records: str, out: str) -> dict[str, Any]:
@@ -224,7 +229,7 @@ def polars_engine(records: str, out: str) -> dict[str, Any]:
             .write_parquet(f"{out}/links.parquet")
         )
 
-    return repeated(work, events) | {"peak_mb": peak_mb()}
+    return repeated(work, runs_for(events)) | {"peak_mb": peak_mb()}
 
 
 ENGINES: dict[str, Callable[[str, str], dict[str, Any]]] = {
@@ -234,20 +239,20 @@ ENGINES: dict[str, Callable[[str, str], dict[str, Any]]] = {
 }
 
 
-def repeated(work: Callable[[], None], events: int, pid: int | str = "self") -> dict[str, Any]:
+def repeated(work: Callable[[], None], runs: int, pid: int | str = "self") -> dict[str, Any]:
     """CPU and time of the first and the last run; with a JVM in `pid`, its CPU and this process's."""
 
     def used() -> float:
         mine = resource.getrusage(resource.RUSAGE_SELF)
         return mine.ru_utime + mine.ru_stime + (cpu_s(int(pid)) if pid != "self" else 0)
 
-    runs = []
-    for _ in range(-(-EVENTS_AT_LEAST // events)):
+    found = []
+    for _ in range(runs):
         began, cpu = time.perf_counter(), used()
         work()
-        runs.append((round(used() - cpu, 2), round(time.perf_counter() - began, 2)))
-    first, last = runs[0], runs[-1]
-    return {"runs": len(runs), "first_cpu_s": first[0], "cpu_s": last[0], "time_s": last[1]}
+        found.append((round(used() - cpu, 2), round(time.perf_counter() - began, 2)))
+    first, last = found[0], found[-1]
+    return {"runs": runs, "first_cpu_s": first[0], "cpu_s": last[0], "time_s": last[1]}
 
 
 def crowded(hops: int) -> dict[str, Any]:
@@ -282,7 +287,7 @@ def prepare(events: int, directory: Path) -> tuple[str, int]:
     logs = directory / f"logs-{base}"
     session = open_session(heap_bytes=HEAP_BYTES, partitions=partitions_for(events * BYTES_A_LINE))
     if not (directory / f"records-{base}").exists():
-        _generate(base, logs)
+        generated(base, logs)
         compaction.compact(session, [str(logs)], str(directory / f"records-{base}"))
         shutil.rmtree(logs)
     if not records.exists():
@@ -295,7 +300,8 @@ def prepare(events: int, directory: Path) -> tuple[str, int]:
     return str(records), count
 
 
-def _generate(events: int, logs: Path) -> None:
+def generated(events: int, logs: Path) -> None:
+    """Synthetic logs of about so many events."""
     from routing.trace.synthetic.plan import Plan
     from routing.trace.synthetic.write import generate
 
