@@ -146,9 +146,10 @@ def _of_copies(copies: DataFrame, overdue: DataFrame | None) -> list[DataFrame]:
 
 def _of_routes(routes: DataFrame) -> list[DataFrame]:
     where = {"day": "day", "smuid": "smuid", "topic": "topic"}
-    # A copy that waits to be sent takes on the Hops of a deeper one that comes, and may meet one of them.
-    overtaken = f.transform(f.filter("copies", lambda c: c["widened"]), lambda c: c["server"])
-    loops = f.filter("hops", lambda h: (h["kind"] == "loop") & ~f.array_contains(overtaken, h["from"]))
+    # A copy that waits to be sent takes on the Hops of a deeper one that comes, and may meet one of them: its
+    # sender's log says so, where no record of it can be missing.
+    straight = f.transform(f.filter("copies", lambda c: c["whole"] & ~c["widened"]), lambda c: c["server"])
+    loops = f.filter("hops", lambda h: (h["kind"] == "loop") & f.array_contains(straight, h["from"]))
     looped = routes.withColumn("loops", loops).where(f.size("loops") > 0)
     deep = f.filter("copies", lambda c: c["level"] > f.col("depth"))
     over = routes.where(f.col("depth") >= 0).withColumn("deep", deep).where(f.size("deep") > 0)

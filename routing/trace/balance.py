@@ -78,7 +78,7 @@ def holdings(copies: DataFrame, coverage: DataFrame) -> DataFrame:
         .agg(
             between("begun_record", "begun_last_record").alias("begun"),
             between("ended_record", "ended_last_record").alias("ended"),
-            f.count_if(f.coalesce(_held_again(), f.lit(False))).alias("again"),
+            f.count_if(f.coalesce(_held_again() | _may_have_been(), f.lit(False))).alias("again"),
         )
     )
     total = f.col("base_held") + f.coalesce("begun", f.lit(0)) - f.coalesce("ended", f.lit(0))
@@ -98,6 +98,13 @@ def _held_again() -> Column:
     came_again = f.col("widened_record").between(f.col("ended_record") + 1, f.col("beat_record"))
     no_second_end = f.col("ended_last_record") == f.col("ended_record")
     return came_again & (no_second_end | (f.col("ended_last_record") > f.col("beat_record")))
+
+
+def _may_have_been() -> Column:
+    """It came again with more depth, and whether it had ended before the first heartbeat is not known."""
+    came_again = f.col("widened_record").between(f.col("base_record") + 1, f.col("beat_record"))
+    before = f.coalesce(f.col("begun_record") <= f.col("base_record"), f.lit(True))
+    return f.coalesce(came_again & before, f.lit(False))
 
 
 def begun_twice() -> Column:

@@ -142,7 +142,9 @@ def receipts(routes: DataFrame) -> DataFrame:
             f.col("receipt_y").alias("y"),
             f.col("committed").alias("had"),
             due.alias("due"),
-            ((f.col("state") == "complete") & f.forall("copies", lambda c: c["whole"])).alias("known"),
+            ((f.col("state") == "complete") & f.forall("copies", lambda c: c["whole"]) & _all_told()).alias(
+                "known"
+            ),
             "guarantee",
             f.exists("copies", _cuts_short).alias("cut_short"),
         )
@@ -155,6 +157,12 @@ def receipts(routes: DataFrame) -> DataFrame:
         )
         .drop("known", "cut_short", "guarantee")
     )
+
+
+def _all_told() -> Column:
+    """Whether of all who have had the message a copy is known: who calls one a duplicate has had another."""
+    servers = f.transform("copies", lambda c: c["server"])
+    return f.forall("hops", lambda h: (h["kind"] != "duplicate") | f.array_contains(servers, h["to"]))
 
 
 def _cuts_short(copy: Column) -> Column:

@@ -23,8 +23,8 @@ SILENCE_US_MAX: Final = 120_000_000
 BACK_US: Final = 1_000_000
 
 OTHERS_MIN: Final = 3
-"""So many clocks, whose median it left, tell that a fourth one was set where its own log neither says nor
-excludes it: a smaller jump, or one over a restart."""
+"""So many clocks, whose median it left, tell that a fourth one was set by less than links are torn by, where
+its own log neither says nor excludes it. Of more nobody is accused so: two of five may have been set."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def claimed(clocks: Sequence[FittedClock]) -> list[Jump]:
 
 
 def proven(claims: Sequence[Jump], records: DataFrame) -> list[Jump]:
-    """Those of which the clock's own log tells; or that it leaves room for, and `OTHERS_MIN` others tell of.
+    """Those of which the clock's own log tells; or small ones that it leaves room for, and others tell of.
 
     Runs a job over the records of these servers, if there are any.
     """
@@ -83,10 +83,12 @@ def proven(claims: Sequence[Jump], records: DataFrame) -> list[Jump]:
         .collect()
     )
     return [
-        claims[row.number]
-        for row in sorted(answers)
-        if row.says_so or claims[row.number].others >= OTHERS_MIN
+        claims[row.number] for row in sorted(answers) if row.says_so or _is_told_by_others(claims[row.number])
     ]
+
+
+def _is_told_by_others(claim: Jump) -> bool:
+    return claim.others >= OTHERS_MIN and abs(claim.by_us) < 2 * BUCKET_US
 
 
 def _ways(by_us: float) -> tuple[float, ...]:

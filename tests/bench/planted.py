@@ -142,7 +142,7 @@ def _loop(logs: Logs, is_free: Free, chance: random.Random) -> Fault | None:
     came = next(r for r in logs.about(end["smuid"]) if r["server"] == end["server"] and "hops" in r)
     loop = {k: end[k] for k in KEPT if k in end} | {"event": "loop", "peer": came["peer"], "attempt": 9}
     logs.insert(end, loop | {"hops": [*came["hops"], end["server"], came["peer"]]})
-    return Fault("looped", end["smuid"], frozenset((end["server"],)))
+    return Fault("looped", end["smuid"], frozenset((end["server"], came["peer"])))
 
 
 def _split(logs: Logs, is_free: Free, chance: random.Random) -> Fault | None:

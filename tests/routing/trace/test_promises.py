@@ -260,6 +260,16 @@ def receipt_without_guarantee_before_it_is_acknowledged(logs: Logs, name: str) -
     logs.write("a", "receipt", name, receipt="1/1", guarantee=False)
 
 
+def receipt_of_a_copy_elsewhere(logs: Logs, name: str) -> None:
+    """Only its answer tells that the other site has had it: its log is not there."""
+    logs.write("a", "published", name, receipt="ALL", due=1)
+    logs.write("a", "forwarded", name, peer="elsewhere", attempt=2, outcome="duplicate")
+    reader = {"subscription": f"{READER}0@a", "attempt": 1}
+    logs.write("a", "delivered", name, **reader)
+    logs.write("a", "receipt", name, receipt="2/2")
+    logs.write("a", "committed", name, final=True, **reader)
+
+
 def receipt_of_what_was_never_read(logs: Logs, name: str) -> None:
     logs.write("a", "published", name, due=1, receipt="ALL")
     logs.write("a", "receipt", name, receipt="1/1")
@@ -320,6 +330,7 @@ SCENARIOS: dict[str, Callable[[Logs, str], None]] = {
     "receipt without guarantee, acknowledged": receipt_without_guarantee_acknowledged,
     "receipt without guarantee, early": receipt_without_guarantee_before_it_is_acknowledged,
     "receipt of what was never read": receipt_of_what_was_never_read,
+    "receipt of a copy elsewhere": receipt_of_a_copy_elsewhere,
     "commit in a gap": commit_in_a_gap,
     "origin in a gap": origin_in_a_gap,
     "begun before a gap": begun_before_a_gap,
@@ -522,6 +533,7 @@ def test_the_servers_agree_with_their_records(jobs: Found) -> None:
         ("receipt without guarantee, acknowledged", "right"),
         ("receipt without guarantee, early", "unknown"),
         ("receipt of what was never read", "wrong"),
+        ("receipt of a copy elsewhere", "unknown"),
     ],
 )
 def test_a_receipt_is_held_to_what_it_was_asked_for(jobs: Found, name: str, verdict: str) -> None:
@@ -554,6 +566,47 @@ def test_a_copy_widened_after_its_end_may_be_held_once_more_and_no_oftener(
     copies = ends.states(facts.copies(facts.facts(read)), covered)
     rows = balance.holdings(copies, covered).where("server = 'wide'").collect()
     assert [row.verdict for row in rows] == [verdict]
+
+
+def test_of_a_copy_that_may_have_ended_in_a_gap_nobody_knows_how_often_it_was_held(spark: Any) -> None:
+    from routing.trace import balance, coverage, ends, facts
+
+    name = "a/019aa5d72900-1-fe"
+    logs = Logs()
+    logs.write("wide", "heartbeat")
+    for _ in range(2):
+        logs.lose("wide")
+    logs.write("wide", "heartbeat", held=0)
+    logs.write("wide", "depth", name, peer="b", attempt=1, depth=2, hops=("a", "b"))
+    logs.write("wide", "expired", name, final=True)
+    logs.write("wide", "heartbeat", held=0)
+    read = frame(spark, logs.records)
+    words = coverage.words(read)
+    covered = coverage.coverage(read, words, coverage.gaps(words)).localCheckpoint()
+    copies = ends.states(facts.copies(facts.facts(read)), covered)
+    rows = balance.holdings(copies, covered).where("server = 'wide'").collect()
+    assert [row.verdict for row in rows] == ["agrees"]
+
+
+def test_who_sent_a_copy_in_a_ring_is_known_where_its_own_log_was_read(spark: Any) -> None:
+    """What it sent may have been overtaken by a deeper copy, whose Hops it then carries."""
+    from routing.trace import anomalies, clocks, coverage, facts, routes
+
+    name = "b/019aa5d72900-1-fd"
+    logs = Logs()
+    for server in ("b", "c"):
+        logs.write(server, "heartbeat")
+    logs.write("b", "published", name, due=1)
+    logs.write("c", "received", name, peer="b", attempt=1, hops=("b",), due=1)
+    for sender in ("c", "absent"):
+        logs.write("b", "loop", name, peer=sender, attempt=1, hops=("b", sender))
+    read = frame(spark, logs.records)
+    words = coverage.words(read)
+    covered = coverage.coverage(read, words, coverage.gaps(words)).localCheckpoint()
+    paired = facts.facts(read, ["absent"])
+    made = routes.routes(paired, clocks.segments_frame(spark, []), covered).withColumn("day", routes.day())
+    looped, _ = anomalies._of_routes(made)
+    assert [(row.server, row.peer, row.detail[:1]) for row in looped.collect()] == [("b", "c", "1")]
 
 
 class Suspects:
