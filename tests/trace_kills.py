@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -103,13 +104,20 @@ def wait_for(happened: Callable[[], bool], process: subprocess.Popen[bytes]) -> 
     return True
 
 
+def is_written(table: Path) -> bool:
+    """Whether a job is writing it: of a table by days only the days that it makes are replaced."""
+    names = os.listdir(table) if table.exists() else []
+    return any(name.startswith(("_temporary", ".spark-staging")) for name in names)
+
+
 def killed_runs(cluster: Cluster, logs: Path, out: Path) -> int:
     """`run`, killed as it writes each of the tables, and then to its end; returns how often it was killed."""
     kills = 0
     for name in WRITTEN:
         with driver(cluster, "run", logs, "--out", out) as process:
-            kills += wait_for((out / name / "_temporary").exists, process)
-            tell(f"run was killed while it wrote {name}")
+            was_writing = wait_for(partial(is_written, out / name), process)
+        kills += was_writing
+        tell(f"run {'was killed while it wrote' if was_writing else 'had ended before it wrote'} {name}")
     to_its_end(cluster, "run", logs, "--out", out)
     return kills
 
