@@ -206,8 +206,8 @@ MUTATIONS = [
     Mutation(
         name="a file is replaced by what is not synced",
         file="daemon/system/private_files.py",
-        old="        os.fsync(file.fileno())",
-        new="        pass",
+        old="            file.flush()\n            os.fsync(descriptor)",
+        new="            file.flush()",
         tests=(
             "tests/power/test_disk.py::test_a_file_that_is_replaced_is_the_old_one_or_the_new_one_and_the_new_one_in_the_end",
         ),
