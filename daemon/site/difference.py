@@ -53,8 +53,12 @@ def of_accounts(before: Mapping[str, Account], after: Mapping[str, Account]) -> 
     """Who may log in, and with which rights."""
     for name in sorted(before.keys() | after.keys()):
         old, new = before.get(name), after.get(name)
-        if old is not None and new is not None and old.password != new.password:
-            yield Difference(what=f"the password of {name}", before="another", after="changed")
+        if old is not None and new is not None:
+            if old.password != new.password:
+                yield Difference(what=f"the password of {name}", before="another", after="changed")
+            for token in sorted(old.tokens.keys() & new.tokens.keys()):
+                if old.tokens[token] != new.tokens[token]:
+                    yield Difference(what=f"the token {token} of {name}", before="another", after="changed")
         shown = _account(old), _account(new)
         if shown[0] != shown[1]:
             yield Difference(what=f"account {name}", before=shown[0], after=shown[1])
