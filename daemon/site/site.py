@@ -16,6 +16,7 @@ and is told to the service manager and to each command of the operator until it 
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -124,9 +125,13 @@ class RunningSite:
         self.operations = SiteOperations(broker, links.status, self._facts, self._take_on_accounts)
 
     def _take_on_accounts(self, by: Actor) -> list[str]:
-        """For operators that have changed them; says what is not taken on."""
+        """For operators that have changed them; says why they are not taken on."""
         refused = self.reload(str(by)).not_taken_on
-        return [finding.problem for finding in refused if finding.part == "accounts"]
+        with suppress(ConfigError):
+            if self._accounts.every == self._accounts.read():
+                return []
+        own = [finding.problem for finding in refused if finding.part == "accounts"]
+        return own or [finding.problem for finding in refused]
 
     @property
     def listening(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn
 
@@ -9,11 +10,13 @@ import pytest
 import trio
 
 from daemon.accounts.accounts_file import Account, edit
+from daemon.accounts.tokens import Token, token_hash
 from daemon.configuration.config import load
-from daemon.frontend import Ending, Identity
+from daemon.frontend import AccountSettings, Actor, Ending, Identity
 from daemon.site.directory import make_site
 from daemon.site.site import RunningSite, serve_site
 from daemon.system.systemd import Notifier
+from routing.errors import Refusal
 from routing.rights import EVERYTHING
 from tests.support.installed import checkout_plugins
 from tests.support.passwords import cheap_hash
@@ -70,3 +73,36 @@ async def test_a_reload_that_cannot_even_begin_leaves_the_site_as_it_was(
             "publish", "jobs"
         )
         assert not site.reload("a test").not_taken_on
+
+
+async def test_who_changes_accounts_on_the_page_hears_whether_that_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by, settings = Actor(name="eve", via="web"), AccountSettings()
+    async with running(tmp_path / "site") as site:
+        with monkeypatch.context() as broken:
+            broken.setattr("daemon.site.site.examine", fail)
+            with pytest.raises(Refusal, match="But the site has not taken it on"):
+                await site.operations.add_account("fay", "secret", settings, by)
+        config = tmp_path / "site" / "smqpd.toml"
+        config.write_text(
+            config.read_text().replace("[site]", '[site]\naccounts_file = "of the next start.toml"', 1)
+        )
+        await site.operations.add_account("gus", "secret", settings, by)
+        for account in ("fay", "gus"):
+            assert await site.authenticate(account, "secret", "192.0.2.1") == Identity(account)
+
+
+async def test_the_log_says_that_a_token_is_another(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    accounts = tmp_path / "site" / "accounts.toml"
+    async with running(tmp_path / "site") as site:
+        for token in ("one", "other"):
+            with edit(accounts) as editor:
+                if token == "other":
+                    editor.remove_token("eve", "grafana")
+                kept = Token(hash=token_hash(token), created=datetime(2026, 1, 1, tzinfo=UTC))
+                editor.set_token("eve", "grafana", kept)
+            site.reload("a test")
+    assert "the token grafana of eve: changed, before another: by a test" in capsys.readouterr().err
