@@ -37,7 +37,7 @@ from daemon.broker.store_room import StoreRoom
 from daemon.connections.unfinished import Unfinished
 from daemon.hops.writer import HopLog
 from daemon.metrics import Metrics
-from daemon.operating import Used
+from daemon.operating.accounts import Used
 from daemon.settings import Limits, Quotas, Settings
 from daemon.store.disk_room import DiskRoom
 from daemon.store.health import StoreHealth

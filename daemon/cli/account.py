@@ -19,7 +19,7 @@ from daemon.cli.completing import complete_topic
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
 from daemon.configuration.config import nearest
 from daemon.control.operators import AskMay
-from daemon.operating import Verdict
+from daemon.operating.accounts import Verdict
 from daemon.operations.rights import VERBS, check_asked, verdict
 from daemon.settings import Settings
 from daemon.terminal.failure import REFUSED, UNREACHABLE, USAGE, Failure, because

@@ -12,7 +12,7 @@ from daemon.cli.completing import complete_account
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
 from daemon.configuration.config import nearest
 from daemon.control.operators import AskAccounts
-from daemon.operating import AccountStatus, Used
+from daemon.operating.accounts import AccountStatus, Used
 from daemon.settings import OwnQuotas, Quotas, Settings
 from daemon.terminal.failure import UNREACHABLE, USAGE, Failure
 from daemon.terminal.figures import bytes_shown

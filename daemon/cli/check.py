@@ -28,7 +28,9 @@ from daemon.cli.options import (
 from daemon.configuration.discovery import installed_plugins
 from daemon.control.operators import AskOverview, AskTopic
 from daemon.control.socket import Question
-from daemon.operating import LinkStatus, Overview, TopicStatus
+from daemon.operating.federation import LinkStatus
+from daemon.operating.overview import Overview
+from daemon.operating.topics import TopicStatus
 from daemon.settings import ConfigError
 from daemon.site.examination import examine
 from daemon.terminal.failure import UNREACHABLE, Failure

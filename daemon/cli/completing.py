@@ -16,7 +16,8 @@ from daemon.cli.options import DEFAULT_CONFIG, read_settings, state_directory
 from daemon.control.operators import AskSessions, AskTopics
 from daemon.control.socket import ask
 from daemon.link.peers_file import load_peers
-from daemon.operating import SessionStatus, TopicPage
+from daemon.operating.sessions import SessionStatus
+from daemon.operating.topics import TopicPage
 
 COMPLETED_MAX = 100
 

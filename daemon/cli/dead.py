@@ -19,7 +19,8 @@ from daemon.control.operators import (
     OrderRemoval,
     OrderReplay,
 )
-from daemon.operating import BROWSED_MAX, REFUSED_MAX, TOPICS_MAX, DeadLetter, Replayed, TopicPage
+from daemon.operating.messages import BROWSED_MAX, REFUSED_MAX, DeadLetter, Replayed
+from daemon.operating.topics import TOPICS_MAX, TopicPage
 from daemon.terminal.failure import FAILED, USAGE, Failure
 from daemon.terminal.figures import age_shown, bytes_shown
 from daemon.terminal.output import JsonOption, show_table

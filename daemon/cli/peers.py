@@ -8,7 +8,7 @@ import typer
 from daemon.cli.asking import value
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
 from daemon.control.socket import Question
-from daemon.operating import LinkStatus, Route
+from daemon.operating.federation import LinkStatus, Route
 from daemon.terminal.failure import FAILED, USAGE, Failure
 from daemon.terminal.output import JsonOption, show_table
 from daemon.terminal.printable import printable

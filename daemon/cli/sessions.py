@@ -11,7 +11,7 @@ from daemon.cli.asking import decoded, line
 from daemon.cli.completing import complete_account, complete_session
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, state_directory
 from daemon.control.operators import AskSessions, OrderClosing
-from daemon.operating import SessionStatus
+from daemon.operating.sessions import SessionStatus
 from daemon.terminal.failure import FAILED, Failure
 from daemon.terminal.figures import age_shown, bytes_shown, count_shown
 from daemon.terminal.output import JsonOption, show_table

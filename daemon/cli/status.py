@@ -11,7 +11,7 @@ from daemon.cli.asking import decoded, line
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, state_directory
 from daemon.control.operators import AskOverview
 from daemon.control.socket import NotRunningError
-from daemon.operating import Overview
+from daemon.operating.overview import Overview
 from daemon.site.standing import Standing, said
 from daemon.terminal.failure import FAILED, UNREACHABLE, Failure
 from daemon.terminal.figures import age_shown, bytes_shown, rate_shown, time_shown

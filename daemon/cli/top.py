@@ -15,7 +15,8 @@ from daemon.cli.asking import decoded, line
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, state_directory
 from daemon.cli.status import about
 from daemon.control.operators import AskOverview, AskTopics
-from daemon.operating import Overview, TopicPage
+from daemon.operating.overview import Overview
+from daemon.operating.topics import TopicPage
 from daemon.terminal.figures import age_shown, count_shown, rate_shown
 from daemon.terminal.output import JsonOption
 from daemon.terminal.printable import printable

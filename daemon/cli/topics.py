@@ -18,10 +18,9 @@ from daemon.control.operators import (
     OrderPurge,
     OrderTimeout,
 )
-from daemon.operating import (
-    BROWSED_MAX,
+from daemon.operating.messages import BROWSED_MAX, BrowsedMessage
+from daemon.operating.topics import (
     TOPICS_MAX,
-    BrowsedMessage,
     SubscriptionStatus,
     TopicOrder,
     TopicPage,

@@ -10,7 +10,7 @@ from daemon.control.journey import journey
 from daemon.control.reports import End, Report
 from daemon.control.socket import Question
 from daemon.hops.examine import moment
-from daemon.operating import Journey, JourneyStop
+from daemon.operating.journeys import Journey, JourneyStop
 from daemon.settings import Settings
 from daemon.terminal.failure import FAILED, USAGE, Failure
 from daemon.terminal.output import Console

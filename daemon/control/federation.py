@@ -1,6 +1,6 @@
 """All sites of which this one knows, as they have told it themselves."""
 
-from daemon.operating import KnownSite
+from daemon.operating.federation import KnownSite
 from routing.federation.news import LinkNews
 from routing.federation.outlook import Outlook
 from routing.federation.reach import distances

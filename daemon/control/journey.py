@@ -13,7 +13,7 @@ import msgspec
 
 from daemon.control.reports import Report, Unanswered
 from daemon.hops.examine import Findings, moment
-from daemon.operating import Journey, JourneyStop, KnowledgeGap
+from daemon.operating.journeys import Journey, JourneyStop, KnowledgeGap
 from routing.hop_words import BEGINS, REFUSES, TAKEN
 from routing.hops import HopRecord
 

@@ -1,4 +1,4 @@
-"""Questions and orders of operators over the control socket: each is a call of `daemon.operating.Operations`.
+"""Questions and orders of operators over the control socket: each is a call of `daemon.operating`.
 
     {"ask": "topics", "search": "weather", "order": "held"}      one line of JSON, what the call returns
     {"ask": "purge", "topic": "weather"}
@@ -11,7 +11,8 @@ from typing import Annotated, Any, Final, Literal, assert_never
 
 import msgspec
 
-from daemon.operating import Actor, Operations, TopicOrder
+from daemon.operating.operations import Actor, Operations
+from daemon.operating.topics import TopicOrder
 from routing.message import DeliveryMode
 from routing.numbers import Number
 from routing.rights import Right

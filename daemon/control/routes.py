@@ -1,6 +1,6 @@
 """Where a message would go from this site, and why not further."""
 
-from daemon.operating import Route
+from daemon.operating.federation import Route
 from routing.federation.outlook import Outlook
 from routing.federation.wants import Want
 from routing.message import DEPTH_UNLIMITED

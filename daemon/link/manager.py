@@ -26,7 +26,7 @@ from daemon.link.peers_file import PeerEntry
 from daemon.link.port import RouterPort, SiteIdentity
 from daemon.link.refusals import Refusals
 from daemon.link.transport import DialError, LinkTransport, Secured
-from daemon.operating import LinkStatus
+from daemon.operating.federation import LinkStatus
 from daemon.settings import LinkSettings
 from daemon.system.mishaps import Mishaps
 from routing.link.agreement import agree, is_arbiter, judge, refusal

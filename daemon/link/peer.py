@@ -6,7 +6,7 @@ from daemon.link.connection import PeerConnection
 from daemon.link.dialling import BackOff
 from daemon.link.exchange import Exchange
 from daemon.link.peers_file import PeerEntry
-from daemon.operating import LinkState, LinkStatus
+from daemon.operating.federation import LinkState, LinkStatus
 from routing.link.agreement import Agreement
 
 
@@ -52,7 +52,7 @@ class LinkPeer:
         self.changed = trio.Event()
 
     def status(self) -> LinkStatus:
-        """See `daemon.operating.LinkStatus`."""
+        """See `daemon.operating.federation.LinkStatus`."""
         now = trio.current_time()
         sender = self.exchange.sender
         oldest = sender.oldest_put_at()

@@ -13,7 +13,7 @@ from typing import Protocol
 import msgspec
 
 from daemon.link.peers_file import PeerEntry
-from daemon.operating import LinkStatus
+from daemon.operating.federation import LinkStatus
 from routing.link.agreement import Agreement
 from routing.link.sender import Settled
 from routing.link.units import Control, Lane, Probe, Transfer, TransferOutcome

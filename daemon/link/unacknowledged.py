@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 import trio
 
-from daemon.operating import LinkStatus
+from daemon.operating.federation import LinkStatus
 from routing.federation.copies import Copy
 from routing.names import birth_ms
 from routing.queue import GONE

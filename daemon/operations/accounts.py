@@ -1,4 +1,4 @@
-"""What operators do to accounts where the site may write their file; see `daemon.operating.Operations`.
+"""What operators do to accounts where the site may write their file; see `daemon.operating`.
 
 The rules are those of `smqpd account`: `daemon.accounts.changing`. Whoever asks is an account that may
 change the site, by what the file says at the moment of the change: it may have lost that while it waited. The
@@ -22,7 +22,8 @@ from daemon.accounts.accounts_file import (
 )
 from daemon.accounts.changing import NobodyLeftError, change_file, check_new, operators, why_fixed
 from daemon.accounts.passwords import generate_password, hash_password
-from daemon.operating import CONFLICT, AccountSettings, Actor
+from daemon.operating.accounts import CONFLICT, AccountSettings
+from daemon.operating.operations import Actor
 from daemon.settings import ConfigError, OwnQuotas
 from routing.errors import Refusal
 from routing.rights import Rights
@@ -46,11 +47,11 @@ class AccountActions:
 
     @property
     def fixed(self) -> str:
-        """See `daemon.operating.Operations.accounts_fixed`."""
+        """See `daemon.operating.operations.Operations.accounts_fixed`."""
         return why_fixed(self._path())
 
     async def add(self, name: str, password: str, wanted: AccountSettings, by: Actor) -> str:
-        """See `daemon.operating.Operations.add_account`."""
+        """See `daemon.operating.operations.Operations.add_account`."""
         made = "" if password else generate_password()
 
         def change(phc: str, editor: AccountsEditor) -> None:
@@ -69,7 +70,7 @@ class AccountActions:
     async def set(
         self, name: str, wanted: AccountSettings, by: Actor, version: str, *, leave_nobody: bool
     ) -> None:
-        """See `daemon.operating.Operations.set_account`."""
+        """See `daemon.operating.operations.Operations.set_account`."""
 
         def change(phc: str, editor: AccountsEditor) -> None:
             if version:
@@ -84,7 +85,7 @@ class AccountActions:
         await self._change(change, f"Changed the account {name}.", by, leave_nobody=leave_nobody)
 
     async def set_password(self, name: str, password: str, by: Actor) -> str:
-        """See `daemon.operating.Operations.set_password`."""
+        """See `daemon.operating.operations.Operations.set_password`."""
         made = "" if password else generate_password()
 
         def change(phc: str, editor: AccountsEditor) -> None:
@@ -94,7 +95,7 @@ class AccountActions:
         return made
 
     async def remove(self, name: str, by: Actor, *, leave_nobody: bool) -> None:
-        """See `daemon.operating.Operations.remove_account`."""
+        """See `daemon.operating.operations.Operations.remove_account`."""
 
         def change(phc: str, editor: AccountsEditor) -> None:
             editor.remove(name)

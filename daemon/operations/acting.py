@@ -1,4 +1,4 @@
-"""What operators do to topics and their messages; see `daemon.operating.Operations`. Each is in the log."""
+"""What operators do to topics and their messages; see `daemon.operating`. Each is in the log."""
 
 import logging
 from collections.abc import Callable
@@ -10,7 +10,8 @@ import msgspec
 from daemon.broker.asking import Asker
 from daemon.broker.broker import Broker
 from daemon.frontend import HeldMessage
-from daemon.operating import REFUSED_MAX, Actor, Replayed
+from daemon.operating.messages import REFUSED_MAX, Replayed
+from daemon.operating.operations import Actor
 from daemon.operations.messages import is_of_this_server
 from routing.errors import Refusal
 from routing.frames import encode_head
@@ -35,34 +36,34 @@ class TopicActions:
         self._door = broker.door
 
     async def purge(self, topic: str, by: Actor) -> int:
-        """See `daemon.operating.Operations`."""
+        """See `daemon.operating.operations.Operations`."""
         held = self._held(topic)
         await self._ask(lambda consumer, request: self._door.purge(consumer, topic, request))
         _log.info("purged %s, which held %d messages: by %s", topic, held, by)
         return held
 
     async def delete_topic(self, topic: str, by: Actor) -> int:
-        """See `daemon.operating.Operations`."""
+        """See `daemon.operating.operations.Operations`."""
         held = self._held(topic)
         await self._ask(lambda consumer, request: self._door.delete_topic(consumer, topic, request))
         _log.info("deleted %s, which held %d messages: by %s", topic, held, by)
         return held
 
     async def set_delivery(self, topic: str, mode: DeliveryMode | None, by: Actor) -> None:
-        """See `daemon.operating.Operations`."""
+        """See `daemon.operating.operations.Operations`."""
         check_topic(topic)
         await self._ask(lambda consumer, request: self._door.set_delivery(consumer, topic, mode, request))
         _log.info("set the delivery of %s to %s: by %s", topic, mode or "none of its own", by)
 
     async def set_timeout(self, topic: str, timeout_s: float | None, by: Actor) -> None:
-        """See `daemon.operating.Operations`."""
+        """See `daemon.operating.operations.Operations`."""
         check_topic(topic)
         await self._ask(lambda consumer, request: self._door.set_timeout(consumer, topic, timeout_s, request))
         shown = "none of its own" if timeout_s is None else f"{write_seconds(timeout_s)}"
         _log.info("set the timeout of %s to %s: by %s", topic, shown, by)
 
     async def remove_message(self, topic: str, smuid: str, by: Actor) -> None:
-        """See `daemon.operating.Operations`."""
+        """See `daemon.operating.operations.Operations`."""
         check_topic(topic)
         parse_smuid(smuid)
         await self._ask(lambda consumer, request: self._door.remove(consumer, topic, smuid, request))
@@ -81,7 +82,7 @@ class TopicActions:
     # -- dead letters -----------------------------------------------------------------------------
 
     async def replay(self, topic: str, by: Actor, smuid: str, after: int, count: int) -> Replayed:
-        """See `daemon.operating.Operations`."""
+        """See `daemon.operating.operations.Operations`."""
         dead_topic = dead_letter_topic(check_topic(topic))
         if smuid:
             after = self._before(smuid)

@@ -4,7 +4,7 @@ from typing import Final
 
 from daemon.broker.broker import Broker
 from daemon.frontend import HeldMessage
-from daemon.operating import BODIES_BYTES_MAX, BROWSED_MAX, Browsed, BrowsedMessage, DeadLetter
+from daemon.operating.messages import BODIES_BYTES_MAX, BROWSED_MAX, Browsed, BrowsedMessage, DeadLetter
 from routing.headers import write_headers
 from routing.message import Message
 from routing.names import SERVER_ACCOUNT, birth_ms, check_topic, dead_letter_topic, make_address
@@ -20,7 +20,7 @@ class MessageQueries:
         self._broker = broker
 
     async def browse(self, topic: str, after: int, count: int, body_bytes_max: int) -> list[BrowsedMessage]:
-        """See `daemon.operating.Operations`."""
+        """See `daemon.operating.operations.Operations`."""
         check_topic(topic)
         found: list[BrowsedMessage] = []
         left, room = min(count, BROWSED_MAX), BODIES_BYTES_MAX
@@ -38,7 +38,7 @@ class MessageQueries:
         return found
 
     async def dead_letters(self, topic: str, after: int, count: int, body_bytes_max: int) -> list[DeadLetter]:
-        """See `daemon.operating.Operations`."""
+        """See `daemon.operating.operations.Operations`."""
         found = await self.browse(dead_letter_topic(check_topic(topic)), after, count, body_bytes_max)
         return [_dead_letter(message, self._broker.server_name) for message in found]
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from daemon.accounts.accounts_file import Account
-from daemon.operating import Verdict
+from daemon.operating.accounts import Verdict
 from routing.names import check_topic, is_system_topic, owner_of
 from routing.patterns import check_wanted, is_pattern, overlap, topic_matches
 from routing.rights import Right, RightsTable

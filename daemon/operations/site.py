@@ -16,26 +16,14 @@ from daemon.control.journey import journey
 from daemon.control.reports import End, Report, Told, Unanswered
 from daemon.control.routes import routes
 from daemon.frontend import Ending
-from daemon.operating import (
-    AccountSettings,
-    AccountStatus,
-    Actor,
-    BrowsedMessage,
-    DeadLetter,
-    Journey,
-    KnownSite,
-    LinkStatus,
-    Overview,
-    Replayed,
-    Route,
-    SessionStatus,
-    TopicOrder,
-    TopicPage,
-    TopicStatus,
-    Totals,
-    Verdict,
-    Warned,
-)
+from daemon.operating.accounts import AccountSettings, AccountStatus, Verdict
+from daemon.operating.federation import KnownSite, LinkStatus, Route
+from daemon.operating.journeys import Journey
+from daemon.operating.messages import BrowsedMessage, DeadLetter, Replayed
+from daemon.operating.operations import Actor
+from daemon.operating.overview import Overview, Totals, Warned
+from daemon.operating.sessions import SessionStatus
+from daemon.operating.topics import TopicOrder, TopicPage, TopicStatus
 from daemon.operations.accounts import AccountActions, TakeOn
 from daemon.operations.acting import TopicActions
 from daemon.operations.census import Census, Counted
@@ -84,7 +72,7 @@ def taken_on(by: Actor) -> list[str]:
 
 
 class SiteOperations:
-    """See `daemon.operating.Operations`."""
+    """See `daemon.operating.operations.Operations`."""
 
     def __init__(
         self,
@@ -135,7 +123,7 @@ class SiteOperations:
     # -- what there is ----------------------------------------------------------------------------
 
     async def overview(self) -> Overview:
-        """See `daemon.operating.Operations`."""
+        """See `daemon.operating.operations.Operations`."""
         broker, view = self._broker, self._view
         counted = await self._census.counted()
         links = await self._links()
@@ -175,11 +163,11 @@ class SiteOperations:
     async def topics(
         self, search: str = "", *, order: TopicOrder = "name", offset: int = 0, count: int = 50
     ) -> TopicPage:
-        """See `daemon.operating.Operations`."""
+        """See `daemon.operating.operations.Operations`."""
         return await self._topics.page(search, order, offset, count)
 
     async def topic(self, name: str) -> TopicStatus | None:
-        """See `daemon.operating.Operations`."""
+        """See `daemon.operating.operations.Operations`."""
         return await self._topics.one(name, *self._bounds(), _id)
 
     def _bounds(self) -> tuple[int, int]:
@@ -188,29 +176,29 @@ class SiteOperations:
         return queues.queue_messages_max, queues.queue_bytes_max
 
     async def sessions(self) -> list[SessionStatus]:
-        """See `daemon.operating.Operations`."""
+        """See `daemon.operating.operations.Operations`."""
         found: list[SessionStatus] = []
         async for some in in_steps(self._broker.sessions):
             found += map(_session, some)
         return found
 
     async def links(self) -> list[LinkStatus]:
-        """See `daemon.operating.Operations`."""
+        """See `daemon.operating.operations.Operations`."""
         return await self._links()
 
     async def sites(self) -> list[KnownSite]:
-        """See `daemon.operating.Operations`."""
+        """See `daemon.operating.operations.Operations`."""
         await trio.lowlevel.checkpoint()
         door = self._broker.door
         return known_sites(door.server, door.outlook, self._broker.clock.now())
 
     async def routes(self, name: str) -> list[Route]:
-        """See `daemon.operating.Operations`."""
+        """See `daemon.operating.operations.Operations`."""
         await trio.lowlevel.checkpoint()
         return routes(self._broker.door.outlook, check_topic(name))
 
     async def accounts(self) -> list[AccountStatus]:
-        """See `daemon.operating.Operations`."""
+        """See `daemon.operating.operations.Operations`."""
         found: list[AccountStatus] = []
         async for some in in_steps(self._broker.accounts.every.items()):
             found += (self._account(name, account) for name, account in some)
@@ -231,30 +219,30 @@ class SiteOperations:
         )
 
     def accounts_fixed(self) -> str:
-        """See `daemon.operating.Operations`."""
+        """See `daemon.operating.operations.Operations`."""
         return self._accounts.fixed
 
     def may(self, account: str, right: Right, topic: str) -> Verdict:
-        """See `daemon.operating.Operations`."""
+        """See `daemon.operating.operations.Operations`."""
         found = self._broker.accounts.every.get(account)
         return verdict(self._broker.accounts.rights, account, found, right, check_asked(right, topic))
 
     async def browse(
         self, topic: str, *, after: int = 0, count: int = 20, body_bytes_max: int = 4_096
     ) -> list[BrowsedMessage]:
-        """See `daemon.operating.Operations`."""
+        """See `daemon.operating.operations.Operations`."""
         return await self._messages.browse(topic, after, count, body_bytes_max)
 
     async def dead_letters(
         self, topic: str, *, after: int = 0, count: int = 20, body_bytes_max: int = 4_096
     ) -> list[DeadLetter]:
-        """See `daemon.operating.Operations`."""
+        """See `daemon.operating.operations.Operations`."""
         return await self._messages.dead_letters(topic, after, count, body_bytes_max)
 
     # -- what is done -----------------------------------------------------------------------------
 
     async def journey(self, smuid: str, timeout_s: float) -> Journey:
-        """See `daemon.operating.Operations`."""
+        """See `daemon.operating.operations.Operations`."""
         about = Why(str(parse_smuid(smuid)))
         reports: list[Report] = []
         unanswered: tuple[Unanswered, ...] = ()
@@ -273,7 +261,7 @@ class SiteOperations:
     async def replay(
         self, topic: str, by: Actor, *, smuid: str = "", after: int = 0, count: int = 1_000
     ) -> Replayed:
-        """See `daemon.operating.Operations`."""
+        """See `daemon.operating.operations.Operations`."""
         return await self._actions.replay(topic, by, smuid, after, count)
 
     async def set_account(
@@ -285,15 +273,15 @@ class SiteOperations:
         version: str = "",
         leave_nobody: bool = False,
     ) -> None:
-        """See `daemon.operating.Operations`."""
+        """See `daemon.operating.operations.Operations`."""
         await self._accounts.set(name, wanted, by, version, leave_nobody=leave_nobody)
 
     async def remove_account(self, name: str, by: Actor, *, leave_nobody: bool = False) -> None:
-        """See `daemon.operating.Operations`."""
+        """See `daemon.operating.operations.Operations`."""
         await self._accounts.remove(name, by, leave_nobody=leave_nobody)
 
     async def close_session(self, id: int, by: Actor) -> bool:
-        """See `daemon.operating.Operations`."""
+        """See `daemon.operating.operations.Operations`."""
         await trio.lowlevel.checkpoint()
         for session in self._broker.sessions:
             if session.id == id:

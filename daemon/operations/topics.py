@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 import trio
 
-from daemon.operating import (
+from daemon.operating.topics import (
     TOPICS_MAX,
     SubscriptionStatus,
     TopicOrder,
@@ -94,7 +94,7 @@ class TopicQueries:
         self._finding = trio.Lock()
 
     async def page(self, search: str, order: TopicOrder, offset: int, count: int) -> TopicPage:
-        """See `daemon.operating.Operations.topics`."""
+        """See `daemon.operating.operations.Operations.topics`."""
         async with self._finding:
             found = await self._found(search, order, offset + count)
             topics = await found.page(offset, max(min(count, TOPICS_MAX), 0))

@@ -29,7 +29,7 @@ from daemon.link.peers_file import PeerEntry
 from daemon.link.port import SiteIdentity
 from daemon.link.tls import TlsTransport
 from daemon.link.unacknowledged import with_unacknowledged
-from daemon.operating import LinkStatus
+from daemon.operating.federation import LinkStatus
 from daemon.settings import Settings
 from daemon.site.state_mark import INSTALLATION
 from daemon.system.private_files import replace

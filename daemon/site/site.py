@@ -39,7 +39,8 @@ from daemon.control.socket import AnyQuestion, Question, Tell, serve_control
 from daemon.frontend import Identity, Limits, Plugin, Right, Session, SubscriptionInfo, TopicInfo
 from daemon.link.peers_file import PeerEntry
 from daemon.metrics import Metrics
-from daemon.operating import Actor, Warned
+from daemon.operating.operations import Actor
+from daemon.operating.overview import Warned
 from daemon.operations.site import SiteFacts, SiteOperations
 from daemon.settings import ConfigError, Settings
 from daemon.site.difference import Differences, of_accounts, of_peers, of_settings

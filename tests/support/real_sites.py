@@ -14,7 +14,7 @@ import trio
 from daemon.certificates.authority import Authority
 from daemon.control.socket import NotRunningError, Question, ask
 from daemon.link.peers_file import PeerEntry, add_peer
-from daemon.operating import LinkStatus
+from daemon.operating.federation import LinkStatus
 from daemon.site.directory import make_site
 from plugins.smqp.client import Client, session
 from plugins.smqp.connection import ConnectionLost

@@ -15,7 +15,7 @@ from daemon.broker.session import BrokerSession
 from daemon.connections.listen import Listeners
 from daemon.frontend import Identity, Right, SubscriptionInfo, TopicInfo
 from daemon.metrics import Metrics
-from daemon.operating import Actor
+from daemon.operating.operations import Actor
 from daemon.operations.site import SiteOperations
 from daemon.settings import Limits, QueueSettings, Quotas, Settings, SiteSettings
 from daemon.system.mishaps import Mishaps

@@ -17,7 +17,7 @@ import msgspec
 import trio
 
 from daemon.control.socket import Question, ask
-from daemon.operating import Route
+from daemon.operating.federation import Route
 from tests.support.accounting import Account, account
 from tests.support.patience import PATIENCE_S
 from tests.support.real_sites import PROBE_TIMEOUT_S, CutSites, RealSite, real_sites

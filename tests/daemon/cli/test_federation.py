@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from daemon.control.socket import Question, Tell, serve_control
-from daemon.operating import KnownSite
+from daemon.operating.federation import KnownSite
 from daemon.system.mishaps import Mishaps
 from daemon.terminal.failure import USAGE
 from routing.federation.news import LinkNews

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from daemon.control.socket import Question, Tell, serve_control
-from daemon.operating import LinkStatus, Route
+from daemon.operating.federation import LinkStatus, Route
 from daemon.system.mishaps import Mishaps
 from daemon.terminal.failure import USAGE
 from tests.support.operator import Operator

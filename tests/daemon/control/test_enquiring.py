@@ -11,7 +11,7 @@ import trio
 
 from daemon.control.journey import journey
 from daemon.control.reports import End, Heard, Report, ReportTold, Told
-from daemon.operating import Journey, JourneyStop
+from daemon.operating.journeys import Journey, JourneyStop
 from daemon.settings import QueueSettings
 from routing.federation import enquiry
 from routing.federation.enquiry import About, Ask, Ping, Trace, Why

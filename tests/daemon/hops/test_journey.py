@@ -7,7 +7,7 @@ from daemon.control.reports import PassedOver, Report, Unanswered
 from daemon.hops.coverage import Gap
 from daemon.hops.examine import Findings, moment
 from daemon.hops.reader import Skipped
-from daemon.operating import Journey, JourneyStop
+from daemon.operating.journeys import Journey, JourneyStop
 from routing.fate import judge
 from routing.hops import HopRecord
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import trio
 
 from daemon.link.unacknowledged import with_unacknowledged
-from daemon.operating import LinkStatus
+from daemon.operating.federation import LinkStatus
 from tests.support.federated import FederatedSite, federated_site
 from tests.support.links import Network
 from tests.support.patience import PATIENCE_S

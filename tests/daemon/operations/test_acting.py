@@ -7,7 +7,8 @@ import pytest
 
 from daemon.accounts.accounts_file import Account
 from daemon.frontend import Ending, Withdrawn
-from daemon.operating import REFUSED_MAX, Actor, Replayed
+from daemon.operating.messages import REFUSED_MAX, Replayed
+from daemon.operating.operations import Actor
 from daemon.operations.rights import verdict
 from daemon.operations.site import SiteOperations
 from daemon.settings import Quotas

@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from daemon.operating import TopicOrder, TopicStatus
+from daemon.operating.topics import TopicOrder, TopicStatus
 from daemon.operations.census import SAMPLE_S
 from daemon.operations.site import SLOW_S, SiteOperations
 from daemon.operations.topics import KEPT_S, MANY

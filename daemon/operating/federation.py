@@ -1,0 +1,84 @@
+"""Links, the other sites that are known, and the ways there."""
+
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+
+from routing.federation.news import LinkNews
+
+LinkState = Literal["up", "leaving", "dialling", "waiting"]
+
+
+class LinkStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A peer.
+
+    Attributes:
+        since_s: seconds in this state.
+        remote: address of the other end; "" where none is known.
+        round_trip_s: of the last probe; None where none has come back.
+        waiting: units not written (`daemon.link.unacknowledged` adds what waits on disk).
+        in_flight: units written and not acknowledged.
+        lag_s: age of the oldest of them (of what waits on disk, since it was published, by the clock of the
+            site where it was); None where there is none.
+        why_down: why the last link, or the last attempt at one, ended; "" where none did.
+    """
+
+    peer: str
+    state: LinkState
+    since_s: float
+    remote: str
+    round_trip_s: float | None
+    waiting: int
+    in_flight: int
+    lag_s: float | None
+    why_down: str
+    version: str
+    features: tuple[str, ...]
+
+
+class KnownSite(msgspec.Struct, frozen=True, kw_only=True):
+    """A site.
+
+    Attributes:
+        hops: links from this site, over such as are up at both ends; None where there is no way.
+        source: the peer that told of it first; "" of this site itself, and of one that says nothing.
+        age_s: since it said so; None where it says nothing of itself, as one of an earlier version.
+        boot, number: of what it said; 0 where it says nothing.
+        wants: topics and patterns that are known to be wanted there; None where it does not say.
+        wants_missing: it has said more, which is not here yet.
+    """
+
+    site: str
+    hops: int | None
+    source: str
+    age_s: float | None
+    boot: int
+    number: int
+    links: tuple[LinkNews, ...]
+    wants: int | None = None
+    wants_missing: bool = False
+
+
+def links_between(sites: Iterable[KnownSite]) -> list[tuple[str, str, bool]]:
+    """Each link once, by its two ends, and whether it is up: where each end that says anything says so."""
+    said = {(site.site, link.peer): link.up for site in sites for link in site.links}
+    pairs = sorted({(min(pair), max(pair)) for pair in said})
+    return [
+        (one, other, said.get((one, other), True) and said.get((other, one), True)) for one, other in pairs
+    ]
+
+
+class Route(msgspec.Struct, frozen=True, kw_only=True):
+    """One peer, as a way for a message.
+
+    Attributes:
+        distance: links from this site to the nearest site beyond the peer that wants it; None where the
+            peer knows of none. It is the least Depth with which a message gets there.
+        why: a message does not go there now; "" where it goes.
+    """
+
+    peer: str
+    kind: Literal["ALL", "ONE", "SERVER"]
+    distance: int | None
+    why: str

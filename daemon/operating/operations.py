@@ -1,0 +1,154 @@
+"""All that an operator can ask of a site, and do to it."""
+
+from typing import Protocol
+
+import msgspec
+
+from daemon.operating.accounts import AccountSettings, AccountStatus, Verdict
+from daemon.operating.federation import KnownSite, LinkStatus, Route
+from daemon.operating.journeys import Journey
+from daemon.operating.messages import BrowsedMessage, DeadLetter, Replayed
+from daemon.operating.overview import Overview
+from daemon.operating.sessions import SessionStatus
+from daemon.operating.topics import TopicOrder, TopicPage, TopicStatus
+from routing.message import DeliveryMode
+from routing.rights import Right
+
+
+class Actor(msgspec.Struct, frozen=True, kw_only=True):
+    """Who does something, for the log.
+
+    Attributes:
+        name: an account, or a user of the machine.
+        via: `control`, `web` or another front end.
+        remote: `address:port`; "" on this machine.
+    """
+
+    name: str
+    via: str
+    remote: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.via}{f', {self.remote}' if self.remote else ''})"
+
+
+class Operations(Protocol):
+    """One running site."""
+
+    async def overview(self) -> Overview:
+        """The whole site; topics are counted anew every few seconds where there are many."""
+
+    async def topics(
+        self, search: str = "", *, order: TopicOrder = "name", offset: int = 0, count: int = 50
+    ) -> TopicPage:
+        """Topics whose names contain `search`, in any case, or match it where it is a pattern with * or #.
+
+        `count` of them, at most `TOPICS_MAX`, after the first `offset`. System topics are not among them.
+        """
+
+    async def topic(self, name: str) -> TopicStatus | None:
+        """A topic, a system topic too; None where nothing is known of it."""
+
+    async def sessions(self) -> list[SessionStatus]:
+        """All sessions, the oldest first."""
+
+    async def links(self) -> list[LinkStatus]:
+        """All peers, by name."""
+
+    async def sites(self) -> list[KnownSite]:
+        """All sites that are known, this one first and the nearest next; those that are only named, too."""
+
+    async def routes(self, name: str) -> list[Route]:
+        """Where a message for a topic, or a server, would go from here. Raises Refusal (bad-topic)."""
+
+    async def accounts(self) -> list[AccountStatus]:
+        """All accounts, by name."""
+
+    def accounts_fixed(self) -> str:
+        """Why accounts can be changed by `smqpd account` alone; "" where the site may do it itself."""
+
+    def may(self, account: str, right: Right, topic: str) -> Verdict:
+        """Whether an account may do this to a topic, and why. Raises Refusal (bad-topic)."""
+
+    async def browse(
+        self, topic: str, *, after: int = 0, count: int = 20, body_bytes_max: int = 4_096
+    ) -> list[BrowsedMessage]:
+        """What a topic holds, oldest first, from what follows the message with the id `after`.
+
+        `count` of them, at most `BROWSED_MAX`; fewer are all that follow. Nothing is taken or locked by that.
+        """
+
+    async def dead_letters(
+        self, topic: str, *, after: int = 0, count: int = 20, body_bytes_max: int = 4_096
+    ) -> list[DeadLetter]:
+        """The dead letters of a topic, as `browse`."""
+
+    async def journey(self, smuid: str, timeout_s: float) -> Journey:
+        """The way of a message over all sites that answer in time.
+
+        Raises Refusal (bad-header, not-available).
+        """
+
+    # What follows changes the site, and is in its log with who did it. Each raises Refusal where it cannot be
+    # done, and has then done nothing, and returns once what it did is on disk.
+
+    async def purge(self, topic: str, by: Actor) -> int:
+        """Remove every message that a topic holds now; how many those were."""
+
+    async def delete_topic(self, topic: str, by: Actor) -> int:
+        """Remove a topic's messages, subscriptions and settings; how many messages there were."""
+
+    async def set_delivery(self, topic: str, mode: DeliveryMode | None, by: Actor) -> None:
+        """SET TOPIC DELIVERY; None lets each message say."""
+
+    async def set_timeout(self, topic: str, timeout_s: float | None, by: Actor) -> None:
+        """SET TOPIC TIMEOUT; None for none, `inf` for state messages."""
+
+    async def remove_message(self, topic: str, smuid: str, by: Actor) -> None:
+        """REMOVE one message, wherever it went; a dead letter is dropped so. Raises Refusal (not-found)."""
+
+    async def replay(
+        self, topic: str, by: Actor, *, smuid: str = "", after: int = 0, count: int = 1_000
+    ) -> Replayed:
+        """Publish dead letters of a topic there again, as new messages of who published them.
+
+        One, or `count` of those that follow the id `after`. One of mode ALL goes to every subscription, also
+        to those that had it. Each leaves its dead-letter topic once it is on disk where it came from; a kill
+        in between leaves both, and replaying it again within the time that Cmuids are remembered publishes
+        it no second time. Raises Refusal (not-found).
+        """
+
+    async def close_session(self, id: int, by: Actor) -> bool:
+        """End a session, whose client may come back; False where there is none of this id."""
+
+    async def add_account(self, name: str, password: str, wanted: AccountSettings, by: Actor) -> str:
+        """Add an account; what is not `wanted` it has not.
+
+        Returns the password that was made for it where none was given; else "". Raises Refusal (bad-command,
+        not-available).
+        """
+
+    async def set_account(
+        self,
+        name: str,
+        wanted: AccountSettings,
+        by: Actor,
+        *,
+        version: str = "",
+        leave_nobody: bool = False,
+    ) -> None:
+        """Change what an account may do. Its sessions follow.
+
+        With a `version`, only where it is still what it was then; and where nobody could change the site on
+        its page any more, only where one may `leave_nobody`. Raises Refusal (not-found, conflict,
+        not-available).
+        """
+
+    async def set_password(self, name: str, password: str, by: Actor) -> str:
+        """Give an account another password, as `add_account`. Sessions that are open stay."""
+
+    async def remove_account(self, name: str, by: Actor, *, leave_nobody: bool = False) -> None:
+        """Remove it for good, and end its sessions; its subscriptions and messages stay until they expire.
+
+        Raises Refusal likewise.
+        """
