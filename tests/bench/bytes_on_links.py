@@ -1,4 +1,4 @@
-"""Bytes on each link of six real daemons in a ring, and of five in a full mesh, for one subscriber and for all.
+"""Bytes on each link of six real daemons in a ring, and of five in a full mesh, for one subscriber and all.
 
     python -m tests.bench.bytes_on_links [--messages 200] [--seconds 5] [--json]
 
@@ -109,9 +109,7 @@ async def measured(
     }
 
 
-async def logged_in(
-    sites: RealSites, site: str, topic: str, task_status: trio.TaskStatus[Client]
-) -> None:
+async def logged_in(sites: RealSites, site: str, topic: str, task_status: trio.TaskStatus[Client]) -> None:
     """A login at a site, subscribed if there is a topic, until it is cancelled."""
     async with sites[site].client(f"{topic or 'publisher'}-{site}") as client:
         if topic:

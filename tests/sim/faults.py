@@ -1,5 +1,6 @@
 """Makes things go wrong, for as long as the scenario says, and puts all of it right in the end."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import trio
@@ -17,6 +18,7 @@ class Faults:
     """Faults overlap: what two of them have done is undone when the first of them ends."""
 
     def __init__(self, world: "World") -> None:
+        self._lost_links: set[tuple[str, str]] = set()
         self._world = world
         self._network = world.network
         self._calm_loss = {pair: path.loss for pair, path in world.network.paths.items()}
@@ -69,20 +71,39 @@ class Faults:
                     network.paths[pair].loss = self._calm_loss[pair]
             case "client":
                 self._world.clients.disconnect(fault.a)
+            case "dies":
+                self._world.lost.add(fault.a)
+                if site.is_running:
+                    site.kill(power=False)
+            case "blackhole":
+                self._world.lost.add((fault.a, fault.b))
+                self._lost_links |= {(fault.a, fault.b), (fault.b, fault.a)}
+                for pair in self._lost_links:
+                    network.block(*pair)
         self._world.ledger.note(f"end of {fault.kind} {fault.a} {fault.b}")
 
     async def _block(self, pairs: list[tuple[str, str]], for_s: float) -> None:
         for pair in pairs:
             self._network.block(*pair)
         await trio.sleep(for_s)
+        self._unblock(pairs)
+
+    def _unblock(self, pairs: Iterable[tuple[str, str]]) -> None:
         for pair in pairs:
-            self._network.unblock(*pair)
+            if pair not in self._lost_links:
+                self._network.unblock(*pair)
+
+    async def heal_all(self) -> None:
+        """What was lost for good, too."""
+        self._lost_links.clear()
+        self._world.lost.clear()
+        await self.heal()
 
     async def heal(self) -> None:
-        """Undo all that is still wrong, and start what does not run."""
+        """Undo all that is still wrong, and start what does not run; but not what is lost for good."""
         for pair, path in self._network.paths.items():
             path.loss = self._calm_loss[pair]
-            self._network.unblock(*pair)
+        self._unblock(self._network.paths)
         for name, site in self._world.sites.items():
             disk = site.machine.disk
             disk.fails_in, disk.failures, disk.hops_fail = None, 0, False

@@ -175,6 +175,10 @@ class Ledger:
         """Links from where it was published to the subscription."""
         return self._distances[publication.site][reader.site]
 
+    def has_come(self, key: str, reader: Reader) -> bool:
+        """Whether a message has come to a subscription at least once."""
+        return (reader.key, key) in self.holds
+
     def in_ball(self, publication: Publication, reader: Reader) -> bool:
         """Whether the depth reaches the subscription."""
         return publication.depth == -1 or self.distance(publication, reader) <= publication.depth

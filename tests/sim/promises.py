@@ -1,6 +1,7 @@
 """Judges the end of a run, when all is healed and quiet, by what the routing contract promises."""
 
 import math
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from routing.federation.leaves import BUCKETS, read_bucket
@@ -36,6 +37,23 @@ def judge(ledger: Ledger, sites: dict[str, "Site"], facts: Facts) -> None:
     for site in sites.values():
         _judge_store(ledger, site)
         _judge_news(ledger, site, sites)
+
+
+def due_by_ways(ledger: Ledger, lost: Collection[str | tuple[str, str]]) -> list[tuple[str, Reader]]:
+    """Messages that a way within their depth, without what is lost, can bring to whom they are due."""
+    out = []
+    for key, publication in ledger.publications.items():
+        is_promised = publication.guarantee and ledger.told[key].accepted and publication.mode == "ALL"
+        if not is_promised or publication.site in lost:
+            continue
+        distances = ledger.scenario.distances(publication.site, without=lost)
+        for reader in ledger.scenario.readers:
+            distance = distances.get(reader.site)
+            if distance is None or not reader.takes(publication) or not _is_due(publication, reader):
+                continue
+            if publication.depth == -1 or distance <= publication.depth:
+                out.append((key, reader))
+    return out
 
 
 def note_lost_deaths(ledger: Ledger, facts: Facts, publication: Publication, smuid: str) -> None:

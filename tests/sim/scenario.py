@@ -6,6 +6,7 @@ All of it is drawn before the run begins, so that it can be shown, and does not 
 import math
 import random
 from collections import deque
+from collections.abc import Collection
 from itertools import pairwise
 from typing import Final, Literal
 
@@ -16,6 +17,10 @@ from routing.subscription import Accepts
 from tests.support.wishes import takes
 
 FAULTS_MIN: Final = 20
+LOSSES_MAX: Final = 2
+CIRCLES: Final = 0.75
+"""Share of the seeds of the profile `ways` that have many sites and circles."""
+
 REMOVED_WITHIN_S: Final = 50.0
 """One message in a hundred thousand would be removed after all has been judged."""
 
@@ -24,7 +29,10 @@ QUEUE_MESSAGES_MAX: Final = 1_000_000
 LONG_S: Final = 1e6
 """A timeout that no run lives to see."""
 
-Shape = Literal["tree", "ring", "clique", "bridged cliques"]
+Profile = Literal["all", "ways"]
+"""`ways`: most have many sites and circles, and lose some of them for good."""
+
+Shape = Literal["tree", "ring", "clique", "bridged cliques", "random"]
 FaultKind = Literal[
     "cut",  # the connections of a link break
     "partition",  # a link carries nothing for a while
@@ -39,7 +47,13 @@ FaultKind = Literal[
     "wall clock",  # its wall clock is set
     "lossy",  # a link loses much of what it carries
     "client",  # the clients of a site lose their connections
+    "dies",  # a site is killed, and not started again before all is healed
+    "blackhole",  # a link carries nothing until then
 ]
+
+
+SHAPES: Final[list[Shape]] = ["tree", "ring", "clique", "bridged cliques"]
+SHAPES_OF_CIRCLES: Final[list[Shape]] = ["ring", "bridged cliques", "random", "random"]
 
 
 class Link(msgspec.Struct, frozen=True):
@@ -148,12 +162,18 @@ class Scenario(msgspec.Struct, frozen=True):
     window_units_max: int
     starts_again: bool
 
-    def distances(self, origin: str) -> dict[str, int]:
-        """Links from a site to each other one."""
+    @property
+    def losses(self) -> list[Fault]:
+        """What is lost for good."""
+        return [fault for fault in self.faults if fault.kind in ("dies", "blackhole")]
+
+    def distances(self, origin: str, *, without: Collection[str | tuple[str, str]] = ()) -> dict[str, int]:
+        """Links from a site to each other one that can be reached, without these sites and links."""
         neighbours: dict[str, list[str]] = {site: [] for site in self.sites}
         for link in self.links:
-            neighbours[link.a].append(link.b)
-            neighbours[link.b].append(link.a)
+            if not {link.a, link.b, (link.a, link.b)}.intersection(without):
+                neighbours[link.a].append(link.b)
+                neighbours[link.b].append(link.a)
         found = {origin: 0}
         edge = deque([origin])
         while edge:
@@ -165,14 +185,17 @@ class Scenario(msgspec.Struct, frozen=True):
         return found
 
 
-def draw(seed: int, *, sites_max: int = SITES_MAX) -> Scenario:
+def draw(seed: int, *, sites_max: int = SITES_MAX, profile: Profile = "all") -> Scenario:
     """The scenario of a seed."""
     chance = random.Random(f"scenario {seed}")
-    count = min(_site_count(chance), sites_max)
-    sites = [f"s{number:02}" for number in range(count)]
-    shape: Shape = chance.choice(["tree", "ring", "clique", "bridged cliques"])
+    of_ways = random.Random(f"ways {seed}")
+    count, shape = _site_count(chance), chance.choice(SHAPES)
     if count > 6 and shape == "clique":
         shape = "bridged cliques"
+    if profile == "ways" and of_ways.random() < CIRCLES:
+        count, shape = of_ways.randint(8, 20), of_ways.choice(SHAPES_OF_CIRCLES)
+    count = min(count, sites_max)
+    sites = [f"s{number:02}" for number in range(count)]
     pairs = _pairs(shape, sites, chance)
     shuffled = sites[:]
     chance.shuffle(shuffled)  # or the site that decides over a link would always be the nearer to the root
@@ -198,6 +221,9 @@ def draw(seed: int, *, sites_max: int = SITES_MAX) -> Scenario:
     publications = _publications(chance, sites, topics, lasts_s)
     if (of_groups := random.Random(f"groups {seed}")).random() < 0.5:
         publications = [_perhaps_of_group(of_groups, publication) for publication in publications]
+    faults = _faults(chance, sites, links, lasts_s)
+    if profile == "ways":
+        faults = sorted([*faults, *_losses(of_ways, sites, links, lasts_s)], key=lambda fault: fault.at)
     return Scenario(
         seed=seed,
         shape=shape,
@@ -205,7 +231,7 @@ def draw(seed: int, *, sites_max: int = SITES_MAX) -> Scenario:
         links=links,
         readers=readers,
         publications=publications,
-        faults=_faults(chance, sites, links, lasts_s),
+        faults=faults,
         lasts_s=lasts_s,
         max_deliveries=chance.choice([16, 16, 16, 3]),
         queue_messages_max=chance.randint(3, 12) if chance.random() < 0.15 else QUEUE_MESSAGES_MAX,
@@ -224,8 +250,10 @@ def _site_count(chance: random.Random) -> int:
 
 
 def _pairs(shape: Shape, sites: list[str], chance: random.Random) -> list[tuple[str, str]]:
-    if shape == "tree":
-        return [(sites[chance.randrange(n)], sites[n]) for n in range(1, len(sites))]
+    if shape in ("tree", "random"):
+        tree = [(sites[chance.randrange(n)], sites[n]) for n in range(1, len(sites))]
+        more = [pair for pair in _clique(sites) if pair not in tree] if shape == "random" else []
+        return tree + chance.sample(more, min(len(more), len(sites) // 2 + 1))
     if shape == "ring":
         around = zip(sites, sites[1:] + sites[:1], strict=True)
         return list(around) if len(sites) > 2 else [(sites[0], sites[1])]
@@ -330,3 +358,14 @@ def _faults(chance: random.Random, sites: list[str], links: list[Link], lasts_s:
             Fault(chance.uniform(0.0, lasts_s), kind, a, b, min(chance.expovariate(0.2), 40.0), amount)
         )
     return sorted(out, key=lambda fault: fault.at)
+
+
+def _losses(chance: random.Random, sites: list[str], links: list[Link], lasts_s: float) -> list[Fault]:
+    out = []
+    for _ in range(chance.randint(0, LOSSES_MAX)):
+        link, at = chance.choice(links), chance.uniform(0.0, lasts_s)
+        if chance.random() < 0.5:
+            out.append(Fault(at, "dies", chance.choice(sites), "", math.inf, 0.0))
+        else:
+            out.append(Fault(at, "blackhole", link.a, link.b, math.inf, 0.0))
+    return out

@@ -13,7 +13,7 @@ from tests.power.recorder import Recorder, memory
 from tests.sim import virtual
 from tests.sim.ledger import Ledger
 from tests.sim.power import Power
-from tests.sim.scenario import SITES_MAX, Scenario, draw
+from tests.sim.scenario import SITES_MAX, Profile, Scenario, draw
 from tests.sim.site import clean
 from tests.sim.world import World
 
@@ -39,12 +39,14 @@ class Outcome(msgspec.Struct):
     cpu_s: float
 
 
-def simulate(seed: int, *, sites_max: int = SITES_MAX, keep: Path | None = None) -> Outcome:
-    """Run a seed to its end; `sites_max` makes it another, smaller one.
+def simulate(
+    seed: int, *, sites_max: int = SITES_MAX, profile: Profile = "all", keep: Path | None = None
+) -> Outcome:
+    """Run a seed to its end; `sites_max` and `profile` make it another one.
 
     `keep`: where the hop logs go, a directory for each site; the sites are stopped in order for that.
     """
-    scenario = draw(seed, sites_max=sites_max)
+    scenario = draw(seed, sites_max=sites_max, profile=profile)
     began = time.process_time()
     recorder = Recorder.here()
     directory = Path(tempfile.mkdtemp(dir=recorder.root if recorder is not None else memory()))

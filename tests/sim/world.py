@@ -25,6 +25,8 @@ LINKED_WITHIN_S: Final = 120.0
 QUIET_WITHIN_S: Final = 100.0
 QUIET_FOR_S: Final = 12.0
 LOOK_EVERY_S: Final = 1.0
+ARRIVES_WITHIN_S: Final = 60.0
+"""Over ways that stayed up: some probes that fail, and links that were cut and come back."""
 
 
 class World:
@@ -38,6 +40,7 @@ class World:
         self.clients = Clients(self.ledger, random.Random(f"clients {scenario.seed}"))
         for link in scenario.links:
             self.network.join(link.a, link.b, link.delay_s, link.jitter_s, link.loss)
+        self.lost: set[str | tuple[str, str]] = set()  # sites and links, until all is healed
         self.sites = {name: self._site(name, directory) for name in scenario.sites}
 
     def _site(self, name: str, directory: Path) -> Site:
@@ -90,7 +93,7 @@ class World:
         site = self.sites[name]
         if not site.is_running:
             await site.ended()
-        if not site.is_running:
+        if not site.is_running and name not in self.lost:
             self.ledger.note(f"{name} starts")
             await self._nursery.start(site.run)
 
@@ -109,7 +112,8 @@ class World:
             nursery.start_soon(Liars(self).lie)
             await trio.sleep_until(self.clients.begun_at + self.scenario.lasts_s)
             nursery.cancel_scope.cancel()
-        self.ledger.note("all is healed")
+        besides = f" but {sorted(map(str, self.lost))}" if self.lost else ""
+        self.ledger.note(f"all is healed{besides}")
         await faults.heal()
         for site in self.sites.values():
             site.lift_bounds()
@@ -117,6 +121,12 @@ class World:
         self.clients.change()
         for name in self.sites:
             self.clients.disconnect(name)
+        if self.lost:
+            await self._judge_ways()
+            self.ledger.note("all is healed")
+            await faults.heal_all()
+            for name in self.sites:
+                self.clients.disconnect(name)
         quiet = await self._quiet(QUIET_WITHIN_S, for_s=QUIET_FOR_S)
         self.ledger.note("all is quiet" if quiet else "there is no quiet")
         if not quiet:
@@ -129,6 +139,19 @@ class World:
         facts = balance.judge(self.ledger, self.sites)
         promises.judge(self.ledger, self.sites, facts)
         self._judge_errors()
+
+    async def _judge_ways(self) -> None:
+        """What a way that stayed up could bring arrives, whatever is lost for good."""
+        for name in self.sites.keys() & self.lost:
+            if self.sites[name].is_running:
+                self.sites[name].kill(power=False)  # it was just being started when it was lost
+        due = promises.due_by_ways(self.ledger, self.lost)
+        with trio.move_on_after(ARRIVES_WITHIN_S):
+            while not all(self.ledger.has_come(key, reader) for key, reader in due):
+                await trio.sleep(LOOK_EVERY_S)
+        for key, reader in due:
+            if not self.ledger.has_come(key, reader):
+                self.ledger.violate(f"{key} has not come to {reader.key}, though a way to it has stayed up")
 
     async def _start_again(self) -> None:
         """What the disks hold is all there is, and nothing follows from it that was not so before."""
