@@ -35,7 +35,7 @@ from tomlkit.items import Table
 
 from daemon.accounts.passwords import PHC_PATTERN
 from daemon.accounts.tokens import TOKEN_EXPECTED, TOKEN_NAME, Token
-from daemon.configuration.config import nearest, read_toml, typed
+from daemon.configuration.config import nearest, parse_toml, read_toml, typed
 from daemon.settings import ConfigError, OwnQuotas
 from daemon.system import private_files
 from routing.rights import RIGHTS, Rights
@@ -225,7 +225,7 @@ def edit(path: Path, patience_s: float | None = None) -> Iterator[AccountsEditor
         editor = AccountsEditor(tomlkit.parse(before), path)
         yield editor
         text = editor.text()
-        _parse(path, tomlkit.parse(text).unwrap())
+        _parse(path, parse_toml(path, text.encode()))
         if path.read_text() != before:
             raise ChangedMeanwhileError(f"{path} has been written by hand meanwhile; try again")
         private_files.replace(path, text.encode())

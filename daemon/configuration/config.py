@@ -9,6 +9,7 @@ import math
 import re
 import tomllib
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -53,6 +54,14 @@ def load(path: Path, installed: Installed) -> Settings:
     return msgspec.structs.replace(settings, plugins=plugins)
 
 
+_known_type_info: Final = cache(inspect.type_info)
+
+
+def _type_info(kind: Any) -> inspect.Type:
+    """Looked up once: it takes longer than all else that is done with a small table."""
+    return _known_type_info(kind)
+
+
 def read_toml(path: Path) -> dict[str, Any]:
     """The document at `path`. Raises ConfigError, also where there is no such file."""
     try:
@@ -60,6 +69,11 @@ def read_toml(path: Path) -> dict[str, Any]:
             data = file.read(FILE_BYTES_MAX + 1)
     except OSError as error:
         raise ConfigError(path, "", f"cannot be read: {error.strerror}") from None
+    return parse_toml(path, data)
+
+
+def parse_toml(path: Path, data: bytes) -> dict[str, Any]:
+    """The document that is or will be at `path`. Raises ConfigError."""
     if len(data) > FILE_BYTES_MAX:
         raise ConfigError(path, "", f"is larger than {FILE_BYTES_MAX} bytes")
     try:
@@ -104,7 +118,7 @@ def _plugins(path: Path, tables: dict[str, Any], installed: Installed) -> dict[s
 
 def typed(path: Path, key: str, document: dict[str, Any], kind: type[T]) -> T:
     """`document` as a `kind`; `key` is where in the file it stands."""
-    _refuse_unknown(path, key, document, inspect.type_info(kind))
+    _refuse_unknown(path, key, document, _type_info(kind))
     try:
         settings = msgspec.convert(document, kind, dec_hook=_path_of)
     except msgspec.ValidationError as error:
@@ -154,7 +168,7 @@ def _explained(path: Path, key: str, error: str, kind: type[Any]) -> ConfigError
 
 def _expected(kind: type[Any], place: str) -> str:
     """What the field at `place` (`table.field`) takes, where msgspec's own words are poor."""
-    found: inspect.Type = inspect.type_info(kind)
+    found: inspect.Type = _type_info(kind)
     for part in re.sub(r"\[.*?\]", ".[]", place).split("."):
         found = _bare(found)
         if part == "[]" and isinstance(found, inspect.VarTupleType):

@@ -23,6 +23,7 @@ from daemon.accounts.accounts import (
 from daemon.accounts.accounts_file import Account, NoSuchAccountError, edit, read_accounts
 from daemon.accounts.passwords import generate_password, hash_password, verify_password
 from daemon.accounts.remembered_passwords import REMEMBER_S, RememberedPasswords
+from daemon.configuration.config import FILE_BYTES_MAX
 from daemon.settings import ConfigError
 from daemon.system.outlasting import OutlastingMemory
 from routing.errors import Refusal
@@ -519,3 +520,11 @@ def test_passwords_are_hashed_with_salt_and_bounded() -> None:
 
 def test_generated_passwords_differ() -> None:
     assert len({generate_password() for _ in range(100)}) == 100
+
+
+def test_a_file_does_not_grow_beyond_what_is_read_of_it(file: Path) -> None:
+    write(file, f"{file.read_text()}# {'x' * (FILE_BYTES_MAX - len(file.read_text()) - 10)}\n")
+    before = read_accounts(file)
+    with pytest.raises(ConfigError, match="is larger than"), edit(file) as editor:
+        editor.add("fay", Account(password=HASH))
+    assert read_accounts(file) == before
