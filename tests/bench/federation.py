@@ -31,6 +31,7 @@ from typing import Any, Final
 
 from routing.federation import news, spreading
 from routing.federation.decisions import TellInterest, TellNews, TellWants
+from routing.federation.wants import DISTANCE_MAX
 from tests.bench.learning import learning
 from tests.support.sites import Federation
 
@@ -42,6 +43,9 @@ LINKS_PER_SERVER = 3
 MESSAGES = 5
 MESH_MAX: Final = 30
 """Sites of a full mesh: it has as many links as their square."""
+
+RING_MAX: Final = 2 * DISTANCE_MAX
+"""Sites of a ring: interest is told over no longer chains."""
 
 SETTLES_S: Final = 3.0
 
@@ -194,7 +198,7 @@ def controls(federation: Large, server: str) -> Row:
 def rows(graphs: list[str], sizes: list[int], seed: int) -> Iterator[Row]:
     """Copies and controls."""
     for kind, servers in itertools.product(graphs, sizes):
-        if kind == "mesh" and servers > MESH_MAX:
+        if servers > {"mesh": MESH_MAX, "ring": RING_MAX}.get(kind, servers):
             continue
         source = random.Random(seed)
         federation = Large(graph(kind, servers, source), seed)
