@@ -99,6 +99,16 @@ class DiskRoom:
             return False
         return unused_bytes > 0 and self._reserve.free_bytes < 2 * self._reserve.size_bytes
 
+    def could_move(self, growth_bytes: int) -> bool:
+        """Whether there is room, with the reserve, for a file that grows by so much, and for more commits.
+
+        What is in the log when the disk is full has to be moved before anything gives room back.
+        """
+        reserve = self._reserve
+        if reserve is None or growth_bytes <= reserve.size_bytes // 4:
+            return True
+        return growth_bytes + reserve.size_bytes // 2 <= reserve.room_bytes
+
     def lets_grow(self, growth_bytes: int) -> bool:
         """Whether a file may grow by so much: half done, that would take the room and give back none."""
         return not self.short or self._reserve is None or growth_bytes < self._reserve.free_bytes

@@ -51,6 +51,11 @@ class Reserve:
         """What a start needs to have free."""
         return self.size_bytes // LAST_SHARE
 
+    @property
+    def room_bytes(self) -> int:
+        """What there is with what giving it up gives."""
+        return self.free_bytes + (self.size_bytes - self.last_bytes if self.held else 0)
+
     def take(self) -> bool:
         """Have the file, as far as there is room for it and as much more, so that it is not given up at once.
 

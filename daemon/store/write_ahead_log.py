@@ -5,7 +5,8 @@ then is moved between two transactions (`tend`). The log keeps its length, and w
 a sync of a file that grows costs twice as much. On a small disk it is cut.
 
 On a full disk it is done at once, between two transactions, since each byte of the log that is not moved yet
-stands in the way: the database may have to grow by it first. What is finished leaves free pages, which are
+stands in the way: the database may have to grow by it first. So a disk counts as full while there is still
+room for that. What is finished leaves free pages, which are
 given back to the file system bit by bit, so that there is room again.
 """
 
@@ -53,6 +54,8 @@ class WriteAheadLog:
 
     async def tend(self, *, idle: bool) -> None:
         """Between two transactions, by the task that writes; `idle` where nothing waits for the next one."""
+        if not self._disk.short and self._outgrows_the_disk():
+            self.make_room()
         if self._disk.short:
             await self._give_back(idle=idle)
         elif self._checkpointed:
@@ -65,6 +68,11 @@ class WriteAheadLog:
             trio.current_time() >= self._rests_until
         ):
             self._full.set()
+
+    def _outgrows_the_disk(self) -> bool:
+        """Whether commits have outrun the thread that moves the log, on a disk that is nearly full."""
+        store, disk = self._store, self._disk
+        return not disk.could_move(store.logged_bytes) and not disk.could_move(store.growth_bytes())
 
     async def _give_back(self, *, idle: bool) -> None:
         """The disk is full: move the log into the database; go on as long as pages are to be given back."""

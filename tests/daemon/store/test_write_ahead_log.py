@@ -31,7 +31,12 @@ class Disk:
         self.free_bytes = 100 * size_bytes
         self.held, self.given_up = True, False
 
+    @property
+    def room_bytes(self) -> int:
+        return self.free_bytes + (self.size_bytes * 3 // 4 if self.held else 0)
+
     def give_up(self) -> bool:
+        self.free_bytes = self.room_bytes
         self.held, self.given_up = False, True
         return True
 
@@ -51,6 +56,9 @@ class FillingStore:
         self._fills = True
         self.log: WriteAheadLog | None = None
         self.has_filled = trio.Event()
+
+    def growth_bytes(self) -> int:
+        return 0
 
     def checkpoint(self) -> None:
         if not self._fills:
@@ -123,6 +131,19 @@ async def test_on_a_small_disk_it_is_cut(store: Store, nursery: trio.Nursery) ->
     publish(store, 1, 3, MIB)
     await moved(store, log, nursery)
     assert store.wal_bytes() == 0
+
+
+async def test_a_disk_is_full_while_there_is_room_to_move_a_log_that_is_long(store: Store) -> None:
+    disk = Disk(4 * MIB)
+    log, room = log_of(store, disk)
+    publish(store, 1, 4, MIB)
+    disk.free_bytes = 4 * MIB
+    await log.tend(idle=False)
+    assert not room.short
+    disk.free_bytes = 2 * MIB
+    await log.tend(idle=False)
+    assert room.short
+    assert store.wal_bytes() == store.growth_bytes() == 0
 
 
 def test_what_is_written_over_counts_with_all_its_bytes(store: Store) -> None:
