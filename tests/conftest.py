@@ -7,7 +7,6 @@ shows the first, and how to come back to it. One test that is run by itself look
 """
 
 import os
-import re
 import tempfile
 from typing import Any, Final
 
@@ -25,16 +24,6 @@ settings.register_profile(
     print_blob=True,
 )
 settings.load_profile("unshrunk" if "PYTEST_XDIST_WORKER" in os.environ else "smqpd")
-
-SHARING: Final = (
-    r"tests/routing/trace/(?!test_cluster)",
-    r"tests/etc/test_package",
-    r"tests/plugins/stomp/libraries/",
-    r"tests/plugins/xmpp/.*\[prosody",
-    r"tests/plugins/xmpp/.*\[ejabberd",
-)
-"""The tests of each of these run in one process: they share a Spark, a server, a daemon or a package that
-lasts as long as the run. All others go wherever there is room."""
 
 LASTING: Final = {"spark": "spark", "started_server": "server", "daemon": "server"}
 """Those fixtures, with the mark of the tests that ask for them."""
@@ -64,19 +53,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """pytest-xdist shares tests out by what this returns; its groups by mark do not work with pytest 9.2."""
-    from xdist.scheduler import LoadScopeScheduling
-
-    class Sharing(LoadScopeScheduling):  # type: ignore[misc] # it has no types
-        def _split_scope(self, nodeid: str) -> str:
-            return next((sharing for sharing in SHARING if re.match(sharing, nodeid)), nodeid)
-
-        def remove_node(self, node: Any) -> Any:
-            # what a process that died had done already would be given to others: they would wait for an end
-            done = self.assigned_work.get(node, {})
-            for scope in [scope for scope, tests in done.items() if all(tests.values())]:
-                del done[scope]
-            return super().remove_node(node)
+    from tests.support.sharing import Sharing  # pytest alone, without pytest-xdist, needs none
 
     return Sharing(config, log)
 

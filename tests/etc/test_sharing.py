@@ -1,0 +1,112 @@
+"""The processes of `tests/run`, some of which die: each test is run once, and none is waited for."""
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("xdist")
+
+from tests.support.sharing import Sharing
+
+TESTS = [f"tests/test_x.py::test_{number}" for number in range(9)]
+SHARED = [f"tests/plugins/stomp/libraries/test_y.py::test_{number}" for number in range(5)]
+
+
+@dataclass(eq=False)
+class Process:
+    """What the scheduler sees of a process."""
+
+    gateway: Any = field(default_factory=lambda: SimpleNamespace(id="gw"))
+    given: list[int] = field(default_factory=list)
+    shutting_down: bool = False
+
+    def send_runtest_some(self, tests: list[int]) -> None:
+        assert not self.shutting_down
+        self.given += tests
+
+    def shutdown(self) -> None:
+        self.shutting_down = True
+
+
+class Run:
+    """A run with two processes; `done` are the tests that came to their end."""
+
+    def __init__(self, tests: list[str]) -> None:
+        config: Any = SimpleNamespace(
+            getvalue=lambda name: ["2*popen"], option=SimpleNamespace(loadscopereorder=False)
+        )
+        self.sharing = Sharing(config)
+        self.tests = tests
+        self.done: list[str] = []
+        self.first, self.second = self.start(), self.start()
+        self.found_tests(self.first)
+        self.found_tests(self.second)
+
+    def start(self) -> Process:
+        process = Process()
+        self.sharing.add_node(process)
+        return process
+
+    def found_tests(self, process: Process) -> None:
+        self.sharing.add_node_collection(process, self.tests)
+        if self.sharing.collection_is_completed:
+            self.sharing.schedule()
+
+    def run_all(self, process: Process) -> None:
+        while process.given:
+            self.run_one(process)
+
+    def run_one(self, process: Process) -> None:
+        test = process.given.pop(0)
+        self.done.append(self.tests[test])
+        self.sharing.mark_test_complete(process, test)
+
+    def die(self, process: Process) -> str | None:
+        return self.sharing.remove_node(process)
+
+
+def test_the_test_under_which_a_process_dies_is_not_run_again_and_all_others_are_once() -> None:
+    run = Run(TESTS)
+    run.run_one(run.first)
+    fatal = run.die(run.first)
+    assert fatal is not None
+    replacement = run.start()
+    run.found_tests(replacement)
+    run.run_all(run.second)
+    run.run_all(replacement)
+    assert sorted([*run.done, fatal]) == TESTS
+    assert run.sharing.tests_finished
+
+
+def test_a_process_may_die_while_the_one_in_place_of_another_has_not_found_its_tests() -> None:
+    run = Run(TESTS)
+    fatal = [run.die(run.first)]
+    third = run.start()
+    fatal.append(run.die(run.second))
+    fourth = run.start()
+    run.found_tests(third)
+    run.found_tests(fourth)
+    run.run_all(third)
+    run.run_all(fourth)
+    assert sorted([*run.done, *map(str, fatal)]) == TESTS
+
+
+def test_what_shares_a_server_goes_to_one_process_also_when_the_first_has_died() -> None:
+    run = Run([*SHARED, *TESTS])
+    assert run.first.given[: len(SHARED)] == list(range(len(SHARED)))
+    run.run_one(run.first)
+    assert run.die(run.first) == SHARED[1]
+    run.run_all(run.second)
+    assert [test for test in run.done if test in SHARED] == [SHARED[0], *SHARED[2:]]
+
+
+def test_a_process_that_dies_at_its_end_has_failed_no_test() -> None:
+    run = Run(TESTS)
+    run.run_all(run.first)
+    assert sorted(run.done) == sorted(set(run.done))
+    run.run_all(run.second)
+    assert run.die(run.first) is None
+    assert run.die(run.second) is None
+    assert sorted(run.done) == TESTS

@@ -1,0 +1,50 @@
+"""How `tests/run` shares the tests out among its processes."""
+
+import re
+from typing import Any, Final
+
+from xdist.scheduler import LoadScopeScheduling
+
+TOGETHER: Final = (
+    r"tests/routing/trace/(?!test_cluster)",
+    r"tests/etc/test_package",
+    r"tests/plugins/stomp/libraries/",
+    r"tests/plugins/xmpp/.*\[prosody",
+    r"tests/plugins/xmpp/.*\[ejabberd",
+)
+"""The tests of each of these run in one process: they share a Spark, a server, a daemon or a package that
+lasts as long as the run. All others go wherever there is room."""
+
+
+class Sharing(LoadScopeScheduling):  # type: ignore[misc] # it has no types
+    """pytest-xdist shares tests out by this; its groups by mark do not work with pytest 9.2.
+
+    A process may die under a test. That test has failed, and is not run again: one that hangs would hang in
+    one process after the other. What else the process had goes to the others, and to the one in its place.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return next((together for together in TOGETHER if re.match(together, nodeid)), nodeid)
+
+    def _reschedule(self, node: Any) -> None:
+        # another may have died while this one, new, has not found its tests yet; it asks again when it has
+        if node in self.registered_collections:
+            super()._reschedule(node)
+
+    def remove_node(self, node: Any) -> str | None:
+        """The test under which it died, if it was not at its end."""
+        work = self.assigned_work.pop(node)
+        undone = {
+            scope: left
+            for scope, tests in work.items()
+            if (left := [test for test, done in tests.items() if not done])
+        }
+        if not undone:
+            return None
+        fatal: str = next(iter(undone.values())).pop(0)
+        for scope, left in undone.items():
+            if left:
+                self.workqueue[scope] = dict.fromkeys(left, False)
+        for other in self.nodes:
+            self._reschedule(other)
+        return fatal
