@@ -6,6 +6,9 @@
 # Needs `root`, the checkout. Installs again only when pyproject.toml, the constraints or the Python have
 # changed, or when an extra is missing.
 
+# Containers set it often. Hundreds of processes would each compile all that they import.
+unset PYTHONDONTWRITEBYTECODE
+
 environment() {
     python="$root/.venv/bin/python"
     wanted=$1
