@@ -139,6 +139,7 @@ class _Connection:
         self._sent_at = 0.0
         self._send_by = math.inf  # of who has not logged in
         self._frames = 0  # that had come ...
+        self._heard_at = 0.0  # when anything came, or the wait for that began
         self._frame_at = 0.0  # ... when the latest did, or the client last said nothing with good reason
         self._ahead_bytes = 0  # read while nothing was carried out
         self._left_by = math.inf  # who has closed its own direction, and is slowed down
@@ -246,45 +247,88 @@ class _Connection:
         conversation = self._conversation
         self._frame_at = trio.current_time()
         while True:
-            limits = self._site.limits
-            try:
-                conversation.proceed(limits.unanswered_per_session_max)
-            except (
-                Exception
-            ) as error:  # of ours: what the session holds goes to others, and the client is told
-                self._site.mishap(f"what {self._remote} asked for", error)
-                self._answers_end = True
-                self.end("failed", OWN_ERROR)
+            self._proceed()
             await self._flush()
             if conversation.goodbye is not None:
                 return
+            limits = self._site.limits
             if conversation.wait_s:
                 await self._slow_down(session)
             elif conversation.unanswered >= limits.unanswered_per_session_max:
                 await self._let_answers_catch_up(limits)
-            elif await self._make_room(session) and not await self._listen(limits):
+            elif await self._make_room(session) and not await self._listen(session):
                 return
 
-    async def _listen(self, limits: Limits) -> bool:
-        """Wait for bytes, or the time to end; False at the end of the stream."""
-        conversation, now, rests = self._conversation, trio.current_time(), self._conversation.rests
-        if conversation.frames != self._frames:
-            self._frames, self._frame_at = conversation.frames, now
-        idle_at = math.inf if rests else self._frame_at + limits.idle_timeout_s
-        silence_s = conversation.silence_max_s
-        silent_at = math.inf if silence_s is None else now + silence_s
+    def _proceed(self) -> None:
+        try:
+            self._conversation.proceed(self._site.limits.unanswered_per_session_max)
+        except Exception as error:  # of ours: what the session holds goes to others, and the client is told
+            self._site.mishap(f"what {self._remote} asked for", error)
+            self._answers_end = True
+            self.end("failed", OWN_ERROR)
+
+    async def _listen(self, session: Session) -> bool:
+        """Wait for bytes, and carry out what comes, while there is nothing else to do; False at the end.
+
+        One cancel scope for many reads: it costs as much as the read. What is heard meanwhile does not move
+        its deadline, which is only looked at anew when it has come.
+        """
+        conversation = self._conversation
+        self._heard_at = trio.current_time()
         self._ahead_bytes = 0
-        data = await self._receive(min(idle_at, silent_at))
-        if data is None:
-            if conversation.goodbye is None and silent_at < idle_at:
-                self._why = "no heart-beat came"
-                raise _Silent
-            self.end("idle", f"no complete frame for {limits.idle_timeout_s:g} s")
-            return True
-        if rests:
-            self._frame_at = trio.current_time()
-        conversation.feed(data)
-        return bool(data)
+        with trio.CancelScope(deadline=self._silent_until()) as listening:
+            self._listening = listening
+            while conversation.goodbye is None:
+                rested = conversation.rests
+                data = await self._transport.receive_some(RECEIVE_BYTES)
+                self._heard_at = trio.current_time()
+                if rested:
+                    self._frame_at = self._heard_at
+                conversation.feed(data)
+                if not data:
+                    return False
+                self._proceed()
+                if self._has_more_to_do(session):
+                    return True
+                listening.deadline = min(listening.deadline, self._silent_until())
+        if conversation.goodbye is None:
+            self._look_at_silence()
+        return True
+
+    def _has_more_to_do(self, session: Session) -> bool:
+        """Whether there is anything to be done before the next read."""
+        conversation = self._conversation
+        return bool(
+            conversation.out
+            or self._sending
+            or conversation.wait_s
+            or conversation.unanswered >= self._site.limits.unanswered_per_session_max
+            or self._unfinished_bytes != self._held
+            or session.is_storing_much
+        )
+
+    def _silent_until(self) -> float:
+        """When it is too long that the client has sent nothing, or no whole frame."""
+        return min(self._idle_at(), self._dead_at())
+
+    def _idle_at(self) -> float:
+        conversation = self._conversation
+        if conversation.frames != self._frames:
+            self._frames, self._frame_at = conversation.frames, self._heard_at
+        return math.inf if conversation.rests else self._frame_at + self._site.limits.idle_timeout_s
+
+    def _dead_at(self) -> float:
+        silence_s = self._conversation.silence_max_s
+        return math.inf if silence_s is None else self._heard_at + silence_s
+
+    def _look_at_silence(self) -> None:
+        """Raises _Silent where no heart-beat came."""
+        now, idle_at, dead_at = trio.current_time(), self._idle_at(), self._dead_at()
+        if dead_at <= now and dead_at < idle_at:
+            self._why = "no heart-beat came"
+            raise _Silent
+        if idle_at <= now:
+            self.end("idle", f"no complete frame for {self._site.limits.idle_timeout_s:g} s")
 
     async def _receive(self, deadline: float) -> bytes | bytearray | None:
         """Some bytes, b"" at the end of the stream; None at the deadline, or where there is a goodbye."""
@@ -300,8 +344,7 @@ class _Connection:
 
         False where there is no room: the conversation has something to say to that.
         """
-        held = self._conversation.unfinished_bytes
-        held = held if held > UNCOUNTED_BYTES else 0
+        held = self._unfinished_bytes
         if held != self._held or session.is_storing_much:
             try:
                 await session.hold(held)
@@ -310,6 +353,12 @@ class _Connection:
                 return False
             self._held = held
         return True
+
+    @property
+    def _unfinished_bytes(self) -> int:
+        """That are to be held; a little is not counted."""
+        held = self._conversation.unfinished_bytes
+        return held if held > UNCOUNTED_BYTES else 0
 
     async def _slow_down(self, session: Session) -> None:
         """Carry nothing out until the client may publish again, or there is a goodbye.

@@ -91,6 +91,22 @@ async def test_without_heart_beats_a_client_may_be_silent_for_ever(
     await ada.ask("SEND", {"destination": "/queue/a"})
 
 
+async def test_who_stops_within_a_frame_is_told_and_dropped_however_long_it_was_silent_between_frames(
+    ada: StompClient, mock_clock: trio.testing.MockClock
+) -> None:
+    idle_s = Limits().idle_timeout_s
+    await ada.send("SEND", {"destination": "/queue/a"})
+    await pass_time(mock_clock, 3 * idle_s)
+    await ada.raw(b"SEND\ndestination:/queue/a\n")
+    await pass_time(mock_clock, idle_s - 1)
+    await ada.raw(b"\nbody\0SEND\n")
+    await pass_time(mock_clock, idle_s - 1)
+    await ada.raw(b"destination:/queue/a\n")
+    await pass_time(mock_clock, 1.1)
+    await ada.refused(Refusal.NOT_AVAILABLE)
+    await ada.expect_end()
+
+
 async def test_a_client_that_does_not_log_in_is_told_and_dropped(
     connect: Connect, mock_clock: trio.testing.MockClock
 ) -> None:
