@@ -25,7 +25,7 @@ import msgspec
 import trio
 
 from daemon.accounts.accounts_file import Account, read_accounts
-from daemon.accounts.passwords import generate_password, hash_password
+from daemon.accounts.passwords import unmatched_hash
 from daemon.accounts.remembered_passwords import RememberedPasswords
 from daemon.accounts.tokens import token_hash
 from daemon.accounts.verifying import Verifier
@@ -109,7 +109,7 @@ class Accounts:
         self._remembered = RememberedPasswords(memory)
         self._addresses: OrderedDict[str, dict[str, _Pair]] = OrderedDict()  # pairs by account
         self._pairs = 0
-        self._nobody = hash_password(generate_password())
+        self._nobody = unmatched_hash()
         self.replace(self.read())
 
     def read(self) -> dict[str, Account]:

@@ -2,8 +2,6 @@
 
 import random
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +10,6 @@ from typing import Final
 import msgspec
 import trio
 
-from daemon.accounts import accounts
 from daemon.accounts.accounts_file import Account, edit
 from daemon.accounts.passwords import hash_password
 from daemon.broker.broker import Broker
@@ -40,17 +37,6 @@ INSTALLED: Final = Installed({"smqp": smqp, "stomp": stomp})  # type: ignore[dic
 LINKS: Final = "back_off_first_s = 0.02\nback_off_max_s = 0.1\n"
 STOMP_SOCKET: Final = "stomp"
 STOMP: Final = '\n[plugins.stomp]\nlisten = ["127.0.0.1:0"]\nlisten_websocket = []\n'
-
-
-@contextmanager
-def cheap_passwords() -> Iterator[None]:
-    """Each start hashes a password that nobody has; here that would be a third of it."""
-    before, made = hash_password, hash_password(PASSWORD)
-    accounts.hash_password = lambda password: made  # type: ignore[attr-defined] # where it is called
-    try:
-        yield
-    finally:
-        accounts.hash_password = before  # type: ignore[attr-defined]
 
 
 def make_sites(directory: Path, names: list[str]) -> None:

@@ -15,7 +15,7 @@ from tests.power import messages, operating
 from tests.power.disk import write_tree
 from tests.power.recorder import memory
 from tests.power.recording import BEGIN, Recording
-from tests.power.sites import chance_of, cheap_passwords
+from tests.power.sites import chance_of
 
 JUDGES: dict[str, Callable[..., list[str]]] = {
     "messages": messages.judge_state,
@@ -80,10 +80,9 @@ def judge_states(recording: Recording, numbers: Iterable[int], keep: Path | None
                 cut.write(Path(directory) / "disk" / path)
             if keep is not None:
                 shutil.copytree(Path(directory) / "disk", keep / f"{state.number}", dirs_exist_ok=True)
-            with cheap_passwords():
-                violations = JUDGES[recording.workload](
-                    Path(directory) / "disk", recording, recording.note(state.mark), cuts
-                )
+            violations = JUDGES[recording.workload](
+                Path(directory) / "disk", recording, recording.note(state.mark), cuts
+            )
             if keep is not None and not violations:
                 shutil.rmtree(keep / f"{state.number}")
         losses = "; ".join(f"{path or 'all'}: {cut.loss}" for path, cut in cuts.items())

@@ -1,6 +1,7 @@
 """Logging in: what is told, how long it takes to guess, and what a bad file changes."""
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,7 +22,13 @@ from daemon.accounts.accounts import (
     Accounts,
 )
 from daemon.accounts.accounts_file import Account, NoSuchAccountError, edit, read_accounts
-from daemon.accounts.passwords import generate_password, hash_password, verify_password
+from daemon.accounts.passwords import (
+    PHC_PATTERN,
+    generate_password,
+    hash_password,
+    unmatched_hash,
+    verify_password,
+)
 from daemon.accounts.remembered_passwords import REMEMBER_S, RememberedPasswords
 from daemon.configuration.config import FILE_BYTES_MAX
 from daemon.settings import ConfigError
@@ -516,6 +523,15 @@ def test_passwords_are_hashed_with_salt_and_bounded() -> None:
     for bad in ("", "x" * 1025):
         with pytest.raises(ValueError, match="1 to 1024 bytes"):
             hash_password(bad)
+
+
+def test_an_account_that_does_not_exist_is_verified_at_the_cost_of_one_that_does() -> None:
+    nobody, somebody = unmatched_hash(), hash_password("right")
+    assert re.fullmatch(PHC_PATTERN, nobody)
+    assert [len(part) for part in nobody.split("$")] == [len(part) for part in somebody.split("$")]
+    assert nobody.split("$")[:4] == somebody.split("$")[:4]
+    assert not verify_password("right", nobody)
+    assert unmatched_hash() != nobody
 
 
 def test_generated_passwords_differ() -> None:

@@ -1,10 +1,12 @@
 """Accepting connections: limits, errors, TLS and draining, over real sockets on loopback."""
 
 import logging
+import os
 import resource
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +160,16 @@ async def test_a_lost_connection_is_no_error(rig: Rig, caplog: pytest.LogCapture
     assert [record for record in caplog.records if record.levelno >= logging.INFO] == []
 
 
+@contextmanager
+def all_below_taken(descriptor: int) -> Iterator[None]:
+    """No descriptor below this one is free."""
+    with ExitStack() as taken:
+        while (copy := os.dup(descriptor)) < descriptor:
+            taken.callback(os.close, copy)
+        os.close(copy)
+        yield
+
+
 async def test_running_out_of_descriptors_is_survived_and_told_sparingly(
     rig: Rig, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -165,7 +177,7 @@ async def test_running_out_of_descriptors_is_survived_and_told_sparingly(
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     async with trio.open_nursery() as nursery:
         host, port = split_address(address)
-        with trio.socket.socket() as client:
+        with trio.socket.socket() as client, all_below_taken(client.fileno()):
             resource.setrlimit(resource.RLIMIT_NOFILE, (client.fileno() + 1, limits[1]))
             try:
                 nursery.start_soon(client.connect, (host, port))
