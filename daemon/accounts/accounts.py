@@ -110,6 +110,8 @@ class Accounts:
         self._addresses: OrderedDict[str, dict[str, _Pair]] = OrderedDict()  # pairs by account
         self._pairs = 0
         self._nobody = unmatched_hash()
+        self._default_quotas = Quotas()
+        self._quotas: dict[str, Quotas] = {}  # over these defaults; asked for with each message
         self.replace(self.read())
 
     def read(self) -> dict[str, Account]:
@@ -128,6 +130,7 @@ class Accounts:
             for called, token in account.tokens.items()
         }
         self.rights = rights_table(self._server_name, accounts)
+        self._quotas.clear()
 
     @property
     def every(self) -> dict[str, Account]:
@@ -136,8 +139,16 @@ class Accounts:
 
     def quotas(self, account: str, defaults: Quotas) -> Quotas:
         """What the account may use; `defaults` are those of the configuration."""
-        found = self._accounts.get(account)
-        return defaults if found is None else found.quotas.over(defaults)
+        if defaults is not self._default_quotas:
+            self._default_quotas = defaults
+            self._quotas.clear()
+        quotas = self._quotas.get(account)
+        if quotas is None:
+            found = self._accounts.get(account)
+            if found is None:
+                return defaults
+            quotas = self._quotas[account] = found.quotas.over(defaults)
+        return quotas
 
     def enabled(self, account: str) -> bool:
         """Whether the account is there and may be used."""
