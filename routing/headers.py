@@ -249,6 +249,12 @@ def is_reserved(name: str) -> bool:
     return folded in _READERS or folded == "sections" or folded.startswith("content-")
 
 
+@lru_cache(maxsize=1_024)
+def _is_other(name: str) -> bool:
+    """Whether it can be the name of one of `Message.others`; to be asked of short names only."""
+    return is_header_name(name) and not is_reserved(name)
+
+
 def is_header_name(name: str) -> bool:
     """Whether it is 1 to 128 visible ASCII characters without a colon."""
     return _is_header_name(name) is not None
@@ -266,9 +272,10 @@ def parse_headers(headers: Iterable[tuple[str, str]]) -> dict[str, Any]:
         name, value = header
         known = _READERS.get(name)
         if known is None:
-            known = _READERS.get(name.lower())
+            is_other = len(name) <= HEADER_NAME_CHARACTERS_MAX and _is_other(name)
+            known = None if is_other else _READERS.get(name.lower())
             if known is None:
-                if is_reserved(name):
+                if not is_other and is_reserved(name):
                     raise HeaderRefusal(name, value, "a header of a message (it belongs to a section)")
                 others.append(header)
                 continue
@@ -325,9 +332,9 @@ def write_headers(message: Message) -> list[str]:
     if message.mime_version is not None:
         lines.append("MIME-Version: " + message.mime_version)
     for name, value in message.others:
-        if _is_header_name(name) is None:
-            raise HeaderRefusal(name, value, "named with 1 to 128 visible ASCII characters and no colon")
-        if is_reserved(name):
+        if not (len(name) <= HEADER_NAME_CHARACTERS_MAX and _is_other(name)):
+            if not is_header_name(name):
+                raise HeaderRefusal(name, value, "named with 1 to 128 visible ASCII characters and no colon")
             raise HeaderRefusal(name, value, "a header that a message may carry under this name")
         lines.append(f"{name}: {value}")
     return lines
