@@ -19,6 +19,7 @@ its Smuid.
 
 import base64
 import binascii
+import re
 from typing import Final
 from xml.etree.ElementTree import Element
 
@@ -42,9 +43,9 @@ _UTF_8: Final = frozenset({"charset=utf-8", "charset=us-ascii"})
 FRAGMENT_LIMITS: Final = ParserLimits(stanza_bytes_max=2**20, depth_max=40, attributes_max=64)
 """For content to be sent as XML; what is beyond them is sent as bytes."""
 
-_OWN_LINES: Final = (f"{ITEM_ID}: ", f"{PUBLISHER}: ")
-_SERVICE_LINES: Final = ("collection: ", "subid: ")
-"""What the service alone says of a notification. Source: XEP-0060 16.5."""
+_IS_PASSED_OVER: Final = re.compile(rf"(?:{ITEM_ID}|{PUBLISHER}|(?i:Collection|SubID)): ").match
+"""Lines of what an item says elsewhere, and of what the service alone says. Source: XEP-0060 16.5."""
+_CREATED: Final = "Created: "
 
 _HEADERS: Final = frozenset({f"{{{SMQP}}}headers", f"{{{SHIM}}}headers"})
 _HEADER: Final = frozenset({f"{{{SMQP}}}header", f"{{{SHIM}}}header"})
@@ -200,13 +201,12 @@ def headers_text(message: Message, attributes: str = "", *, created: bool = Fals
 
     With Created only where nothing else says that. Raises UnsendableError. Source: XEP-0131, XEP-0060 12.16.
     """
-    passed_over = _OWN_LINES if created else (*_OWN_LINES, "Created: ")
-    lines = [
-        line
-        for line in write_headers(message)
-        if not line.startswith(passed_over) and not line.lower().startswith(_SERVICE_LINES)
-    ]
-    headers = "".join(_header_text(*line.split(": ", 1)) for line in lines)
+    headers = ""
+    for line in write_headers(message):
+        if not (_IS_PASSED_OVER(line) or (line.startswith(_CREATED) and not created)):
+            # at once: what is good for an attribute is good for a text
+            name, _, value = escape_attribute(line).partition(": ")
+            headers += f"<header name='{name}'>{value}</header>"
     return f"<headers xmlns='{SHIM}'{attributes}>{headers}</headers>" if headers else ""
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from xml.etree.ElementTree import Element, SubElement
 
 from plugins.xmpp.wire.namespaces import COMPONENT, PUBSUB_ERRORS, STANZA_ERRORS
-from plugins.xmpp.wire.serializer import escape_attribute, is_sendable
+from plugins.xmpp.wire.serializer import attributes_text, is_sendable
 from routing.errors import SUBSCRIPTIONS, Refusal
 
 IQ: Final = f"{{{COMPONENT}}}iq"
@@ -85,13 +85,12 @@ def result(iq: Element, *children: Element) -> Element:
 
 def result_text(iq: Element, content: str) -> str:
     """The same, of content that has been written already."""
-    addresses = (f" {name}='{escape_attribute(value)}'" for name, value in _addresses(iq, "result").items())
-    return f"<iq{''.join(addresses)}>{content}</iq>"
+    return f"<iq{attributes_text(_addresses(iq, 'result'))}>{content}</iq>"
 
 
 def address_text(sender: str, jid: str, id: str) -> str:
     """The attributes of a stanza of ours."""
-    return f" from='{sender}' to='{escape_attribute(jid)}' id='{escape_attribute(id)}'"
+    return f" from='{sender}'{attributes_text({'to': jid, 'id': id})}"
 
 
 def failure(stanza: Element, error: StanzaError) -> Element:
