@@ -188,6 +188,13 @@ class Matching:
         """The subscriptions that have what is published to a topic by patterns."""
         return [each for pattern in self._followers(topic).allowed for each in pattern.subscriptions.values()]
 
+    def subscriber_count(self, topic: Topic) -> int:
+        """How many subscriptions get what is published to a topic."""
+        count = len(topic.subscriptions)
+        for pattern in self._followers(topic).allowed:
+            count += len(pattern.subscriptions)
+        return count
+
     def _followers(self, topic: Topic) -> Followers:
         if topic.followers_as_of != self._changes:
             topic.followers_as_of = self._changes

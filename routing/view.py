@@ -218,7 +218,7 @@ class SiteView:
             topic.timeout_s,
             topic.messages,
             topic.bytes,
-            len(self.subscribed(topic)),
+            self._state.matching.subscriber_count(topic),
             topic.annotations,
         )
 

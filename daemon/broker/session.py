@@ -6,6 +6,7 @@ What comes true of that, and what is delivered to it, is in its `Outbox`.
 import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import repeat
 from typing import Any, Protocol
 
 import msgspec
@@ -356,7 +357,9 @@ class BrokerSession:
         return found.annotations.get(self.protocol)
 
     def _may_know(self, topic: str) -> bool:
-        return any(self.allows(right, topic) for right in RIGHTS)
+        # asked with each message: no generator
+        allows = self._broker.accounts.rights.allows
+        return any(map(allows, repeat(self.account), RIGHTS, repeat(topic)))
 
     def subscriptions(self, topic: str) -> list[SubscriptionInfo]:
         """See `daemon.frontend.Session`."""

@@ -132,7 +132,6 @@ class Service:
             client = self.clients[jid] = of_account[jid] = Client(self, jid, session)
             self._of_accounts[account] = of_account
             self._nursery.start_soon(self._run_task, f"the session of {jid}", client.run)
-        client.used_at = trio.current_time()
         return client
 
     def _log_in(self, account: str, jid: str) -> Session:
@@ -186,7 +185,7 @@ class Service:
             for client in list(self.clients.values()):
                 with suppress(Refusal):  # it is less now, or as much
                     client.session.hold_now(self.memory_of(client.jid))
-                if client.idle and trio.current_time() - client.used_at > IDLE_S:
+                if client.idle and trio.current_time() - client.seen_at > IDLE_S:
                     client.session.close()
 
     def memory_of(self, jid: str) -> int:

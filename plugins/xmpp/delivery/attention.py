@@ -1,5 +1,6 @@
 """Whether a worker is there: a server keeps an item by message for who is away, so it is asked first."""
 
+import math
 from collections.abc import Awaitable, Callable
 from typing import Final, Literal, Protocol
 
@@ -24,14 +25,14 @@ class Held(msgspec.Struct):
 
     Attributes:
         msg_id: its Smuid, by which an assured message is known.
-        sent_at: when it was handed to the stream; inf once it has come back.
+        sent_at: when it was handed to the stream; inf until then, and once it has come back.
     """
 
     number: int
     item: str
     msg_id: str
     subscription: NodeSubscription
-    sent_at: float
+    sent_at: float = math.inf
 
 
 class Watched(Protocol):

@@ -60,7 +60,6 @@ class Client(Sending):
         self.tasks = 0
         self.assured_known = False
         """Whether what was held for the JID before this session has been read."""
-        self.used_at = trio.current_time()
         self._service = service
         self.attention = Attention(self, service)
         self._collecting = Collecting(jid, session, service.access, service.index)
@@ -123,7 +122,7 @@ class Client(Sending):
             if delivered.acknowledge:
                 self.quietly(self.session.give_back, [number], WITHHELD, outcome="withheld")
             return
-        held = Held(number, item_id(message), message.smuid, subscription, trio.current_time())
+        held = Held(number, item_id(message), message.smuid, subscription)
         if delivered.acknowledge:
             self.held[number] = held
             if subscription.is_queue:

@@ -40,6 +40,9 @@ ITEM_ID_CHARACTERS_MAX: Final = 255
 XML_TYPE: Final = "application/xml"
 TEXT_TYPE: Final = "text/plain; charset=utf-8"
 _UTF_8: Final = frozenset({"charset=utf-8", "charset=us-ascii"})
+_UTF_8_BYTES_MAX: Final = 4
+"""Of a character."""
+
 FRAGMENT_LIMITS: Final = ParserLimits(stanza_bytes_max=2**20, depth_max=40, attributes_max=64)
 """For content to be sent as XML; what is beyond them is sent as bytes."""
 
@@ -107,12 +110,14 @@ def read_item(item: Element, limits: Limits, beside: Element | None = None) -> I
     for name, value in headers:
         if not is_header_name(name):
             raise HeaderRefusal(name, value, "named with 1 to 128 visible ASCII characters and no colon")
-    check_writable(f"{name}: {value}" for name, value in headers)
+    check_writable([f"{name}: {value}" for name, value in headers])
     return Item(id, Message(sections=tuple(sections), **parse_headers(headers)))
 
 
 def _check_one_payload(item: Element) -> None:
     """Raises StanzaError. Source: XEP-0060 7.1.3.6."""
+    if len(item) == 1 and not item.text and not item[0].tail:  # as nearly all are written
+        return
     elements = [child for child in item if child.tag not in _HEADERS and child.tag != _DELAY]
     if any(text.strip() for text in (item.text or "", *(child.tail or "" for child in item))):
         raise StanzaError("bad-request", "modify", "text that is in no element", pubsub="invalid-payload")
@@ -131,6 +136,11 @@ def check_sections(sections: list[Section], limits: Limits) -> None:
 def _check_head(headers: list[tuple[str, str]], limits: Limits) -> None:
     if len(headers) > limits.frame_headers_max:
         raise Refusal(Refusal.TOO_MANY, f"more than {limits.frame_headers_max} header lines")
+    characters = 0
+    for name, value in headers:
+        characters += len(name) + len(value) + len(": \r\n")
+    if characters * _UTF_8_BYTES_MAX <= limits.frame_header_bytes_max:
+        return
     if sum(len(f"{name}: {value}\r\n".encode()) for name, value in headers) > limits.frame_header_bytes_max:
         text = f"the header lines are longer than {limits.frame_header_bytes_max} bytes"
         raise Refusal(Refusal.TOO_LARGE, text)

@@ -8,7 +8,7 @@ from typing import Final
 from xml.etree.ElementTree import Element, SubElement
 
 from plugins.xmpp.wire.namespaces import COMPONENT, PUBSUB_ERRORS, STANZA_ERRORS
-from plugins.xmpp.wire.serializer import attributes_text, is_sendable
+from plugins.xmpp.wire.serializer import attributes_text, escape_attribute, is_sendable
 from routing.errors import SUBSCRIPTIONS, Refusal
 
 IQ: Final = f"{{{COMPONENT}}}iq"
@@ -90,7 +90,7 @@ def result_text(iq: Element, content: str) -> str:
 
 def address_text(sender: str, jid: str, id: str) -> str:
     """The attributes of a stanza of ours."""
-    return f" from='{sender}'{attributes_text({'to': jid, 'id': id})}"
+    return f" from='{sender}' to='{escape_attribute(jid)}' id='{escape_attribute(id)}'"
 
 
 def failure(stanza: Element, error: StanzaError) -> Element:

@@ -76,24 +76,25 @@ def settle_mode(message: Message, topic: TopicInfo | None) -> Message:
     return msgspec.structs.replace(message, delivery="ONE")
 
 
-def _signed(message: Message, jid: str, topic: TopicInfo | None) -> Message:
+def _signed(message: Message, jid: str, options: NodeOptions) -> Message:
     """With the JID that publishes it, where the node's items say that."""
-    if not record_of(topic).options.publisher:
+    if not options.publisher:
         return message
     return msgspec.structs.replace(message, others=(*message.others, (PUBLISHER, jid)))
 
 
-def check_may_publish(service: ServicePort, client: Asker, node: str) -> TopicInfo | None:
-    """The node's topic, where its owners let the client publish. Raises StanzaError."""
+def check_may_publish(service: ServicePort, client: Asker, node: str) -> tuple[TopicInfo | None, NodeOptions]:
+    """The node's topic and options, where its owners let the client publish. Raises StanzaError."""
     topic = client.session.topic(node)
+    record = record_of(topic)
     if topic is None:
         own = owner_of(node, service.site.server_name) is not None
         if not (own or service.settings.create_on_publish) and client.session.allows("publish", node):
             raise StanzaError("item-not-found", "cancel", f"no node {node}")
         service.check_room_for_node()
     else:
-        service.access.check_publisher(bare_of(client.jid), node, record_of(topic))
-    return topic
+        service.access.check_publisher(bare_of(client.jid), node, record)
+    return topic, record.options
 
 
 async def give(
@@ -113,16 +114,17 @@ async def give(
         instead_of: topic and Smuid of another message, which goes when this one comes, whatever happens.
     """
     node, item = publication.node, publication.item
-    topic = check_may_publish(service, client, node)
-    message = _signed(settle_mode(item.message, topic), client.jid, topic)
+    topic, options = check_may_publish(service, client, node)
+    message = _signed(settle_mode(item.message, topic), client.jid, options)
     service.finishing.now()
     if message.guarantee:
         client.session.check_room(message.size_bytes)
-        published = partial(_published, service, client, publication, topic, done)
+        if (replacing := _replacing(topic, options, [item])) is not None:
+            done = partial(_published, service, node, replacing, done)
         if instead_of is None:
-            client.request(client.session.publish, node, message, done=published)
+            client.request(client.session.publish, node, message, done=done)
         else:
-            client.request(_exchange, client.session, node, message, *instead_of, done=published)
+            client.request(_exchange, client.session, node, message, *instead_of, done=done)
     else:
         client.session.publish(node, message)
         await done(Answer(request=None))
@@ -135,27 +137,22 @@ def _exchange(session: Session, node: str, message: Message, topic: str, smuid: 
         session.remove(topic, smuid)
 
 
-async def _published(
-    service: ServicePort,
-    client: Asker,
-    publication: Publication,
-    topic: TopicInfo | None,
-    done: Done,
-    answer: Answer,
-) -> None:
-    node, item = publication.node, publication.item
-    if answer.error is None:
-        _keep_house(service, topic, node, [item])
-    await done(answer)
+def _replacing(topic: TopicInfo | None, options: NodeOptions, items: list[Item]) -> list[str] | None:
+    """The ids of which an item may have to go when these come; None where nothing has to.
 
-
-def _keep_house(service: ServicePort, topic: TopicInfo | None, node: str, items: list[Item]) -> None:
-    # a persistent item replaces the one that had its id. Source: XEP-0060 7.1.2
+    A persistent item replaces the one that had its id. Source: XEP-0060 7.1.2.
+    """
     replacing = [item.id for item in items if item.id and timeout_of(item.message, topic) == INFINITE]
-    items_max = record_of(topic).options.max_items
+    return replacing if replacing or options.max_items is not None else None
+
+
+async def _published(
+    service: ServicePort, node: str, replacing: list[str], done: Done, answer: Answer
+) -> None:
     # one task sees to a node, however many items are published to it at a time
-    if (replacing or items_max is not None) and service.replaced.note(node, replacing):
+    if answer.error is None and service.replaced.note(node, replacing):
         service.start(partial(_tidy, service, node))
+    await done(answer)
 
 
 async def publish(request: Request) -> None:
@@ -186,7 +183,7 @@ async def publish(request: Request) -> None:
 
 async def _publish_all(request: Request, node: str, items: list[Item]) -> None:
     service, client = request.service, request.client
-    topic = check_may_publish(service, client, node)
+    topic, options = check_may_publish(service, client, node)
     for item in items:
         if not item.message.guarantee:
             raise StanzaError("bad-request", "modify", "items without a guarantee go one at a time")
@@ -195,15 +192,17 @@ async def _publish_all(request: Request, node: str, items: list[Item]) -> None:
             item.id = uuid.uuid4().hex
             others = (*item.message.others, (ITEM_ID, item.id))
             item.message = msgspec.structs.replace(item.message, others=others)
-    messages = [_signed(settle_mode(item.message, topic), client.jid, topic) for item in items]
+    messages = [_signed(settle_mode(item.message, topic), client.jid, options) for item in items]
 
-    async def done(answer: Answer) -> None:
+    async def answered(answer: Answer) -> None:
         if answer.error is not None:
             await request.refuse(answer.error)
-            return
-        _keep_house(service, topic, node, items)
-        await service.answer(_publish_result(request.iq, node, [item.id for item in items]))
+        else:
+            await service.answer(_publish_result(request.iq, node, [item.id for item in items]))
 
+    done: Done = answered
+    if (replacing := _replacing(topic, options, items)) is not None:
+        done = partial(_published, service, node, replacing, answered)
     service.finishing.now()
     client.session.check_room(sum(message.size_bytes for message in messages))
     client.request(_together, client.session, node, messages, done=done)

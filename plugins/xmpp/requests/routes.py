@@ -28,7 +28,6 @@ from plugins.xmpp.wire.namespaces import (
     PUBSUB_OWNER,
     QOS,
     QUEUEING,
-    local_name,
     namespace_of,
 )
 
@@ -36,6 +35,8 @@ RequestHandler = Callable[[Request], Awaitable[None]]
 
 _PUBSUB: Final = f"{{{PUBSUB}}}"
 _OWNER: Final = f"{{{PUBSUB_OWNER}}}"
+_ACTED_IN: Final = (_PUBSUB + "pubsub", _OWNER + "pubsub")
+_COMMAND: Final = f"{{{COMMANDS}}}command"
 
 HOT: Final[dict[tuple[str, str], RequestHandler]] = {
     ("set", _PUBSUB + "publish"): publishing.publish,
@@ -73,6 +74,9 @@ async def question(service: ServicePort, iq: Element) -> None:
     child = next(iter(iq), None)
     if child is None:
         raise StanzaError("bad-request", "modify")
+    if child.tag in _ACTED_IN:
+        await _pubsub(service, iq, child)
+        return
     namespace = namespace_of(child.tag)
     if namespace in (DISCO_INFO, DISCO_ITEMS):
         if iq.get("type") != "get":
@@ -83,13 +87,11 @@ async def question(service: ServicePort, iq: Element) -> None:
         else:
             request = Request(service, service.client(iq.get("from", "")), iq, child, child)
             request.start(disco.things(request))
-    elif child.tag == f"{{{COMMANDS}}}command" and iq.get("type") == "set":
+    elif child.tag == _COMMAND and iq.get("type") == "set":
         request = Request(service, service.client(iq.get("from", "")), iq, child, child)
         request.start(authorizing.get_pending(request))
     elif namespace == QOS:
         await qos.request(service, iq, child)
-    elif namespace in (PUBSUB, PUBSUB_OWNER) and local_name(child.tag) == "pubsub":
-        await _pubsub(service, iq, child)
     elif namespace == PING and iq.get("type") == "get":
         await service.answer(result(iq))
     else:

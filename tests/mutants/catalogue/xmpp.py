@@ -185,7 +185,7 @@ MUTATIONS = [
     Mutation(
         name="a publisher says which collection a notification came by",
         file="plugins/xmpp/forms/payload.py",
-        old=" and not line.lower().startswith(_SERVICE_LINES)",
+        old="|(?i:Collection|SubID)",
         new="",
         tests=(f"{_XMPP}/test_collections.py::test_nobody_but_the_service_says_which_collection_it_is",),
     ),
