@@ -397,6 +397,13 @@ class Session(Protocol):
         Cancellation loses no event.
         """
 
+    def offer_events_to(self, take: Callable[[list[SessionEvent]], bool]) -> None:
+        """Have events offered to `take` first, while `events` waits: so nobody has to be woken for them.
+
+        It is called where other sessions wait for it to return: it must neither wait nor raise. What it does
+        not take (False) is returned by `events`, which some events always are.
+        """
+
     def close(self, *, lost: bool = False, why: str = "") -> None:
         """End the session: session-bound subscriptions end, locked messages go to the next subscriber.
 

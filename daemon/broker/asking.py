@@ -41,6 +41,13 @@ class Asker:
         self._answers[event.request] = event
         self._answered.set()
 
+    def gather(self, event: SessionEvent) -> None:
+        """Called by the broker, as for a session."""
+        self.put(event)
+
+    def hand_on(self) -> None:
+        """Called by the broker, as for a session: all has been handed on."""
+
     def end(self, event: SessionEvent) -> None:
         """Called by the broker, as for a session: nothing more comes."""
         self._ended = True

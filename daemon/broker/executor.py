@@ -21,7 +21,7 @@ from daemon.broker.ages import Ages
 from daemon.broker.bodies import Bodies, Stored
 from daemon.broker.burials import Burials
 from daemon.broker.inputs import ends_of_inputs
-from daemon.broker.outbox import UnreadDelivery
+from daemon.broker.outbox import OutboxItem, UnreadDelivery
 from daemon.broker.reading import Reading
 from daemon.broker.taking_apart import OWN_ERROR, Fault, Kept, TakingApart, whom
 from daemon.hops.writer import HopFields, HopLog
@@ -39,6 +39,7 @@ from routing.frames import encode_message
 from routing.lifecycle import found_nobody
 from routing.queue import DELAYED, EXPIRED, GONE, GUARANTEED, ONE, STATED, Entry
 from routing.router import Router
+from routing.subscription import Consumer
 
 
 class Prepared(msgspec.Struct):
@@ -98,6 +99,8 @@ class Executor:
         self._ages = Ages(router.view.last_id, clock.now())
         self._fresh = 0
         """Messages that were handed out by the transaction that stored them."""
+        self._told: dict[Any, None] = {}
+        """Handles of the sessions for which there are events."""
         self._end_link = end_link
         self._put_back = put_back
         self._burials = Burials(lambda bury: bury.entry.smuid(router.server), clock.now)
@@ -184,6 +187,9 @@ class Executor:
                 if peer:
                     self._end_link(peer, OWN_ERROR)
         self._measure(prepared, stored_at)
+        told, self._told = self._told, {}
+        for handle in told:
+            handle.hand_on()
 
     def _measure(self, prepared: Prepared, stored_at: float) -> None:
         if prepared.came_at:
@@ -403,6 +409,11 @@ class Executor:
     def _hold(self, d: Decision) -> None:
         self._effects.append(d)
 
+    def _gather(self, consumer: Consumer, event: OutboxItem) -> None:
+        """Have an event told to a session, with all that this transaction brings to it."""
+        consumer.handle.gather(event)
+        self._told[consumer.handle] = None
+
     def _deliver(self, d: decisions.Deliver) -> None:
         entry, now = d.entry, self._clock.now()
         if d.attempt == 1 and entry.flags & GUARANTEED:
@@ -412,9 +423,9 @@ class Executor:
                 self._metrics.delivered_s.note(now - self._ages.stored_at(entry.id))
         stored = self._bodies.find(entry.id)
         if stored is not None:
-            d.consumer.handle.put(_delivered(d, now, stored))
+            self._gather(d.consumer, _delivered(d, now, stored))
         else:
-            d.consumer.handle.put(UnreadDelivery(entry.id, entry.size, partial(_delivered, d, now)))
+            self._gather(d.consumer, UnreadDelivery(entry.id, entry.size, partial(_delivered, d, now)))
 
     def _answer(self, d: decisions.AnswerRequest) -> None:
         if d.error is not None:
@@ -422,39 +433,42 @@ class Executor:
         elif d.request is None:
             return
         entry = d.entry
-        d.consumer.handle.put(
+        self._gather(
+            d.consumer,
             frontend.Answer(
                 request=d.request,
                 error=d.error,
                 smuid=d.smuid,
                 repeated=d.repeated,
                 due_to_nobody=entry is not None and found_nobody(entry),
-            )
+            ),
         )
 
     def _withdraw(self, d: decisions.Withdraw) -> None:
-        d.consumer.handle.put(
+        self._gather(
+            d.consumer,
             frontend.Withdrawn(
                 number=d.number,
                 topic=d.entry.topic.name,
                 subscription=d.subscription.options.name,
                 reason=d.reason,
                 pattern=d.subscription.pattern,
-            )
+            ),
         )
 
     def _tell_removal(self, d: decisions.TellRemoval) -> None:
-        d.consumer.handle.put(
+        self._gather(
+            d.consumer,
             frontend.Retracted(
                 topic=d.entry.topic.name,
                 subscription=d.subscription.options.name,
                 message_id=d.entry.id,
                 pattern=d.subscription.pattern,
-            )
+            ),
         )
 
     def _detach(self, d: decisions.Detach) -> None:
-        d.consumer.handle.put(frontend.Detached(topic=d.target.name, name=d.name, reason=d.reason))
+        self._gather(d.consumer, frontend.Detached(topic=d.target.name, name=d.name, reason=d.reason))
 
 
 def _fail(d: decisions.OwnError) -> None:

@@ -5,7 +5,7 @@ end to send them: a slow reader holds up its own subscriptions and costs a bound
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 import trio
@@ -56,12 +56,19 @@ class Outbox:
         self._clock = clock
         self._items: list[OutboxItem] = []
         self._arrived = trio.Event()
+        self._is_awaited = False
+        self._offer: Callable[[list[SessionEvent]], bool] | None = None
         self._pending_bytes = 0
         self._handed_bytes = 0
         self._paused_at = 0.0
 
     def put(self, event: OutboxItem) -> None:
         """Hand an event on; called by the broker once it has come true."""
+        self.gather(event)
+        self._arrived.set()
+
+    def gather(self, event: OutboxItem) -> None:
+        """As `put`, but to be handed on with others, by `hand_on`."""
         if self.ended:
             return
         self._items.append(event)
@@ -69,7 +76,25 @@ class Outbox:
         if self._pending_bytes > PENDING_BYTES_MAX and self.consumer.open:
             self.consumer.pause()
             self._paused_at = self._clock.now()
-        self._arrived.set()
+
+    def offer_to(self, take: Callable[[list[SessionEvent]], bool]) -> None:
+        """See `offer_events_to` of `daemon.frontend.Session`."""
+        self._offer = take
+
+    def hand_on(self) -> None:
+        """Hand on what was gathered: to whom it is offered, where nothing is to be read, else by `take`."""
+        items, offer = self._items, self._offer
+        if (
+            offer is None
+            or not self._is_awaited
+            or self._arrived.is_set()
+            or self._pending_bytes > EVENTS_BYTES
+            or any(type(item) is UnreadDelivery for item in items)
+            or not offer(cast(list[SessionEvent], items))
+        ):
+            self._arrived.set()
+        else:
+            self._items, self._pending_bytes = [], 0
 
     def end(self, event: Ending) -> None:
         """Tell the front end to say goodbye; nothing comes after this."""
@@ -105,13 +130,20 @@ class Outbox:
                 if self.ended:
                     await trio.lowlevel.checkpoint()
                     return []
-                self._arrived = trio.Event()
-                await self._arrived.wait()
+                await self._wait()
                 has_waited = True
             if events := await self._read(has_waited):
                 return events
             # all of them had ended before they could be loaded
             self._sent()
+
+    async def _wait(self) -> None:
+        self._arrived = trio.Event()
+        self._is_awaited = True
+        try:
+            await self._arrived.wait()
+        finally:
+            self._is_awaited = False
 
     async def _read(self, has_waited: bool) -> list[SessionEvent]:
         handed, size = self._next()

@@ -4,7 +4,7 @@ What comes true of that, and what is delivered to it, is in its `Outbox`.
 """
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import repeat
 from typing import Any, Protocol
@@ -411,6 +411,10 @@ class BrokerSession:
     async def events(self) -> list[SessionEvent]:
         """See `daemon.frontend.Session`."""
         return await self.outbox.take()
+
+    def offer_events_to(self, take: Callable[[list[SessionEvent]], bool]) -> None:
+        """See `daemon.frontend.Session`."""
+        self.outbox.offer_to(take)
 
     def end(self, event: Ending) -> None:
         """Tell the front end to say goodbye; nothing comes after this."""

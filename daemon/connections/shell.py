@@ -5,6 +5,9 @@
     write       session.events -> the conversation -> one send; begins with the login
     part        the answers that are owed, the end of the session, the goodbye
 
+What the session tells while the writer waits for it is written in the turn of the loop in which it comes
+true, where the transport takes bytes at once: nobody is woken for it. What does not go then has a task.
+
 Whichever of the two tasks has something to send sends all there is, so that there is one send at a time and
 frames never mix; the other waits until it is done, which is how a client that does not read stops being read
 from. Nor is a client read from to which as many answers are owed as may be, until half of them are given, or
@@ -21,6 +24,7 @@ import logging
 import math
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -119,6 +123,10 @@ class _Silent(Exception):
     """The client has sent nothing for longer than it said it would."""
 
 
+async def _fail(error: Exception) -> None:
+    raise error
+
+
 class _Connection:
     """One connection while it is served."""
 
@@ -157,6 +165,7 @@ class _Connection:
                 session = await self._log_in()
                 self._send_by = math.inf
                 if session is not None:
+                    session.offer_events_to(partial(self._take, nursery))
                     nursery.start_soon(self._write, session)
                     await self._read(session)
                     await self._wait_for_answers()
@@ -415,12 +424,10 @@ class _Connection:
         """Until the session has ended."""
         conversation = self._conversation
         while events := await self._events(session):
-            last, before = events[-1], conversation.unanswered
+            last = events[-1]
             if type(last) is Ending:
                 events.pop()
-            conversation.handle(events)
-            if conversation.unanswered < before:
-                self._answered.unpark_all()
+            self._handle(events)
             await self._flush()
             if type(last) is Ending:
                 self.end(last.reason, last.text)
@@ -428,6 +435,37 @@ class _Connection:
                 self._stop_waiting()
         self._answers_end = True
         self.end("failed", "the session has ended")
+
+    def _handle(self, events: list[SessionEvent]) -> None:
+        conversation = self._conversation
+        before = conversation.unanswered
+        conversation.handle(events)
+        if conversation.unanswered < before:
+            self._answered.unpark_all()
+
+    def _take(self, nursery: trio.Nursery, events: list[SessionEvent]) -> bool:
+        """Do at once what `_write` would do; False where that has to wait."""
+        if self._sending or not self._transport.sends_now:
+            return False
+        try:
+            self._handle(events)
+            pieces, finished = self._conversation.take_output()
+            rest = self._transport.send_now(pieces) if pieces else []
+            self._sent_at = trio.current_time()
+            if rest:
+                self._sending = True
+                nursery.start_soon(self._send_rest, rest, finished)
+            elif finished:
+                self._finish(finished)
+            if self._conversation.goodbye is not None:
+                self._stop_waiting()
+        except Exception as error:  # the client's, or ours: it ends the connection as in a task of that
+            nursery.start_soon(_fail, error)
+        return True
+
+    async def _send_rest(self, rest: list[bytes], finished: list[int]) -> None:
+        await self._send_waiting(rest)
+        self._finish(finished)
 
     async def _events(self, session: Session) -> list[SessionEvent]:
         """The next events; heart-beats while there are none, or none of which anything was sent."""
@@ -455,9 +493,12 @@ class _Connection:
             if not pieces:
                 return
             await self._send(pieces)
-            if finished and self._session is not None:
-                with suppress(Refusal):  # the session has just ended; they come again
-                    self._session.commit(finished)
+            self._finish(finished)
+
+    def _finish(self, deliveries: list[int]) -> None:
+        if deliveries and self._session is not None:
+            with suppress(Refusal):  # the session has just ended; they come again
+                self._session.commit(deliveries)
 
     async def _send(self, pieces: list[bytes]) -> None:
         """Raises TooSlowError where the client does not take them in time."""
@@ -465,6 +506,9 @@ class _Connection:
         if not pieces:
             self._sent_at = trio.current_time()
             return
+        await self._send_waiting(pieces)
+
+    async def _send_waiting(self, pieces: list[bytes]) -> None:
         self._sending = True
         try:
             deadline = min(trio.current_time() + self._site.limits.send_timeout_s, self._send_by)

@@ -11,6 +11,9 @@ RECEIVE_BYTES: Final = 65_536
 class Transport(Protocol):
     """A TCP or TLS stream, or something that is spoken over one. Its stream is its owner's to close."""
 
+    sends_now: bool
+    """Whether `send_now` ever sends anything."""
+
     async def open(self) -> bool:
         """Do what comes before the first byte of the protocol; False where the connection ends with that."""
 
@@ -41,6 +44,7 @@ class StreamTransport:
     def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream
         self._socket = stream.socket if isinstance(stream, trio.SocketStream) else None
+        self.sends_now = self._socket is not None
 
     async def open(self) -> bool:
         """True: nothing comes before."""

@@ -33,6 +33,8 @@ NO_WEBSOCKET = b"Here is STOMP over WebSocket, and nothing else: connect with a 
 class WebSocketTransport:
     """See `daemon.connections.transport.Transport`."""
 
+    sends_now = False
+
     def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream
         self._websocket = WSConnection(ConnectionType.SERVER)
