@@ -48,7 +48,7 @@ class Commits:
         self.in_place_s = IN_PLACE_S
         self._store = store
         self._took_s = took_s
-        self._begins_at = 0.0
+        self._begins_at = 0.0  # 0 for at once
         self._average_s = 2 * IN_PLACE_S
 
     @property
@@ -58,7 +58,7 @@ class Commits:
 
     async def gather(self) -> None:
         """Return when the next transaction may begin."""
-        if trio.current_time() < self._begins_at:
+        if self._begins_at and trio.current_time() < self._begins_at:
             await trio.sleep_until(self._begins_at)
 
     async def commit(self, decisions: int) -> None:
@@ -67,7 +67,7 @@ class Commits:
         Raises sqlite3.Error: nothing of it is stored.
         """
         gather_s = min((decisions - FEW_DECISIONS) * GATHER_S_PER_DECISION, self.gather_max_s)
-        self._begins_at = trio.current_time() + gather_s
+        self._begins_at = trio.current_time() + gather_s if gather_s > 0 else 0.0
         if self._average_s < self.in_place_s:
             took_s = self._timed_commit()
         else:

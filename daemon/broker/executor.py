@@ -144,7 +144,6 @@ class Executor:
         if self._inputs_max is not None:
             end = next(islice(ends_of_inputs(taken), self._inputs_max - 1, None), len(taken))
             taken, self._kept = taken[:end], taken[end:]
-        self._batch.clear()
         prepared = self._prepared = Prepared([], self._batch, [], set(), [], [])
         self._effects = prepared.effects
         handlers = self._handlers

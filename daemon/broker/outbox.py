@@ -89,7 +89,7 @@ class Outbox:
             or not self._is_awaited
             or self._arrived.is_set()
             or self._pending_bytes > EVENTS_BYTES
-            or any(type(item) is UnreadDelivery for item in items)
+            or UnreadDelivery in map(type, items)
             or not offer(cast(list[SessionEvent], items))
         ):
             self._arrived.set()

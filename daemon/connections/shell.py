@@ -285,13 +285,14 @@ class _Connection:
         conversation = self._conversation
         self._heard_at = trio.current_time()
         self._ahead_bytes = 0
-        with trio.CancelScope(deadline=self._silent_until()) as listening:
+        rests = conversation.rests
+        until = self._silent_until(rests=rests)
+        with trio.CancelScope(deadline=until) as listening:
             self._listening = listening
             while conversation.goodbye is None:
-                rested = conversation.rests
                 data = await self._transport.receive_some(RECEIVE_BYTES)
                 self._heard_at = trio.current_time()
-                if rested:
+                if rests:
                     self._frame_at = self._heard_at
                 conversation.feed(data)
                 if not data:
@@ -299,7 +300,10 @@ class _Connection:
                 self._proceed()
                 if self._has_more_to_do(session):
                     return True
-                listening.deadline = min(listening.deadline, self._silent_until())
+                rests = conversation.rests
+                sooner = self._silent_until(rests=rests)
+                if sooner < until:
+                    until = listening.deadline = sooner
         if conversation.goodbye is None:
             self._look_at_silence()
         return True
@@ -316,15 +320,15 @@ class _Connection:
             or session.is_storing_much
         )
 
-    def _silent_until(self) -> float:
+    def _silent_until(self, *, rests: bool) -> float:
         """When it is too long that the client has sent nothing, or no whole frame."""
-        return min(self._idle_at(), self._dead_at())
+        return min(self._idle_at(rests=rests), self._dead_at())
 
-    def _idle_at(self) -> float:
+    def _idle_at(self, *, rests: bool) -> float:
         conversation = self._conversation
         if conversation.frames != self._frames:
             self._frames, self._frame_at = conversation.frames, self._heard_at
-        return math.inf if conversation.rests else self._frame_at + self._site.limits.idle_timeout_s
+        return math.inf if rests else self._frame_at + self._site.limits.idle_timeout_s
 
     def _dead_at(self) -> float:
         silence_s = self._conversation.silence_max_s
@@ -332,7 +336,8 @@ class _Connection:
 
     def _look_at_silence(self) -> None:
         """Raises _Silent where no heart-beat came."""
-        now, idle_at, dead_at = trio.current_time(), self._idle_at(), self._dead_at()
+        now, dead_at = trio.current_time(), self._dead_at()
+        idle_at = self._idle_at(rests=self._conversation.rests)
         if dead_at <= now and dead_at < idle_at:
             self._why = "no heart-beat came"
             raise _Silent
@@ -451,7 +456,7 @@ class _Connection:
             self._handle(events)
             pieces, finished = self._conversation.take_output()
             rest = self._transport.send_now(pieces) if pieces else []
-            self._sent_at = trio.current_time()
+            self._note_sent()
             if rest:
                 self._sending = True
                 nursery.start_soon(self._send_rest, rest, finished)
@@ -504,9 +509,13 @@ class _Connection:
         """Raises TooSlowError where the client does not take them in time."""
         pieces = self._transport.send_now(pieces)
         if not pieces:
-            self._sent_at = trio.current_time()
+            self._note_sent()
             return
         await self._send_waiting(pieces)
+
+    def _note_sent(self) -> None:
+        if self._conversation.sends_every_s is not None:  # else nobody asks
+            self._sent_at = trio.current_time()
 
     async def _send_waiting(self, pieces: list[bytes]) -> None:
         self._sending = True
@@ -517,7 +526,7 @@ class _Connection:
             if sending.cancelled_caught:
                 self._why = self._why or "its client does not read"
                 raise trio.TooSlowError
-            self._sent_at = trio.current_time()
+            self._note_sent()
         finally:
             self._sending = False
             self._sent.unpark_all()

@@ -73,11 +73,14 @@ class Batch:
             kind: handler for changes in self._every for kind, handler in changes.handlers.items()
         }
         # most of them are empty in each transaction: looked at without a call for each
-        self._gathered = tuple(rows for changes in self._every for rows in changes.gathered)
+        self._gathered = tuple((rows, changes) for changes in self._every for rows in changes.gathered)
         self.returned_pages = 0
 
     def __bool__(self) -> bool:
-        return any(self._gathered) or bool(self.returned_pages)
+        return bool(self._filled() or self.returned_pages)
+
+    def _filled(self) -> set[Changes]:
+        return {changes for rows, changes in self._gathered if rows}
 
     @property
     def new_bytes(self) -> int:
@@ -92,9 +95,8 @@ class Batch:
     def clear(self) -> None:
         """Begin the next transaction."""
         self.returned_pages = 0
-        for changes in self._every:
-            if any(changes.gathered):
-                changes.clear()
+        for changes in self._filled():
+            changes.clear()
 
     def begin_message(self, d: StoreMessage, wire: bytes) -> None:
         """Store a new message, encoded as `wire`."""
@@ -119,6 +121,7 @@ class Batch:
 
     def statements(self) -> Iterator[Statement]:
         """What to execute, in order; some have no rows."""
+        filled = self._filled()
         for changes, statements in self._order:
-            if any(changes.gathered):
+            if changes in filled:
                 yield from statements()

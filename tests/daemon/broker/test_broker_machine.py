@@ -100,6 +100,7 @@ class Disk(Backing):
             self.store.commit()
             self.hops.settle(record)
             self.bodies.committed()
+            self.executor.committed()
             effects += new
             if not self.router._state.out:
                 return effects
