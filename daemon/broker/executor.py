@@ -188,7 +188,11 @@ class Executor:
         self._measure(prepared, stored_at)
         told, self._told = self._told, {}
         for handle in told:
-            handle.hand_on()
+            try:
+                handle.hand_on()
+            except Exception as error:
+                self._mishaps.note("what a session is told", error)
+                handle.end(frontend.Ending("failed", OWN_ERROR))
 
     def _measure(self, prepared: Prepared, stored_at: float) -> None:
         if prepared.came_at:

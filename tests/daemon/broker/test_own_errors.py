@@ -107,25 +107,31 @@ async def test_a_request_that_cannot_be_stored_is_refused(tmp_path: Path, mock_c
 
 
 class BrokenHandle:
-    """A front end's session that fails whenever it is handed something."""
+    """A front end's session that fails when it is told something: at each event, or at all of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, at_each: bool) -> None:
         self.endings: list[frontend.Ending] = []
+        self._at_each = at_each
 
-    def put(self, event: frontend.SessionEvent) -> None:
+    def gather(self, event: frontend.SessionEvent) -> None:
+        if self._at_each:
+            raise TypeError("a front end that is broken")
+
+    def hand_on(self) -> None:
         raise TypeError("a front end that is broken")
 
     def end(self, ending: frontend.Ending) -> None:
         self.endings.append(ending)
 
 
+@pytest.mark.parametrize("at_each", [True, False])
 async def test_an_effect_that_fails_ends_its_session_and_no_other(
-    tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture, at_each: bool
 ) -> None:
     async with virtual_site(tmp_path) as site:
         door = site.broker.door
         bob, eva = await site.login("bob").subscribe("news"), site.login("eva")
-        handle: Any = BrokenHandle()
+        handle: Any = BrokenHandle(at_each=at_each)
         broken = Consumer(handle, "ada", "desk")
         door.subscribe(broken, "news", frontend.SubscribeOptions(), 1)
         smuid = await eva.publish("news", b"hello")
