@@ -161,11 +161,11 @@ class Unfinished:
     def _fits(self, holder: Holder, bytes: int) -> bool:
         more = bytes - holder.bytes
         free = self._bytes_max() - self.bytes - more
-        return (
-            self._by_account[holder.account] + more <= free
-            and self._by_address[holder.address] + more <= free
-            and not self._over_quota(holder, bytes)
-        )
+        # not by [], which asks more of a counter that knows nothing of them, as it is with most
+        of_account = self._by_account.get(holder.account, 0) + more
+        if of_account > free or self._by_address.get(holder.address, 0) + more > free:
+            return False
+        return not 0 < self._quota(holder.account) < of_account
 
     def _over_quota(self, holder: Holder, bytes: int) -> bool:
         quota = self._quota(holder.account)

@@ -228,16 +228,19 @@ class Service:
         """Await something, and answer the stanza with the error where it refuses."""
         try:
             await task
-        except StanzaError as error:
-            await self.fail(stanza, error)
-        except Refusal as refusal:
-            await self.fail(stanza, from_refusal(refusal))
-        except (UnsendableError, StanzaTooLargeError) as error:
-            await self.fail(stanza, StanzaError("internal-server-error", "cancel", str(error)))
         except Exception as error:
+            await self._failed(stanza, error)
+
+    async def _failed(self, stanza: Element, error: Exception) -> None:
+        if isinstance(error, Refusal):
+            error = from_refusal(error)
+        elif isinstance(error, UnsendableError | StanzaTooLargeError):
+            error = StanzaError("internal-server-error", "cancel", str(error))
+        elif not isinstance(error, StanzaError):
             self.site.mishap(f"a stanza of {stanza.get('from')}", error)
             text = "an error of the server; its log says more"
-            await self.fail(stanza, StanzaError("internal-server-error", "cancel", text))
+            error = StanzaError("internal-server-error", "cancel", text)
+        await self.fail(stanza, error)
 
     async def fail(self, stanza: Element, error: StanzaError) -> None:
         """Answer with an error; errors and results are never answered, lest two services never stop."""
@@ -276,24 +279,27 @@ class Service:
 
     async def handle(self, stanza: Element) -> None:
         """One stanza from the server."""
-        jid = stanza.get("from")
+        jid, kind = stanza.get("from"), stanza.get("type", "")
         if not jid:
             return
-        if stanza.get("type") not in ("error", "unavailable"):
+        if kind not in ("error", "unavailable"):
             presence.seen(self, jid)
-        await self.answering(stanza, self._handle(stanza))
+        try:
+            if kind in ("get", "set") and stanza.tag == IQ:
+                await routes.question(self, stanza)
+            else:
+                await self._handle(stanza, kind)
+        except Exception as error:
+            await self._failed(stanza, error)
 
     async def refuse(self, stanza: StanzaTooMuch) -> None:
         """One stanza that is over the limits."""
         if stanza.head.get("from") and stanza.head.tag != PRESENCE:
             await self.fail(stanza.head, StanzaError("policy-violation", "modify", stanza.text))
 
-    async def _handle(self, stanza: Element) -> None:
-        kind = stanza.get("type", "")
+    async def _handle(self, stanza: Element, kind: str) -> None:
         if stanza.tag == IQ:
-            if kind in ("get", "set"):
-                await routes.question(self, stanza)
-            elif kind in ("result", "error"):
+            if kind in ("result", "error"):
                 await self._response(stanza)
         elif stanza.tag == MESSAGE:
             if kind == "error":

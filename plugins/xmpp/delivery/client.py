@@ -127,10 +127,10 @@ class Client(Sending):
             self.held[number] = held
             if subscription.is_queue:
                 service.assignments.assigned(delivered.topic, held.item, Assignment(self.jid, number))
-        if subscription.is_queue and subscription.level == "plain" and delivered.acknowledge:
-            await self.attention.send(held, delivered)
-        else:
-            await self.send(held, delivered)
+                if subscription.level == "plain":
+                    await self.attention.send(held, delivered)
+                    return
+        await self.send(held, delivered)
 
     async def _is_for_collection(self, delivered: Delivered) -> bool:
         subscription = self._service.registry.find(self.jid, delivered.pattern)

@@ -46,12 +46,14 @@ _UTF_8_BYTES_MAX: Final = 4
 FRAGMENT_LIMITS: Final = ParserLimits(stanza_bytes_max=2**20, depth_max=40, attributes_max=64)
 """For content to be sent as XML; what is beyond them is sent as bytes."""
 
-_IS_PASSED_OVER: Final = re.compile(rf"(?:{ITEM_ID}|{PUBLISHER}|(?i:Collection|SubID)): ").match
-"""Lines of what an item says elsewhere, and of what the service alone says. Source: XEP-0060 16.5."""
-_CREATED: Final = "Created: "
+_SAID_ELSEWHERE: Final = rf"{ITEM_ID}|{PUBLISHER}|(?i:Collection|SubID)"
+"""Headers of what an item says without them, and of what the service alone says. Source: XEP-0060 16.5."""
+_IS_SAID: Final = re.compile(f"(?:{_SAID_ELSEWHERE}): ").match
+_IS_SAID_WITH_CREATED: Final = re.compile(f"(?:{_SAID_ELSEWHERE}|Created): ").match
 
 _HEADERS: Final = frozenset({f"{{{SMQP}}}headers", f"{{{SHIM}}}headers"})
 _HEADER: Final = frozenset({f"{{{SMQP}}}header", f"{{{SHIM}}}header"})
+_OWN: Final = f"{{{SMQP}}}"
 _DATA: Final = f"{{{SMQP}}}data"
 _TEXT: Final = f"{{{SMQP}}}text"
 _SECTION: Final = f"{{{SMQP}}}section"
@@ -130,6 +132,8 @@ def check_sections(sections: list[Section], limits: Limits) -> None:
     if len(sections) > limits.sections_max:
         raise Refusal(Refusal.TOO_MANY, f"more than {limits.sections_max} sections")
     for section in sections:
+        if section.content_type is XML_TYPE and not section.headers:
+            continue
         _check_head([("Content-Type", section.content_type), *section.headers], limits)
 
 
@@ -155,7 +159,7 @@ def xml_section(element: Element) -> Section:
 
 def _is_own(element: Element) -> bool:
     """Whether it would be taken for something else than content."""
-    return element.tag.startswith(f"{{{SMQP}}}") or element.tag in _HEADERS or element.tag == _DELAY
+    return element.tag.startswith(_OWN) or element.tag in _HEADERS or element.tag == _DELAY
 
 
 def _read_headers(element: Element) -> list[tuple[str, str]]:
@@ -211,9 +215,9 @@ def headers_text(message: Message, attributes: str = "", *, created: bool = Fals
 
     With Created only where nothing else says that. Raises UnsendableError. Source: XEP-0131, XEP-0060 12.16.
     """
-    headers = ""
+    headers, is_said = "", _IS_SAID if created else _IS_SAID_WITH_CREATED
     for line in write_headers(message):
-        if not (_IS_PASSED_OVER(line) or (line.startswith(_CREATED) and not created)):
+        if not is_said(line):
             # at once: what is good for an attribute is good for a text
             name, _, value = escape_attribute(line).partition(": ")
             headers += f"<header name='{name}'>{value}</header>"

@@ -8,13 +8,16 @@ from typing import Final
 from xml.etree.ElementTree import Element, SubElement
 
 from plugins.xmpp.wire.namespaces import COMPONENT, PUBSUB_ERRORS, STANZA_ERRORS
-from plugins.xmpp.wire.serializer import attributes_text, escape_attribute, is_sendable
+from plugins.xmpp.wire.serializer import escape_attribute, is_sendable
 from routing.errors import SUBSCRIPTIONS, Refusal
 
 IQ: Final = f"{{{COMPONENT}}}iq"
 MESSAGE: Final = f"{{{COMPONENT}}}message"
 PRESENCE: Final = f"{{{COMPONENT}}}presence"
 ERROR: Final = f"{{{COMPONENT}}}error"
+
+_SWAPPED: Final = (("from", "to"), ("to", "from"), ("id", "id"))
+"""The attributes of an answer, and those of the stanza that they come from."""
 
 
 class StanzaError(Exception):
@@ -85,7 +88,11 @@ def result(iq: Element, *children: Element) -> Element:
 
 def result_text(iq: Element, content: str) -> str:
     """The same, of content that has been written already."""
-    return f"<iq{attributes_text(_addresses(iq, 'result'))}>{content}</iq>"
+    addresses = ""
+    for name, source in _SWAPPED:
+        if (value := iq.get(source)) is not None:
+            addresses += f" {name}='{escape_attribute(value)}'"
+    return f"<iq type='result'{addresses}>{content}</iq>"
 
 
 def address_text(sender: str, jid: str, id: str) -> str:
@@ -129,7 +136,7 @@ def condition_of(stanza: Element) -> tuple[str, str]:
 
 def _addresses(stanza: Element, kind: str) -> dict[str, str]:
     addresses = {"type": kind}
-    for name, source in (("from", "to"), ("to", "from"), ("id", "id")):
+    for name, source in _SWAPPED:
         if (value := stanza.get(source)) is not None:
             addresses[name] = value
     return addresses

@@ -215,7 +215,7 @@ def _together(session: Session, node: str, messages: list[Message], *, request: 
 
 
 def _publish_result(iq: Element, node: str, ids: list[str]) -> str:
-    items = "".join(f"<item id='{escape_attribute(id)}'/>" for id in ids if id)
+    items = "".join([f"<item id='{escape_attribute(id)}'/>" for id in ids if id])
     publish = f"<publish node='{escape_attribute(node)}'>{items}</publish>"
     return result_text(iq, f"<pubsub xmlns='{PUBSUB}'>{publish}</pubsub>")
 

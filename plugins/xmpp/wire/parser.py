@@ -82,7 +82,7 @@ class StreamParser:
         self._builder = TreeBuilder()
         self._fed = 0
         self._stanza_from = 0
-        self._head = Element("")
+        self._stanza: tuple[str, dict[str, str]] = ("", {})
         self._too_much = ""
         self._names: dict[str, str] = {}
         parser = self._parser = expat.ParserCreate(namespace_separator=" ")
@@ -133,53 +133,62 @@ class StreamParser:
         return name
 
     def _start(self, expat_name: str, attributes: dict[str, str]) -> None:
-        limits = self._limits
-        if self._depth > 1:
-            if self._depth > OPEN_ELEMENTS_MAX:
-                raise StreamBroken("policy-violation", f"over {OPEN_ELEMENTS_MAX} open elements")
-            if len(attributes) > limits.attributes_max:
-                self._pass_over(f"an element with over {limits.attributes_max} attributes")
-            elif self._depth > limits.depth_max:
-                self._pass_over(f"elements nested over {limits.depth_max} deep")
+        limits, depth = self._limits, self._depth
+        if depth > 1:
             self._elements += 1
-            if self._elements > limits.elements_max:
-                self._pass_over(f"over {limits.elements_max} elements")
-            if self._too_much:
-                self._depth += 1
+            if (
+                self._too_much
+                or depth > limits.depth_max
+                or len(attributes) > limits.attributes_max
+                or self._elements > limits.elements_max
+            ):
+                self._start_too_much(attributes)
                 return
-        named = attributes
-        for key in attributes:
-            if " " in key:
-                named = {self._name(key): value for key, value in attributes.items()}
-                break
+        if attributes and " " in "".join(attributes):
+            attributes = {self._names.get(key) or self._name(key): each for key, each in attributes.items()}
         tag = self._names.get(expat_name) or self._name(expat_name)
-        if self._depth == 0:
-            self._events.append(StreamHeader(tag, named))
-            self._stanza_from = self._parser.CurrentByteIndex
+        self._depth = depth + 1
+        if depth > 1:
+            self._builder.start(tag, attributes)
+            return
+        self._stanza_from = self._parser.CurrentByteIndex
+        if depth == 0:
+            self._events.append(StreamHeader(tag, attributes))
+            return
+        self._elements = 0
+        self._stanza = (tag, attributes)
+        self._builder = TreeBuilder()
+        if len(attributes) > limits.attributes_max:
+            self._pass_over(f"an element with over {limits.attributes_max} attributes")
         else:
-            if self._depth == 1:
-                self._stanza_from = self._parser.CurrentByteIndex
-                self._elements = 0
-                self._builder = TreeBuilder()
-                self._head = Element(tag, {key: named[key] for key in _HEAD if key in named})
-                if len(attributes) > limits.attributes_max:
-                    self._pass_over(f"an element with over {limits.attributes_max} attributes")
-            if not self._too_much:
-                self._builder.start(tag, named)
+            self._builder.start(tag, attributes)
+
+    def _start_too_much(self, attributes: dict[str, str]) -> None:
+        limits = self._limits
+        if self._depth > OPEN_ELEMENTS_MAX:
+            raise StreamBroken("policy-violation", f"over {OPEN_ELEMENTS_MAX} open elements")
+        if len(attributes) > limits.attributes_max:
+            self._pass_over(f"an element with over {limits.attributes_max} attributes")
+        elif self._depth > limits.depth_max:
+            self._pass_over(f"elements nested over {limits.depth_max} deep")
+        elif self._elements > limits.elements_max:
+            self._pass_over(f"over {limits.elements_max} elements")
         self._depth += 1
 
     def _end(self, expat_name: str) -> None:
-        self._depth -= 1
-        if self._depth == 0:
+        depth = self._depth = self._depth - 1
+        if depth == 0:
             self._events.append(StreamEnd())
             return
         if not self._too_much:
             self._builder.end(self._names.get(expat_name) or self._name(expat_name))
-        if self._depth == 1:
+        if depth == 1:
             if self._parser.CurrentByteIndex - self._stanza_from > self._limits.stanza_bytes_max:
                 self._pass_over(f"a stanza of over {self._limits.stanza_bytes_max} bytes")
             if self._too_much:
-                self._events.append(StanzaTooMuch(self._head, self._too_much))
+                tag, attributes = self._stanza
+                head = Element(tag, {key: attributes[key] for key in _HEAD if key in attributes})
+                self._events.append(StanzaTooMuch(head, self._too_much))
                 self._too_much = ""
             else:
                 self._events.append(self._builder.close())

@@ -55,13 +55,6 @@ def escape_attribute(text: str) -> str:
     return _IN_ATTRIBUTE.sub(_escape, text)
 
 
-def attributes_text(attributes: dict[str, str]) -> str:
-    """Them in a tag; the names are taken as they are. Raises UnsendableError."""
-    if _NOT_PLAIN_ATTRIBUTE("".join(attributes.values())):  # one search for all: most have nothing to escape
-        attributes = {name: escape_attribute(value) for name, value in attributes.items()}
-    return "".join([f" {name}='{value}'" for name, value in attributes.items()])
-
-
 def is_sendable(text: str) -> bool:
     """Whether XML can carry every character."""
     return _FORBIDDEN(text) is None
