@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -15,6 +16,7 @@ UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 HEX_BYTES: Final = 1_024
 
 
+@cache
 def make_environment() -> Any:
     """The templates, which escape all that is put into them, and know no name that they are not given."""
     environment = Environment(
