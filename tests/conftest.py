@@ -28,10 +28,10 @@ settings.load_profile("unshrunk" if "PYTEST_XDIST_WORKER" in os.environ else "sm
 LASTING: Final = {"spark": "spark", "started_server": "server", "daemon": "server"}
 """Those fixtures, with the mark of the tests that ask for them."""
 
-SLOW: Final = ("spark", "kill", "server")
+SLOW: Final = ("spark", "kill", "server", "documents")
 """Marks of what `--quick` leaves out. What takes longest begins first: no process works alone at the end."""
 
-LONG: Final = ("tests/sim/", "tests/docs/")
+LONG: Final = ("tests/sim/",)
 """Of the others, those of which one test takes half a minute."""
 
 

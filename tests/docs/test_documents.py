@@ -20,6 +20,7 @@ def name(document: Path) -> str:
     return str(document.relative_to(ROOT))
 
 
+@pytest.mark.documents
 @pytest.mark.parametrize(
     "document", [path for path in DOCUMENTS if "```console" in path.read_text()], ids=name
 )

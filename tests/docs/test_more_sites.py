@@ -19,6 +19,7 @@ def session(tmp_path: Path) -> Iterator[Session]:
     session.close()
 
 
+@pytest.mark.documents
 def test_the_sites_of_the_readme_link_as_they_stand(session: Session) -> None:
     """Its addresses are those of other machines, and are replaced by some of this one."""
     section = README.read_text().partition("\n## More sites\n")[2].partition("\n## ")[0]

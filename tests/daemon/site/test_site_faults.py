@@ -11,7 +11,6 @@ import pytest
 import trio
 
 from tests.support.clocks import FAKETIME, WallClock
-from tests.support.networks import may_make_namespaces
 from tests.support.operator import Operator
 from tests.support.patience import PATIENCE_S
 from tests.support.real_sites import real_sites
@@ -21,11 +20,8 @@ from tests.support.trial import trial, way_for
 pytestmark = pytest.mark.kill
 
 
-@pytest.mark.parametrize("namespaces", [True, False])
-async def test_a_partition_loses_nothing(tmp_path: Path, namespaces: bool) -> None:
-    if namespaces and not may_make_namespaces():
-        pytest.skip("network namespaces cannot be made here; the proxy stands in for them")
-    async with trial(tmp_path, namespaces=namespaces) as running:
+async def test_a_partition_loses_nothing(tmp_path: Path) -> None:
+    async with trial(tmp_path) as running:
         sites = running.sites
         await trio.sleep(0.5)
         sites.network.cut("gamma", "delta")
