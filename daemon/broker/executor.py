@@ -4,27 +4,26 @@
 commits the one and then has `release` carry out the other. If the commit fails, `take_apart` refuses the
 new messages and keeps all other decisions for the next `prepare`, which takes those of half as many inputs:
 what finds room goes through, and gives back more. `set_aside` does so with single decisions that cannot be
-stored, which `find_faults` finds. See `daemon.broker.taking_apart`.
+stored, which `find_faults` finds. See `daemon.broker.taking_apart`; what is recorded is made by
+`daemon.broker.recording`, and what sessions are told by `daemon.broker.telling`.
 """
 
-import math
 import sqlite3
 from collections.abc import Callable, Mapping
-from functools import partial
 from itertools import chain, islice
 from typing import Any
 
 import msgspec
 
 from daemon import frontend
-from daemon.broker.ages import Ages
 from daemon.broker.bodies import Bodies, Stored
 from daemon.broker.burials import Burials
 from daemon.broker.inputs import ends_of_inputs
-from daemon.broker.outbox import OutboxItem, UnreadDelivery
 from daemon.broker.reading import Reading
+from daemon.broker.recording import Recording
 from daemon.broker.taking_apart import OWN_ERROR, Fault, Kept, TakingApart, whom
-from daemon.hops.writer import HopFields, HopLog
+from daemon.broker.telling import Telling
+from daemon.hops.writer import HopLog
 from daemon.metrics import Metrics
 from daemon.store.batch import Batch
 from daemon.store.changes import Surroundings
@@ -36,10 +35,8 @@ from routing.decisions import INPUT_END, Bury, Decision
 from routing.errors import Refusal
 from routing.federation.copies import Arrival
 from routing.frames import encode_message
-from routing.lifecycle import found_nobody
-from routing.queue import DELAYED, EXPIRED, GONE, GUARANTEED, ONE, STATED, Entry
+from routing.queue import EXPIRED, GONE, GUARANTEED
 from routing.router import Router
-from routing.subscription import Consumer
 
 
 class Prepared(msgspec.Struct):
@@ -95,12 +92,7 @@ class Executor:
         self._inputs_max: int | None = None  # in the next transaction
         self._reading = reading
         self._mishaps = mishaps
-        self._metrics = metrics
-        self._ages = Ages(router.view.last_id, clock.now())
-        self._fresh = 0
-        """Messages that were handed out by the transaction that stored them."""
-        self._told: dict[Any, None] = {}
-        """Handles of the sessions for which there are events."""
+        self._telling = Telling(bodies, clock, metrics, mishaps, router.view.last_id)
         self._end_link = end_link
         self._put_back = put_back
         self._burials = Burials(lambda bury: bury.entry.smuid(router.server), clock.now)
@@ -117,8 +109,7 @@ class Executor:
         self._handlers: dict[type, Callable[[Any], None]] = {
             **rows,
             decisions.KeepMessage: self._keep_message,
-            decisions.Record: self._record,
-            decisions.Refused: self._refused,
+            **Recording(router.server, hops, clock, metrics).handlers,
             Bury: self._bury,
             decisions.RouteDelayed: self._route_delayed,
             decisions.Together: lambda d: None,
@@ -126,11 +117,7 @@ class Executor:
             decisions.OwnError: _fail,
         }
         self._releases: dict[type, Callable[[Any], None]] = {
-            decisions.Deliver: self._deliver,
-            decisions.AnswerRequest: self._answer,
-            decisions.Withdraw: self._withdraw,
-            decisions.TellRemoval: self._tell_removal,
-            decisions.Detach: self._detach,
+            **self._telling.handlers,
             decisions.DiscardMessage: self._forget_body,
             **link_effects,
         }
@@ -185,22 +172,8 @@ class Executor:
                     handle.end(frontend.Ending("failed", OWN_ERROR))
                 if peer:
                     self._end_link(peer, OWN_ERROR)
-        self._measure(prepared, stored_at)
-        told, self._told = self._told, {}
-        for handle in told:
-            try:
-                handle.hand_on()
-            except Exception as error:
-                self._mishaps.note("what a session is told", error)
-                handle.end(frontend.Ending("failed", OWN_ERROR))
-
-    def _measure(self, prepared: Prepared, stored_at: float) -> None:
-        if prepared.came_at:
-            self._metrics.stored_s.note_since(prepared.came_at, stored_at)
-            self._ages.stored(prepared.newest_id, stored_at)
-        if self._fresh:
-            self._metrics.delivered_s.note(self._clock.now() - stored_at, self._fresh)
-            self._fresh = 0
+        self._telling.measure(prepared.came_at, prepared.newest_id, stored_at)
+        self._telling.hand_on()
 
     def committed(self) -> None:
         """The batch is on disk, and is not to be tried again."""
@@ -325,85 +298,6 @@ class Executor:
             self._router.publishing.route_delayed(d.entry, stored.message, self._clock.now())
             self._router.end_input()
 
-    # -- to the hop log ---------------------------------------------------------------------------
-
-    def _record(self, d: decisions.Record) -> None:
-        entry = d.entry
-        # only what differs from the record's defaults: a message has several records, and each field costs
-        fields: HopFields = {
-            "smuid": entry.smuid(self._router.server),
-            "topic": entry.topic.name,
-            "size": entry.size,
-        }
-        if entry.flags & ONE:
-            fields["mode"] = "ONE"
-        if not entry.flags & GUARANTEED:
-            fields["guarantee"] = False
-        if entry.priority:
-            fields["priority"] = entry.priority
-        if d.attempt:
-            fields["attempt"] = d.attempt
-        if d.crossing:
-            fields["crossing"] = d.crossing
-        if d.final:
-            fields["final"] = True
-        if d.subscription is not None:
-            fields["subscription"] = d.subscription.label
-            if d.subscription.pattern:
-                fields["pattern"] = d.subscription.pattern
-        if d.account:
-            fields["account"] = d.account
-        if d.reason:
-            fields["reason"] = d.reason
-            if d.event == "dropped":
-                self._metrics.turn_away(d.event, d.reason)
-        if d.peer:
-            fields["peer"] = d.peer
-        if d.depth:
-            fields["depth"] = d.depth
-        if d.hops:
-            fields["hops"] = d.hops
-        if d.receipt:
-            fields["receipt"] = d.receipt
-        if d.due is not None:
-            fields["due"] = d.due
-            fields["expires_us"] = self._expires_us(entry)
-        if (answered := d.answered) is not None:
-            fields["attempt"] = answered.attempt
-            fields["outcome"] = answered.outcome
-            fields["sent_us"] = answered.sent_us
-            fields["peer_received_us"] = answered.peer_received_us
-            fields["peer_sent_us"] = answered.peer_sent_us
-        self._hops.append(d.event, **fields)
-
-    def _refused(self, d: decisions.Refused) -> None:
-        self._metrics.turn_away(d.event, d.reason)
-        self._hops.append(
-            d.event,
-            smuid=d.smuid,
-            topic=d.topic,
-            account=d.publisher,
-            peer=d.peer,
-            depth=d.depth,
-            hops=d.hops,
-            reason=d.reason,
-            size=d.size,
-            attempt=d.attempt,
-            mode=d.mode,
-            priority=d.priority,
-            guarantee=d.guarantee,
-        )
-
-    def _expires_us(self, entry: Entry) -> int:
-        """When a stated timeout ends, by the wall clock; 0 where none was stated, -1 for never or unknown."""
-        if entry.flags & DELAYED:
-            return -1
-        if not entry.flags & STATED:
-            return 0
-        if entry.deadline == math.inf:
-            return -1
-        return self._clock.wall_us() + int((entry.deadline - self._clock.now()) * 1e6)
-
     # -- effects ----------------------------------------------------------------------------------
 
     def _forget_body(self, d: decisions.DiscardMessage) -> None:
@@ -412,95 +306,6 @@ class Executor:
     def _hold(self, d: Decision) -> None:
         self._effects.append(d)
 
-    def _gather(self, consumer: Consumer, event: OutboxItem) -> None:
-        """Have an event told to a session, with all that this transaction brings to it."""
-        consumer.handle.gather(event)
-        self._told[consumer.handle] = None
-
-    def _deliver(self, d: decisions.Deliver) -> None:
-        entry, now = d.entry, self._clock.now()
-        if d.attempt == 1 and entry.flags & GUARANTEED:
-            if entry.id > self._ages.newest_id:
-                self._fresh += 1
-            else:
-                self._metrics.delivered_s.note(now - self._ages.stored_at(entry.id))
-        stored = self._bodies.find(entry.id)
-        if stored is not None:
-            self._gather(d.consumer, _delivered(d, now, stored))
-        else:
-            self._gather(d.consumer, UnreadDelivery(entry.id, entry.size, partial(_delivered, d, now)))
-
-    def _answer(self, d: decisions.AnswerRequest) -> None:
-        if d.error is not None:
-            self._metrics.refused[d.error.code] += 1
-        elif d.request is None:
-            return
-        entry = d.entry
-        self._gather(
-            d.consumer,
-            frontend.Answer(
-                request=d.request,
-                error=d.error,
-                smuid=d.smuid,
-                repeated=d.repeated,
-                due_to_nobody=entry is not None and found_nobody(entry),
-            ),
-        )
-
-    def _withdraw(self, d: decisions.Withdraw) -> None:
-        self._gather(
-            d.consumer,
-            frontend.Withdrawn(
-                number=d.number,
-                topic=d.entry.topic.name,
-                subscription=d.subscription.options.name,
-                reason=d.reason,
-                pattern=d.subscription.pattern,
-            ),
-        )
-
-    def _tell_removal(self, d: decisions.TellRemoval) -> None:
-        self._gather(
-            d.consumer,
-            frontend.Retracted(
-                topic=d.entry.topic.name,
-                subscription=d.subscription.options.name,
-                message_id=d.entry.id,
-                pattern=d.subscription.pattern,
-            ),
-        )
-
-    def _detach(self, d: decisions.Detach) -> None:
-        self._gather(d.consumer, frontend.Detached(topic=d.target.name, name=d.name, reason=d.reason))
-
 
 def _fail(d: decisions.OwnError) -> None:
     raise d.error
-
-
-def _delivered(d: decisions.Deliver, now: float, stored: Stored) -> frontend.Delivered:
-    entry, lock = d.entry, d.lock
-    return frontend.Delivered(
-        number=d.number,
-        topic=entry.topic.name,
-        subscription=d.subscription.options.name,
-        stored=stored,
-        attempt=d.attempt,
-        redelivered=d.redelivered,
-        received=lock is not None and lock.received,
-        lock_s=None if lock is None or lock.received else max(lock.ends_at - now, 0.0),
-        expires_in_s=_time_left(entry, now),
-        ends_in_s=max(entry.deadline - now, 0.0),
-        acknowledge=lock is not None,
-        size=entry.size,
-        message_id=entry.id,
-        pattern=d.subscription.pattern,
-        late=d.subscription.joined_after(entry),
-    )
-
-
-def _time_left(entry: Entry, now: float) -> float | None:
-    """Seconds of a stated timeout that are left; None where none was stated, or it has no end."""
-    if not entry.flags & STATED or entry.deadline == math.inf:
-        return None
-    return max(entry.deadline - now, 0.0)

@@ -119,7 +119,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="what came again as received does not say so",
-        file="daemon/broker/executor.py",
+        file="daemon/broker/telling.py",
         old="received=lock is not None and lock.received",
         new="received=False",
         tests=(

@@ -104,7 +104,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="the acknowledgement of a forward has no stamps of the peer",
-        file="daemon/broker/executor.py",
+        file="daemon/broker/recording.py",
         old='fields["peer_received_us"] = answered.peer_received_us',
         new="pass",
         tests=("tests/daemon/broker/test_federation.py::test_a_message_crosses_a_link_and_its_copies_end",),

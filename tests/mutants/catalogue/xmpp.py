@@ -168,7 +168,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="a delivery is never late",
-        file="daemon/broker/executor.py",
+        file="daemon/broker/telling.py",
         old="        late=d.subscription.joined_after(entry),",
         new="        late=False,",
         tests=(
