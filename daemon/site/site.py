@@ -7,49 +7,39 @@
 
 Whatever ends the site (`RunningSite.draining`, cancellation, a task that fails), front ends go first, at
 the latest when the drain time is over; then the broker carries out what they caused; then the hop log and
-the store are closed.
-
-A reload reads all files again and takes each part on by itself: what is refused stays as it was, is logged,
-and is told to the service manager and to each command of the operator until it is mended.
+the store are closed. What a reload changes: `daemon.site.files`.
 """
 
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-import msgspec
 import trio
 
 from daemon.accounts.accounts import Accounts
-from daemon.accounts.accounts_file import Account
 from daemon.broker.broker import Broker
 from daemon.broker.lifetime import StartError, opened_broker
 from daemon.broker.session import BrokerSession
-from daemon.certificates.expiry import ExpiryWatch
-from daemon.certificates.tls import ClientTls
-from daemon.configuration.config import load
 from daemon.configuration.discovery import Installed
 from daemon.connections.listen import Listeners
 from daemon.control import operators
 from daemon.control.socket import AnyQuestion, Question, Tell, serve_control
 from daemon.frontend import Identity, Limits, Plugin, Right, Session, SubscriptionInfo, TopicInfo
-from daemon.link.peers_file import PeerEntry
 from daemon.metrics import Metrics
 from daemon.operating.operations import Actor
 from daemon.operating.overview import Warned
 from daemon.operations.site import SiteFacts, SiteOperations
 from daemon.settings import ConfigError, Settings
-from daemon.site.difference import Differences, of_accounts, of_peers, of_settings
-from daemon.site.examination import LINKS_SOCKET, Examination, Finding, Part, examine, expired
+from daemon.site.examination import LINKS_SOCKET, Examination, examine
+from daemon.site.files import SiteFiles
 from daemon.site.links import SiteLinks
 from daemon.site.standing import Standing, said
 from daemon.site.state_mark import own_state
 from daemon.store.store import Store
-from daemon.system import log
 from daemon.system.allocator import give_back
 from daemon.system.limited_log import LimitedLog
 from daemon.system.outlasting import OutlastingMemory
@@ -60,16 +50,8 @@ from routing.rights import Operating
 
 logger = logging.getLogger(__name__)
 
-FIXED: Final = ("site", "hops", "links", "plugins")
-"""Tables that only a start reads."""
-
 LOGGED_NAME_MAX: Final = 65
 """Of the name of an account that is tried."""
-
-CHANGES_LOGGED_MAX: Final = 1_000
-"""Of one reload."""
-
-_OWN_ERROR: Final = "an error of smqpd met it; its log says more, and not all of it is taken on"
 
 CLOSE_S: Final = 1.0
 """After the drain time, for front ends to end by themselves."""
@@ -91,7 +73,6 @@ class RunningSite:
         passed: dict[str, list[socket.socket]],
     ) -> None:
         """`found`: in the files of `config`, none of which is refused."""
-        assert found.tls is not None
         settings = found.settings
         self.server_name = settings.site.server_name
         self.server_ident = f"smqpd/{VERSION}"
@@ -102,22 +83,18 @@ class RunningSite:
         self.front_ends = trio.CancelScope()
         self.broker = broker
         self.links = links
-        self.settings = settings
-        self._config = config
-        self._installed = installed
+        self.files = SiteFiles(
+            config, installed, found, accounts, broker, links, lambda: self._listeners.need_tls
+        )
         self._notifier = notifier
         self._accounts = accounts
-        self._tls: ClientTls = found.tls
-        self._findings: list[Finding] = []
         self._logins = LimitedLog(logger, "logins")
         self._ends = LimitedLog(logger, "ends of sessions")
         broker.session_ended = self._log_end
-        self.expiry = ExpiryWatch(broker.clock.wall_us)
-        self._found(found.findings)
         self._listeners = Listeners(
             limits=lambda: self.limits,
-            tls_context=lambda: self._tls.context,
-            http_context=lambda: self._tls.http_context,
+            tls_context=lambda: self.files.tls.context,
+            http_context=lambda: self.files.tls.http_context,
             draining=self.draining,
             drain_s=settings.site.drain_s,
             passed=passed,
@@ -155,9 +132,14 @@ class RunningSite:
         )
 
     @property
+    def settings(self) -> Settings:
+        """Those it runs with."""
+        return self.files.settings
+
+    @property
     def limits(self) -> Limits:
         """See `daemon.frontend.Site`."""
-        return self.settings.limits
+        return self.files.settings.limits
 
     @property
     def default_timeout_s(self) -> float:
@@ -179,7 +161,7 @@ class RunningSite:
             held=self.broker.held,
             errors=self.broker.mishaps.count,
             damaged=self.broker.damaged,
-            findings=[*self._findings, *expired(self.expiry.expiries, self.expiry.now)],
+            findings=self.files.findings,
         )
 
     async def authenticate(self, account: str, password: str, remote: str, *, protocol: str = "") -> Identity:
@@ -341,140 +323,24 @@ class RunningSite:
             case "reload":
                 await tell(self.reload(str(Actor(name=question.by, via="control"))))
             case "config-diff":
-                await tell(self.differences())
+                await tell(self.files.differences())
             case _:
                 await self.links.answer(question, tell)
-
-    def differences(self) -> Differences:
-        """What a reload would change, and what it would not take on; changes nothing."""
-        try:
-            wanted = load(self._config, self._installed)
-        except ConfigError as error:
-            refused = [Finding("configuration", "refused", str(error))]
-            return Differences(differences=[], refused=refused)
-        found = self._examined(wanted, starts=False)
-        peers, accounts = found.peers, found.accounts
-        return Differences(
-            differences=[
-                *of_settings(self.settings, wanted, FIXED),
-                *of_accounts(self._accounts.every, self._accounts.every if accounts is None else accounts),
-                *of_peers(self.links.peers, self.links.peers if peers is None else peers),
-            ],
-            refused=found.refused,
-        )
 
     def reload(self, by: str) -> Standing:
         """Take on new accounts, rights, limits, TLS files, keys and peers; connections of clients stay.
 
-        `by` asked for it; the log says so with each change. Each part that is refused stays as it was. What
-        only a start can change stays, too.
+        `by` asked for it. Each part that is refused stays as it was. What only a start can change stays, too.
         """
         tells = self.serving and not self.draining.is_set()  # else it would seem to have started, or to stay
         if tells:
             self._notifier.reloading()
-        before = self.settings, self._accounts.every, self.links.peers
-        try:
-            self._found(self._taken_on())
-            log.set_up(self.settings.log)
-        except Exception as error:
-            self.mishap("a reload", error)
-            problem = "an error of smqpd ended the reload; its log says more, and not all may be taken on"
-            self._findings = [Finding("configuration", "refused", problem)]
-        self._log_changes(*before, by)
+        self.files.reload(by)
         standing = self.standing
         logger.info("reloaded%s: by %s", ", not all of it" if standing.not_taken_on else "", by)
         if tells:
             self._notifier.ready(standing.line)
         return standing
-
-    def _log_changes(
-        self, settings: Settings, accounts: dict[str, Account], peers: Mapping[str, PeerEntry], by: str
-    ) -> None:
-        """Say what has become of these, which were before."""
-        changes = [
-            *of_settings(settings, self.settings, FIXED),
-            *of_accounts(accounts, self._accounts.every),
-            *of_peers(peers, self.links.peers),
-        ]
-        for change in changes[:CHANGES_LOGGED_MAX]:
-            fields = {"event": "change", "by": by}
-            logger.info("changed: %s: by %s", change, by, extra={"fields": fields})
-        if len(changes) > CHANGES_LOGGED_MAX:
-            logger.info("changed: %d more: by %s", len(changes) - CHANGES_LOGGED_MAX, by)
-
-    def _taken_on(self) -> list[Finding]:
-        """Read everything, and take on what is good; returns what is to be said of it."""
-        before, findings = self.settings, []
-        try:
-            wanted = load(self._config, self._installed)
-        except ConfigError as error:
-            findings.append(Finding("configuration", "refused", str(error)))
-            wanted = before
-        changed = [table for table in FIXED if getattr(wanted, table) != getattr(before, table)]
-        settings = msgspec.structs.replace(wanted, **{table: getattr(before, table) for table in FIXED})
-        found = self._examined(settings, starts=False)
-        findings += found.findings
-        accounts = found.accounts
-        if accounts is not None:
-            findings += self._taking_on("accounts", lambda: self._accounts.replace(accounts))
-        if found.tls is not None and found.tls.context is None and self._listeners.need_tls:
-            problem = "[tls] names no certificate; until the next start the one before serves who needs TLS"
-            findings.append(Finding("tls", "refused", problem))
-        elif found.tls is not None:
-            self._tls = found.tls
-        self.settings = settings
-        findings += self._taking_on("peers", lambda: self.links.take(found.peers, found.keys))
-        if self.links.manager is None and found.peers:
-            reasons = "; ".join(finding.problem for finding in found.refused if finding.part == "keys")
-            findings.append(Finding("peers", "refused", f"without keys there are no links: {reasons}"))
-        findings += self._taking_on("configuration", lambda: self.broker.reconfigure(settings))
-        findings += _elsewhere(before, wanted)
-        for table in changed:
-            problem = f"[{table}] has changed; that takes effect with the next start"
-            findings.append(Finding("configuration", "warning", problem))
-        if changed:
-            known = {finding.problem for finding in findings}
-            for finding in self._examined(wanted, starts=True).refused:
-                if finding.problem not in known:
-                    problem = f"the next start would be refused: {finding.problem}"
-                    findings.append(Finding(finding.part, "warning", problem))
-        return findings
-
-    def _taking_on(self, part: Part, take_on: Callable[[], None]) -> Iterator[Finding]:
-        """Take one part on; what keeps it from being taken on keeps no other."""
-        try:
-            take_on()
-        except OSError as error:  # a site that begins to link writes to its disk
-            yield Finding(part, "refused", f"it cannot be taken on: {error}")
-        except Exception as error:
-            self.mishap(f"a reload ({part})", error)
-            yield Finding(part, "refused", _OWN_ERROR)
-
-    def _examined(self, settings: Settings, *, starts: bool) -> Examination:
-        links = self.links.manager is not None
-        now = self.expiry.now
-        return examine(self._config, settings, self._installed, now, links=links, starts=starts)
-
-    def _found(self, findings: list[Finding]) -> None:
-        """Log what was found, and show it from now on."""
-        self._findings = findings
-        for finding in findings:
-            level = logging.WARNING if finding.level == "warning" else logging.ERROR
-            logger.log(level, "%s", said(finding))
-        self.expiry.watch([*self._tls.expiries, *self.links.expiries])
-
-
-def _elsewhere(before: Settings, wanted: Settings) -> Iterator[Finding]:
-    """What a running site goes on to read where it was when it started."""
-    files: tuple[tuple[Part, Path, Path], ...] = (
-        ("accounts", before.site.accounts_file, wanted.site.accounts_file),
-        ("peers", before.links.peers_file, wanted.links.peers_file),
-        ("keys", before.links.keys_directory, wanted.links.keys_directory),
-    )
-    for part, old, new in files:
-        if old != new:
-            problem = f"{new}: is not read before the next start; until then {old} is"
-            yield Finding(part, "refused", problem)
 
 
 async def serve_site(
@@ -513,7 +379,7 @@ async def serve_site(
         except OSError as error:
             raise StartError(f"{settings.site.state_directory} cannot be used: {error}") from None
         site = RunningSite(config, installed, found, accounts, broker, links, suid, notifier, passed)
-        await opened.start(site.expiry.look, give_back)
+        await opened.start(site.files.expiry.look, give_back)
         opened.tasks.start_soon(broker.mishaps.keep_going, "what operators are shown", site.operations.run)
         opened.tasks.start_soon(broker.mishaps.keep_going, "the look for pauses", site.metrics.watch_pauses)
         await opened.tasks.start(links.run)

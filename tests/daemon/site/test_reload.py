@@ -65,7 +65,7 @@ async def test_a_reload_that_cannot_even_begin_leaves_the_site_as_it_was(
 ) -> None:
     async with running(tmp_path / "site") as site:
         with monkeypatch.context() as broken:
-            broken.setattr("daemon.site.site.examine", fail)
+            broken.setattr("daemon.site.files.examine", fail)
             for _ in range(2):
                 [finding] = site.reload("a test").not_taken_on
                 assert "an error of smqpd ended the reload" in finding.problem
@@ -81,7 +81,7 @@ async def test_who_changes_accounts_on_the_page_hears_whether_that_holds(
     by, settings = Actor(name="eve", via="web"), AccountSettings()
     async with running(tmp_path / "site") as site:
         with monkeypatch.context() as broken:
-            broken.setattr("daemon.site.site.examine", fail)
+            broken.setattr("daemon.site.files.examine", fail)
             with pytest.raises(Refusal, match="But the site has not taken it on"):
                 await site.operations.add_account("fay", "secret", settings, by)
         config = tmp_path / "site" / "smqpd.toml"

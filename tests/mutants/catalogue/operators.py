@@ -8,7 +8,7 @@ ACTING = "tests/daemon/operations/test_acting.py::"
 MUTATIONS = [
     Mutation(
         name="accounts are not taken on where a part of the files is refused",
-        file="daemon/site/site.py",
+        file="daemon/site/files.py",
         old="if accounts is not None:",
         new="if accounts is not None and not found.refused:",
         tests=(RUNNING + "test_eve_is_cut_off_although_the_links_cannot_be_as_the_files_say",),
