@@ -116,6 +116,11 @@ async def create(client: XmppClient, node: str, **config: str) -> None:
     assert answer.get("type") == "result"
 
 
+async def configure(client: XmppClient, node: str, **values: str) -> Any:
+    text = f"<configure node='{node}'>{form('node_config', **values)}</configure>"
+    return await client.iq("set", pubsub(text, "#owner"))
+
+
 async def put(client: XmppClient, node: str, item: str, content: str = "<a xmlns='urn:a'/>") -> Any:
     text = f"<publish node='{node}'><item id='{item}'>{content}</item></publish>"
     return await client.iq("set", pubsub(text))

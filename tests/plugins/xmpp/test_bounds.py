@@ -1,27 +1,34 @@
 """What one request, one JID and one account may take, however it is asked for; and what others have still."""
 
 from pathlib import Path
+from xml.etree.ElementTree import Element
 
 import pytest
 
 from daemon.settings import Limits
+from plugins.xmpp.delivery import collecting
+from plugins.xmpp.known import item_index
 from plugins.xmpp.known.item_index import ItemIndex
 from plugins.xmpp.known.replaced import Replaced
-from tests.support.xmpp import XmppServer, xmpp_site
+from plugins.xmpp.settings import JidRule
+from tests.support.xmpp import RULES, XmppServer, xmpp_site
 from tests.support.xmpp_pubsub import (
     ADA,
     NODE,
     PUBSUB,
     SMQP,
     ada,
+    configure,
     create,
     error_of,
+    notified,
     pubsub,
     put,
     subscribe,
     within,
 )
 
+DANS = JidRule(pattern="dan*@shakespeare.lit", account="dan")
 PLAIN = {f"{{{SMQP}}}queueing": "0"}
 
 
@@ -60,6 +67,18 @@ async def test_an_item_that_is_named_twice_is_retracted_once(tmp_path: Path) -> 
         named = f"<retract node='{NODE}'>" + "<item id='same'/>" * 2 + "</retract>"
         assert (await ada(server).iq("set", pubsub(named))).get("type") == "result"
         assert site.broker.held == 2
+
+
+async def test_an_item_that_a_worker_has_is_its_own_also_where_it_is_named_twice(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path) as (server, _, site):
+        worker = server.client("worker1@shakespeare.lit/x")
+        await create(ada(server), NODE)
+        assert (await worker.iq("set", subscribe(worker.jid))).get("type") == "result"
+        await put(ada(server), NODE, "mine")
+        await notified(worker)
+        named = f"<retract node='{NODE}'>" + "<item id='mine'/>" * 2 + "</retract>"
+        assert (await worker.iq("set", pubsub(named))).get("type") == "result"
+        assert site.broker.held == 0
 
 
 async def test_the_newest_item_of_an_id_is_found_at_once_however_many_have_it(tmp_path: Path) -> None:
@@ -106,6 +125,72 @@ async def test_one_jid_leaves_others_room_to_ask_for_a_subscription(tmp_path: Pa
             assert (await dan.iq("set", text)).get("type") == "result"
         answer = await dan.iq("set", subscribe("dan@shakespeare.lit/r10", None, "n.open"))
         assert error_of(answer) == ("wait", "resource-constraint")
+
+
+async def test_no_more_wait_for_an_owner_than_are_kept(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path, rules=(DANS, *RULES)) as (server, _, _):
+        await create(ada(server), "n.open", **PLAIN, **{"pubsub#access_model": "authorize"})
+
+        async def ask(who: int, resource: int) -> Element:
+            client, jid = (
+                server.client(f"dan{who}@shakespeare.lit/x"),
+                f"dan{who}@shakespeare.lit/r{resource}",
+            )
+            answer: Element = await client.iq("set", subscribe(jid, None, "n.open"))
+            return answer
+
+        for number in range(100):
+            assert (await ask(number // 10, number % 10)).get("type") == "result"
+        assert error_of(await ask(10, 0)) == ("wait", "resource-constraint")
+        waiting = await ada(server).iq("get", pubsub("<subscriptions node='n.open'/>", "#owner"))
+        assert {each.get("subscription") for each in waiting.iter(f"{{{PUBSUB}#owner}}subscription")} == {
+            "pending"
+        }
+
+
+async def test_room_is_made_for_as_many_items_as_have_to_go(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path) as (server, _, site):
+        client = ada(server)
+        await create(client, "n", **PLAIN, **{"pubsub#persist_items": "1"})
+        for hundred in range(3):
+            items = "".join(
+                f"<item id='{hundred}-{number}'><a xmlns='urn:a'/></item>" for number in range(100)
+            )
+            answer = await client.iq("set", pubsub(f"<publish node='n'>{items}</publish>"))
+            assert answer.get("type") == "result"
+        assert site.broker.held == 300
+        assert (await configure(client, "n", **{"pubsub#max_items": "1"})).get("type") == "result"
+        assert site.broker.held == 1
+
+
+async def test_what_is_known_of_the_nodes_of_a_collection_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collecting, "NODES_MAX", 2)
+    async with xmpp_site(tmp_path) as (server, service, _):
+        client = ada(server)
+        for node in ("n.a", "n.b", "n.c"):
+            await create(client, node, **PLAIN, **{"pubsub#persist_items": "1"})
+            await put(client, node, "last")
+        assert (await client.iq("set", subscribe(client.jid, None, "n.#"))).get("type") == "result"
+        for _ in range(3):
+            await client.receive()
+        subscription = service.registry.find(client.jid, "n.#")
+        assert subscription is not None
+        assert len(subscription.last_kept) <= 2
+
+
+async def test_the_items_of_a_bounded_number_of_nodes_are_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(item_index, "NODES_MAX", 2)
+    async with xmpp_site(tmp_path) as (server, service, _):
+        await put(ada(server), NODE, "i")
+        session, index = service.clients[ada(server).jid].session, ItemIndex()
+        for node in ("n.a", "n.b", "n.c"):
+            index.note(node, 1, "i", begin=True)
+        removed = [await index.removed(session, node, 1) for node in ("n.a", "n.b", "n.c")]
+        assert removed == [None, "i", "i"]
 
 
 def test_one_task_sees_to_a_node_however_much_is_published_meanwhile() -> None:

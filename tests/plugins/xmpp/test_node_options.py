@@ -2,7 +2,6 @@
 
 import sqlite3
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trio
@@ -16,6 +15,7 @@ from tests.support.xmpp_pubsub import (
     PUBSUB,
     SMQP,
     ada,
+    configure,
     create,
     error_of,
     fields,
@@ -28,11 +28,6 @@ from tests.support.xmpp_pubsub import (
 )
 
 PLAIN = {f"{{{SMQP}}}queueing": "0", "pubsub#persist_items": "1"}
-
-
-async def configure(client: XmppClient, node: str, **values: str) -> Any:
-    text = f"<configure node='{node}'>{form('node_config', **values)}</configure>"
-    return await client.iq("set", pubsub(text, "#owner"))
 
 
 async def ids_of(client: XmppClient, node: str) -> list[str | None]:
