@@ -57,7 +57,8 @@ def holdings(copies: DataFrame, coverage: DataFrame) -> DataFrame:
 
     server; stated long, from the last heartbeat; counted long, by the records between; verdict: agrees,
     differs, or unknown where no two heartbeats without a gap between them were read. A copy that came again
-    with more depth after its end may be held once more, for peers alone: the server counts it, or not.
+    with more depth after its end may be held once more, for peers alone: the server counts it, or not, at
+    either heartbeat.
     """
     beats = coverage.select("server", "base_record", "base_held", "beat_record", "held")
     kept = copies.where(~f.col("unguaranteed"))
@@ -79,15 +80,17 @@ def holdings(copies: DataFrame, coverage: DataFrame) -> DataFrame:
             between("begun_record", "begun_last_record").alias("begun"),
             between("ended_record", "ended_last_record").alias("ended"),
             f.count_if(f.coalesce(_held_again() | _may_have_been(), f.lit(False))).alias("again"),
+            f.count_if(f.coalesce(_no_longer_held_again(), f.lit(False))).alias("no_longer"),
         )
     )
     total = f.col("base_held") + f.coalesce("begun", f.lit(0)) - f.coalesce("ended", f.lit(0))
+    least = total - f.coalesce("no_longer", f.lit(0))
     return beats.join(counted, "server", "left").select(
         "server",
         f.col("held").alias("stated"),
         total.alias("counted"),
         f.when(f.col("held").isNull() | total.isNull(), "unknown")
-        .when(f.col("held").between(total, total + f.coalesce("again", f.lit(0))), "agrees")
+        .when(f.col("held").between(least, total + f.coalesce("again", f.lit(0))), "agrees")
         .otherwise("differs")
         .alias("verdict"),
     )
@@ -98,6 +101,12 @@ def _held_again() -> Column:
     came_again = f.col("widened_record").between(f.col("ended_record") + 1, f.col("beat_record"))
     no_second_end = f.col("ended_last_record") == f.col("ended_record")
     return came_again & (no_second_end | (f.col("ended_last_record") > f.col("beat_record")))
+
+
+def _no_longer_held_again() -> Column:
+    """It had ended before the first heartbeat, and once more by the last, so that it may be in the first."""
+    ended_again = f.col("ended_last_record").between(f.col("base_record") + 1, f.col("beat_record"))
+    return ended_again & f.col("widened") & (f.col("ended_record") <= f.col("base_record"))
 
 
 def _may_have_been() -> Column:

@@ -588,6 +588,30 @@ def test_of_a_copy_that_may_have_ended_in_a_gap_nobody_knows_how_often_it_was_he
     assert [row.verdict for row in rows] == ["agrees"]
 
 
+@pytest.mark.parametrize(("stated", "verdict"), [(0, "agrees"), (1, "agrees"), (2, "differs")])
+def test_a_copy_held_once_more_at_the_first_heartbeat_may_have_ended_again(
+    spark: Any, stated: int, verdict: str
+) -> None:
+    from routing.trace import balance, coverage, ends, facts
+
+    name = "a/019aa5d72900-1-fc"
+    logs = Logs()
+    logs.write("wide", "heartbeat")
+    logs.write("wide", "received", name, peer="c", attempt=1, depth=1, hops=("a", "c"), due=1)
+    logs.write("wide", "committed", name, subscription="ada:r@wide", attempt=1, final=True)
+    logs.write("wide", "depth", name, peer="b", attempt=1, depth=2, hops=("a",))
+    logs.lose("wide")
+    logs.write("wide", "heartbeat", held=1)
+    logs.write("wide", "forwarded", name, peer="d", attempt=2, outcome="duplicate", final=True)
+    logs.write("wide", "heartbeat", held=stated)
+    read = frame(spark, logs.records)
+    words = coverage.words(read)
+    covered = coverage.coverage(read, words, coverage.gaps(words)).localCheckpoint()
+    copies = ends.states(facts.copies(facts.facts(read)), covered)
+    rows = balance.holdings(copies, covered).where("server = 'wide'").collect()
+    assert [row.verdict for row in rows] == [verdict]
+
+
 def test_who_sent_a_copy_in_a_ring_is_known_where_its_own_log_was_read(spark: Any) -> None:
     """What it sent may have been overtaken by a deeper copy, whose Hops it then carries."""
     from routing.trace import anomalies, clocks, coverage, facts, routes
