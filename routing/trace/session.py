@@ -71,8 +71,9 @@ EXPRESSION_CLASSES: Final = (
 )
 """By these names PySpark asks for the classes of which it makes expressions."""
 
-THROUGHPUT_JAVA: Final = "-XX:+UseParallelGC"
-"""A job has no pauses to fear, and this collector takes the least processor time."""
+THROUGHPUT_JAVA: Final = "-XX:+UseParallelGC -XX:-DontCompileHugeMethods"
+"""A job has no pauses to fear, and this collector takes the least processor time. Of the checks of a
+line Spark makes one method, of a size that a JVM would interpret for ever."""
 
 
 def open_session(
