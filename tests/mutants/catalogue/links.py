@@ -61,7 +61,7 @@ MUTATIONS = [
         file="daemon/link/connection.py",
         old="min(self._lanes.capacity(lane), ROUND_BYTES)",
         new="self._lanes.capacity(lane)",
-        tests=("tests/daemon/link/test_links.py::test_control_and_urgent_do_not_wait_behind_bulk",),
+        tests=("tests/daemon/link/test_crossing.py::test_control_and_urgent_do_not_wait_behind_bulk",),
     ),
     Mutation(
         name="a link that answers no probe stays up",

@@ -74,7 +74,7 @@ MUTATIONS = [
         old="if mode & (stat.S_IRWXO | stat.S_IWGRP):",
         new="if False:",
         tests=(
-            "tests/daemon/accounts/test_accounts.py::test_an_accounts_file_that_others_can_read_is_refused",
+            "tests/daemon/accounts/test_accounts_file.py::test_an_accounts_file_that_others_can_read_is_refused",
         ),
     ),
 ]

@@ -139,8 +139,8 @@ MUTATIONS = [
         old="        if not self.may_have(delivered.topic):\n            return False\n",
         new="",
         tests=(
-            f"{_XMPP}/test_collections.py::test_nothing_comes_of_a_node_whose_owners_do_not_let_it",
-            f"{_XMPP}/test_collections.py::test_an_outcast_gets_nothing_of_the_node",
+            f"{_XMPP}/test_collection_subscriptions.py::test_nothing_comes_of_a_node_whose_owners_do_not_let_it",
+            f"{_XMPP}/test_collection_subscriptions.py::test_an_outcast_gets_nothing_of_the_node",
         ),
     ),
     Mutation(
@@ -148,14 +148,18 @@ MUTATIONS = [
         file="plugins/xmpp/delivery/client.py",
         old="        if removed.pattern and not self._collecting.may_have(removed.topic):",
         new="        if False:",
-        tests=(f"{_XMPP}/test_collections.py::test_nothing_comes_of_a_node_whose_owners_do_not_let_it",),
+        tests=(
+            f"{_XMPP}/test_collection_subscriptions.py::test_nothing_comes_of_a_node_whose_owners_do_not_let_it",
+        ),
     ),
     Mutation(
         name="a collection tells everybody of a purge",
         file="plugins/xmpp/requests/nodes.py",
         old='            if subscription.jid not in jids and admission == "admitted":',
         new="            if subscription.jid not in jids:",
-        tests=(f"{_XMPP}/test_collections.py::test_nothing_comes_of_nodes_that_the_account_may_not_have",),
+        tests=(
+            f"{_XMPP}/test_collection_subscriptions.py::test_nothing_comes_of_nodes_that_the_account_may_not_have",
+        ),
     ),
     Mutation(
         name="a collection gives all items that are kept",
@@ -194,7 +198,9 @@ MUTATIONS = [
         file="plugins/xmpp/requests/subscription_options.py",
         old="            if of_collection and field in _OF_QUEUES:",
         new="            if False:",
-        tests=(f"{_XMPP}/test_collections.py::test_an_option_that_no_collection_has_is_refused",),
+        tests=(
+            f"{_XMPP}/test_collection_subscriptions.py::test_an_option_that_no_collection_has_is_refused",
+        ),
     ),
     Mutation(
         name="a collection lists nodes that the asker may not see",

@@ -1,0 +1,82 @@
+"""The file of the accounts: edited, and refused where it is bad."""
+
+from pathlib import Path
+
+import pytest
+
+from daemon.accounts.accounts_file import Account, NoSuchAccountError, edit, read_accounts
+from daemon.configuration.config import FILE_BYTES_MAX
+from daemon.settings import ConfigError
+from routing.rights import Rights
+from tests.support.logins import HASH, write
+
+
+def test_editing_keeps_comments_and_privacy(file: Path) -> None:
+    file.chmod(0o640)
+    with edit(file) as editor:
+        editor.add("b.b+c", Account(password=HASH))
+        editor.set_rights("ann", Rights(subscribe=("*.new", "#")))
+        editor.set_password("old", HASH)
+    accounts = read_accounts(file)
+    assert accounts["ann"].rights == Rights(subscribe=("*.new", "#"))
+    assert "b.b+c" in accounts
+    assert file.read_text().startswith("# who is who\n")
+    assert "# since May" in file.read_text()
+    assert file.stat().st_mode & 0o777 == 0o640
+    assert [path.name for path in file.parent.iterdir()] == ["accounts.toml"]
+
+
+def add_then_miss(file: Path) -> None:
+    with edit(file) as editor:
+        editor.add("new", Account(password=HASH))
+        editor.set_disabled("anne", True)
+
+
+def test_an_edit_that_fails_changes_nothing(file: Path) -> None:
+    before = file.read_text()
+    with pytest.raises(NoSuchAccountError, match=r"did you mean ann\?"):
+        add_then_miss(file)
+    with pytest.raises(FileExistsError), edit(file) as editor:
+        editor.add("ann", Account(password=HASH))
+    with pytest.raises(ConfigError, match="an account name is"), edit(file) as editor:
+        editor.add("a:b", Account(password=HASH))
+    assert file.read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[account.ann]", "did you mean accounts"),
+        ("accounts = 1", "expected tables"),
+        ("[accounts]\nann = 1", "expected a table"),
+        ('[accounts."dead.ann"]', "not `smqpd` or `dead.`"),
+        ("[accounts.smqpd]", "not `smqpd` or `dead.`"),
+        ("[accounts.ann]", "password: is required"),
+        ('[accounts.ann]\npassword = "secret"', "expected an Argon2id hash"),
+        (
+            f'[accounts.ann]\npassword = "{HASH}"\nrights = {{publish = ["a b"]}}',
+            "rights: 'a b' is not a topic pattern",
+        ),
+        (f'[accounts.ann]\npassword = "{HASH}"\nrights = {{write = ["a"]}}', "rights.write: unknown key"),
+    ],
+)
+def test_a_bad_accounts_file_is_refused_by_key(tmp_path: Path, text: str, problem: str) -> None:
+    write(tmp_path / "a.toml", text)
+    with pytest.raises(ConfigError) as caught:
+        read_accounts(tmp_path / "a.toml")
+    assert problem in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_an_accounts_file_that_others_can_read_is_refused(file: Path) -> None:
+    file.chmod(0o644)
+    with pytest.raises(ConfigError, match=r"mode 0644.*chmod 600"):
+        read_accounts(file)
+
+
+def test_a_file_does_not_grow_beyond_what_is_read_of_it(file: Path) -> None:
+    write(file, f"{file.read_text()}# {'x' * (FILE_BYTES_MAX - len(file.read_text()) - 10)}\n")
+    before = read_accounts(file)
+    with pytest.raises(ConfigError, match="is larger than"), edit(file) as editor:
+        editor.add("fay", Account(password=HASH))
+    assert read_accounts(file) == before
