@@ -2,12 +2,13 @@
 
 import sys
 import time
-from typing import Annotated
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated, Final
 
 import msgspec
 import typer
-from rich.console import Console, Group
-from rich.live import Live
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -17,9 +18,12 @@ from daemon.cli.status import about
 from daemon.control.operators import AskOverview, AskTopics
 from daemon.operating.overview import Overview
 from daemon.operating.topics import TopicPage
+from daemon.terminal import screen
 from daemon.terminal.figures import age_shown, count_shown, rate_shown
-from daemon.terminal.output import JsonOption
+from daemon.terminal.output import FOLDED_COLUMNS_MIN, JsonOption, show_table
 from daemon.terminal.printable import printable
+
+COLUMNS: Final = ("topic", "in/s", "out/s", "held", "oldest", "subs")
 
 
 class _Glance(msgspec.Struct, frozen=True):
@@ -38,8 +42,8 @@ def top(
     config: ConfigOption = DEFAULT_CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the site and its busiest topics, live; Ctrl-C ends it. In a pipe: one look after the other."""
-    state, looks = state_directory(config), 0
+    """Show the site and its busiest topics, live, until q or Ctrl-C. In a pipe: one look after the other."""
+    state = state_directory(config)
 
     def glance() -> _Glance:
         busiest = AskTopics(order="in", count=topics)
@@ -47,40 +51,54 @@ def top(
             decoded(line(state, AskOverview()), Overview), decoded(line(state, busiest), TopicPage)
         )
 
-    def more() -> bool:
-        nonlocal looks
+    if not as_json and screen.can_be_drawn():
+        screen.draw(lambda: partial(_drawn, glance()), every_s=every, looks=count)
+        return
+    looks = 0
+    while True:
+        seen = glance()
+        if as_json:
+            typer.echo(msgspec.json.encode(seen))
+        else:
+            _print(seen)
+        sys.stdout.flush()
         looks += 1
-        if count and looks >= count:
-            return False
+        if looks == count:
+            return
         time.sleep(every)
-        return True
-
-    if as_json or not sys.stdout.isatty():
-        while True:
-            seen = glance()
-            if as_json:
-                typer.echo(msgspec.json.encode(seen))
-            else:
-                Console(highlight=False, width=100).print(_shown(seen))
-            sys.stdout.flush()
-            if not more():
-                return
-    with Live(_shown(glance()), screen=True, auto_refresh=False) as live:
-        while more():
-            live.update(_shown(glance()), refresh=True)
 
 
-def _shown(seen: _Glance) -> Group:
+def _print(seen: _Glance) -> None:
+    typer.echo("\n".join(about(seen.overview)) + "\n")
+    show_table(COLUMNS, _rows(seen), folds=("topic",))
+    typer.echo("")
+
+
+def _drawn(seen: _Glance, columns: int) -> Group:
+    """Each line stays one: what is too long for a screen of so many columns is cut, names first."""
+    rows = _rows(seen)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for column in ("topic", "in/s", "out/s", "held", "oldest", "subs"):
-        table.add_column(column, overflow="ellipsis" if column == "topic" else "fold", no_wrap=True)
-    for topic in seen.topics.topics:
-        table.add_row(
-            Text(printable(topic.name)),
+    others = sum(2 + max(map(len, column)) for column in [*zip(COLUMNS, *rows, strict=True)][1:])
+    name_columns = max(columns - others, FOLDED_COLUMNS_MIN)
+    for column in COLUMNS:
+        table.add_column(
+            column, overflow="ellipsis", no_wrap=True, max_width=name_columns if column == "topic" else None
+        )
+    for row in rows:
+        table.add_row(*map(Text, row))
+    lines = (Text(each, no_wrap=True, overflow="ellipsis") for each in about(seen.overview))
+    return Group(*lines, Text(""), table)
+
+
+def _rows(seen: _Glance) -> list[Sequence[str]]:
+    return [
+        (
+            printable(topic.name),
             rate_shown(topic.in_per_s),
             rate_shown(topic.out_per_s),
             count_shown(topic.held),
             age_shown(topic.oldest_s),
             count_shown(topic.subscriptions),
         )
-    return Group(*(Text(each) for each in about(seen.overview)), Text(""), table)
+        for topic in seen.topics.topics
+    ]

@@ -28,6 +28,10 @@ class Terminal:
         """Press keys."""
         os.write(self._descriptor, keys)
 
+    def resize(self, rows: int, columns: int) -> None:
+        """Make it larger or smaller; the command is told."""
+        fcntl.ioctl(self._descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
     async def shows(self, text: str) -> None:
         """Wait until it has shown this."""
         while text not in self.shown:

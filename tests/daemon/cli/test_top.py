@@ -1,0 +1,88 @@
+"""`smqpd top` at terminals."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+import trio
+
+from daemon.terminal.failure import INTERRUPTED
+from plugins.smqp.client import Client
+from tests.support.process import daemon, environment
+from tests.support.running import RunningSite, message
+from tests.support.terminal import CTRL_C, terminal
+
+CTRL_Z = b"\x1a"
+ON, OFF = "\x1b[?1049h", "\x1b[?1049l"
+"""The terminal shows another screen, and again what it showed before."""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> RunningSite:
+    return RunningSite(tmp_path / "site")
+
+
+def top(site: RunningSite, *words: str) -> list[str]:
+    return [
+        sys.executable,
+        "-P",
+        "-c",
+        "from daemon.cli.main import main; main()",
+        *("top", "--every", "0.2", "--site", str(site.config.parent), *words),
+    ]
+
+
+async def publish_to_long_names(eve: Client) -> None:
+    for topic in ("w" * 250, "weather." + "日本" * 40):
+        await eve.publish(topic, message(b"x", delivery="ONE"))
+
+
+async def test_every_column_is_seen_however_long_names_are_and_however_wide_it_becomes(
+    site: RunningSite,
+) -> None:
+    async with daemon(site.config), site.eve() as eve:
+        await publish_to_long_names(eve)
+        async with terminal(top(site), environment(site.config.parent)) as at:
+            await at.shows("subs")
+            assert "w" * 80 not in at.shown
+            at.resize(50, 200)
+            await at.shows("w" * 100)
+            at.type(b"q")
+            assert await at.exit_code() == 0
+    assert at.shown.count(ON) == at.shown.count(OFF) == 1
+
+
+async def test_an_interrupt_gives_the_terminal_back(site: RunningSite) -> None:
+    async with daemon(site.config), terminal(top(site), environment(site.config.parent)) as at:
+        await at.shows("topic")
+        at.type(CTRL_C)
+        assert await at.exit_code() == INTERRUPTED
+    assert at.shown.endswith(OFF)
+
+
+async def test_while_it_is_stopped_the_terminal_is_as_it_was(site: RunningSite) -> None:
+    async with daemon(site.config), terminal(top(site), environment(site.config.parent)) as at:
+        await at.shows("topic")
+        # a process without a shell above it is not stopped by the keyboard: POSIX, orphaned process groups
+        os.kill(at.process.pid, signal.SIGTSTP)
+        await at.shows(OFF)
+        at.shown = at.shown.partition(OFF)[2]
+        await at.shows(ON)
+        at.type(b"q")
+        assert await at.exit_code() == 0
+
+
+async def test_without_a_screen_one_look_follows_the_other_and_names_are_whole(site: RunningSite) -> None:
+    async with daemon(site.config), site.eve() as eve:
+        await publish_to_long_names(eve)
+        async with terminal(top(site, "--count", "2"), environment(site.config.parent), kind="dumb") as at:
+            assert await at.exit_code() == 0
+        assert "\x1b" not in at.shown
+        assert at.shown.count("alpha.example, smqpd") == 2
+        assert "".join(at.shown.split()).count("w") >= 2 * 250
+        piped = await trio.run_process(
+            top(site, "--count", "1"), capture_stdout=True, env=environment(site.config.parent)
+        )
+        assert "w" * 250 in piped.stdout.decode()
