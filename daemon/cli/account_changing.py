@@ -5,14 +5,39 @@ from typing import Annotated
 
 import typer
 
-from daemon.accounts.accounts_file import ChangedMeanwhileError, NoSuchAccountError
+from daemon.accounts.accounts_file import (
+    ACCOUNT_EXPECTED,
+    ACCOUNT_NAME,
+    ChangedMeanwhileError,
+    NoSuchAccountError,
+)
 from daemon.accounts.changing import Change, change_file
 from daemon.cli.completing import complete_account
 from daemon.cli.options import read_settings
 from daemon.cli.telling import tell
 from daemon.terminal.failure import Failure
+from daemon.terminal.printable import printable
 
-AccountName = Annotated[str, typer.Argument(metavar="NAME", autocompletion=complete_account)]
+
+def _checked(name: str) -> str:
+    if not ACCOUNT_NAME.fullmatch(name):
+        raise typer.BadParameter(f"{printable(name[:80])!r} is none: {ACCOUNT_EXPECTED}")
+    return name
+
+
+AccountName = Annotated[
+    str, typer.Argument(metavar="NAME", callback=_checked, autocompletion=complete_account)
+]
+AnyAccountName = Annotated[
+    str,
+    typer.Argument(
+        metavar="[NAME]",
+        callback=lambda name: name and _checked(name),
+        autocompletion=complete_account,
+        show_default=False,
+    ),
+]
+"""Absent: all of them."""
 
 
 def change_accounts(config: Path, done: str, change: Change) -> str:

@@ -6,9 +6,8 @@ import msgspec
 import typer
 
 from daemon.accounts.accounts_file import read_accounts
-from daemon.cli.account_changing import change_accounts
+from daemon.cli.account_changing import AnyAccountName, change_accounts
 from daemon.cli.asking import value
-from daemon.cli.completing import complete_account
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
 from daemon.configuration.config import nearest
 from daemon.control.operators import AskAccounts
@@ -29,9 +28,7 @@ class AccountQuotas(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def quotas(
-    name: Annotated[
-        str, typer.Argument(metavar="[NAME]", autocompletion=complete_account, show_default=False)
-    ] = "",
+    name: AnyAccountName = "",
     sessions: Annotated[
         int | None, typer.Option("--sessions", metavar="N", min=0, help="Logins at a time.")
     ] = None,

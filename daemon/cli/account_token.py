@@ -8,9 +8,8 @@ import typer
 
 from daemon.accounts.accounts_file import read_accounts
 from daemon.accounts.tokens import TOKEN_EXPECTED, TOKEN_NAME, TOKENS_MAX, Token, make_token, token_hash
-from daemon.cli.account_changing import AccountName, change_accounts
+from daemon.cli.account_changing import AccountName, AnyAccountName, change_accounts
 from daemon.cli.asking import YesOption, sure
-from daemon.cli.completing import complete_account
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
 from daemon.configuration.config import nearest
 from daemon.terminal.failure import USAGE, Failure
@@ -65,9 +64,7 @@ def add(
 
 @tokens.command("list")
 def list_(
-    name: Annotated[
-        str, typer.Argument(metavar="[NAME]", autocompletion=complete_account, show_default=False)
-    ] = "",
+    name: AnyAccountName = "",
     config: ConfigOption = DEFAULT_CONFIG,
     as_json: JsonOption = False,
 ) -> None:

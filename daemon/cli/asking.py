@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Final, TypeVar
 
 import msgspec
 import typer
@@ -12,10 +12,14 @@ from daemon.control.operators import Declined
 from daemon.control.reports import End, Told
 from daemon.control.socket import AnyQuestion, NotRunningError, Question, ask, ask_all
 from daemon.settings import Settings
-from daemon.terminal.failure import UNREACHABLE, USAGE, Failure
+from daemon.terminal.failure import FAILED, UNREACHABLE, USAGE, Failure
+from routing.errors import Refusal
 from routing.federation.enquiry import LEFT_S_MAX
 
 T = TypeVar("T")
+
+_MISSPELT: Final = (Refusal.BAD_COMMAND, Refusal.BAD_HEADER, Refusal.BAD_TOPIC)
+"""Refusals of what can be of no site."""
 
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask whether that is meant.")]
 
@@ -39,7 +43,8 @@ def line(state_directory: Path, question: AnyQuestion) -> bytes:
     except NotRunningError as error:
         raise Failure(str(error), UNREACHABLE) from None
     if answer.startswith(b'{"refused":'):
-        raise Failure(msgspec.json.decode(answer, type=Declined).text)
+        declined = msgspec.json.decode(answer, type=Declined)
+        raise Failure(declined.text, USAGE if declined.refused in _MISSPELT else FAILED)
     return answer
 
 

@@ -2,6 +2,7 @@
 
 import json
 from itertools import islice
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -10,7 +11,7 @@ import typer
 from daemon.cli.asking import YesOption, decoded, line, sure
 from daemon.cli.completing import complete_topic
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, state_directory
-from daemon.cli.topics import show_message
+from daemon.cli.topics import is_known, show_message, unknown
 from daemon.control.operators import (
     LONG_S,
     AskDeadLetters,
@@ -41,24 +42,26 @@ SmuidArgument = Annotated[
 @app.command("list")
 def list_(
     topic: Annotated[
-        str,
+        str | None,
         typer.Argument(metavar="[TOPIC]", help="Where they were published.", autocompletion=complete_topic),
-    ] = "",
+    ] = None,
     count: Annotated[int, typer.Option("--count", "-n", min=1, max=BROWSED_MAX, help="At most.")] = 20,
     after: Annotated[int, typer.Option("--after", metavar="ID", min=0, help="From the next one on.")] = 0,
     config: ConfigOption = DEFAULT_CONFIG,
     as_json: JsonOption = False,
 ) -> None:
     """Show which topics have dead letters; or those of one topic, each with the reason."""
-    if not topic:
+    if topic is None:
         _list_topics(line(state_directory(config), _TOPICS), as_json)
         return
-    question = AskDeadLetters(topic=_checked(topic), count=count, after=after)
-    answer = line(state_directory(config), question)
+    state = state_directory(config)
+    answer = line(state, AskDeadLetters(topic=_checked(topic), count=count, after=after))
+    found = decoded(answer, list[DeadLetter])
+    if not found:
+        _known(state, topic)
     if as_json:
         typer.echo(answer)
         return
-    found = decoded(answer, list[DeadLetter])
     for letter in found:
         show_message(letter.message)
     if not found:
@@ -114,6 +117,8 @@ def replay(
         if smuid or replayed.last_id is None:
             break
         after = replayed.last_id
+    if not done + stayed:
+        _known(state, topic)
     if as_json:
         typer.echo(json.dumps({"replayed": done, "stayed": stayed, "refused": refused}))
     else:
@@ -140,11 +145,19 @@ def drop(
     dead, state = dead_letter_topic(topic), state_directory(config)
     if every:
         sure(yes, f"Remove all dead letters of {printable(topic)} for good?")
-        dropped = decoded(line(state, OrderPurge(topic=dead, timeout_s=LONG_S)), int)
+        _known(state, topic)
+        purge = OrderPurge(topic=dead, timeout_s=LONG_S)
+        dropped = decoded(line(state, purge), int) if is_known(state, dead) else 0
     else:
         line(state, OrderRemoval(topic=dead, smuid=smuid))
         dropped = 1
     typer.echo(json.dumps({"dropped": dropped}) if as_json else f"Dropped: {dropped:,}.")
+
+
+def _known(state: Path, topic: str) -> None:
+    """Raises Failure where there is neither the topic nor a dead letter of it."""
+    if not is_known(state, topic, dead_letter_topic(topic)):
+        raise unknown(topic)
 
 
 def _one_or_all(topic: str, smuid: str, every: bool) -> None:

@@ -13,6 +13,8 @@ from daemon.link.peers_file import EVERYTHING, PeerEntry, add_peer, load_peers, 
 from daemon.settings import ConfigError
 from daemon.terminal.failure import USAGE, Failure
 from daemon.terminal.output import JsonOption, show_table
+from daemon.terminal.printable import printable
+from routing.names import is_server_name
 
 app = typer.Typer(help="The sites that this one links with.", no_args_is_help=True)
 
@@ -76,6 +78,8 @@ def add(
 @app.command()
 def remove(name: PeerName, config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
     """Link with a site no longer; a link that is up ends, and what waits for it is not sent."""
+    if not is_server_name(name):
+        raise Failure(f"{printable(name)!r} is not a server name", USAGE)
     settings = read_settings(config)
     remove_peer(settings.links.peers_file, name)
     _say(name, tell(config, settings.site.state_directory, f"Removed {name}.", ["peers"]), as_json)

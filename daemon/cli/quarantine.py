@@ -5,14 +5,10 @@
 
 import sqlite3
 import sys
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from daemon.broker.lifetime import STORE
 from daemon.cli.asking import value
@@ -23,7 +19,8 @@ from daemon.site.lock import StateInUseError, running_pid, state_lock
 from daemon.store import quarantine
 from daemon.store.quarantine import Quarantined
 from daemon.terminal.failure import FAILED, USAGE, Failure, because
-from daemon.terminal.output import JsonOption
+from daemon.terminal.figures import time_shown
+from daemon.terminal.output import JsonOption, show_table
 from daemon.terminal.printable import printable
 from routing.errors import HeaderRefusal
 from routing.names import parse_smuid
@@ -47,16 +44,13 @@ def list_(config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) ->
     if not found:
         typer.echo("Nothing was set aside.")
         return
-    table = Table("when", "topic", "bytes", "Smuid", box=None, pad_edge=False)
-    for column in (table.columns[1], table.columns[3]):
-        column.overflow = "fold"
-    console = Console(highlight=False)
+    rows = [
+        (time_shown(one.at_us // 1_000_000), printable(one.topic), str(one.size), printable(one.smuid))
+        for one in found
+    ]
+    show_table(("when", "topic", "bytes", "Smuid"), rows, folds=("topic", "Smuid"))
     for one in found:
-        when = datetime.fromtimestamp(one.at_us // 1_000_000, UTC)
-        table.add_row(f"{when:%Y-%m-%d %H:%M:%S}", printable(one.topic), str(one.size), printable(one.smuid))
-    console.print(table)
-    for one in found:
-        console.print(Text(printable(f"{one.smuid}: {one.reason}")), soft_wrap=True)
+        typer.echo(printable(f"{one.smuid}: {one.reason}"))
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 import json
 import time
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -10,7 +11,9 @@ import typer
 from daemon.cli.asking import decoded, line
 from daemon.cli.completing import complete_account, complete_session
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, state_directory
-from daemon.control.operators import AskSessions, OrderClosing
+from daemon.configuration.config import nearest
+from daemon.control.operators import AskAccounts, AskSessions, OrderClosing
+from daemon.operating.accounts import AccountStatus
 from daemon.operating.sessions import SessionStatus
 from daemon.terminal.failure import FAILED, Failure
 from daemon.terminal.figures import age_shown, bytes_shown, count_shown
@@ -36,11 +39,13 @@ def sessions(
     """Show who is logged in: since when, from where, what each has in flight, and who does not read."""
     found = decoded(line(state_directory(config), AskSessions()), list[SessionStatus])
     shown = [session for session in found if account in ("", session.account)]
+    if account and not shown:
+        _refuse_unknown(config, account)
     if as_json:
         typer.echo(msgspec.json.encode(shown))
         return
     if not shown:
-        typer.echo("Nobody is logged in.")
+        typer.echo(f"{account} is not logged in." if account else "Nobody is logged in.")
         return
     now = time.time()
     rows = [
@@ -58,6 +63,12 @@ def sessions(
     ]
     columns = ("id", "protocol", "account", "from", "for", "subs", "in flight", "unsent")
     show_table(columns, rows, folds=("account", "from"))
+
+
+def _refuse_unknown(config: Path, account: str) -> None:
+    known = [each.name for each in decoded(line(state_directory(config), AskAccounts()), list[AccountStatus])]
+    if account not in known:
+        raise Failure(f"there is no account {account}{nearest(account, known)}", FAILED)
 
 
 def _slow(session: SessionStatus) -> str:

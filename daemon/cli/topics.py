@@ -1,6 +1,7 @@
 """`smqpd topics` and `smqpd topic`: what the running site's topics hold, and what is done to them."""
 
 import json
+from pathlib import Path
 from typing import Annotated, Final, Literal, get_args
 
 import typer
@@ -103,9 +104,19 @@ def show(topic: TopicArgument, config: ConfigOption = DEFAULT_CONFIG, as_json: J
         typer.echo(answer)
     found = decoded(answer, TopicStatus | None)  # type: ignore[arg-type] # a union is no type to mypy
     if found is None:
-        raise Failure(f"nothing is known of {printable(topic)}; `smqpd topics` lists what there is", FAILED)
+        raise unknown(topic)
     if not as_json:
         _show(found)
+
+
+def unknown(topic: str) -> Failure:
+    """How a command ends that is asked about a topic of which there is nothing."""
+    return Failure(f"nothing is known of {printable(topic)}; `smqpd topics` lists what there is", FAILED)
+
+
+def is_known(state_directory: Path, *topics: str) -> bool:
+    """Whether the site knows one of them."""
+    return any(line(state_directory, AskTopic(topic=topic)).strip() != b"null" for topic in topics)
 
 
 def _show(found: TopicStatus) -> None:
@@ -174,12 +185,14 @@ def browse(
     as_json: JsonOption = False,
 ) -> None:
     """Show what a topic holds, the oldest first; nothing is taken by that."""
-    question = AskMessages(topic=_checked(topic), count=count, after=after)
-    answer = line(state_directory(config), question)
+    state = state_directory(config)
+    answer = line(state, AskMessages(topic=_checked(topic), count=count, after=after))
+    found = decoded(answer, list[BrowsedMessage])
+    if not found and not is_known(state, topic):
+        raise unknown(topic)
     if as_json:
         typer.echo(answer)
         return
-    found = decoded(answer, list[BrowsedMessage])
     for message in found:
         show_message(message)
     if not found:

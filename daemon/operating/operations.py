@@ -93,10 +93,13 @@ class Operations(Protocol):
     # done, and has then done nothing, and returns once what it did is on disk.
 
     async def purge(self, topic: str, by: Actor) -> int:
-        """Remove every message that a topic holds now; how many those were."""
+        """Remove every message that a topic holds now; how many those were. Raises Refusal (not-found)."""
 
     async def delete_topic(self, topic: str, by: Actor) -> int:
-        """Remove a topic's messages, subscriptions and settings; how many messages there were."""
+        """Remove a topic's messages, subscriptions and settings; how many messages there were.
+
+        Raises Refusal (not-found).
+        """
 
     async def set_delivery(self, topic: str, mode: DeliveryMode | None, by: Actor) -> None:
         """SET TOPIC DELIVERY; None lets each message say."""

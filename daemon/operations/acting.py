@@ -17,10 +17,11 @@ from routing.errors import Refusal
 from routing.frames import encode_head
 from routing.headers import write_seconds
 from routing.message import DeliveryMode, Message
-from routing.names import check_topic, dead_letter_topic, parse_smuid
+from routing.names import DEAD_LETTER_PREFIX, check_topic, dead_letter_topic, parse_smuid
 from routing.publishing import DEAD_HEADERS
 from routing.queue import COUNTER_BITS
 from routing.subscription import Consumer
+from routing.view import TopicInfo
 
 _log = logging.getLogger(__name__)
 
@@ -37,14 +38,14 @@ class TopicActions:
 
     async def purge(self, topic: str, by: Actor) -> int:
         """See `daemon.operating.operations.Operations`."""
-        held = self._held(topic)
+        held = self._known(topic).messages
         await self._ask(lambda consumer, request: self._door.purge(consumer, topic, request))
         _log.info("purged %s, which held %d messages: by %s", topic, held, by)
         return held
 
     async def delete_topic(self, topic: str, by: Actor) -> int:
         """See `daemon.operating.operations.Operations`."""
-        held = self._held(topic)
+        held = self._known(topic).messages
         await self._ask(lambda consumer, request: self._door.delete_topic(consumer, topic, request))
         _log.info("deleted %s, which held %d messages: by %s", topic, held, by)
         return held
@@ -66,12 +67,16 @@ class TopicActions:
         """See `daemon.operating.operations.Operations`."""
         check_topic(topic)
         parse_smuid(smuid)
+        if topic.startswith(DEAD_LETTER_PREFIX):  # those go nowhere else, where they could still be
+            await self._dead_letter(topic, smuid)
         await self._ask(lambda consumer, request: self._door.remove(consumer, topic, smuid, request))
         _log.info("removed %s from %s: by %s", smuid, topic, by)
 
-    def _held(self, topic: str) -> int:
+    def _known(self, topic: str) -> TopicInfo:
         found = self._door.view.topic(check_topic(topic))
-        return 0 if found is None else found.messages
+        if found is None:
+            raise Refusal(Refusal.NOT_FOUND, f"nothing is known of {topic}")
+        return found
 
     async def _ask(self, call: Callable[[Consumer, int], Any]) -> None:
         asker = Asker()
@@ -84,15 +89,15 @@ class TopicActions:
     async def replay(self, topic: str, by: Actor, smuid: str, after: int, count: int) -> Replayed:
         """See `daemon.operating.operations.Operations`."""
         dead_topic = dead_letter_topic(check_topic(topic))
-        if smuid:
-            after = self._before(smuid)
         done, stayed, refused, last_id = 0, 0, dict[str, str](), after
         left, more = 1 if smuid else count, True
         while left > 0 and more:
             wanted = min(left, AT_ONCE)
-            page = await self._broker.browse(dead_topic, last_id, wanted)
-            if smuid and [held.smuid for held in page] != [smuid]:
-                raise Refusal(Refusal.NOT_FOUND, f"{smuid} is not among the dead letters of {topic}")
+            page = (
+                [await self._dead_letter(dead_topic, smuid)]
+                if smuid
+                else await self._broker.browse(dead_topic, last_id, wanted)
+            )
             refused_now = await self._replay_page(dead_topic, page)
             refused |= islice(refused_now.items(), REFUSED_MAX - len(refused))
             stayed += len(refused_now)
@@ -104,10 +109,15 @@ class TopicActions:
             _log.info("replayed %d dead letters of %s: by %s", done, topic, by)
         return Replayed(done=done, stayed=stayed, refused=refused, last_id=last_id if more else None)
 
-    def _before(self, smuid: str) -> int:
-        """The id that a message of this server's own comes right after."""
+    async def _dead_letter(self, dead_topic: str, smuid: str) -> HeldMessage:
+        """Raises Refusal (not-found)."""
         parts = parse_smuid(smuid)
-        return (parts.boot << COUNTER_BITS | parts.counter) - 1
+        before = (parts.boot << COUNTER_BITS | parts.counter) - 1  # if it is this server's own
+        for held in await self._broker.browse(dead_topic, before, 1):
+            if held.smuid == smuid:
+                return held
+        topic = dead_topic.removeprefix(DEAD_LETTER_PREFIX)
+        raise Refusal(Refusal.NOT_FOUND, f"{smuid} is not among the dead letters of {topic}")
 
     async def _replay_page(self, dead_topic: str, page: list[HeldMessage]) -> dict[str, str]:
         """Replay some; by Smuid, why one stays."""

@@ -10,6 +10,8 @@ import sys
 from contextlib import suppress
 from typing import Final, NoReturn
 
+from daemon.terminal.printable import printable
+
 FAILED: Final = 1
 USAGE: Final = 2
 UNREACHABLE: Final = 3
@@ -35,9 +37,9 @@ def because(error: Exception) -> str:
 
 
 def tell(text: str) -> None:
-    """Print `text` as one line on stderr."""
+    """Print `text` as one line on stderr; nothing in it acts on a terminal."""
     with suppress(OSError):  # there is nowhere else to say it
-        print("smqpd: " + " ".join(text.split()), file=sys.stderr, flush=True)
+        print("smqpd: " + " ".join(map(printable, text.split())), file=sys.stderr, flush=True)
 
 
 def fail(text: str, exit_code: int = FAILED) -> NoReturn:

@@ -8,7 +8,8 @@ import trio
 from typer.testing import CliRunner
 
 from daemon.cli.command_tree import build_app
-from daemon.terminal.failure import Failure
+from daemon.settings import ConfigError
+from daemon.terminal.failure import FAILED, Failure
 
 
 class Operator:
@@ -31,6 +32,8 @@ class Operator:
         result = CliRunner().invoke(build_app(), [*words, "--site", str(self._directory)])
         if isinstance(result.exception, Failure):
             return result.exception.exit_code, result.stdout, str(result.exception)
+        if isinstance(result.exception, ConfigError):
+            return FAILED, result.stdout, str(result.exception)
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         return result.exit_code, result.stdout, result.stderr

@@ -222,6 +222,8 @@ async def test_one_dead_letter_is_dropped(tmp_path: Path) -> None:
         assert left.message.smuid == second.message.smuid
         with pytest.raises(Refusal, match="is not among the dead letters of work"):
             await operations.replay("work", CAL, smuid=first.message.smuid)
+        with pytest.raises(Refusal, match="is not among the dead letters of work"):
+            await operations.remove_message("dead.work", first.message.smuid, CAL)
 
 
 async def test_a_session_is_closed_and_its_client_told(

@@ -1,0 +1,127 @@
+"""How commands end that are given names: 1 where there is none of that name, 2 where there can be none."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from daemon.terminal.failure import FAILED, REFUSED, USAGE
+from tests.support.process import daemon
+from tests.support.running import RunningSite, message
+
+SMUID = "alpha.example/01a2058d01b6-1-1"
+
+GIVEN_A_TOPIC = {
+    "topic show TOPIC": FAILED,
+    "topic browse TOPIC": FAILED,
+    "topic purge TOPIC --yes": FAILED,
+    "topic delete TOPIC --yes": FAILED,
+    "dead list TOPIC": FAILED,
+    "dead replay TOPIC --all": FAILED,
+    "dead drop TOPIC --all --yes": FAILED,
+    f"dead replay TOPIC {SMUID}": FAILED,
+    f"dead drop TOPIC {SMUID}": FAILED,
+    # settings may be made, and messages expected, before there is anything
+    "check topic TOPIC": 0,
+    "routes TOPIC": 0,
+    "account test eve publish TOPIC": 0,
+    "topic set TOPIC --delivery ONE": 0,
+}
+"""Each with the code that it ends with for an unknown one, in an order in which it stays unknown."""
+
+NO_TOPICS = ("a#b", "", "a//b", "a b", "a\x1b[31m", "*", "x" * 256)
+
+GIVEN_AN_ACCOUNT = {
+    "account disable NAME": FAILED,
+    "account enable NAME": FAILED,
+    "account remove NAME --yes": FAILED,
+    "account rights NAME": FAILED,
+    "account quotas NAME": FAILED,
+    "account passwd NAME --generate": FAILED,
+    "account token add NAME grafana": FAILED,
+    "account token list NAME": FAILED,
+    "account token revoke NAME grafana --yes": FAILED,
+    "sessions --account NAME": FAILED,
+    "account test NAME publish weather": REFUSED,  # it may not
+}
+NO_ACCOUNTS = ("bad name", "a/b", "dead.eve", "a\x1b[31m", "x" * 65)
+
+GIVEN_A_SMUID = ("why SMUID", "quarantine dump SMUID", "quarantine drop SMUID", "dead drop work SMUID")
+NO_SMUIDS = ("bad", "alpha.example/1-1", "x y/01a2058d01b6-1-1", "\x1b[31m")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> RunningSite:
+    return RunningSite(tmp_path / "site")
+
+
+async def code(site: RunningSite, command: str, placeholder: str, given: str) -> int:
+    """Of a command in which one word is what the user gives."""
+    ended, out, why = await site.command(
+        *(given if word == placeholder else word for word in command.split())
+    )
+    assert "\x1b" not in out
+    assert ended == 0 or why or out, f"{command} says nothing"
+    return ended
+
+
+async def test_a_topic_that_is_unknown_or_none(site: RunningSite) -> None:
+    async with daemon(site.config) as running:
+        for command, expected in GIVEN_A_TOPIC.items():
+            assert await code(site, command, "TOPIC", "nowhere") == expected, command
+            malformed = 3 if command.startswith("check") else USAGE  # as Nagios has it: unknown
+            for topic in NO_TOPICS:
+                assert await code(site, command, "TOPIC", topic) == malformed, (command, topic)
+        _, _, why = await site.command("topic", "purge", "nowhere2", "--yes")
+        assert why == "nothing is known of nowhere2"
+        assert (await site.command("topics", "a#b"))[0] == USAGE
+        assert "purged" not in running.log
+        assert "deleted" not in running.log
+
+
+async def test_a_topic_without_dead_letters_is_not_unknown(site: RunningSite) -> None:
+    async with daemon(site.config), site.eve() as eve:
+        await eve.publish("work", message(b"x", delivery="ONE"))
+        assert await site.printed("dead", "list", "work") == "work has no dead letters.\n"
+        assert await site.asked("dead", "replay", "work", "--all") == {
+            "replayed": 0,
+            "stayed": 0,
+            "refused": {},
+        }
+        assert await site.asked("dead", "drop", "work", "--all", "--yes") == {"dropped": 0}
+        await eve.subscribe("work")
+        await site.asked("topic", "purge", "work", "--yes")
+        assert await site.printed("topic", "browse", "work") == "It holds nothing.\n"
+
+
+async def test_an_account_that_is_unknown_or_none(site: RunningSite) -> None:
+    async with daemon(site.config):
+        for command, expected in GIVEN_AN_ACCOUNT.items():
+            assert await code(site, command, "NAME", "ghost") == expected, command
+            if command.startswith("account"):
+                for name in NO_ACCOUNTS:
+                    assert await code(site, command, "NAME", name) == USAGE, (command, name)
+        assert await code(site, "account add NAME --generate", "NAME", "bad name") == USAGE
+        assert await code(site, "account add NAME --generate", "NAME", "eve") == FAILED
+        assert await site.printed("sessions", "--account", "eve") == "eve is not logged in.\n"
+        assert json.loads(await site.printed("sessions", "--account", "eve", "--json")) == []
+
+
+async def test_a_message_that_is_unknown_or_none(site: RunningSite) -> None:
+    async with daemon(site.config), site.eve() as eve:
+        await eve.publish("work", message(b"x", delivery="ONE"))
+        for command in GIVEN_A_SMUID:
+            assert await code(site, command, "SMUID", SMUID) == FAILED, command
+            for smuid in NO_SMUIDS:
+                assert await code(site, command, "SMUID", smuid) == USAGE, (command, smuid)
+
+
+async def test_a_session_or_a_peer_that_is_unknown_or_none(site: RunningSite) -> None:
+    async with daemon(site.config):
+        assert await code(site, "session close ID", "ID", "99") == FAILED
+        for id in ("0", "-1", "abc"):
+            assert await code(site, "session close ID", "ID", id) == USAGE
+        for command in ("peer remove NAME", "ping NAME --count 1"):
+            assert await code(site, command, "NAME", "ghost.example") == FAILED, command
+            assert await code(site, command, "NAME", "bad name") == USAGE, command
+        assert await code(site, "peer add NAME beta.example:721", "NAME", "bad name") == USAGE
