@@ -109,7 +109,7 @@ async def test_an_operator_sees_who_is_logged_in_and_ends_a_session(site: Runnin
                 "smqp",
                 "eve:phone",
             ]
-            assert await site.asked("sessions", "--account", "ada") == []
+            assert await site.asked("sessions", "--account", "admin") == []
             assert await site.printed("session", "close", str(shown["id"])) == (
                 f"Closed session {shown['id']}.\n"
             )
