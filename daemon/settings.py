@@ -14,6 +14,10 @@ import msgspec
 from routing.names import OWN_NAME_EXPECTED, OWN_NAME_PATTERN, SERVER_PATTERN
 
 YEAR_S: Final = 366 * 86_400.0
+STORE: Final = "smqpd.db"
+HOPS: Final = "hops"
+"""In the state directory."""
+
 COUNT_MAX: Final = 2**53
 """Above this, a JSON or TOML reader in another language may round."""
 

@@ -15,7 +15,6 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 import trio
 
@@ -24,17 +23,13 @@ from daemon.broker.broker import Broker
 from daemon.broker.committing import GATHER_MAX_S, IN_PLACE_S
 from daemon.hops import service as hop_service
 from daemon.hops.writer import HopLog
-from daemon.settings import Settings
+from daemon.settings import HOPS, STORE, Settings
 from daemon.store.reserve import Reserve
 from daemon.store.schema import TooNewError
 from daemon.store.store import Store
 from daemon.system.clock import Clock, SystemClock
 
 _log = logging.getLogger(__name__)
-
-STORE: Final = "smqpd.db"
-HOPS: Final = "hops"
-"""In the state directory."""
 
 
 class StartError(Exception):

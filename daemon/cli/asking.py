@@ -8,9 +8,9 @@ from typing import Annotated, Final, TypeVar
 import msgspec
 import typer
 
+from daemon.control.client import AnyQuestion, NotRunningError, Question, ask, ask_all
 from daemon.control.operators import Declined
 from daemon.control.reports import End, Told
-from daemon.control.socket import AnyQuestion, NotRunningError, Question, ask, ask_all
 from daemon.settings import Settings
 from daemon.terminal.failure import FAILED, UNREACHABLE, USAGE, Failure
 from routing.errors import Refusal

@@ -26,10 +26,9 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from daemon.broker.lifetime import STORE
 from daemon.certificates.files import AUTHORITY_FILE, CERTIFICATE_FILE, REVOCATION_FILE
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, config_file, read_settings
-from daemon.settings import Settings
+from daemon.settings import STORE, Settings
 from daemon.site.state_mark import mark_path
 from daemon.store.backup import BackupResult, DamagedError, copy_store
 from daemon.store.backup_manifest import FORMAT, MANIFEST, Manifest, list_files, write_manifest

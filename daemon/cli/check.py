@@ -26,8 +26,8 @@ from daemon.cli.options import (
     state_directory,
 )
 from daemon.configuration.discovery import installed_plugins
+from daemon.control.client import Question
 from daemon.control.operators import AskOverview, AskTopic
-from daemon.control.socket import Question
 from daemon.operating.federation import LinkStatus
 from daemon.operating.overview import Overview
 from daemon.operating.topics import TopicStatus

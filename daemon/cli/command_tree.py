@@ -4,6 +4,7 @@ A package adds a command by an entry point of the group `smqpd.commands` that na
 group) or a function (one command). `daemon.cli.main` runs it, and says how it ended.
 """
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -50,6 +51,10 @@ CORE: Final = {
 SHARED: Final = ("trace",)
 """Groups of the core that packages add commands to, by a group of the same name."""
 
+
+VERSION_OPTION: Final = "--version"
+COMPLETION: Final = "_SMQPD_COMPLETE"
+"""Set where a shell completes, as typer has it."""
 
 VALUES: Final = {
     "<%Y-%m-%d>": "YYYY-MM-DD",
@@ -100,10 +105,11 @@ def build_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(help="A federated message router.")(_options)
-    named = sys.argv[1] if sys.argv[1:2] else ""
+    named = _named()
     # What packages add is not loaded for a command of the core: a daemon has no use for their libraries.
-    commands, broken = ({}, {}) if named in CORE and named not in SHARED else installed_commands()
-    for name in [named] if named in CORE else [] if named in commands else CORE:
+    alone = named == VERSION_OPTION or (named in CORE and named not in SHARED)
+    commands, broken = ({}, {}) if alone else installed_commands()
+    for name in [named] if named in CORE else [] if alone or named in commands else CORE:
         command = EntryPoint(name, CORE[name], "").load()
         _add(
             app,
@@ -115,6 +121,15 @@ def build_app() -> typer.Typer:
     for name, reason in broken.items():
         app.command(name, help=f"Not available: {reason}", hidden=True)(_unavailable(name, reason))
     return app
+
+
+def _named() -> str:
+    """The command that is to be run, or whose arguments a shell completes; "" where it completes its name."""
+    if COMPLETION not in os.environ:
+        return sys.argv[1] if sys.argv[1:2] else ""
+    line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
+    words = line.split()
+    return words[1] if len(words) > 2 or (len(words) == 2 and line[-1].isspace()) else ""
 
 
 def tree() -> Any:
@@ -196,7 +211,9 @@ def _show_version(wanted: bool) -> None:
 def _options(
     version: Annotated[
         bool,
-        typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version),
+        typer.Option(
+            VERSION_OPTION, help="Show the version and exit.", is_eager=True, callback=_show_version
+        ),
     ] = False,
 ) -> None:
     """What stands before the command."""

@@ -1,6 +1,7 @@
 """What the shell completes: names of topics, accounts and peers, asked of the site or read from its files.
 
-A shell that completes is told nothing of what fails.
+A shell that completes is told nothing of what fails. What only some names need is imported for these: every
+command imports this, and somebody waits for each Tab.
 """
 
 import os
@@ -11,11 +12,9 @@ from typing import Any
 import msgspec
 import typer
 
-from daemon.accounts.accounts_file import read_accounts
 from daemon.cli.options import DEFAULT_CONFIG, read_settings, state_directory
+from daemon.control.client import ask
 from daemon.control.operators import AskSessions, AskTopics
-from daemon.control.socket import ask
-from daemon.link.peers_file import load_peers
 from daemon.operating.sessions import SessionStatus
 from daemon.operating.topics import TopicPage
 
@@ -57,10 +56,14 @@ def complete_session(site: Path, incomplete: str) -> Iterable[str]:
 @_completes
 def complete_account(site: Path, incomplete: str) -> Iterable[str]:
     """Accounts in the file."""
+    from daemon.accounts.accounts_file import read_accounts
+
     return read_accounts(read_settings(site).site.accounts_file)
 
 
 @_completes
 def complete_peer(site: Path, incomplete: str) -> Iterable[str]:
     """Peers in the file."""
+    from daemon.link.peers_file import load_peers
+
     return load_peers(read_settings(site).links.peers_file)

@@ -15,11 +15,12 @@ from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, config_file, read_s
 from daemon.configuration.config import load
 from daemon.configuration.discovery import installed_plugins
 from daemon.configuration.template import render
-from daemon.control.socket import Question
+from daemon.control.client import Question
 from daemon.settings import Settings
 from daemon.site.difference import Differences
 from daemon.site.directory import new_config
-from daemon.site.examination import Examination, Finding, examine, listening
+from daemon.site.examination import Examination, examine, listening
+from daemon.site.finding import Finding
 from daemon.site.lock import running_pid
 from daemon.terminal.failure import FAILED, USAGE, Failure
 from daemon.terminal.output import JsonOption

@@ -7,9 +7,9 @@ from typing import Annotated
 import msgspec
 import typer
 
-from daemon.cli.asking import value
-from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
-from daemon.control.socket import Question
+from daemon.cli.asking import decoded, line
+from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, state_directory
+from daemon.control.client import Question
 from daemon.operating.federation import KnownSite, links_between
 from daemon.terminal.failure import FAILED, USAGE, Failure
 from daemon.terminal.output import JsonOption, show_table
@@ -29,7 +29,7 @@ def federation(
     """
     if dot and as_json:
         raise Failure("--dot and --json are two answers; give one", USAGE)
-    found = value(read_settings(config), Question(ask="federation"), list[KnownSite])
+    found = decoded(line(state_directory(config), Question(ask="federation")), list[KnownSite])
     if as_json:
         typer.echo(msgspec.json.encode(found))
     elif dot:

@@ -7,11 +7,11 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from daemon.broker.lifetime import HOPS
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
 from daemon.hops.coverage import FileDamage, Gap
 from daemon.hops.examine import written
 from daemon.hops.reader import HopLogReader
+from daemon.settings import HOPS
 from daemon.terminal.failure import FAILED, Failure, because
 from daemon.terminal.output import JsonOption
 from daemon.terminal.printable import printable

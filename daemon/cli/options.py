@@ -49,11 +49,8 @@ def state_directory(config: Path) -> Path:
     """Where the site is asked; also where its configuration is bad, since it then goes on with the rest."""
     file = config_file(config)
     try:
-        return read_settings(file).site.state_directory
-    except ConfigError:
-        try:
-            site: Any = read_toml(file).get("site")
-            named = str(site["state_directory"])
-        except (ConfigError, KeyError, TypeError):
-            named = str(SiteSettings(server_name="x").state_directory)
-        return file.absolute().parent / Path(named).expanduser()
+        site: Any = read_toml(file).get("site")
+        named = str(site["state_directory"])
+    except (ConfigError, KeyError, TypeError):
+        named = str(SiteSettings(server_name="x").state_directory)
+    return file.absolute().parent / Path(named).expanduser()

@@ -5,9 +5,9 @@ from typing import Annotated
 import msgspec
 import typer
 
-from daemon.cli.asking import value
-from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
-from daemon.control.socket import Question
+from daemon.cli.asking import decoded, line
+from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, state_directory
+from daemon.control.client import Question
 from daemon.operating.federation import LinkStatus, Route
 from daemon.terminal.failure import FAILED, USAGE, Failure
 from daemon.terminal.output import JsonOption, show_table
@@ -26,7 +26,7 @@ def peers(
     as_json: JsonOption = False,
 ) -> None:
     """Show the links of the running site; exit code 1 where one is not up."""
-    found = value(read_settings(config), Question(ask="peers"), list[LinkStatus])
+    found = decoded(line(state_directory(config), Question(ask="peers")), list[LinkStatus])
     down = [link for link in found if link.state != "up"]
     shown = down if only_down else found
     if as_json:
@@ -79,7 +79,7 @@ def routes(
         check_topic(name)  # as every name of a server is one, too
     except Refusal as refusal:
         raise Failure(refusal.text, USAGE) from None
-    found = value(read_settings(config), Question(ask="routes", name=name), list[Route])
+    found = decoded(line(state_directory(config), Question(ask="routes", name=name)), list[Route])
     if as_json:
         typer.echo(msgspec.json.encode(found))
     elif found:

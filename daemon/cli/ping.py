@@ -8,8 +8,8 @@ import typer
 
 from daemon.cli.asking import TimeoutOption, told
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
+from daemon.control.client import Question
 from daemon.control.reports import Heard, Report
-from daemon.control.socket import Question
 from daemon.settings import Settings
 from daemon.terminal.failure import FAILED, USAGE, Failure
 from daemon.terminal.output import JsonOption

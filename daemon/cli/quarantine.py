@@ -10,11 +10,10 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from daemon.broker.lifetime import STORE
 from daemon.cli.asking import value
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
-from daemon.control.socket import Question
-from daemon.settings import Settings
+from daemon.control.client import Question
+from daemon.settings import STORE, Settings
 from daemon.site.lock import StateInUseError, running_pid, state_lock
 from daemon.store import quarantine
 from daemon.store.quarantine import Quarantined

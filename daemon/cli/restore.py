@@ -16,7 +16,6 @@ from typing import Annotated
 import msgspec
 import typer
 
-from daemon.broker.lifetime import STORE
 from daemon.certificates.files import KEY_FILE
 from daemon.certificates.identity import host_of
 from daemon.certificates.self_signed import make_self_signed
@@ -24,7 +23,7 @@ from daemon.cli.options import DEFAULT_CONFIG
 from daemon.configuration.config import load
 from daemon.configuration.discovery import installed_plugins
 from daemon.link.peers_file import load_peers
-from daemon.settings import ConfigError, Settings
+from daemon.settings import STORE, ConfigError, Settings
 from daemon.site.directory import ADMIN
 from daemon.site.examination import examine
 from daemon.site.lock import StateInUseError, running_pid, state_lock

@@ -9,8 +9,8 @@ import typer
 from daemon.cli import telling
 from daemon.cli.asking import decoded, line
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, state_directory
+from daemon.control.client import NotRunningError
 from daemon.control.operators import AskOverview
-from daemon.control.socket import NotRunningError
 from daemon.operating.overview import Overview
 from daemon.site.standing import Standing, said
 from daemon.terminal.failure import FAILED, UNREACHABLE, Failure

@@ -13,12 +13,11 @@ import typer
 from daemon.cli.options import config_file
 from daemon.configuration.config import load
 from daemon.configuration.discovery import installed_plugins
-from daemon.control.socket import ForbiddenError, NotRunningError, Question, ask
+from daemon.control.client import ForbiddenError, NotRunningError, Question, ask
 from daemon.settings import ConfigError, Settings
-from daemon.site.examination import Finding, Part, examine
+from daemon.site.finding import Finding, Part
 from daemon.site.lock import running_pid, signal_running
 from daemon.site.standing import Standing, said
-from daemon.site.state_mark import LostStateError, check_state
 from daemon.terminal.failure import UNREACHABLE, Failure
 
 PATIENCE_S: Final = 60.0
@@ -94,6 +93,10 @@ def _standing(state_directory: Path, done: str) -> Standing | None:
 
 def _next_start(config: Path, done: str) -> list[Finding]:
     """Why a start would be refused. Raises Failure where the site may run in another place."""
+    from daemon.site.examination import (
+        examine,  # with all libraries of a site; a running one is asked without them
+    )
+
     file, installed = config_file(config), installed_plugins()
     try:
         settings = load(file, installed)
@@ -109,6 +112,8 @@ def _next_start(config: Path, done: str) -> list[Finding]:
 
 def _refuse_lost(file: Path, settings: Settings, done: str) -> None:
     """Raise Failure where the state that the site had is elsewhere: it may run there."""
+    from daemon.site.state_mark import LostStateError, check_state
+
     try:
         check_state(file, settings.site)
     except LostStateError as error:

@@ -12,8 +12,8 @@ from typer.core import TyperGroup
 
 from daemon.cli.asking import TimeoutOption, told
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
+from daemon.control.client import Question
 from daemon.control.reports import End, Heard, Report, Unanswered
-from daemon.control.socket import Question
 from daemon.terminal.failure import FAILED, USAGE, Failure
 from daemon.terminal.output import JsonOption
 from daemon.terminal.printable import printable

@@ -9,11 +9,11 @@ import msgspec
 import typer
 from rich.text import Text
 
-from daemon.broker.lifetime import HOPS
 from daemon.cli.asking import TimeoutOption
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
 from daemon.cli.why_everywhere import ask_everybody, show_journey
 from daemon.hops.examine import Findings, examine, moment
+from daemon.settings import HOPS
 from daemon.terminal.failure import FAILED, USAGE, Failure, because
 from daemon.terminal.output import Console, JsonOption, show_table
 from daemon.terminal.printable import printable

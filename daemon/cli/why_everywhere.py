@@ -6,9 +6,9 @@ from rich.text import Text
 from rich.tree import Tree
 
 from daemon.cli.asking import told
+from daemon.control.client import Question
 from daemon.control.journey import journey
 from daemon.control.reports import End, Report
-from daemon.control.socket import Question
 from daemon.hops.examine import moment
 from daemon.operating.journeys import Journey, JourneyStop
 from daemon.settings import Settings

@@ -7,17 +7,18 @@ with the reason, so that only who asks for it is told.
 """
 
 from importlib.metadata import entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from daemon.frontend import Plugin
+if TYPE_CHECKING:  # commands that ask a running site need none of it
+    from daemon.frontend import Plugin
 
 
 class Installed(msgspec.Struct, frozen=True):
     """Front ends by name, and why others cannot be loaded."""
 
-    plugins: dict[str, Plugin]
+    plugins: "dict[str, Plugin]"
     broken: dict[str, str] = {}
 
 

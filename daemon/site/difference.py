@@ -8,7 +8,7 @@ import msgspec
 from daemon.accounts.accounts_file import Account
 from daemon.link.peers_file import PeerEntry
 from daemon.settings import Settings
-from daemon.site.examination import Finding
+from daemon.site.finding import Finding
 
 Takes = Literal["reload", "restart"]
 

@@ -16,12 +16,11 @@ import msgspec
 
 from daemon.accounts.accounts_file import HEADER, Account, AccountsEditor
 from daemon.accounts.passwords import generate_password, hash_password
-from daemon.broker.lifetime import STORE
 from daemon.certificates.identity import host_of
 from daemon.certificates.self_signed import make_self_signed
 from daemon.configuration.discovery import Installed
 from daemon.configuration.template import render, render_commented, toml_value
-from daemon.settings import Settings, SiteSettings, TlsSettings
+from daemon.settings import STORE, Settings, SiteSettings, TlsSettings
 from daemon.site.state_mark import make_state, mark_path
 from daemon.system import private_files
 from routing.rights import EVERYTHING

@@ -9,22 +9,22 @@ import os
 from collections.abc import Collection, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 
 from daemon.accounts.accounts_file import Account, read_accounts
-from daemon.broker.lifetime import HOPS, STORE
 from daemon.certificates.errors import CertificateError
 from daemon.certificates.expiry import Expiry
 from daemon.certificates.files import KEY_FILE
 from daemon.certificates.tls import ClientTls
 from daemon.configuration.discovery import Installed
 from daemon.connections.listen import clash, split_address, try_to_listen
-from daemon.control.socket import SOCKET
+from daemon.control.client import SOCKET
 from daemon.link.keys import LinkKeys
 from daemon.link.peers_file import PeerEntry, load_peers
-from daemon.settings import ConfigError, Settings
+from daemon.settings import HOPS, STORE, ConfigError, Settings
+from daemon.site.finding import Finding, Part
 from daemon.site.lock import LOCK
 from daemon.site.state_mark import INSTALLATION, check_state
 from daemon.store.reserve import RESERVE
@@ -39,23 +39,6 @@ _STATE_FILES: Final = (
     RESERVE,
     INSTALLATION,
 )
-
-Part = Literal["configuration", "accounts", "tls", "peers", "keys", "front ends", "state", "certificates"]
-
-Severity = Literal["refused", "broken", "warning"]
-"""`refused`: a site does not start with it, and a running one does not take it on. `broken`: it is taken on,
-and does not work. `warning`: it works, and is hardly meant so, or not for long."""
-
-
-class Finding(msgspec.Struct, frozen=True):
-    """What is to be said of one part of a site's files."""
-
-    part: Part
-    level: Severity
-    problem: str
-
-    def __str__(self) -> str:
-        return self.problem
 
 
 class Examination(msgspec.Struct):

@@ -21,7 +21,8 @@ from daemon.configuration.discovery import Installed
 from daemon.link.peers_file import PeerEntry
 from daemon.settings import ConfigError, Settings
 from daemon.site.difference import Differences, of_accounts, of_peers, of_settings
-from daemon.site.examination import Examination, Finding, Part, examine, expired
+from daemon.site.examination import Examination, examine, expired
+from daemon.site.finding import Finding, Part
 from daemon.site.links import SiteLinks
 from daemon.site.standing import said
 from daemon.system import log

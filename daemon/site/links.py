@@ -19,9 +19,10 @@ import trio
 
 from daemon.broker.broker import Broker
 from daemon.certificates.expiry import Expiry
+from daemon.control.client import Question
 from daemon.control.federation import known_sites
 from daemon.control.routes import routes
-from daemon.control.socket import Question, Tell
+from daemon.control.socket import Tell
 from daemon.link.keys import LinkKeys
 from daemon.link.manager import LinkManager
 from daemon.link.notary import LinkNotary

@@ -27,7 +27,8 @@ from daemon.broker.session import BrokerSession
 from daemon.configuration.discovery import Installed
 from daemon.connections.listen import Listeners
 from daemon.control import operators
-from daemon.control.socket import AnyQuestion, Question, Tell, serve_control
+from daemon.control.client import AnyQuestion, Question
+from daemon.control.socket import Tell, serve_control
 from daemon.frontend import Identity, Limits, Plugin, Right, Session, SubscriptionInfo, TopicInfo
 from daemon.metrics import Metrics
 from daemon.operating.operations import Actor

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from daemon.site.examination import Finding
+from daemon.site.finding import Finding
 
 STATUS_FINDINGS_MAX: Final = 3
 """In the line for the service manager; `smqpd status` shows all."""

@@ -10,8 +10,7 @@ import sqlite3
 from pathlib import Path
 from typing import Final
 
-from daemon.broker.lifetime import STORE
-from daemon.settings import ConfigError, SiteSettings
+from daemon.settings import STORE, ConfigError, SiteSettings
 from daemon.site.lock import state_lock
 from daemon.store.ownership import Ownership, new_identity, read_ownership
 from daemon.store.schema import TooNewError

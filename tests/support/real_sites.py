@@ -12,7 +12,7 @@ import msgspec
 import trio
 
 from daemon.certificates.authority import Authority
-from daemon.control.socket import NotRunningError, Question, ask
+from daemon.control.client import NotRunningError, Question, ask
 from daemon.link.peers_file import PeerEntry, add_peer
 from daemon.operating.federation import LinkStatus
 from daemon.site.directory import make_site

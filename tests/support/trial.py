@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 import trio
 
-from daemon.control.socket import Question, ask
+from daemon.control.client import Question, ask
 from daemon.operating.federation import Route
 from tests.support.accounting import Account, account
 from tests.support.patience import PATIENCE_S

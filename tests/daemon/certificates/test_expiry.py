@@ -14,7 +14,8 @@ from daemon.certificates.expiry import Expiry, ExpiryWatch
 from daemon.configuration.discovery import Installed
 from daemon.settings import LinkSettings, Settings, SiteSettings, TlsSettings
 from daemon.site.directory import make_site
-from daemon.site.examination import Finding, examine, expired
+from daemon.site.examination import examine, expired
+from daemon.site.finding import Finding
 from tests.support.broker import virtual_site
 from tests.support.installed import checkout_plugins
 from tests.support.keys import write_keys

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from daemon.control.socket import Question, Tell, serve_control
+from daemon.control.client import Question
+from daemon.control.socket import Tell, serve_control
 from daemon.operating.federation import KnownSite
 from daemon.system.mishaps import Mishaps
 from daemon.terminal.failure import USAGE

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 import trio
 
-from daemon.control.socket import Question, Tell, serve_control
+from daemon.control.client import Question
+from daemon.control.socket import Tell, serve_control
 from daemon.operating.federation import LinkStatus, Route
 from daemon.system.mishaps import Mishaps
 from daemon.terminal.failure import USAGE

@@ -8,8 +8,9 @@ import typer
 from typer.testing import CliRunner
 
 from daemon.cli import command_tree
+from daemon.control.client import Question
 from daemon.control.reports import Heard, Report
-from daemon.control.socket import Question, Tell, serve_control
+from daemon.control.socket import Tell, serve_control
 from daemon.system.mishaps import Mishaps
 from daemon.terminal.failure import UNREACHABLE, Failure
 from tests.support.operator import Operator

@@ -13,16 +13,8 @@ import pytest
 import trio
 
 from daemon.connections.listen import ListenError
-from daemon.control.socket import (
-    QUESTION_BYTES_MAX,
-    SOCKET,
-    NotRunningError,
-    Question,
-    Tell,
-    ask,
-    ask_all,
-    serve_control,
-)
+from daemon.control.client import QUESTION_BYTES_MAX, SOCKET, NotRunningError, Question, ask, ask_all
+from daemon.control.socket import Tell, serve_control
 from daemon.system.mishaps import Mishaps
 from routing.errors import Refusal
 

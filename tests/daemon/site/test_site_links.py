@@ -14,7 +14,7 @@ from daemon.broker.lifetime import OpenedBroker
 from daemon.certificates.authority import Authority
 from daemon.configuration.discovery import Installed
 from daemon.connections.listen import ListenError
-from daemon.control.socket import Question
+from daemon.control.client import Question
 from daemon.link.peers_file import PeerEntry, add_peer
 from daemon.settings import LinkSettings, Settings, SiteSettings
 from daemon.site.examination import Examination, examine

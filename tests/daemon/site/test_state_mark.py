@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from daemon.broker.lifetime import STORE
 from daemon.configuration.discovery import Installed
-from daemon.settings import ConfigError, SiteSettings
+from daemon.settings import STORE, ConfigError, SiteSettings
 from daemon.site.directory import make_site
 from daemon.site.lock import state_lock
 from daemon.site.state_mark import check_state, mark_path, own_state
