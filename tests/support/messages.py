@@ -66,3 +66,9 @@ messages = st.builds(
     others=st.lists(unknown_header, max_size=4).map(tuple),
     sections=st.lists(section, max_size=3).map(tuple),
 ) | st.builds(Message)
+
+
+UNWRITABLE = Message(others=(("X-Forged", "two\r\nlines"),), delivery="ONE")
+"""No front end lets it through: `Session.publish` refuses it, so that tests of it go around that."""
+
+TOO_GREAT = Message(sequence=2**63, delivery="ONE")

@@ -9,7 +9,7 @@ MUTATIONS = [
         old="            accounts,\n            self.mishaps.note,",
         new="            accounts,",
         tests=(
-            "tests/daemon/broker/test_own_errors.py::test_a_timeout_whose_end_fails_ends_its_message_and_the_site_goes_on",
+            "tests/daemon/broker/test_own_errors_in_tasks.py::test_a_timeout_whose_end_fails_ends_its_message_and_the_site_goes_on",
         ),
     ),
     Mutation(
