@@ -11,6 +11,7 @@ each, and one where little happens should wait for nothing:
 """
 
 import time
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import trio
@@ -39,6 +40,7 @@ class Commits:
 
     Attributes:
         gather_max_s: the longest that a transaction is put off.
+        in_thread: has a worker thread do something, and waits for it.
         in_place_s: commits that take less on average are waited for in place; 0 for none.
     """
 
@@ -46,6 +48,7 @@ class Commits:
         """`took_s` is told of each."""
         self.gather_max_s = GATHER_MAX_S
         self.in_place_s = IN_PLACE_S
+        self.in_thread: Callable[[Callable[[], float]], Awaitable[float]] = trio.to_thread.run_sync
         self._store = store
         self._took_s = took_s
         self._begins_at = 0.0  # 0 for at once
@@ -71,7 +74,7 @@ class Commits:
         if self._average_s < self.in_place_s:
             took_s = self._timed_commit()
         else:
-            took_s = await trio.to_thread.run_sync(self._timed_commit)
+            took_s = await self.in_thread(self._timed_commit)
         self._average_s += SMOOTHING * (took_s - self._average_s)
         self._took_s.note(took_s)
 

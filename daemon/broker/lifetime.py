@@ -28,6 +28,7 @@ from daemon.store.reserve import Reserve
 from daemon.store.schema import TooNewError
 from daemon.store.store import Store
 from daemon.system.clock import Clock, SystemClock
+from daemon.system.own_thread import OwnThread
 
 _log = logging.getLogger(__name__)
 
@@ -115,6 +116,7 @@ async def opened_broker(
     keeps_reserve: bool = False,
     gather_max_s: float = GATHER_MAX_S,
     in_place_s: float = IN_PLACE_S,
+    own_thread: bool = False,
 ) -> AsyncIterator[OpenedBroker]:
     """The broker of the site whose state directory the settings name, until the end of the block.
 
@@ -126,6 +128,7 @@ async def opened_broker(
         clock: made of the mark that the run before left in the store.
         keeps_reserve: whether room is kept for a full disk.
         gather_max_s, in_place_s: see `Commits`.
+        own_thread: whether commits have a thread of their own, instead of trio's.
 
     Raises StartError where the files cannot be used.
     """
@@ -137,14 +140,18 @@ async def opened_broker(
             broker = Broker(settings, accounts, store, hops, now, reserve)
         except sqlite3.Error as error:
             raise _unusable(settings.site.state_directory, error) from error
+        thread = OwnThread("commits")
+        if own_thread:
+            broker.commits.in_thread = thread.run_sync
         broker.commits.gather_max_s, broker.commits.in_place_s = gather_max_s, in_place_s
-        async with trio.open_nursery() as tasks:
-            opened = OpenedBroker(broker, store, hops, settings.site.state_directory / HOPS, tasks)
-            try:
-                yield opened
-            finally:
-                await opened.stop()
-            tasks.cancel_scope.cancel()
+        with closing(thread):
+            async with trio.open_nursery() as tasks:
+                opened = OpenedBroker(broker, store, hops, settings.site.state_directory / HOPS, tasks)
+                try:
+                    yield opened
+                finally:
+                    await opened.stop()
+                tasks.cancel_scope.cancel()
 
 
 @contextmanager

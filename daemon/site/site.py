@@ -371,7 +371,7 @@ async def serve_site(
     def own(store: Store) -> None:
         own_state(config, settings.site, store)
 
-    async with opened_broker(settings, accounts, own=own, keeps_reserve=True) as opened:
+    async with opened_broker(settings, accounts, own=own, keeps_reserve=True, own_thread=True) as opened:
         broker = opened.broker
         suid = f"{settings.site.server_name}/{opened.boot:x}"
         sockets = passed.pop(LINKS_SOCKET, ())
