@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, Protocol
 import msgspec
 import trio
 
+from daemon.metrics import LONG_PAUSE_S as LONG_PAUSE_S
 from daemon.metrics import STEPS_S as STEPS_S
 from daemon.metrics import Histogram as Histogram
 from daemon.metrics import Metrics as Metrics

@@ -5,6 +5,7 @@ that whoever reads them now and then can make rates of them; and all of it costs
 microsecond: the times of a transaction are put into their buckets together.
 """
 
+import time
 from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Sequence
@@ -17,6 +18,12 @@ STEPS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.
 
 LOOK_EVERY_S: Final = 0.1
 """A pause that is shorter may go unnoticed."""
+
+LONG_PAUSE_S: Final = 0.02
+"""From which a turn of the event loop is a long pause."""
+
+ASK_EVERY_S: Final = 0.005
+"""How long the thread of the loop has worked."""
 
 LATELY: Final = 600
 """Looks among which the longest pause is that of lately: a minute."""
@@ -69,6 +76,8 @@ class Metrics:
         delivered_s: from then to its first being handed to a subscription; of messages of earlier runs, from
             the start of this one.
         pause_s: how much later than it was to the event loop came to something, looked at ten times a second.
+        long_pauses: turns of the event loop that took more than `LONG_PAUSE_S`, by whether its own work alone
+            did (`work`), or it stood still (`wait`), for the disk or for a core.
         refused: requests of clients, by the code of the refusal.
         over_quota: what was refused of these for the quota of an account, by the quota's name.
         slowed: times that a client was not read from, since it or its account publishes as fast as it may.
@@ -81,6 +90,7 @@ class Metrics:
         self.stored_s = Histogram()
         self.delivered_s = Histogram()
         self.pause_s = Histogram()
+        self.long_pauses: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
         self.over_quota: Counter[str] = Counter()
         self.slowed = 0
@@ -109,3 +119,28 @@ class Metrics:
             late_s = max(trio.current_time() - due_at, 0.0)
             self.pause_s.note(late_s)
             self._lately.append(late_s)
+
+
+class LoopWatch(trio.abc.Instrument):
+    """Measures each turn of an event loop, from the end of its wait for anything to the next.
+
+    How long its thread has worked costs ten times as much to ask as the time of day: it is asked at times.
+    """
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._began = self._asked_at = time.perf_counter()
+        self._worked_s = time.thread_time()
+
+    def after_io_wait(self, timeout: float) -> None:
+        """A turn begins."""
+        self._began = began = time.perf_counter()
+        if began - self._asked_at > ASK_EVERY_S:
+            self._asked_at, self._worked_s = began, time.thread_time()
+
+    def before_io_wait(self, timeout: float) -> None:
+        """It ends."""
+        if time.perf_counter() - self._began > LONG_PAUSE_S:
+            before_s = self._began - self._asked_at  # at most so much of what it worked was before
+            is_work = time.thread_time() - self._worked_s - before_s > LONG_PAUSE_S
+            self._metrics.long_pauses["work" if is_work else "wait"] += 1

@@ -19,6 +19,7 @@ from prometheus_client.core import (
 from prometheus_client.exposition import choose_encoder
 
 from daemon.frontend import (
+    LONG_PAUSE_S,
     STEPS_S,
     Histogram,
     LinkStatus,
@@ -181,6 +182,14 @@ def _of_messages(sample: Sample) -> Iterator[Any]:
     yield GaugeMetricFamily(
         "smqpd_loop_longest_pause_seconds", "Of the event loop, in the last minute.", metrics.longest_pause_s
     )
+    pauses = CounterMetricFamily(
+        "smqpd_loop_long_pauses",
+        f"Turns of the event loop of more than {LONG_PAUSE_S * 1000:g} ms, by whether it worked or waited.",
+        labels=["cause"],
+    )
+    for cause in ("work", "wait"):
+        pauses.add_metric([cause], metrics.long_pauses[cause])
+    yield pauses
     warnings = GaugeMetricFamily("smqpd_warnings", "What is to be seen to.", labels=["level", "about"])
     by_kind: dict[tuple[str, str], int] = {}
     for warned in sample.overview.warnings:

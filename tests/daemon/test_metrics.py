@@ -1,5 +1,6 @@
 """What a site measures: times in their buckets, refusals by their codes, pauses of the event loop."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import trio
 from trio.testing import MockClock
 
 from daemon.broker.ages import APART_S, KEPT_MAX, Ages
-from daemon.metrics import REASONS_MAX, STEPS_S, Histogram, Metrics
+from daemon.metrics import LONG_PAUSE_S, REASONS_MAX, STEPS_S, Histogram, LoopWatch, Metrics
 from routing.errors import Refusal
 from tests.support.broker import virtual_site
 
@@ -71,6 +72,23 @@ async def test_a_pause_of_the_event_loop_is_noticed(autojump_clock: MockClock) -
         nursery.cancel_scope.cancel()
     assert metrics.longest_pause_s == pytest.approx(0.7)
     assert metrics.pause_s.count > 15
+
+
+def test_a_long_turn_of_the_event_loop_is_counted_by_what_took_so_long() -> None:
+    metrics = Metrics()
+
+    async def turns() -> None:
+        await trio.sleep(0.001)
+        time.sleep(1.5 * LONG_PAUSE_S)
+        await trio.sleep(0.001)
+        waited = metrics.long_pauses["wait"]
+        worked_until = time.thread_time() + 1.5 * LONG_PAUSE_S
+        while time.thread_time() < worked_until:
+            pass
+        await trio.sleep(0.001)
+        assert (waited > 0, metrics.long_pauses["work"]) == (True, 1)
+
+    trio.run(turns, instruments=[LoopWatch(metrics)])
 
 
 async def test_messages_are_measured_from_their_coming_to_their_first_delivery(
