@@ -129,7 +129,8 @@ class Broker:
         self._bodies = Bodies(self.door.view.last_id)
         self.reading = Reading(self.door, store)
         self.browse = Browsing(self.door, self._bodies, self.reading, clock).page
-        self.wal = WriteAheadLog(store, self._disk, self.reading.lock, self.wake)
+        self.commits = Commits(store, self.metrics.commit_s)
+        self.wal = WriteAheadLog(store, self._disk, self.reading.lock, self.wake, self.commits.beside)
         hops.make_room = self.wal.make_room
         hops.mishap = self.mishaps.note
         self.federating = Federating(
@@ -142,7 +143,6 @@ class Broker:
             self.room.has_room_for_peers,
             self.mishaps,
         )
-        self.commits = Commits(store, self.metrics.commit_s)
         self._executor = Executor(
             self._router,
             self._bodies,

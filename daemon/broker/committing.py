@@ -6,12 +6,14 @@ each, and one where little happens should wait for nothing:
     when it begins    after one that carried few decisions, at once; else the more it carried, the later after
                       its beginning, up to `gather_max_s`; what nobody waits for waits for the next one, some
                       milliseconds at most: so an acknowledgement shares the transaction of the next message
-    where it waits    for a disk that answers sooner than a thread would, in place; for any other in a
-                      worker thread, while inputs go on and their decisions gather
+    where it waits    for a disk that answers sooner than a thread would, in place; for any other, and
+                      while the disk is kept busy by something else of the site's, in a worker
+                      thread, while inputs go on and their decisions gather
 """
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import trio
@@ -51,6 +53,7 @@ class Commits:
         self.in_thread: Callable[[Callable[[], float]], Awaitable[float]] = trio.to_thread.run_sync
         self._store = store
         self._took_s = took_s
+        self._beside = 0
         self._begins_at = 0.0  # 0 for at once
         self._average_s = 2 * IN_PLACE_S
 
@@ -58,6 +61,15 @@ class Commits:
     def patience_s(self) -> float:
         """The longest that is put off what nobody waits for."""
         return PATIENCE * self.gather_max_s
+
+    @contextmanager
+    def beside(self) -> Iterator[None]:
+        """While something large is synced: a commit waits for that, too, so none is waited for in place."""
+        self._beside += 1
+        try:
+            yield
+        finally:
+            self._beside -= 1
 
     async def gather(self) -> None:
         """Return when the next transaction may begin."""
@@ -71,7 +83,7 @@ class Commits:
         """
         gather_s = min((decisions - FEW_DECISIONS) * GATHER_S_PER_DECISION, self.gather_max_s)
         self._begins_at = trio.current_time() + gather_s if gather_s > 0 else 0.0
-        if self._average_s < self.in_place_s:
+        if self._average_s < self.in_place_s and not self._beside:
             took_s = self._timed_commit()
         else:
             took_s = await self.in_thread(self._timed_commit)

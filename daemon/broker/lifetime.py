@@ -87,6 +87,7 @@ class OpenedBroker:
             held=lambda: broker.held,
             idle=lambda: broker.idle,
             wall_clock=lambda: broker.clock.wall_ms() / 1000,
+            syncing=broker.commits.beside,
             task_status=task_status,
         )
 

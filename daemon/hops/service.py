@@ -8,6 +8,7 @@ minute.
 import logging
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Final
 
@@ -34,6 +35,7 @@ async def keep(
     held: Callable[[], int],
     idle: Callable[[], bool],
     wall_clock: Callable[[], float] = time.time,
+    syncing: Callable[[], AbstractContextManager[None]] = nullcontext,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run until cancelled; closing the log is left to its owner, after the store's last commit.
@@ -45,6 +47,7 @@ async def keep(
         held: how many guaranteed copies the server holds, for the heartbeat.
         idle: whether no batch is gathered, flushed or being committed. Then every record that was appended
             is true as it stands; else the batch will flush and settle, and it is left to it.
+        syncing: entered while a finished file is synced.
     """
     gathered = trio.Event()
     next_retention = trio.current_time()
@@ -64,7 +67,7 @@ async def keep(
             except Exception as error:
                 log.mishap("what no batch carries to the hop log", error)
             if finished := log.take_finished():
-                nursery.start_soon(_close_in_thread, log, finished)
+                nursery.start_soon(_close_in_thread, log, finished, syncing)
             if trio.current_time() >= next_retention:
                 next_retention = trio.current_time() + RETENTION_S
                 nursery.start_soon(_delete_in_thread, log, directory, settings, wall_clock())
@@ -77,9 +80,11 @@ async def keep(
                 await trio.sleep(FLUSH_S)
 
 
-async def _close_in_thread(log: HopLog, finished: list[FinishedFile]) -> None:
+async def _close_in_thread(
+    log: HopLog, finished: list[FinishedFile], syncing: Callable[[], AbstractContextManager[None]]
+) -> None:
     # What was taken is owed: who cancels waits for the disk rather than leave files to the next start.
-    with trio.CancelScope(shield=True):
+    with trio.CancelScope(shield=True), syncing():
         for file in finished:
             try:
                 await trio.to_thread.run_sync(close_file, file)

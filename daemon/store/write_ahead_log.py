@@ -13,6 +13,7 @@ given back to the file system bit by bit, so that there is room again.
 import logging
 import sqlite3
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
 import trio
@@ -34,13 +35,22 @@ class WriteAheadLog:
 
     Args:
         reading: held by whoever reads from the store, which keeps the log from being cut.
+        beside: entered while a thread moves it.
     """
 
-    def __init__(self, store: Store, disk: DiskRoom, reading: trio.Lock, wake: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        disk: DiskRoom,
+        reading: trio.Lock,
+        wake: Callable[[], None],
+        beside: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
         self._store = store
         self._disk = disk
         self._reading = reading
         self._wake = wake
+        self._beside = beside
         self._full = trio.Event()
         self._checkpointed = False
         self._rests_until = -float("inf")
@@ -116,7 +126,8 @@ class WriteAheadLog:
                 self._wake()  # to give back what has become free
                 await trio.sleep(LOOK_EVERY_S)
             try:
-                await trio.to_thread.run_sync(self._store.checkpoint)
+                with self._beside():
+                    await trio.to_thread.run_sync(self._store.checkpoint)
                 self._checkpointed = True
             except sqlite3.Error as error:
                 if self.make_room() or self._disk.short:

@@ -1,7 +1,7 @@
 """The pace of transactions, over a store that is real and a clock that is not."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -55,6 +55,26 @@ async def test_the_transaction_is_committed_in_place_and_by_a_thread_alike(store
         await commits.commit(1)
         with closing(sqlite3.connect(store.path)) as reader:
             assert reader.execute("SELECT last_record FROM site").fetchone() == (record,)
+
+
+async def test_no_commit_is_waited_for_in_place_while_something_large_is_synced(store: Store) -> None:
+    commits, threads = Commits(store, Histogram()), []
+    commits.in_place_s = 1000.0
+
+    async def in_thread(commit: Callable[[], float]) -> float:
+        threads.append(commit)
+        return commit()
+
+    async def commit() -> int:
+        store.write(EMPTY, 0, CLOCK_MARK)
+        await commits.commit(1)
+        return len(threads)
+
+    commits.in_thread = in_thread
+    assert await commit() == 0
+    with commits.beside(), commits.beside():
+        assert await commit() == 1
+    assert await commit() == 1
 
 
 async def test_an_acknowledgement_shares_the_transaction_of_the_next_message(
