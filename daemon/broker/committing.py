@@ -6,11 +6,12 @@ each, and one where little happens should wait for nothing:
     when it begins    after one that carried few decisions, at once; else the more it carried, the later after
                       its beginning, up to `gather_max_s`; what nobody waits for waits for the next one, some
                       milliseconds at most: so an acknowledgement shares the transaction of the next message
-    where it waits    for a disk that answers sooner than a thread would, in place; for any other, and
-                      while the disk is kept busy by something else of the site's, in a worker
-                      thread, while inputs go on and their decisions gather
+    where it waits    for a disk that answers sooner than a thread would, in place; for any other, for
+                      a while after one that took long, and while the disk is kept busy by something
+                      else of the site's, in a worker thread: inputs go on, and their decisions gather
 """
 
+import math
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -33,6 +34,10 @@ PATIENCE: Final = 5
 IN_PLACE_S: Final = 0.0005
 """The hand-over to a thread and back takes about a quarter of it."""
 
+STALL_S: Final = 0.01
+DISTRUST_S: Final = 60.0
+"""A disk that has stalled once stalls again soon: so long, nothing is waited for in place."""
+
 SMOOTHING: Final = 0.1
 """The weight of the latest commit in the average."""
 
@@ -43,7 +48,7 @@ class Commits:
     Attributes:
         gather_max_s: the longest that a transaction is put off.
         in_thread: has a worker thread do something, and waits for it.
-        in_place_s: commits that take less on average are waited for in place; 0 for none.
+        in_place_s: commits that take less on average are waited for in place; 0 for none, inf for all.
     """
 
     def __init__(self, store: Store, took_s: Histogram) -> None:
@@ -54,6 +59,7 @@ class Commits:
         self._store = store
         self._took_s = took_s
         self._beside = 0
+        self._trusts_at = 0.0
         self._begins_at = 0.0  # 0 for at once
         self._average_s = 2 * IN_PLACE_S
 
@@ -83,10 +89,17 @@ class Commits:
         """
         gather_s = min((decisions - FEW_DECISIONS) * GATHER_S_PER_DECISION, self.gather_max_s)
         self._begins_at = trio.current_time() + gather_s if gather_s > 0 else 0.0
-        if self._average_s < self.in_place_s and not self._beside:
+        if (
+            self._average_s < self.in_place_s
+            and not self._beside
+            and (not self._trusts_at or trio.current_time() >= self._trusts_at)
+        ):
+            self._trusts_at = 0.0
             took_s = self._timed_commit()
         else:
             took_s = await self.in_thread(self._timed_commit)
+        if took_s > STALL_S and not self._beside and self.in_place_s < math.inf:
+            self._trusts_at = trio.current_time() + DISTRUST_S
         self._average_s += SMOOTHING * (took_s - self._average_s)
         self._took_s.note(took_s)
 

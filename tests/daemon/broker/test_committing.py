@@ -1,6 +1,8 @@
 """The pace of transactions, over a store that is real and a clock that is not."""
 
+import math
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -9,7 +11,7 @@ import pytest
 import trio.testing
 from trio.testing import MockClock
 
-from daemon.broker.committing import FEW_DECISIONS, GATHER_MAX_S, Commits
+from daemon.broker.committing import DISTRUST_S, FEW_DECISIONS, GATHER_MAX_S, STALL_S, Commits
 from daemon.metrics import Histogram
 from daemon.store.batch import Batch
 from daemon.store.changes import Surroundings
@@ -39,7 +41,7 @@ async def test_few_decisions_delay_nothing_and_many_only_so_long(
     store: Store, autojump_clock: MockClock
 ) -> None:
     commits = Commits(store, Histogram())
-    commits.in_place_s = 1000.0
+    commits.in_place_s = math.inf
     assert await waited_after(commits, store, FEW_DECISIONS) == 0
     some = await waited_after(commits, store, 2 * FEW_DECISIONS)
     many = await waited_after(commits, store, 100 * FEW_DECISIONS)
@@ -57,7 +59,9 @@ async def test_the_transaction_is_committed_in_place_and_by_a_thread_alike(store
             assert reader.execute("SELECT last_record FROM site").fetchone() == (record,)
 
 
-async def test_no_commit_is_waited_for_in_place_while_something_large_is_synced(store: Store) -> None:
+async def test_no_commit_is_waited_for_in_place_while_something_large_is_synced(
+    store: Store, mock_clock: MockClock
+) -> None:
     commits, threads = Commits(store, Histogram()), []
     commits.in_place_s = 1000.0
 
@@ -74,6 +78,37 @@ async def test_no_commit_is_waited_for_in_place_while_something_large_is_synced(
     assert await commit() == 0
     with commits.beside(), commits.beside():
         assert await commit() == 1
+    mock_clock.jump(DISTRUST_S)  # in case that the disk is slow just now
+    assert await commit() == 1
+
+
+async def test_after_a_commit_that_took_long_none_is_waited_for_in_place_for_a_while(
+    store: Store, mock_clock: MockClock
+) -> None:
+    commits, threads = Commits(store, Histogram()), []
+    commits.in_place_s = 1000.0
+
+    async def in_thread(commit: Callable[[], float]) -> float:
+        threads.append(commit)
+        return commit() / 1000
+
+    async def commit() -> int:
+        store.write(EMPTY, 0, CLOCK_MARK)
+        await commits.commit(1)
+        return len(threads)
+
+    commits.in_thread = in_thread
+    in_time = store.commit
+
+    def late() -> None:
+        time.sleep(2 * STALL_S)
+        in_time()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "commit", late)
+        assert await commit() == 0
+    assert await commit() == 1
+    mock_clock.jump(DISTRUST_S)
     assert await commit() == 1
 
 
