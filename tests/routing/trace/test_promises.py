@@ -293,10 +293,36 @@ def begun_before_a_gap(logs: Logs, name: str) -> None:
     logs.lose("torn")
 
 
-def widened_after_its_end(logs: Logs, name: str) -> None:
-    logs.write("wide", "received", name, peer="a", attempt=1, depth=1, due=1, hops=("a", "b"))
-    logs.write("wide", "committed", name, subscription=f"{READER}@wide", final=True)
-    logs.write("wide", "depth", name, peer="a", attempt=2, depth=2, hops=("a",))
+def widened_after_its_end(logs: Logs, name: str, server: str = "wide") -> None:
+    logs.write(server, "received", name, peer="a", attempt=1, depth=1, due=1, hops=("a", "b"))
+    logs.write(server, "committed", name, subscription=f"{READER}@{server}", final=True)
+    logs.write(server, "depth", name, peer="a", attempt=2, depth=2, hops=("a",))
+
+
+def held_once_more_at_the_last_heartbeat(logs: Logs, server: str, stated: int) -> None:
+    logs.write(server, "heartbeat")
+    widened_after_its_end(logs, "a/019aa5d72900-1-ff", server)
+    logs.write(server, "heartbeat", held=stated)
+
+
+def ended_perhaps_in_a_gap(logs: Logs, server: str, stated: int) -> None:
+    logs.write(server, "heartbeat")
+    for _ in range(2):
+        logs.lose(server)
+    logs.write(server, "heartbeat", held=0)
+    logs.write(server, "depth", "a/019aa5d72900-1-fe", peer="b", attempt=1, depth=2, hops=("a", "b"))
+    logs.write(server, "expired", "a/019aa5d72900-1-fe", final=True)
+    logs.write(server, "heartbeat", held=stated)
+
+
+def held_once_more_at_the_first_heartbeat(logs: Logs, server: str, stated: int) -> None:
+    logs.write(server, "heartbeat")
+    widened_after_its_end(logs, "a/019aa5d72900-1-fc", server)
+    logs.lose(server)
+    logs.write(server, "heartbeat", held=1)
+    answer = {"peer": "d", "attempt": 2, "outcome": "duplicate"}
+    logs.write(server, "forwarded", "a/019aa5d72900-1-fc", final=True, **answer)
+    logs.write(server, "heartbeat", held=stated)
 
 
 SCENARIOS: dict[str, Callable[[Logs, str], None]] = {
@@ -550,66 +576,39 @@ def test_an_origin_whose_log_lost_all_of_a_message_is_missing_in_its_route(jobs:
     assert jobs.missing == 1
 
 
-@pytest.mark.parametrize(("states", "verdict"), [(0, "agrees"), (1, "agrees"), (2, "differs")])
-def test_a_copy_widened_after_its_end_may_be_held_once_more_and_no_oftener(
-    spark: Any, states: int, verdict: str
+HELD: dict[str, tuple[Callable[[Logs, str, int], None], int, str]] = {
+    "more-0": (held_once_more_at_the_last_heartbeat, 0, "agrees"),
+    "more-1": (held_once_more_at_the_last_heartbeat, 1, "agrees"),
+    "more-2": (held_once_more_at_the_last_heartbeat, 2, "differs"),
+    "gap-0": (ended_perhaps_in_a_gap, 0, "agrees"),
+    "less-0": (held_once_more_at_the_first_heartbeat, 0, "agrees"),
+    "less-1": (held_once_more_at_the_first_heartbeat, 1, "agrees"),
+    "less-2": (held_once_more_at_the_first_heartbeat, 2, "differs"),
+}
+"""By server: what happened to a copy that came again with more depth, what the last heartbeat states, and
+whether that may be."""
+
+
+@pytest.fixture(scope="module")
+def verdicts(spark: Any) -> dict[str, str]:
+    """Of all servers of `HELD`, from one run."""
+    from routing.trace import balance, coverage, ends, facts
+
+    logs = Logs()
+    for server, (happens, stated, _) in HELD.items():
+        happens(logs, server, stated)
+    read = frame(spark, logs.records)
+    words = coverage.words(read)
+    covered = coverage.coverage(read, words, coverage.gaps(words)).localCheckpoint()
+    copies = ends.states(facts.copies(facts.facts(read)), covered)
+    return {row.server: row.verdict for row in balance.holdings(copies, covered).collect()}
+
+
+@pytest.mark.parametrize("server", HELD)
+def test_a_copy_widened_after_its_end_may_be_held_once_more_at_a_heartbeat_and_no_oftener(
+    verdicts: dict[str, str], server: str
 ) -> None:
-    from routing.trace import balance, coverage, ends, facts
-
-    logs = Logs()
-    logs.write("wide", "heartbeat")
-    widened_after_its_end(logs, "a/019aa5d72900-1-ff")
-    logs.write("wide", "heartbeat", held=states)
-    read = frame(spark, logs.records)
-    words = coverage.words(read)
-    covered = coverage.coverage(read, words, coverage.gaps(words)).localCheckpoint()
-    copies = ends.states(facts.copies(facts.facts(read)), covered)
-    rows = balance.holdings(copies, covered).where("server = 'wide'").collect()
-    assert [row.verdict for row in rows] == [verdict]
-
-
-def test_of_a_copy_that_may_have_ended_in_a_gap_nobody_knows_how_often_it_was_held(spark: Any) -> None:
-    from routing.trace import balance, coverage, ends, facts
-
-    name = "a/019aa5d72900-1-fe"
-    logs = Logs()
-    logs.write("wide", "heartbeat")
-    for _ in range(2):
-        logs.lose("wide")
-    logs.write("wide", "heartbeat", held=0)
-    logs.write("wide", "depth", name, peer="b", attempt=1, depth=2, hops=("a", "b"))
-    logs.write("wide", "expired", name, final=True)
-    logs.write("wide", "heartbeat", held=0)
-    read = frame(spark, logs.records)
-    words = coverage.words(read)
-    covered = coverage.coverage(read, words, coverage.gaps(words)).localCheckpoint()
-    copies = ends.states(facts.copies(facts.facts(read)), covered)
-    rows = balance.holdings(copies, covered).where("server = 'wide'").collect()
-    assert [row.verdict for row in rows] == ["agrees"]
-
-
-@pytest.mark.parametrize(("stated", "verdict"), [(0, "agrees"), (1, "agrees"), (2, "differs")])
-def test_a_copy_held_once_more_at_the_first_heartbeat_may_have_ended_again(
-    spark: Any, stated: int, verdict: str
-) -> None:
-    from routing.trace import balance, coverage, ends, facts
-
-    name = "a/019aa5d72900-1-fc"
-    logs = Logs()
-    logs.write("wide", "heartbeat")
-    logs.write("wide", "received", name, peer="c", attempt=1, depth=1, hops=("a", "c"), due=1)
-    logs.write("wide", "committed", name, subscription="ada:r@wide", attempt=1, final=True)
-    logs.write("wide", "depth", name, peer="b", attempt=1, depth=2, hops=("a",))
-    logs.lose("wide")
-    logs.write("wide", "heartbeat", held=1)
-    logs.write("wide", "forwarded", name, peer="d", attempt=2, outcome="duplicate", final=True)
-    logs.write("wide", "heartbeat", held=stated)
-    read = frame(spark, logs.records)
-    words = coverage.words(read)
-    covered = coverage.coverage(read, words, coverage.gaps(words)).localCheckpoint()
-    copies = ends.states(facts.copies(facts.facts(read)), covered)
-    rows = balance.holdings(copies, covered).where("server = 'wide'").collect()
-    assert [row.verdict for row in rows] == [verdict]
+    assert verdicts[server] == HELD[server][2]
 
 
 def test_who_sent_a_copy_in_a_ring_is_known_where_its_own_log_was_read(spark: Any) -> None:
