@@ -93,9 +93,7 @@ def _standing(state_directory: Path, done: str) -> Standing | None:
 
 def _next_start(config: Path, done: str) -> list[Finding]:
     """Why a start would be refused. Raises Failure where the site may run in another place."""
-    from daemon.site.examination import (
-        examine,  # with all libraries of a site; a running one is asked without them
-    )
+    from daemon.site.examination import examine  # with the libraries of a whole site
 
     file, installed = config_file(config), installed_plugins()
     try:

@@ -24,7 +24,7 @@ from daemon.connections.listen import ListenError
 from daemon.settings import ConfigError, Settings
 from daemon.site.lock import StateInUseError, state_lock
 from daemon.site.site import RunningSite, serve_site
-from daemon.system import log
+from daemon.system import log, open_files
 from daemon.system.outlasting import OutlastingMemory
 from daemon.system.systemd import Notifier, Passed, passed
 from daemon.system.version import VERSION
@@ -82,6 +82,7 @@ async def _run(
 ) -> None:
     """`asked`: signals to stop that came too early, and may come too late, to be heard here."""
     installed = installed_plugins()
+    _have_files(settings)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async with trio.open_nursery() as nursery:
 
@@ -116,6 +117,17 @@ async def _run(
                     notifier.stopping(f"draining; {site.standing.line}")
                     site.stop()
     logger.info("stopped")
+
+
+def _have_files(settings: Settings) -> None:
+    wanted = settings.limits.connections_max
+    if (room := open_files.allow(wanted)) is not None:
+        logger.warning(
+            "connections_max is %d, but the limit of open files leaves room for %d: raise LimitNOFILE= of the"
+            " unit, or `ulimit -n`, or lower connections_max",
+            wanted,
+            room,
+        )
 
 
 def _spare_the_collector() -> None:
