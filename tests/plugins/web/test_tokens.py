@@ -13,6 +13,7 @@ from tests.support.site import BrokerSite
 from tests.support.web import WebBrowser
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+JSON = {"content-type": "application/json"}
 
 
 def give(site: BrokerSite, account: str, name: str, expires: datetime | None = None) -> str:
@@ -33,7 +34,8 @@ async def test_a_token_opens_the_api_and_the_metrics(site: BrokerSite, browser: 
     program = shows(browser, give(site, "ada", "grafana"))
     assert (await program.get("/api/overview")).status == 200
     assert (await program.get("/metrics")).status == 200
-    assert (await program.request("POST", "/api/topic/purge?name=jobs")).json == {"messages": 0}
+    await program.request("POST", "/api/topic/messages?name=jobs&delivery=ONE", b"[1]", JSON)
+    assert (await program.request("POST", "/api/topic/purge?name=jobs")).json == {"messages": 1}
 
 
 async def test_it_may_what_its_account_may(site: BrokerSite, browser: WebBrowser) -> None:
@@ -84,7 +86,9 @@ async def test_what_it_does_is_in_the_log_with_its_name(
 ) -> None:
     caplog.set_level(logging.INFO)
     token = give(site, "ada", "deploy")
-    await shows(browser, token).request("POST", "/api/topic/purge?name=jobs")
+    program = shows(browser, token)
+    await program.request("POST", "/api/topic/messages?name=jobs&delivery=ONE", b"[1]", JSON)
+    await program.request("POST", "/api/topic/purge?name=jobs")
     assert "by ada (web, token deploy, 192.0.2.7:4711)" in caplog.text
     assert token not in caplog.text
 
