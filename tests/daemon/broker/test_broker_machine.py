@@ -102,7 +102,7 @@ class Disk(Backing):
             self.bodies.committed()
             self.executor.committed()
             effects += new
-            if not self.router._state.out:
+            if not (self.router._state.out or self.executor.backlog):
                 return effects
 
     def fail(self, now: float) -> None:
