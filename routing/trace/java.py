@@ -11,13 +11,17 @@ import shlex
 import shutil
 import stat
 import subprocess
+import time
 import zlib
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 JAVA_MAJOR_MIN: Final = 17
 ANSWER_WITHIN_S: Final = 30
+
+CLASSES_KEPT_S: Final = 30 * 24 * 3600
 
 KEPT_QUIETLY: Final = "-Xlog:disable -Xlog:all=error:stderr"
 """Of a kept file that does not fit any more a JVM would say so on standard output, where answers go."""
@@ -91,7 +95,8 @@ def kept_classes(home: Path, cache: Path, library: Path) -> str:
 
     To load and to verify classes is a fifth of a small job. Where there is no file of them yet, the JVM is
     told to leave one when it ends, which takes it some seconds more. A JVM does without a file that is of
-    another one or of other classes; the file is named after both, so that a new one is then made.
+    another one or of other classes; the file is named after both, so that a new one is then made. Files that
+    no job has taken for `CLASSES_KEPT_S` are removed: their Java or Spark is no longer there.
     """
     made_of = [f"{path} {path.stat().st_mtime_ns}" for path in (home / "bin" / "java", library)]
     kept = cache / f"classes-{zlib.crc32(os.fsencode(' '.join(made_of))):08x}.jsa"
@@ -101,5 +106,16 @@ def kept_classes(home: Path, cache: Path, library: Path) -> str:
             is_whole = any(file.read(4))
     except OSError:
         is_whole = False
+    with suppress(OSError):  # it is not there yet, or somebody else's
+        os.utime(kept)
+    _remove_unused(cache)
     how = "SharedArchiveFile" if is_whole else "ArchiveClassesAtExit"
     return f'"-XX:{how}={kept}" {KEPT_QUIETLY}'
+
+
+def _remove_unused(cache: Path) -> None:
+    before = time.time() - CLASSES_KEPT_S
+    for file in cache.glob("classes-*.jsa"):
+        with suppress(OSError):  # another job has removed it, or it is somebody else's
+            if file.stat().st_mtime < before:
+                file.unlink()

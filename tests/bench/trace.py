@@ -98,7 +98,8 @@ def duckdb_engine(records: str, out: str) -> dict[str, Any]:
     import duckdb
 
     Path(out).mkdir(parents=True, exist_ok=True)
-    [(events,)] = duckdb.sql(f"select count(*) from read_parquet('{records}/**/*.parquet')").fetchall()
+    counting = duckdb.execute(f"select count(*) from read_parquet('{records}/**/*.parquet')")
+    [(events,)] = counting.fetchall()
 
     def work() -> None:
         database = duckdb.connect()

@@ -90,6 +90,19 @@ def test_classes_that_another_java_or_another_spark_left_are_not_taken(tmp_path:
     assert asked_for(java.kept_classes(first, tmp_path, jars), "ArchiveClassesAtExit") != [kept]
 
 
+def test_classes_that_no_job_has_taken_for_long_are_removed(tmp_path: Path) -> None:
+    home, jars = fake_java(tmp_path / "java", "17.0.1"), tmp_path / "jars"
+    jars.mkdir()
+    [taken] = asked_for(java.kept_classes(home, tmp_path, jars), "ArchiveClassesAtExit")
+    unused, recent = tmp_path / "classes-00000001.jsa", tmp_path / "classes-00000002.jsa"
+    for file in (taken, unused, recent):
+        file.write_bytes(b"\xa8" + bytes(15))
+    for file in (taken, unused):
+        os.utime(file, (0, 0))
+    assert asked_for(java.kept_classes(home, tmp_path, jars), "SharedArchiveFile") == [taken]
+    assert sorted(tmp_path.glob("*.jsa")) == sorted([taken, recent])
+
+
 def asked_for(options: str, what: str) -> list[Path]:
     """The files that `options` name for this."""
     beginning = f"-XX:{what}="
