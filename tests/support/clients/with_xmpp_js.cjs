@@ -35,6 +35,10 @@ const entry = (text) => xml("entry", { xmlns: "http://www.w3.org/2005/Atom" }, t
 
 xmpp.on("online", async (address) => {
   const bare = address.bare().toString();
+  // The library counts from zero once it has looked at <enabled/> (XEP-0198), which is after all that came in the
+  // same read: it would acknowledge less than it has already, for which Prosody ends the stream. So nothing is
+  // asked for before.
+  while (!xmpp.streamManagement.enabled) await new Promise((looked) => setTimeout(looked, 1));
   await xmpp.send(xml("presence"));
   const news = { "{urn:smqp:xmpp:0}queueing": "0", "pubsub#persist_items": "1" };
   await set(xml("create", { node: "js.news" }), xml("configure", {}, form("node_config", news)));
