@@ -244,6 +244,7 @@ class Record(msgspec.Struct, gc=False):
         due: on published and received, the subscriptions that a receipt counts; None on all others.
         receipt: X/Y on the event receipt; on published, which was asked for, "" for none.
         answered: what a peer said, where the record is of that; else None.
+        destinations: on arrived.
     """
 
     event: HopEvent
@@ -260,6 +261,7 @@ class Record(msgspec.Struct, gc=False):
     receipt: str = ""
     due: int | None = None
     answered: Answered | None = None
+    destinations: tuple[str, ...] = ()
 
 
 class Refused(msgspec.Struct, gc=False):

@@ -75,6 +75,7 @@ class Door:
         self.not_copied = self._untimed(federation.not_copied)
         self.heard = self._untimed(federation.heard)
         self.hear_interest = self._timed(federation.hear_interest)
+        self.hear_destinations = self._timed(federation.hear_destinations)
         self.hear_receipt = self._timed(federation.hear_receipt)
         self.hear_removed = self._timed(federation.hear_removed)
         self.answer_arrived = self._untimed(federation.answer_arrived)

@@ -25,6 +25,7 @@ ENDS: Final = (
     "delivered",
     "receipt",
     "forwarded",
+    "arrived",
 )
 """What ends a copy, in the record that is final. Of several the first one here counts: a copy that was handed
 on and came home has ended as it did then."""

@@ -17,6 +17,7 @@ HopEvent = Literal[
     "published",  # accepted from a client of this site: a copy begins
     "received",  # accepted from a peer: a copy begins
     "forwarded",  # a peer has it on disk (the acknowledgement of a forward; see `outcome`)
+    "arrived",  # sites that this one was to see to have it, as a peer tells: `destinations`
     "delivered",  # handed to a subscription
     "committed",  # a subscription has finished with it
     "returned",  # given back, or taken back from a subscription; `reason` says why
@@ -95,6 +96,7 @@ class HopRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         expires_us: on published and received: when the copy's timeout ends, by the writer's clock; 0 where
             none was stated, -1 for a state message, and where it counts from the end of a delay.
         held: on heartbeat: guaranteed copies that this server holds.
+        destinations: on arrived: the sites that have it.
         previous: on the first record of a boot: the number of the last record of the boot before, as the
             store knows it, so that a tail that was lost is noticed.
     """
@@ -129,4 +131,5 @@ class HopRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     due: Count | None = None
     expires_us: Annotated[int, msgspec.Meta(ge=-1, le=TIME_US_MAX)] = 0
     held: Number = 0
+    destinations: tuple[str, ...] = ()
     previous: Number = 0

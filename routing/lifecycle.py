@@ -1,7 +1,7 @@
 """The life of a copy: who may still have it, and when it ends.
 
 A copy is a message that this site holds, an `Entry`. `Entry.due` counts those who have still to finish it:
-subscriptions, and peers that have still to answer for what they were sent.
+subscriptions, peers that have still to answer for what they were sent, and sites that it is to see to.
 
     state     who may still have it                                      once nobody is due
     to one    one subscription, here or at another site                  it ends
@@ -54,16 +54,28 @@ from routing.subscription import Lock, ReturnOutcome, Subscription, Topic
 CopyState = Literal["to one", "to all", "kept", "left", "ended"]
 
 CopyEvent = Literal[
-    "joined", "sent", "settled", "done", "undone", "answered", "returned", "timed out", "taken away"
+    "joined",
+    "sent",
+    "destined",
+    "settled",
+    "done",
+    "undone",
+    "answered",
+    "arrived",
+    "returned",
+    "timed out",
+    "taken away",
 ]
 """What happens to a copy:
 
 joined      a subscription that came late is due to have it, too
 sent        it is on its way to one more peer, which is to answer for it; in mode ALL
+destined    this site is to see to one more site that is to have it; in mode ALL
 settled     all that it is due to for now are counted
 done        a subscription has finished it, or never will; or, in mode ONE, it is another site's now
 undone      a subscription had finished it, which did not come true; where it ended so, it is as it was before
 answered    a peer has answered for what it was sent, in mode ALL
+arrived     one of these sites has it, or is not to have it any more
 returned    who had it gives it back
 timed out   its timeout has ended
 taken away  it is removed or dropped, whoever has it
@@ -84,10 +96,12 @@ TRANSITIONS: Final[dict[CopyState, dict[CopyEvent, tuple[StateAfter, int]]]] = {
     },
     "to all": {
         "sent": ("to all", 1),
+        "destined": ("to all", 1),
         "settled": ("to all", 0),
         "done": ("to all", -1),
         "undone": ("to all", 1),
         "answered": ("to all", -1),
+        "arrived": ("to all", -1),
         "returned": ("to all", 0),
         "timed out": ("left", 0),
         "taken away": ("ended", 0),
@@ -95,10 +109,12 @@ TRANSITIONS: Final[dict[CopyState, dict[CopyEvent, tuple[StateAfter, int]]]] = {
     "kept": {
         "joined": ("kept", 1),
         "sent": ("kept", 1),
+        "destined": ("kept", 1),
         "settled": ("kept", 0),
         "done": ("kept", -1),
         "undone": ("kept", 1),
         "answered": ("kept", -1),
+        "arrived": ("kept", -1),
         "returned": ("kept", 0),
         "timed out": ("left", 0),
         "taken away": ("ended", 0),
@@ -108,6 +124,7 @@ TRANSITIONS: Final[dict[CopyState, dict[CopyEvent, tuple[StateAfter, int]]]] = {
         "done": ("left", -1),
         "undone": ("left", 1),
         "answered": ("left", 0),
+        "arrived": ("left", 0),
         "returned": ("left", -1),
         "taken away": ("ended", 0),
     },
@@ -336,6 +353,25 @@ class Lifecycle:
             Record("forwarded", entry, peer=peer, depth=depth, final=ended, answered=answered)
         )
         if ended:
+            self._state.let_go(entry)
+
+    def arrived(self, entry: Entry, peer: str, sites: tuple[str, ...]) -> None:
+        """Note that sites have a copy of mode ALL that this site was to see to, as a peer tells."""
+        ended = False
+        for _ in sites:
+            ended = advance(entry, "arrived")
+        self._state.out.append(Record("arrived", entry, peer=peer, destinations=sites, final=ended))
+        if ended:
+            self._state.let_go(entry)
+
+    def unwanted(self, entry: Entry, sites: tuple[str, ...]) -> None:
+        """Note that sites are not to have a copy of mode ALL any more that this site was to see to."""
+        ended = False
+        for _ in sites:
+            ended = advance(entry, "arrived")
+        if ended:
+            entry.topic.traffic.expired += 1
+            self._state.out.append(Record("expired", entry, final=True, reason="wanted by nobody any more"))
             self._state.let_go(entry)
 
     def handed_over(self, record: Record) -> None:

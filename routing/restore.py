@@ -11,7 +11,7 @@ from typing import Final, Literal
 import msgspec
 
 from routing.decisions import StoreSubscription
-from routing.federation.copies import Forward
+from routing.federation.copies import Forward, Open
 from routing.federation.decisions import DiscardNews, StoreCopy
 from routing.federation.federation import Federation
 from routing.federation.leaves import NumberedBucket
@@ -50,6 +50,8 @@ class _Copy(msgspec.Struct, gc=False):
     depth: int
     hops: tuple[str, ...]
     forwards: dict[str, Forward] | None
+    destinations: dict[str, Open]
+    seen_to: frozenset[str] | None
     is_whole: bool
 
 
@@ -148,6 +150,8 @@ class Restore:
         depth: int,
         hops: tuple[str, ...],
         forwards: dict[str, Forward] | None,
+        destinations: dict[str, Open] | None = None,
+        seen_to: frozenset[str] | None = None,
         *,
         is_whole: bool = True,
     ) -> None:
@@ -157,7 +161,7 @@ class Restore:
             forwards: None where it is not known which peers have it.
             is_whole: what the store has of it is what is given; else it is stored again.
         """
-        self._copies[id] = _Copy(depth, hops, forwards, is_whole)
+        self._copies[id] = _Copy(depth, hops, forwards, destinations or {}, seen_to, is_whole)
 
     def receipt(self, receipt: Receipt) -> None:
         """Restore a receipt that peers have a part in; its message may have ended."""
@@ -255,7 +259,9 @@ class Restore:
                 self._damaged.append((entry, "damaged in the store: which site has it"))
         if not stored.is_whole:
             self._state.out.append(StoreCopy(entry.id))
-        return self._federation.restore_copy(entry, stored.depth, stored.hops, forwards)
+        return self._federation.restore_copy(
+            entry, stored.depth, stored.hops, forwards, stored.destinations, stored.seen_to
+        )
 
     def _wait_for_one(self, entry: Entry, marks: list[StoredMark]) -> None:
         holder = None

@@ -93,6 +93,10 @@ class Router:
             self.federation.tell_interest()
         except Exception as error:  # it is told with the next, or with the next link
             self._state.mishap("what peers are told of interest", error)
+        try:
+            self.federation.see_to_destinations()
+        except Exception as error:  # it is done with the next change, or in a minute
+            self._state.mishap("the destinations of copies", error)
         out, self._state.out = self._state.out, []
         return out
 
@@ -135,6 +139,7 @@ class Router:
         """
         for chore in (
             self.federation.custody.offer_denied,
+            self.federation.destinations.try_again,
             lambda: self._state.removed.forget(now),
             lambda: self.federation.spreading.forget(now),
             lambda: self._state.publications.expire(now - self._state.settings.dedupe_window_s),

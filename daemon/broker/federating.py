@@ -24,6 +24,7 @@ from daemon.broker.transfers import arrival_of, refused
 from daemon.control.enquiring import Enquiring
 from daemon.link.controls import (
     CHANGES_MAX,
+    DestinationsTold,
     InterestTold,
     NameClaimed,
     NewsKnown,
@@ -44,8 +45,10 @@ from routing.door import Door
 from routing.errors import Refusal
 from routing.federation.copies import Answered, Arrival, PeerRules, UnitId
 from routing.federation.decisions import (
+    DESTINATIONS_WORDS,
     AcknowledgeUnit,
     Send,
+    TellDestinations,
     TellInterest,
     TellKnownNews,
     TellNews,
@@ -54,7 +57,7 @@ from routing.federation.decisions import (
     TellWants,
 )
 from routing.federation.interest import WANTS_MAX
-from routing.federation.news import NEWS, SignedNews, read_statement
+from routing.federation.news import DESTINATIONS, NEWS, SignedNews, read_statement
 from routing.federation.wants import PATTERNS, InterestChange
 from routing.link.agreement import Agreement
 from routing.link.sender import Settled
@@ -128,6 +131,7 @@ class Federating:
             TellInterest: self._tell_interest,
             TellReceipt: self._tell_receipt,
             TellRemoved: self._tell_removed,
+            TellDestinations: self._tell_destinations,
             TellKnownNews: self._tell_known_news,
             TellNews: self._tell_news,
             TellWants: self._tell_wants,
@@ -174,6 +178,7 @@ class Federating:
             mode="ONE" if entry.flags & ONE else "ALL",
             guarantee=bool(entry.flags & GUARANTEED),
             flags=transfer_flags(d.query, d.earlier),
+            destinations=d.destinations,
             reference=entry.id,
         )
         self.links.send(d.peer, unit, Lane.URGENT if entry.priority >= URGENT_PRIORITY else Lane.BULK)
@@ -234,6 +239,9 @@ class Federating:
 
     def _tell_removed(self, d: TellRemoved) -> None:
         self._tell(d.peer, "removed", Removed(d.smuid, d.topic), d.number)
+
+    def _tell_destinations(self, d: TellDestinations) -> None:
+        self._tell(d.peer, d.word, DestinationsTold(d.sites))
 
     def _tell_known_news(self, d: TellKnownNews) -> None:
         for first in range(0, max(len(d.has), 1), CHANGES_MAX):
@@ -327,6 +335,7 @@ class Federating:
             restarted=restarted,
             knows_patterns=PATTERNS in agreement.features,
             knows_news=NEWS in agreement.features,
+            knows_destinations=DESTINATIONS in agreement.features,
         )
 
     def link_down(self, peer: str, reason: str) -> None:
@@ -390,6 +399,9 @@ class Federating:
             if not self._door.hear_removed(peer, removed.smuid, removed.topic):
                 shown = f"the removal by {peer} of {removed.smuid} in {removed.topic}"
                 self._refusals.log(peer, shown, "the rules of the link forbid it, or it never was there")
+        elif (word := DESTINATIONS_WORDS.get(kind)) is not None:
+            sites = msgspec.json.decode(payload, type=DestinationsTold).sites
+            self._door.hear_destinations(peer, word, sites)
         elif kind == "news":
             return self._hear_news(peer, msgspec.json.decode(payload, type=NewsTold))
         elif kind == "wants":

@@ -64,6 +64,8 @@ class Recording:
             fields["depth"] = d.depth
         if d.hops:
             fields["hops"] = d.hops
+        if d.destinations:
+            fields["destinations"] = d.destinations
         if d.receipt:
             fields["receipt"] = d.receipt
         if d.due is not None:

@@ -24,6 +24,7 @@ def arrival_of(arrived: Arrived) -> Arrival:
         query=queries[0] if queries else 0,
         earlier=earlier,
         attempt=transfer.attempt,
+        destinations=transfer.destinations if transfer.mode == "ALL" else (),
     )
 
 

@@ -65,6 +65,7 @@ class HopFields(TypedDict, total=False):
     due: int | None
     expires_us: int
     held: int
+    destinations: tuple[str, ...]
 
 
 class FinishedFile(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 import msgspec
 
 from routing.errors import Refusal
+from routing.federation.destinations import TOLD_MAX
 from routing.federation.leaves import BUCKETS, NumberedBucket
 from routing.federation.news import NewsVersion, SignedNews
 from routing.federation.wants import NAME_CHARACTERS_MAX, InterestChange
@@ -44,6 +45,16 @@ class Removed(msgspec.Struct, frozen=True):
 
     smuid: str
     topic: str
+
+
+class DestinationsTold(msgspec.Struct, frozen=True):
+    """What a control `arrived`, `no-way` or `still` says of destinations; see `routing.federation.decisions`.
+
+    Attributes:
+        sites: by Smuid.
+    """
+
+    sites: Annotated[dict[str, list[str]], msgspec.Meta(max_length=TOLD_MAX)]
 
 
 Buckets = Annotated[tuple[NumberedBucket, ...], msgspec.Meta(max_length=BUCKETS)]

@@ -35,7 +35,7 @@ from daemon.settings import Settings
 from daemon.site.state_mark import INSTALLATION
 from daemon.system.private_files import replace
 from routing.federation.enquiry import FEATURES, Ping, Trace, Why
-from routing.federation.news import NEWS
+from routing.federation.news import DESTINATIONS, NEWS
 from routing.federation.wants import PATTERNS
 from routing.names import check_topic, parse_smuid, server_name
 
@@ -128,7 +128,7 @@ class SiteLinks:
             server=settings.site.server_name,
             site=_installation(settings.site.state_directory),
             boot=self._boot,
-            features=(*FEATURES, PATTERNS, NEWS),
+            features=(*FEATURES, PATTERNS, NEWS, DESTINATIONS),
         )
         self._transport = TlsTransport(
             keys, links.listen, broker.clock.wall_us, broker.mishaps.note, self._passed

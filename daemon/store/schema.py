@@ -116,6 +116,12 @@ def wants_of_sites(db: Any) -> None:
     db.execute(wants.CREATE)
 
 
+@migrations()
+def destinations(db: Any) -> None:
+    """Which sites copies are for."""
+    db.execute(copies.ADD_DESTINATIONS)
+
+
 class TooNewError(Exception):
     """The store was written by a newer smqpd, which must go on with it."""
 

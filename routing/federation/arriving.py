@@ -1,6 +1,7 @@
 """A copy comes from a peer: it is accepted, widens one that is here, or is turned away.
 
-Mode ALL is decided by the greatest depth seen, see `routing.federation.forwarding`. Mode ONE is handed over:
+Mode ALL is decided by the greatest depth seen, see `routing.federation.forwarding`, or by the destinations
+that a copy names, see `routing.federation.destinations`. Mode ONE is handed over:
 what comes is accepted if it has passed through more hands than when it was here last, so that a handover
 that is repeated is taken once, and one that comes back after others had it is taken again.
 """
@@ -14,10 +15,11 @@ from routing.delivery import Deliveries
 from routing.errors import Refusal
 from routing.federation.copies import Arrival, Copy, Forward, PeerRules, Seen, capped, wider
 from routing.federation.decisions import StoreCopy
+from routing.federation.destinations import Destinations
 from routing.federation.forwarding import Forwarding
 from routing.lifecycle import Lifecycle
 from routing.names import is_system_topic, owner_of
-from routing.queue import GONE, ONE, PASSING, RECEIPT, Entry
+from routing.queue import EXPIRED, GONE, ONE, PASSING, RECEIPT, Entry
 from routing.receipts import Receipt, Receipts
 from routing.rights import can_be_read
 from routing.state import SiteState
@@ -36,12 +38,14 @@ class Arriving:
         state: SiteState,
         lifecycle: Lifecycle,
         forwarding: Forwarding,
+        destinations: Destinations,
         deliveries: Deliveries,
         receipts: Receipts,
     ) -> None:
         self._state = state
         self._lifecycle = lifecycle
         self._forwarding = forwarding
+        self._destinations = destinations
         self._deliveries = deliveries
         self._receipts = receipts
 
@@ -92,6 +96,8 @@ class Arriving:
                 self._turn_away(arrival, "denied", reason)
             else:
                 self._accept_all(arrival, now)
+        elif arrival.destinations:
+            self._see_to_more(arrival, seen, now)
         elif wider(arrival.depth, seen.depth):
             self._widen(arrival, seen, now)
         else:
@@ -154,8 +160,18 @@ class Arriving:
         if not self._receipts.engaged(peer, query):
             self._receipts.answer(peer, query, 0, 0)
 
-    def _hold(self, arrival: Arrival, now: float, due: int, event: Literal["received", "depth"]) -> Copy:
-        """Begin to hold a copy: one that was never here, or one that was and goes on."""
+    def _hold(
+        self,
+        arrival: Arrival,
+        now: float,
+        due: int,
+        event: Literal["received", "depth"],
+        seen_depth: int | None = None,
+    ) -> Copy:
+        """Begin to hold a copy: one that was never here, or one that was and goes on.
+
+        `seen_depth`: see `Seen.depth`; None for that of the copy.
+        """
         state = self._state
         message = msgspec.structs.replace(arrival.message, depth=arrival.depth, hops=arrival.hops)
         topic = state.topic(arrival.topic)
@@ -187,7 +203,7 @@ class Arriving:
             )
         )
         self._state.crossing.begin(copy)
-        self._forwarding.remember(copy, now)
+        self._forwarding.remember(copy, now, depth=seen_depth)
         state.keep(entry, message, due, now)
         return copy
 
@@ -202,9 +218,13 @@ class Arriving:
         state = self._state
         topic = state.topic(arrival.topic)
         due = state.matching.taking(topic, "ALL")
-        copy = self._hold(arrival, now, len(due), "received")
+        sites, counted = arrival.destinations, bool(arrival.query)
+        copy = self._hold(arrival, now, len(due), "received", 0 if sites else None)
         entry = copy.entry
-        sent = self._forwarding.send_to_all(copy, counted=bool(arrival.query))
+        if sites:
+            sent = self._destinations.take_on(copy, arrival.peer, sites, counted=counted)
+        else:
+            sent = self._forwarding.send_to_all(copy, counted=counted)
         if copy.entry.flags & RECEIPT:
             self._owe(arrival, copy, len(due), sent, now)
         self._forwarding.answer(arrival, "accepted", entry_id=entry.id)
@@ -230,25 +250,56 @@ class Arriving:
             copy.entry.flags |= PASSING
             pending = None
         else:
-            copy.depth = arrival.depth
-            copy.hops = arrival.hops
+            self._go_on(arrival, copy)
             forwarding.remember(copy, now)
-            state.out.append(StoreCopy(copy.entry.id))
-            state.out.append(
-                Record(
-                    "depth",
-                    copy.entry,
-                    peer=arrival.peer,
-                    depth=arrival.depth,
-                    hops=arrival.hops,
-                    attempt=arrival.attempt,
-                )
-            )
             pending = self._receipts.pending(copy.entry)
         sent = forwarding.send_to_all(copy, counted=bool(arrival.query))
         if arrival.query:
             self._count_wider(arrival, copy, pending, sent, now)
         forwarding.answer(arrival, "depth", entry_id=copy.entry.id)
+        self._lifecycle.end_if_due_to_nobody(copy.entry, "due to nobody")
+
+    def _go_on(self, arrival: Arrival, copy: Copy) -> None:
+        """A copy that is held goes on, as far as this arrival may."""
+        if wider(arrival.depth, copy.depth):
+            copy.depth, copy.hops = arrival.depth, arrival.hops
+        self._state.out.append(StoreCopy(copy.entry.id))
+        self._state.out.append(
+            Record(
+                "depth",
+                copy.entry,
+                peer=arrival.peer,
+                depth=arrival.depth,
+                hops=arrival.hops,
+                attempt=arrival.attempt,
+            )
+        )
+
+    def _see_to_more(self, arrival: Arrival, seen: Seen, now: float) -> None:
+        """The same message, for other destinations: on with it, to nobody here a second time."""
+        state, server = self._state, self._state.server
+        copy = state.crossing.by_id.get(seen.entry_id)
+        known = copy.destinations.keys() | (copy.seen_to or set()) if copy is not None else set()
+        is_over = copy is not None and copy.entry.flags & EXPIRED
+        if is_over or not {*arrival.destinations} - known - {server}:
+            if copy is not None and not is_over:
+                self._destinations.take_on(copy, arrival.peer, arrival.destinations, counted=False)
+            self._turn_away(arrival, "duplicate")
+            return
+        if copy is None:
+            copy = self._hold(arrival, now, 0, "depth", seen.depth)
+            copy.entry.flags |= PASSING
+            pending = None
+        else:
+            self._go_on(arrival, copy)
+            pending = self._receipts.pending(copy.entry)
+        counted = bool(arrival.query)
+        sent = self._destinations.take_on(copy, arrival.peer, arrival.destinations, counted=counted)
+        if counted and (pending is not None or sent):
+            self._count_wider(arrival, copy, pending, sent, now)
+        elif counted:
+            self._answer_unless_engaged(arrival.peer, arrival.query)
+        self._forwarding.answer(arrival, "depth", entry_id=copy.entry.id)
         self._lifecycle.end_if_due_to_nobody(copy.entry, "due to nobody")
 
     def _count_wider(
@@ -257,7 +308,7 @@ class Arriving:
         """Dijkstra and Scholten: a pending receipt takes the new questions on; else they begin anew."""
         if pending is not None:
             self._receipts.ask(pending, [forward.query for forward in sent])
-            self._receipts.answer(arrival.peer, arrival.query, 0, 0)
+            self._answer_unless_engaged(arrival.peer, arrival.query)
         else:
             copy.entry.flags |= RECEIPT
             self._owe(arrival, copy, 0, sent, now)

@@ -30,7 +30,7 @@ class Forward(msgspec.Struct):
     """A copy on its way to one peer.
 
     Attributes:
-        depth: hops it may go from the peer on, as it was last sent.
+        depth: hops it may go from the peer on, as it was last sent; 0 where it went to destinations alone.
         query: what the peer is asked for the receipt; 0 for nothing.
         unacknowledged: transfers of it that the peer has not answered.
         attempts: transfers of it, answered or not.
@@ -59,6 +59,22 @@ class Answered(msgspec.Struct, frozen=True):
     peer_sent_us: int = 0
 
 
+class Open(msgspec.Struct, gc=False):
+    """A destination of a copy of which this site does not know that it has one.
+
+    Attributes:
+        via: the peer that is to see to it; "" while there is no way.
+        asked_by: peers that have asked this site to.
+        asked: peers that this site has asked to, `via` the last.
+        refused: of these, those that would not, or could not.
+    """
+
+    via: str = ""
+    asked_by: tuple[str, ...] = ()
+    asked: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+
+
 class Copy(msgspec.Struct):
     """A message that crosses links.
 
@@ -69,6 +85,8 @@ class Copy(msgspec.Struct):
         forwards: by peer.
         custody_to: mode ONE: the peer it is being handed to; "" while it is ours alone.
         denied_by: mode ONE: peers that would not have it, and have not been offered it again yet.
+        destinations: by site, those that this site is to see to and that are not known to have it.
+        seen_to: all that it ever was to see to; None where the copy goes wherever it is wanted.
     """
 
     entry: Entry
@@ -79,6 +97,8 @@ class Copy(msgspec.Struct):
     forwards: dict[str, Forward] = {}
     custody_to: str = ""
     denied_by: set[str] = set()
+    destinations: dict[str, Open] = {}
+    seen_to: frozenset[str] | None = None
 
 
 class Seen(msgspec.Struct):
@@ -86,7 +106,7 @@ class Seen(msgspec.Struct):
 
     Attributes:
         entry_id: of the copy that it began here.
-        depth: the greatest that it came with.
+        depth: the greatest with which it was to go wherever it is wanted; 0 where it had destinations.
         custody: mode ONE: how many hands it had passed through when it was here last.
         until: site time at which no copy of it can be on its way any more.
     """
@@ -115,6 +135,7 @@ class Arrival(msgspec.Struct, kw_only=True):
         timeout_left_s: None where none was stated.
         query: the peer's question for the receipt; 0 for none.
         earlier: its questions with transfers that this one repeats, and that may not have come.
+        destinations: the sites that this one is to see to; none where it is to go wherever it is wanted.
     """
 
     peer: str
@@ -128,6 +149,7 @@ class Arrival(msgspec.Struct, kw_only=True):
     query: int
     earlier: tuple[int, ...] = ()
     attempt: int = 1
+    destinations: tuple[str, ...] = ()
 
 
 def wider(a: int, b: int) -> bool:

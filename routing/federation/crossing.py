@@ -19,12 +19,14 @@ class Crossing:
         by_id: by entry id.
         by_topic: the same by topic, for interest that comes later.
         topics: those that have any, for interest in patterns.
+        destined: by entry id, those that have destinations, or had.
     """
 
     def __init__(self) -> None:
         self.by_id: dict[int, Copy] = {}
         self.by_topic: dict[str, dict[int, Copy]] = {}
         self.topics = TopicTree()
+        self.destined: dict[int, Copy] = {}
         self._held_from: dict[tuple[str, str], _Held] = {}
 
     def begin(self, copy: Copy) -> None:
@@ -47,6 +49,7 @@ class Crossing:
         copy = self.by_id.pop(entry.id, None)
         if copy is None:
             return
+        self.destined.pop(entry.id, None)
         of_topic = self.by_topic[entry.topic.name]
         del of_topic[entry.id]
         if not of_topic:

@@ -1,6 +1,6 @@
 """What the router can want done across links; see `routing.decisions` for the rest."""
 
-from typing import Any
+from typing import Any, Final, Literal, get_args
 
 import msgspec
 
@@ -19,7 +19,7 @@ class Send(msgspec.Struct, gc=False):
         depth: hops that it may still go from the peer on.
         query: what the peer is asked for the receipt; 0 where it is asked for none.
         attempt: from 1.
-        earlier: see `routing.federation.copies.Arrival`.
+        earlier, destinations: see `routing.federation.copies.Arrival`.
     """
 
     peer: str
@@ -28,6 +28,7 @@ class Send(msgspec.Struct, gc=False):
     query: int
     attempt: int = 1
     earlier: tuple[int, ...] = ()
+    destinations: tuple[str, ...] = ()
 
 
 class AcknowledgeUnit(msgspec.Struct, gc=False):
@@ -84,6 +85,24 @@ class TellRemoved(msgspec.Struct, gc=False):
     smuid: str
     topic: str
     number: int = 0
+
+
+DestinationsWord = Literal["arrived", "no-way", "still"]
+"""What is said of destinations: they have it; they cannot be come to; does the peer still see to them?"""
+
+DESTINATIONS_WORDS: Final[dict[str, DestinationsWord]] = {word: word for word in get_args(DestinationsWord)}
+
+
+class TellDestinations(msgspec.Struct, gc=False):
+    """Tell a peer something of destinations of copies that this site has asked it to see to, or was asked to.
+
+    Attributes:
+        sites: by Smuid.
+    """
+
+    peer: str
+    word: DestinationsWord
+    sites: dict[str, list[str]]
 
 
 class TellKnownNews(msgspec.Struct, gc=False):
@@ -212,6 +231,7 @@ FederationDecision = (
     | TellInterest
     | TellReceipt
     | TellRemoved
+    | TellDestinations
     | TellKnownNews
     | TellNews
     | TellWants

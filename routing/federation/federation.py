@@ -1,6 +1,9 @@
 """The router's side of all links: what peers say comes in here, what they are told goes out as decisions.
 
 forwarding   where copies go, and what is remembered of them
+destinations which sites a copy of mode ALL is for, and that they get it
+ways         the ways to all sites
+topology     what is known of their links and wants
 arriving     what becomes of a copy that comes
 custody      mode ONE
 interest     who wants what, beyond each peer
@@ -25,10 +28,11 @@ from collections.abc import Callable, Collection, Mapping
 from routing.decisions import Refused
 from routing.delivery import Deliveries
 from routing.federation.arriving import Arriving
-from routing.federation.copies import Answered, Arrival, Copy, Forward, PeerRules, Seen, UnitId
+from routing.federation.copies import Answered, Arrival, Copy, Forward, Open, PeerRules, Seen, UnitId
 from routing.federation.custody import Custody
 from routing.federation.decisions import (
     AcknowledgeUnit,
+    DestinationsWord,
     DiscardRemoval,
     StoreCopy,
     StoreInterest,
@@ -36,11 +40,13 @@ from routing.federation.decisions import (
     TellInterest,
     TellRemoved,
 )
+from routing.federation.destinations import Destinations
 from routing.federation.forwarding import Forwarding, Peer
 from routing.federation.interest import Interest
 from routing.federation.outlook import Outlook
 from routing.federation.own_wants import OwnWants
 from routing.federation.spreading import Spreading
+from routing.federation.topology import Topology
 from routing.federation.wants import InterestChange, is_of_pattern
 from routing.lifecycle import Lifecycle, advance
 from routing.message import DEPTH_UNLIMITED
@@ -73,14 +79,23 @@ class Federation:
         self._crossing = state.crossing
         self.interest = Interest(state.server, lambda: state.topics)
         self.forwarding = Forwarding(state, self.interest, recall)
-        self.spreading = Spreading(state, self.forwarding.peers)
+        self.spreading = Spreading(
+            state,
+            self.forwarding.peers,
+            lambda: self.topology.links_changed(),
+            lambda: self.topology.wants_changed(),
+        )
         self.known_wants = self.spreading.wants
+        self.topology = Topology(state.server, self.forwarding.peers, self.spreading.known, self.known_wants)
+        self.destinations = Destinations(
+            state, self.forwarding, lifecycle, receipts, self.interest, self.topology
+        )
         self._own_wants = OwnWants(state.matching, self.interest, self.spreading)
         self.outlook = Outlook(
             state.server, self.forwarding, self.interest, state.crossing, self.spreading, self._own_wants
         )
         self.custody = Custody(state, lifecycle, self.forwarding, deliveries, receipts, self.interest)
-        self._arriving = Arriving(state, lifecycle, self.forwarding, deliveries, receipts)
+        self._arriving = Arriving(state, lifecycle, self.forwarding, self.destinations, deliveries, receipts)
 
     # -- links ------------------------------------------------------------------------------------
 
@@ -92,6 +107,7 @@ class Federation:
             self.spreading.note_links()
         else:
             peer.rules = rules
+        self.topology.links_changed()
 
     def remove_peer(self, name: str, now: float) -> None:
         """A peer is none any more: nothing is kept for it, and nothing waits for its link."""
@@ -99,6 +115,7 @@ class Federation:
             return
         self.interest.peer_removed(name)
         self.spreading.peer_removed(name)
+        self.destinations.peer_removed(name)
         self._state.out.append(StoreInterest(name, [], whole=True))
         self._receipts.forget_peer(name)
         self._give_up(name, now)
@@ -115,6 +132,7 @@ class Federation:
                 self.set_peer(name, rules)
             else:
                 before, known.rules = known.rules, rules
+                self.topology.links_changed()
                 self.interest.set_rules(name, rules.allow_in)
                 self.spreading.note_rules(name, before)
                 self._apply_rules(known, now)
@@ -133,7 +151,7 @@ class Federation:
             if (forward := copy.forwards.get(peer.name)) is not None and forward.unacknowledged:
                 self._forget_forward(copy, peer.name, now)
         for topic in list(self._crossing.by_topic):
-            self.forwarding.pull(peer, topic)
+            self.forwarding.pull(peer, topic, self.destinations.are_known)
             self.custody.pull(topic, now)
 
     def _give_up(self, name: str, now: float) -> None:
@@ -161,6 +179,7 @@ class Federation:
         restarted: bool = True,
         knows_patterns: bool = True,
         knows_news: bool = True,
+        knows_destinations: bool = False,
     ) -> None:
         """A link works: repeat what is unanswered, tell what is wanted, and what was removed.
 
@@ -168,9 +187,12 @@ class Federation:
             restarted: the peer is not known to be in the state in which the last link left it.
             knows_patterns: the peer can be told of patterns.
             knows_news: the peer can be told news of sites.
+            knows_destinations: the peer sees to the destinations that a copy names.
         """
         peer = self.forwarding.peers[name]
         peer.up = True
+        peer.knows_destinations = knows_destinations
+        self.topology.links_changed()
         if restarted:
             peer.has_removals = 0
         self.interest.link_up(name, peer.rules.allow_in, knows_patterns=knows_patterns)
@@ -181,6 +203,7 @@ class Federation:
         self.spreading.link_up(name, knows_news=knows_news)
         self._receipts.repeat(name)
         self.forwarding.repeat(name)
+        self.destinations.link_up(name)
         self.custody.forget_denied(name)
         if peer.rules.flood:
             for topic in list(self._crossing.by_topic):
@@ -195,6 +218,7 @@ class Federation:
             peer.up = False
             self.interest.link_down(name)
             self.spreading.link_down(name)
+            self.topology.links_changed()
             self._note_who_is_told_topics()
 
     def _note_who_is_told_topics(self) -> None:
@@ -206,6 +230,11 @@ class Federation:
         for name in self.interest.untold:
             if changes := self.interest.tell(name):
                 self._state.out.append(TellInterest(name, changes, whole=False))
+
+    def see_to_destinations(self) -> None:
+        """See that copies are on their way to all destinations, and tell peers of those that have them."""
+        self.destinations.reconsider()
+        self.destinations.tell()
 
     # -- what peers say ---------------------------------------------------------------------------
 
@@ -229,7 +258,9 @@ class Federation:
         if copy.entry.flags & ONE:
             self.custody.acknowledged(copy, peer, answered, now)
         else:
+            left = self.destinations.acknowledged(copy, peer, answered.outcome)
             self._lifecycle.answered(copy.entry, peer, copy.depth, answered)
+            self.destinations.give(copy, left)
 
     def not_copied(self, refused: Refused) -> None:
         """No copy was made, here of what a peer sent, or there of what was to go: only a record is."""
@@ -250,6 +281,7 @@ class Federation:
         changes = self.interest.admitted(name, told, whole=whole)
         self._state.out.append(StoreInterest(name, changes, whole))
         nearer = self.interest.hear(name, changes, whole=whole)
+        self.destinations.interest_changed()
         for way, want in nearer:
             if want[0] == "SERVER":
                 self.custody.reached(want[1], now)
@@ -259,7 +291,7 @@ class Federation:
                 if want[0] == "ONE":
                     self.custody.pull(topic, now)
                 elif (peer := self.forwarding.peers.get(way)) is not None:
-                    self.forwarding.pull(peer, topic)
+                    self.forwarding.pull(peer, topic, self.destinations.are_known)
         return len(told) - len(changes)
 
     def hear_receipt(self, now: float, peer: str, query: int, due: int, have: int, *, closed: bool) -> None:
@@ -310,8 +342,20 @@ class Federation:
                 self._state.out.append(TellRemoved(name, smuid, topic, removal.number))
         return True
 
+    def hear_destinations(
+        self, now: float, peer: str, word: DestinationsWord, sites: Mapping[str, list[str]]
+    ) -> None:
+        """See `Destinations.hear`."""
+        self.destinations.hear(peer, word, sites)
+
     def restore_copy(
-        self, entry: Entry, depth: int, hops: tuple[str, ...], forwards: dict[str, Forward]
+        self,
+        entry: Entry,
+        depth: int,
+        hops: tuple[str, ...],
+        forwards: dict[str, Forward],
+        destinations: dict[str, Open] | None = None,
+        seen_to: frozenset[str] | None = None,
     ) -> bool:
         """A copy that the store holds. False where it is being handed over, so that nobody here gets it."""
         copy = Copy(entry, entry.smuid(self._state.server), depth, hops, hops[-1] if hops else "", forwards)
@@ -320,6 +364,8 @@ class Federation:
         if not entry.flags & ONE:
             for _ in waits_for:
                 advance(entry, "sent")
+            if seen_to is not None:
+                self.destinations.restore(copy, destinations or {}, seen_to)
             return True
         copy.custody_to = waits_for[0] if waits_for else ""
         return not copy.custody_to
@@ -336,7 +382,11 @@ class Federation:
             return []
         copy = Copy(entry, entry.smuid(self._state.server), depth, (), "", {})
         self._crossing.begin(copy)
-        sent = [] if entry.flags & ONE else self.forwarding.send_to_all(copy, counted=counted)
+        if entry.flags & ONE:
+            return []
+        sent = None if entry.topic.is_system else self.destinations.begin(copy, counted=counted)
+        if sent is None:
+            sent = self.forwarding.send_to_all(copy, counted=counted)
         return [forward.query for forward in sent]
 
     def depth_of(self, entry: Entry, depth: int) -> int:

@@ -12,7 +12,7 @@ does.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from routing.decisions import Record
@@ -50,15 +50,17 @@ class Peer:
 
     Attributes:
         has_removals: the number up to which it knows what was removed.
+        knows_destinations: it did so when the link was up last.
     """
 
-    __slots__ = ("has_removals", "name", "rules", "up")
+    __slots__ = ("has_removals", "knows_destinations", "name", "rules", "up")
 
     def __init__(self, name: str, rules: PeerRules) -> None:
         self.name = name
         self.rules = rules
         self.up = False
         self.has_removals = 0
+        self.knows_destinations = True
 
     def may_come(self, topic: str) -> bool:
         """Whether a message of this topic is taken from the peer."""
@@ -99,14 +101,16 @@ class Forwarding:
             return True
         return self._state.server not in arrival.hops and self.known(arrival.message.smuid) is None
 
-    def remember(self, copy: Copy, now: float, hands: int | None = None) -> None:
+    def remember(self, copy: Copy, now: float, hands: int | None = None, depth: int | None = None) -> None:
         """Note that the Smuid has been here, on disk, for as long as a copy can be on its way.
 
-        `hands`: mode ONE: how many it has passed through; None for those before this site.
+        `hands`: mode ONE: how many it has passed through; None for those before this site. `depth`: with
+        which it goes wherever it is wanted; None for that of the copy.
         """
         deadline = copy.entry.deadline
+        depth = copy.depth if depth is None else depth
         until = (now + FOREVER if deadline == math.inf else deadline) + MEMORY_AFTER_S
-        seen = Seen(copy.entry.id, copy.depth, len(copy.hops) if hands is None else hands, until)
+        seen = Seen(copy.entry.id, depth, len(copy.hops) if hands is None else hands, until)
         self._note(copy.smuid, seen)
         self._state.out.append(StoreSeen(copy.smuid, seen))
 
@@ -186,7 +190,20 @@ class Forwarding:
             forward.earlier.append(forward.query)
         forward.depth = depth
         forward.query = self._state.next_query(peer.name) if counted else 0
-        self._transfer(copy, peer.name, forward)
+        self._transfer(copy, peer.name, forward, depth)
+        return forward
+
+    def send_for(self, copy: Copy, peer: str, destinations: Iterable[str], *, counted: bool) -> Forward:
+        """Send a copy of mode ALL to a peer that is to see to these; `counted` as of `send_to_all`."""
+        forward = copy.forwards.get(peer)
+        if forward is None:
+            forward = copy.forwards[peer] = Forward(0)
+        elif forward.unacknowledged and forward.query:
+            forward.earlier.append(forward.query)
+        forward.query = self._state.next_query(peer) if counted else 0
+        depth = onward(copy.depth)
+        assert depth is not None
+        self._transfer(copy, peer, forward, depth, tuple(destinations))
         return forward
 
     def depth_for(self, copy: Copy, peer: Peer) -> int | None:
@@ -200,7 +217,9 @@ class Forwarding:
         distance = 0 if peer.rules.flood else self._interest.distance(peer.name, self.want_of(copy.entry))
         return depth if distance is not None and within(distance, depth) else None
 
-    def _transfer(self, copy: Copy, peer: str, forward: Forward) -> None:
+    def _transfer(
+        self, copy: Copy, peer: str, forward: Forward, depth: int, destinations: tuple[str, ...] = ()
+    ) -> None:
         entry = copy.entry
         if entry.flags & GUARANTEED:
             if not forward.unacknowledged:
@@ -208,7 +227,8 @@ class Forwarding:
             forward.unacknowledged += 1
             forward.attempts += self.peers[peer].up
             self._state.out.append(StoreCopy(entry.id))
-        self._state.out.append(Send(peer, copy, forward.depth, forward.query, forward.attempts or 1))
+        attempt = forward.attempts or 1
+        self._state.out.append(Send(peer, copy, depth, forward.query, attempt, (), destinations))
 
     def acknowledged(self, peer: str, entry_id: int, answered: Answered) -> Copy | None:
         """A peer has answered for a copy; returns it once nothing at that peer is outstanding."""
@@ -233,18 +253,34 @@ class Forwarding:
         for copy in list(self._crossing.by_id.values()):
             forward = copy.forwards.get(peer)
             if forward is not None and forward.unacknowledged:
-                forward.unacknowledged = 1
-                forward.attempts += 1
-                earlier = tuple(forward.earlier)
-                again = Send(peer, copy, forward.depth, forward.query, forward.attempts, earlier)
-                self._state.out.append(again)
+                self._repeat(copy, peer, forward)
 
-    def pull(self, peer: Peer, topic: str) -> None:
-        """Somebody beyond a peer wants a topic now: what is still alive goes there.
+    def _repeat(self, copy: Copy, peer: str, forward: Forward) -> None:
+        forward.attempts += 1
+        forward.unacknowledged = 0
+        earlier = tuple(forward.earlier)
+        depth = onward(copy.depth)
+        if copy.seen_to is not None and depth is not None:
+            # where others see to all by now, it is asked for its answer alone
+            seen_to = [site for site, open in copy.destinations.items() if open.via == peer]
+            destinations = tuple(seen_to) or (peer,)
+            forward.unacknowledged += 1
+            again = Send(peer, copy, depth, forward.query, forward.attempts, earlier, destinations)
+            self._state.out.append(again)
+        if copy.seen_to is None or forward.depth:
+            forward.unacknowledged += 1
+            query, earlier = (0, ()) if forward.unacknowledged > 1 else (forward.query, earlier)
+            again = Send(peer, copy, forward.depth, query, forward.attempts, earlier)
+            self._state.out.append(again)
+
+    def pull(self, peer: Peer, topic: str, is_seen_to: Callable[[Copy], bool] = lambda copy: False) -> None:
+        """Somebody beyond a peer wants a topic now: what is still alive goes there, but what is seen to else.
 
         A receipt does not count those who came later.
         """
         for copy in list(self._crossing.by_topic.get(topic, {}).values()):
+            if is_seen_to(copy):
+                continue
             if not copy.entry.flags & (ONE | GONE) and copy.entry.flags & STATED:
                 self.send(copy, peer, counted=False)
 

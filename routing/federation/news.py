@@ -20,6 +20,9 @@ from routing.numbers import Depth, Number
 NEWS: Final = "news"
 """What a site that knows news says among the features of its links."""
 
+DESTINATIONS: Final = "destinations"
+"""What a site that sees to the destinations of copies says among the features of its links, and in news."""
+
 LINKS_MAX: Final = 1_000
 """Of one site: as many as it can have peers."""
 
@@ -50,12 +53,17 @@ class LinkNews(msgspec.Struct, frozen=True, omit_defaults=True):
     limits_out: bool = False
 
 
+FeatureWord = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+
+
 class SiteNews(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a site says of itself.
 
     Attributes:
         wants: the digest of its leaves (`routing.federation.leaves`); None where it does not say what it
             wants.
+        features: words, as in the handshake of a link, for what it knows and sites beyond its peers need to
+            know of.
     """
 
     site: str
@@ -63,6 +71,7 @@ class SiteNews(msgspec.Struct, frozen=True, omit_defaults=True):
     number: Number
     links: Annotated[tuple[LinkNews, ...], msgspec.Meta(max_length=LINKS_MAX)]
     wants: Annotated[bytes, msgspec.Meta(max_length=DIGEST_BYTES_MAX)] | None = None
+    features: Annotated[tuple[FeatureWord, ...], msgspec.Meta(max_length=64)] = ()
 
     @property
     def version(self) -> Version:

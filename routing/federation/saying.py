@@ -8,6 +8,7 @@ from routing.federation.allowance import Allowance
 from routing.federation.forwarding import Peer
 from routing.federation.leaves import Hashes, NumberedBucket
 from routing.federation.news import (
+    DESTINATIONS,
     KnownNews,
     LinkNews,
     Notary,
@@ -35,6 +36,8 @@ WANTS_SPACING_S: Final = 0.05
 WANTS_PER_S: Final = 0.25
 WANTS_AT_ONCE: Final = 50.0
 """Pieces that are said of wants as they change, beside those of every `SPACING_S`."""
+
+FEATURES: Final = (DESTINATIONS,)
 
 NEVER: Final = -math.inf
 
@@ -133,7 +136,7 @@ class Saying:
             return None
         self._last = boot, number
         digest = self._leaves.seal()
-        statement = SiteNews(self._state.server, boot, number, links, digest)
+        statement = SiteNews(self._state.server, boot, number, links, digest, FEATURES)
         signed = notary.sign(write_statement(statement))
         if signed is None:
             return None

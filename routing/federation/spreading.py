@@ -27,7 +27,7 @@ Sites, wants and bytes are bounded, too. A site may say what is not so of itself
 back a bucket that it has signed, nobody knows who wants the topics that fall into it.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from routing.errors import Refusal
@@ -50,6 +50,7 @@ from routing.federation.news import (
     NewsVersion,
     Notary,
     SignedNews,
+    SiteNews,
     Version,
     read_statement,
 )
@@ -93,9 +94,20 @@ class Spreading:
     Attributes:
         known: the latest news, by site; this site's own, too, once there is any.
         wants: what the other sites want.
+
+    Args:
+        links_changed, wants_changed: called when another site has said so, or is forgotten.
     """
 
-    def __init__(self, state: SiteState, peers: Mapping[str, Peer]) -> None:
+    def __init__(
+        self,
+        state: SiteState,
+        peers: Mapping[str, Peer],
+        links_changed: Callable[[], None] = lambda: None,
+        wants_changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._links_changed = links_changed
+        self._wants_changed = wants_changed
         self.known: dict[str, KnownNews] = {}
         self._state = state
         self._peers = peers
@@ -274,6 +286,7 @@ class Spreading:
             else:
                 self._links[peer].note_bucket(site, bucket.index, self.wants.hashes(site)[bucket.index])
             if taken in ("new", "more"):
+                self._wants_changed()
                 self._state.out.append(StoreWants(site, self._bucket(site, bucket.index)))
             if taken == "more":
                 for other, link in self._links.items():
@@ -306,12 +319,17 @@ class Spreading:
         before = self.known.get(news.statement.site)
         self._bytes += news.signed.size - (before.signed.size if before is not None else 0)
         self.known[news.statement.site] = news
+        if before is None or _of_ways(before.statement) != _of_ways(news.statement):
+            self._links_changed()
+        elif before.statement.wants != news.statement.wants:
+            self._wants_changed()
         return self.wants.say(news.statement)
 
     def _forget(self, site: str) -> None:
         self._bytes -= self.known.pop(site).signed.size
         for allowances in (self._sayings, self._wants_said):
             allowances.pop(site, None)
+        self._links_changed()
         self._state.out.append(DiscardNews(site))
         if self.wants.forget(site):
             self._state.out.append(DiscardWants(site))
@@ -392,12 +410,18 @@ class Spreading:
         """A bucket that the store holds, after the news of its site; one that is not of it is forgotten."""
         if site == self._state.server or self.wants.take(site, bucket.index, bucket.data) != "new":
             self._state.out.append(StoreWants(site, NumberedBucket(bucket.index, b"")))
+        self._wants_changed()
 
     def restore(self, news: KnownNews) -> None:
         """What the store holds; `set_notary` is to look at it before there are links."""
         self._enter(news)
         if news.statement.site == self._state.server:
             self._saying.restore(news.statement)
+
+
+def _of_ways(statement: SiteNews) -> tuple[object, ...]:
+    """What of a statement decides over ways."""
+    return statement.links, statement.features, statement.wants is None
 
 
 def _can_be(one: NewsVersion) -> bool:

@@ -12,6 +12,7 @@
     Depth: 3                                             Sent: 1795082400004000
     Hops: alpha.example:720        Content-Type: ...
     Timeout: 12.5                  Content-Length: 40    PROBE 3 1795082400000000
+    For: beta.example,gamma.example
     Delivery: ONE
     Sections: 1                    <payload>             PROBED 3 1795082400000000
                                                          Received: 1795082400001000
@@ -59,6 +60,7 @@ PAYLOAD_TYPE: Final = "application/octet-stream"
 
 RANGES_MAX: Final = 4_000  # in one ACK: they fit into 64 KiB of header lines
 HOPS_MAX: Final = 1_000
+DESTINATIONS_MAX: Final = 256
 WORDS_MAX: Final = 64
 REASON_CHARACTERS_MAX: Final = 400
 
@@ -95,6 +97,8 @@ def encode_transfer(transfer: Transfer, left_s: float | None) -> bytes:
         lines.append(f"Delivery: {transfer.mode}")
     if not transfer.guarantee:
         lines.append("Guarantee: NO")
+    if transfer.destinations:
+        lines.append(f"For: {','.join(transfer.destinations)}")
     if transfer.flags:
         lines.append(f"Flags: {', '.join(transfer.flags)}")
     lines.append(
@@ -253,6 +257,8 @@ def _read_transfer(frame: Frame) -> Transfer:
                 transfer.mode = "ONE" if value == "ONE" else "ALL"
             case "Guarantee":
                 transfer.guarantee = value != "NO"
+            case "For":
+                transfer.destinations = _destinations(value)
             case "Flags":
                 transfer.flags = _words(value)
     if transfer.guarantee != (transfer.number > 0):
@@ -310,6 +316,17 @@ def _hops(text: str) -> tuple[str, ...]:
         if not is_server_name(hop):
             raise ValueError(f"Hops: {hop[:80]!r} is not a server name")
     return hops
+
+
+@lru_cache(maxsize=4096)
+def _destinations(text: str) -> tuple[str, ...]:
+    sites = tuple(text.split(","))
+    if len(sites) > DESTINATIONS_MAX or len(set(sites)) != len(sites):
+        raise ValueError(f"For: more than {DESTINATIONS_MAX} servers, or one twice")
+    for site in sites:
+        if not is_server_name(site):
+            raise ValueError(f"For: {site[:80]!r} is not a server name")
+    return sites
 
 
 def _words(text: str) -> tuple[str, ...]:

@@ -68,6 +68,7 @@ class Transfer(msgspec.Struct, kw_only=True):
         timeout_left_s: seconds it still lives; `INFINITE` for a state message, None where none was stated.
         mode: ONE or ALL, the topic's own mode of the origin applied.
         flags: words for the router.
+        destinations: the sites that the receiver is to see to; none where it goes wherever it is wanted.
         wire: the message as `routing.frames` encodes it.
         reference: the sending broker's own; not sent.
     """
@@ -82,6 +83,7 @@ class Transfer(msgspec.Struct, kw_only=True):
     mode: DeliveryMode = "ALL"
     guarantee: bool = True
     flags: tuple[str, ...] = ()
+    destinations: tuple[str, ...] = ()
     reference: Any = None
 
 

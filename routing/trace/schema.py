@@ -53,6 +53,7 @@ EVENTS: Final = (
     "dropped",
     "receipt",
     "heartbeat",
+    "arrived",
 )
 
 ARRIVALS: Final = {"received": 1, "depth": 2, "duplicate": 3, "loop": 4, "denied": 5, "dropped": 6}
@@ -113,6 +114,7 @@ RECORD: Final = t.StructType(
         t.StructField("due", t.IntegerType()),
         t.StructField("expires_us", t.LongType()),
         t.StructField("held", t.LongType()),
+        t.StructField("destinations", t.ArrayType(t.StringType())),
         t.StructField("previous", t.LongType()),
     ]
 )

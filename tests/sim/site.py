@@ -19,7 +19,7 @@ from daemon.settings import HopSettings, LinkSettings, QueueSettings, Quotas, Se
 from daemon.store.store import Store
 from daemon.system.private_files import sync_directory, write_new
 from routing.federation.enquiry import FEATURES
-from routing.federation.news import NEWS
+from routing.federation.news import DESTINATIONS, NEWS
 from routing.federation.wants import PATTERNS
 from routing.rights import EVERYTHING, RightsTable
 from tests.sim.machine import Gone, Machine, SimClock, SimHopLog
@@ -158,7 +158,7 @@ class Site:
                     server=self.name,
                     site=self.name,
                     boot=opened.boot,
-                    features=(*FEATURES, PATTERNS, NEWS),
+                    features=(*FEATURES, PATTERNS, NEWS, DESTINATIONS),
                 ),
                 settings=settings.links,
                 peers={peer.name: peer for peer in self._peers},

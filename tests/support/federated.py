@@ -17,7 +17,7 @@ from daemon.link.port import SiteIdentity
 from daemon.settings import LinkSettings
 from daemon.store.store import Store
 from routing.federation.enquiry import FEATURES
-from routing.federation.news import NEWS
+from routing.federation.news import DESTINATIONS, NEWS
 from routing.federation.wants import PATTERNS
 from routing.message import Message, Section
 from routing.queue import DELAYED
@@ -162,7 +162,7 @@ async def federated_site(
     name: str,
     peers: Iterable[str],
     *,
-    features: tuple[str, ...] = (*FEATURES, PATTERNS, NEWS),
+    features: tuple[str, ...] = (*FEATURES, PATTERNS, NEWS, DESTINATIONS),
     rules: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> AsyncIterator[FederatedSite]:
     """Run a site in `directory/name`; its links end with the block, without goodbye.

@@ -12,6 +12,7 @@ from routing.federation.copies import Answered, Arrival, PeerRules, UnitId
 from routing.federation.decisions import (
     AcknowledgeUnit,
     Send,
+    TellDestinations,
     TellInterest,
     TellKnownNews,
     TellNews,
@@ -93,7 +94,9 @@ class Federation:
             self.bulk[one, other], self.control[one, other] = [], deque()
         for one, other in ((a, b), (b, a)):
             knows = other not in self.old and one not in self.old
-            self.routers[one].federation.link_up(self.now, other, knows_patterns=knows, knows_news=knows)
+            self.routers[one].federation.link_up(
+                self.now, other, knows_patterns=knows, knows_news=knows, knows_destinations=knows
+            )
             self.take(one)
 
     def cut(self, a: str, b: str) -> None:
@@ -168,6 +171,7 @@ class Federation:
                     TellInterest(peer=peer)
                     | TellReceipt(peer=peer)
                     | TellRemoved(peer=peer)
+                    | TellDestinations(peer=peer)
                     | TellKnownNews(peer=peer)
                     | TellNews(peer=peer)
                     | TellWants(peer=peer)
@@ -193,6 +197,7 @@ class Federation:
             timeout_left_s=entry.deadline - self.now if stated else None,
             query=send.query,
             earlier=send.earlier,
+            destinations=send.destinations,
         )
 
     def settle(self, at_most: float = math.inf) -> None:
@@ -224,6 +229,8 @@ class Federation:
                 federation.hear_interest(self.now, one, changes, whole=whole)
             case TellReceipt():
                 federation.hear_receipt(self.now, one, unit.query, unit.due, unit.have, closed=unit.closed)
+            case TellDestinations(word=word, sites=sites):
+                federation.hear_destinations(self.now, one, word, sites)
             case TellRemoved():
                 federation.hear_removed(self.now, one, unit.smuid, unit.topic)
             case TellKnownNews(has=has):

@@ -1,4 +1,4 @@
-"""How far held messages may go, by which servers they came, which peers have to have them."""
+"""How far held messages may go, by which servers they came, which peers and sites have to have them."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from daemon.store.changes import Changes, Statement
 from daemon.store.table import Row, Table, Tables
-from routing.federation.copies import Copy, Forward
+from routing.federation.copies import Copy, Forward, Open
 from routing.federation.decisions import StoreCopy
 from routing.numbers import Count, Depth, Number
 from routing.queue import Entry
@@ -19,6 +19,9 @@ CREATE: Final = (
     "CREATE TABLE copy (id INTEGER PRIMARY KEY, depth INTEGER NOT NULL, hops TEXT NOT NULL,"
     " forwards TEXT NOT NULL)"
 )
+
+ADD_DESTINATIONS: Final = "ALTER TABLE copy ADD COLUMN destinations TEXT"
+"""NULL for copies that have none."""
 
 
 _are_hops: Final = re.compile(r"[!-~]*").fullmatch
@@ -35,22 +38,41 @@ class ForwardColumn(msgspec.Struct, array_like=True):
     earlier: list[Number] = []
 
 
+class OpenColumn(msgspec.Struct, array_like=True):
+    """As `routing.federation.copies.Open`, but what it has been refused."""
+
+    via: str
+    asked_by: tuple[str, ...] = ()
+    asked: tuple[str, ...] = ()
+
+
+class DestinationsColumn(msgspec.Struct, array_like=True):
+    """Those that are open, by site, and all others that there ever were."""
+
+    open: dict[str, OpenColumn] = {}
+    seen_to: tuple[str, ...] = ()
+
+
 class CopyRow(Row):
     """See `routing.federation.copies.Copy`. One whose depth cannot be read goes no further.
 
     Attributes:
         forwards: UNSET where they cannot be read.
+        destinations: None where it has none; where they cannot be read it goes wherever it is wanted.
     """
 
     id: Number
     depth: Depth = 0
     hops: str = ""
     forwards: dict[str, ForwardColumn] | UnsetType = UNSET
+    destinations: DestinationsColumn | None = None
 
 
 _HAS_MESSAGE: Final = "SELECT 1 FROM message WHERE id = ?"
 
-TABLE: Final = Table("copy", CopyRow, json=("forwards",), checks={"hops": _are_hops}, in_place=False)
+TABLE: Final = Table(
+    "copy", CopyRow, json=("forwards", "destinations"), checks={"hops": _are_hops}, in_place=False
+)
 
 
 class CopyChanges(Changes):
@@ -87,7 +109,11 @@ def _row(copy: Copy) -> CopyRow:
         name: ForwardColumn(f.depth, f.query, f.unacknowledged, f.attempts, f.earlier)
         for name, f in copy.forwards.items()
     }
-    return CopyRow(copy.entry.id, copy.depth, ",".join(copy.hops), forwards)
+    destinations = None
+    if copy.seen_to is not None:
+        open = {site: OpenColumn(o.via, o.asked_by, o.asked) for site, o in copy.destinations.items()}
+        destinations = DestinationsColumn(open, tuple(sorted(copy.seen_to.difference(open))))
+    return CopyRow(copy.entry.id, copy.depth, ",".join(copy.hops), forwards, destinations)
 
 
 def restore_into(restore: Restore, tables: Tables) -> None:
@@ -107,10 +133,18 @@ def restore_into(restore: Restore, tables: Tables) -> None:
             forwards = {
                 name: Forward(*msgspec.structs.astuple(forward)) for name, forward in row.forwards.items()
             }
+        destinations = None
+        if row.destinations is not None:
+            destinations = {
+                site: Open(open.via, open.asked_by, open.asked)
+                for site, open in row.destinations.open.items()
+            }
         restore.copy(
             row.id,
             row.depth,
             tuple(row.hops.split(",")) if row.hops else (),
             forwards,
+            destinations,
+            frozenset(row.destinations.seen_to) if row.destinations is not None else None,
             is_whole=row.id not in mended,
         )

@@ -60,6 +60,7 @@ NULL = {
     ("subscription", "lock_s"),
     ("subscription", "allowed_since"),
     ("message", "deadline"),
+    ("copy", "destinations"),
     ("receipt", "deadline"),
 }
 UNBOUNDED = {("topic", "timeout_s"), ("subscription", "lock_s")}

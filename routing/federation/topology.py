@@ -1,0 +1,77 @@
+"""What decides over destinations: the links of all sites and what they want, as it is known at one moment."""
+
+from collections.abc import Mapping
+
+from routing.federation.copies import PeerRules
+from routing.federation.forwarding import Peer
+from routing.federation.known_wants import KnownWants
+from routing.federation.news import DESTINATIONS, KnownNews
+from routing.federation.ways import LinkEnd, Ways
+
+
+class Topology:
+    """Tell it what has changed; it finds the ways anew when they are asked for.
+
+    Attributes:
+        version: another one whenever anything has changed.
+        wants: what other sites want.
+    """
+
+    def __init__(
+        self, server: str, peers: Mapping[str, Peer], news: Mapping[str, KnownNews], wants: KnownWants
+    ) -> None:
+        self.version = 0
+        self.wants = wants
+        self._server = server
+        self._peers = peers
+        self._news = news
+        self._ways: Ways | None = None
+
+    def links_changed(self) -> None:
+        """A link has come or gone, or has other rules, here or elsewhere."""
+        self.version += 1
+        self._ways = None
+
+    def wants_changed(self) -> None:
+        """A site wants something else, or tells other rules."""
+        self.version += 1
+        if self._ways is not None and self._ways.has_rules:
+            self._ways = None
+
+    @property
+    def ways(self) -> Ways:
+        """As all links are now."""
+        if self._ways is None:
+            self._ways = Ways(self._server, self._links(), self._may_cross)
+        return self._ways
+
+    def _links(self) -> dict[str, dict[str, LinkEnd]]:
+        links = {
+            site: {
+                link.peer: LinkEnd(link.up, link.depth_max, link.flood, link.limits_in or link.limits_out)
+                for link in known.statement.links
+            }
+            for site, known in self._news.items()
+        }
+        links[self._server] = {name: _own_end(peer.up, peer.rules) for name, peer in self._peers.items()}
+        return links
+
+    def _may_cross(self, sender: str, receiver: str, topic: str) -> bool:
+        if sender == self._server and not self._peers[receiver].may_go(topic):
+            return False
+        if receiver == self._server and not self._peers[sender].may_come(topic):
+            return False
+        return self.wants.may_cross(sender, receiver, topic)
+
+    def knows_destinations(self, site: str) -> bool:
+        """Whether a site says what it wants, and sees to the destinations that it is told."""
+        known, peer = self._news.get(site), self._peers.get(site)
+        if known is None or DESTINATIONS not in known.statement.features or not self.wants.tells(site):
+            return False
+        return peer is None or peer.knows_destinations or not peer.up
+
+
+def _own_end(up: bool, rules: PeerRules) -> LinkEnd:
+    everything = PeerRules()
+    is_limited = (rules.allow_in, rules.allow_out) != (everything.allow_in, everything.allow_out)
+    return LinkEnd(up, rules.depth_max, rules.flood, is_limited)

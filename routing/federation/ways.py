@@ -1,0 +1,229 @@
+"""The ways from one site to all others, by what is known of all links at one moment. Pure.
+
+A copy may go from a site to its peer where the topic rules of both ends let it pass, and arrives there with
+one hop less, or with the `depth_max` that the peer has for that link. Of all ways the shortest are taken,
+over links that are up at both ends; where there are none, those that there would be if all links were up, and
+the copy waits where the first of them is down.
+
+Where several peers are on shortest ways, the one is taken that is on the ways to most targets, and of these
+the first by name: targets that can share a way do. Every site that decides by the same knowledge carries
+it on, so a copy comes to no site twice: a site on shortest ways to two targets is so by the same peers, and
+whoever of these is taken first is taken for both.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from routing.federation.copies import capped, onward, wider, within
+from routing.message import DEPTH_UNLIMITED
+
+REACHES_MAX: Final = 1_000
+"""Remembered: one for each topic that there are rules for, each depth that links bound, each detour."""
+
+
+NOWHERE: Final = -2
+"""Less than any depth."""
+
+
+class LinkEnd(msgspec.Struct, frozen=True):
+    """What one site says of its link with one peer; see `routing.federation.copies.PeerRules`.
+
+    Attributes:
+        is_limited: not all topics may come from the peer, or go there.
+    """
+
+    up: bool = True
+    depth_max: int = DEPTH_UNLIMITED
+    flood: bool = False
+    is_limited: bool = False
+
+
+_UNSAID: Final = LinkEnd()
+
+
+class Reach(msgspec.Struct):
+    """Who can be reached.
+
+    Attributes:
+        hops: by site, links on a shortest way; 0 for the site itself.
+        first: by site, the peers that shortest ways begin with, as bits: the n-th of `Ways.peers` is 1 << n.
+    """
+
+    hops: dict[str, int]
+    first: dict[str, int]
+
+
+class Ways:
+    """What follows from the links that all sites say they have.
+
+    Args:
+        links: by site, what it says of its link with each peer; a site that says nothing is not in it, and
+            has those links that its peers say it has.
+        may_cross: whether the rules of a link let a message pass; sender, receiver and topic.
+
+    Attributes:
+        peers: of this site, by name.
+        has_rules: some links do not let every topic pass.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        links: Mapping[str, Mapping[str, LinkEnd]],
+        may_cross: Callable[[str, str, str], bool] = lambda sender, receiver, topic: True,
+    ) -> None:
+        self._server = server
+        self._links = links
+        self._may_cross = may_cross
+        ends = [end for said in links.values() for end in said.values()]
+        self.has_rules = any(end.is_limited for end in ends)
+        self._has_bounds = any(end.depth_max != DEPTH_UNLIMITED for end in ends)
+        self._reaches: dict[tuple[str, int, bool, frozenset[str]], Reach] = {}
+        self.peers = sorted(links.get(server, ()))
+        self._bits = {peer: 1 << number for number, peer in enumerate(self.peers)}
+        self._neighbours: dict[str, dict[str, None]] = {}
+        for site, said in links.items():
+            for peer in said:
+                if peer not in links or site in links[peer]:
+                    self._neighbours.setdefault(site, {})[peer] = None
+                    self._neighbours.setdefault(peer, {})[site] = None
+
+    def reach(
+        self, topic: str, depth: int, *, up: bool = True, without: frozenset[str] = frozenset()
+    ) -> Reach:
+        """Who can be reached by a message of a topic.
+
+        Args:
+            depth: of the copy at this site: sites that are further than that may be among those found, too.
+            up: over links that are up at both ends alone.
+            without: sites that it is not to pass.
+        """
+        key = (topic if self.has_rules else "", depth if self._has_bounds else DEPTH_UNLIMITED, up, without)
+        found = self._reaches.get(key)
+        if found is None:
+            if len(self._reaches) >= REACHES_MAX:
+                self._reaches.clear()
+            found = self._reaches[key] = self._search(*key)
+        return found
+
+    def _search(self, topic: str, depth: int, up: bool, without: frozenset[str]) -> Reach:
+        server, bits = self._server, self._bits
+        found = Reach({server: 0}, {})
+        left = {server: depth}  # the greatest with which it can come there
+        edge = {server: 0}
+        distance = 0
+        while edge:
+            distance += 1
+            beyond: dict[str, int] = {}
+            come: dict[str, int] = {}
+            for site, first in edge.items():
+                going = onward(left[site])
+                if going is None:
+                    continue
+                for peer in self._neighbours.get(site, ()):
+                    if peer in without or not self._passes(site, peer, topic, up=up):
+                        continue
+                    by = first or bits[peer]
+                    if found.hops.setdefault(peer, distance) == distance and peer != server:
+                        found.first[peer] = found.first.get(peer, 0) | by
+                    coming = capped(going, self._end(peer, site).depth_max)
+                    if come.get(peer) == coming:
+                        beyond[peer] |= by
+                    elif wider(coming, come.get(peer, left.get(peer, NOWHERE))):
+                        come[peer], beyond[peer] = coming, by
+            left |= come
+            edge = beyond
+        return found
+
+    def _end(self, site: str, peer: str) -> LinkEnd:
+        return self._links.get(site, {}).get(peer, _UNSAID)
+
+    def _passes(self, site: str, peer: str, topic: str, *, up: bool) -> bool:
+        here, there = self._end(site, peer), self._end(peer, site)
+        if up and not (here.up and there.up):
+            return False
+        return not (here.is_limited or there.is_limited) or self._may_cross(site, peer, topic)
+
+    def within(self, topic: str, depth: int) -> dict[str, int]:
+        """The sites that a copy could come to if all links were up, this one among them; how far they are."""
+        hops = self.reach(topic, depth, up=False).hops
+        return {site: distance for site, distance in hops.items() if within(distance, depth)}
+
+    def floods(self, sites: Iterable[str]) -> bool:
+        """Whether any of these sites sends everything within depth over one of its links."""
+        return any(end.flood for site in sites for end in self._links.get(site, {}).values())
+
+    def best(self, site: str, topic: str, depth: int) -> int:
+        """The peers, as bits, that shortest ways to a site begin with now; 0 where there are none."""
+        reach = self.reach(topic, depth)
+        return reach.first[site] if _is_within(reach, site, depth) else 0
+
+    def bit(self, peer: str) -> int:
+        """What stands for a peer of this site; 0 for what is none."""
+        return self._bits.get(peer, 0)
+
+    def assign(
+        self,
+        targets: Iterable[str],
+        topic: str,
+        depth: int,
+        avoid: Collection[str] = (),
+        refused: Mapping[str, Collection[str]] | None = None,
+    ) -> tuple[dict[str, list[str]], list[str]]:
+        """By peer, the targets that it is to see to; and those to which there is no way within depth.
+
+        Args:
+            avoid: sites that it is not to pass: those that it came through.
+            refused: by target, sites by which it is not to go there.
+        """
+        hops = frozenset(avoid)
+        choices: dict[str, int] = {}
+        nowhere = []
+        for target in targets:
+            without = hops.union(refused.get(target, ())) if refused else hops
+            first = self._first(target, topic, depth, without)
+            if first:
+                choices[target] = first
+            else:
+                nowhere.append(target)
+        return self._merged(choices), nowhere
+
+    def _first(self, target: str, topic: str, depth: int, without: frozenset[str]) -> int:
+        shut = 0
+        for site in without:
+            shut |= self._bits.get(site, 0)
+        for up in (True, False):
+            reach = self.reach(topic, depth, up=up)
+            if not _is_within(reach, target, depth):
+                continue
+            if first := reach.first[target] & ~shut:
+                return first
+            reach = self.reach(topic, depth, up=up, without=without - {target})
+            if _is_within(reach, target, depth) and (first := reach.first[target] & ~shut):
+                return first
+        return 0
+
+    def _merged(self, choices: dict[str, int]) -> dict[str, list[str]]:
+        assigned: dict[str, list[str]] = {}
+        while choices:
+            count: Counter[int] = Counter(choices.values())
+            if len(count) == 1:
+                chosen = next(iter(count))
+                chosen &= -chosen
+            else:
+                chosen = max(
+                    (bit for bit in self._bits.values() if any(bit & first for first in count)),
+                    key=lambda bit: (sum(many for first, many in count.items() if bit & first), -bit),
+                )
+            peer = self.peers[chosen.bit_length() - 1]
+            assigned[peer] = [target for target, first in choices.items() if first & chosen]
+            choices = {target: first for target, first in choices.items() if not first & chosen}
+        return assigned
+
+
+def _is_within(reach: Reach, site: str, depth: int) -> bool:
+    distance = reach.hops.get(site, 0)
+    return distance > 0 and within(distance, depth)
