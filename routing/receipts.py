@@ -21,7 +21,7 @@ from routing.federation.decisions import (
     StoreReceipt,
     TellReceipt,
 )
-from routing.queue import GUARANTEED, ONE, RECEIPT, Entry
+from routing.queue import EXPIRED, GUARANTEED, ONE, RECEIPT, Entry
 from routing.state import SiteState
 from routing.subscription import Subscription
 
@@ -138,6 +138,16 @@ class Receipts:
             receipt.have -= had_it
             if receipt.stored:
                 self._keep(receipt)
+
+    def look(self, entry: Entry, now: float) -> None:
+        """Tell the receipt of a message if no more can have it: this site sees to fewer destinations now."""
+        if (receipt := self._pending.get(entry.id)) is not None:
+            self._check(receipt, now)
+
+    def _sees_to_some(self, entry: Entry) -> bool:
+        """Whether sites beyond may still be asked, which nobody may have been."""
+        copy = self._state.crossing.destined.get(entry.id)
+        return copy is not None and bool(copy.destinations) and not entry.flags & EXPIRED
 
     def pending(self, entry: Entry) -> Receipt | None:
         """The pending receipt of a message; None where there is none."""
@@ -288,7 +298,8 @@ class Receipts:
 
     def _check(self, receipt: Receipt, now: float) -> None:
         due, have = receipt.counts
-        if not (receipt.open or receipt.waiting) or (receipt.mode == "ONE" and have):
+        is_open = receipt.open or receipt.waiting or self._sees_to_some(receipt.entry)
+        if not is_open or (receipt.mode == "ONE" and have):
             self.close(receipt.entry, now)
         elif receipt.parent and (due, have) != receipt.told:
             self._tell_parent(receipt)

@@ -295,7 +295,7 @@ class Arriving:
             pending = self._receipts.pending(copy.entry)
         counted = bool(arrival.query)
         sent = self._destinations.take_on(copy, arrival.peer, arrival.destinations, counted=counted)
-        if counted and (pending is not None or sent):
+        if counted and (pending is not None or sent or copy.destinations):
             self._count_wider(arrival, copy, pending, sent, now)
         elif counted:
             self._answer_unless_engaged(arrival.peer, arrival.query)

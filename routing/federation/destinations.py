@@ -39,7 +39,7 @@ from routing.lifecycle import Lifecycle, advance
 from routing.link.codec import DESTINATIONS_MAX
 from routing.link.units import TransferOutcome
 from routing.names import is_server_name, parse_smuid
-from routing.queue import COUNTER_BITS, EXPIRED, GONE, GUARANTEED, STATED
+from routing.queue import COUNTER_BITS, EXPIRED, GONE, GUARANTEED, STATED, Entry
 from routing.receipts import Receipts
 from routing.state import SiteState
 
@@ -86,6 +86,7 @@ class Destinations:
         self._are_within: dict[tuple[str, int], Collection[str] | None] = {}  # all that know destinations
         self._before: dict[tuple[str, int], frozenset[str]] = {}  # the sites of the last plan
         self._planned = self._seen = -1  # versions of the topology
+        self._unwanted: list[Entry] = []  # copies whose receipts may be known since
         self._untold: dict[tuple[str, DestinationsWord], dict[str, list[str]]] = {}
 
     # -- who is to have it ------------------------------------------------------------------------
@@ -281,7 +282,7 @@ class Destinations:
         if copy.entry.flags & GUARANTEED:
             self._state.out.append(StoreCopy(copy.entry.id))
 
-    def hear(self, peer: str, word: DestinationsWord, told: Mapping[str, list[str]]) -> None:
+    def hear(self, peer: str, word: DestinationsWord, told: Mapping[str, list[str]], now: float) -> None:
         """Take what a peer says of destinations. Raises Refusal where it makes no sense."""
         if len(told) > TOLD_MAX or sum(map(len, told.values())) > TOLD_MAX * DESTINATIONS_MAX:
             raise Refusal(Refusal.TOO_MANY, f"destinations of more than {TOLD_MAX} messages")
@@ -295,6 +296,7 @@ class Destinations:
             elif (copy := self._held(smuid)) is not None:
                 if word == "arrived":
                     self._hear_arrived(copy, peer, sites)
+                    self._receipts.look(copy.entry, now)
                 elif again := self._refused(copy, peer, sites):
                     self.give(copy, again)
 
@@ -365,10 +367,13 @@ class Destinations:
                 open.asked_by = tuple(other for other in open.asked_by if other != peer)
         self._topology.links_changed()
 
-    def try_again(self) -> None:
+    def try_again(self, now: float) -> None:
         """Each minute: where there was no way, there may be one now."""
         self._seen = -1
         self.reconsider()
+        unwanted, self._unwanted = self._unwanted, []
+        for entry in unwanted:
+            self._receipts.look(entry, now)
 
     def reconsider(self) -> None:
         """Links or wants may have changed: see that all destinations are on their way."""
@@ -396,6 +401,7 @@ class Destinations:
                 self._assign_again(copy, late, counted=False)
             if settled := self._settle(copy, "", gone):
                 self._lifecycle.unwanted(entry, settled)
+                self._unwanted.append(entry)
         if astray := self._astray(copy):
             self._assign_again(copy, astray)
 

@@ -261,6 +261,7 @@ class Federation:
             left = self.destinations.acknowledged(copy, peer, answered.outcome)
             self._lifecycle.answered(copy.entry, peer, copy.depth, answered)
             self.destinations.give(copy, left)
+            self._receipts.look(copy.entry, now)
 
     def not_copied(self, refused: Refused) -> None:
         """No copy was made, here of what a peer sent, or there of what was to go: only a record is."""
@@ -346,7 +347,7 @@ class Federation:
         self, now: float, peer: str, word: DestinationsWord, sites: Mapping[str, list[str]]
     ) -> None:
         """See `Destinations.hear`."""
-        self.destinations.hear(peer, word, sites)
+        self.destinations.hear(peer, word, sites, now)
 
     def restore_copy(
         self,
