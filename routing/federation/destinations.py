@@ -35,6 +35,7 @@ from routing.federation.decisions import DestinationsWord, StoreCopy, TellDestin
 from routing.federation.forwarding import Forwarding
 from routing.federation.interest import Interest
 from routing.federation.topology import Topology
+from routing.federation.wants import Want
 from routing.lifecycle import Lifecycle, advance
 from routing.link.codec import DESTINATIONS_MAX
 from routing.link.units import TransferOutcome
@@ -140,7 +141,8 @@ class Destinations:
 
     def _are_late(self, topic: str, depth: int, sites: Iterable[str]) -> bool:
         """Whether peers tell of somebody within depth who is nearer than all of these: news is on its way."""
-        told = self._interest.distances(("ALL", topic))
+        want: Want = ("ALL", topic)
+        told = self._interest.distances(want)
         nearest = min(
             (
                 distance + 1
@@ -151,6 +153,8 @@ class Destinations:
         )
         if nearest is None or not within(nearest, depth):
             return False
+        if nearest > 2 and self._interest.is_own(want):
+            return False  # it may be this site, round a circle
         hops = self._topology.ways.reach(topic, depth, up=False).hops
         return all(hops[site] > nearest for site in sites)
 

@@ -97,6 +97,10 @@ class Interest:
                     found[peer] = distance
         return found
 
+    def is_own(self, want: Want) -> bool:
+        """Whether this site itself wants it, or takes it by a pattern that it wants."""
+        return want in self._own or any((want[0], text) in self._own for text in self._covering_of(want))
+
     def _covering_of(self, want: Want) -> list[str]:
         """The patterns that are wanted, here or elsewhere, and that take a topic."""
         kind, name = want

@@ -177,6 +177,18 @@ def test_a_broken_way_is_gone_round(seed: int) -> None:
     assert sites.delivered["d", "m"] == 1
 
 
+def test_what_nobody_else_wants_goes_nowhere() -> None:
+    """Though peers tell, round the circle, of somebody: the site itself, where it begins."""
+    sites = Federation(RING, 0)
+    sites.subscribe("a")
+    know_all(sites)
+    sites.transfers = 0
+    sites.publish("a", depth=-1)
+    sites.settle()
+    assert sites.delivered == {("a", "m"): 1}
+    assert not sites.transfers
+
+
 def test_a_copy_has_one_hop_less_with_each_link() -> None:
     sites = Federation(RING, 0)
     sites.subscribe("d")
