@@ -157,6 +157,10 @@ class Receipts:
         """Whether this very question is being answered: it was repeated, not asked by another way."""
         return (peer, query) in self._engaged
 
+    def is_known(self, peer: str, query: int) -> bool:
+        """Whether this very question is being answered, or has been, which the peer may not know yet."""
+        return self.engaged(peer, query) or query in self.answers.get(peer, ())
+
     def ask(self, receipt: Receipt, queries: Iterable[int]) -> None:
         """Note the questions that went with the message to peers, which answer for what is beyond them."""
         for query in queries:

@@ -253,9 +253,12 @@ class Arriving:
             self._go_on(arrival, copy)
             forwarding.remember(copy, now)
             pending = self._receipts.pending(copy.entry)
-        sent = forwarding.send_to_all(copy, counted=bool(arrival.query))
-        if arrival.query:
+        counted = self._asks_anew(arrival)
+        sent = forwarding.send_to_all(copy, counted=counted)
+        if counted:
             self._count_wider(arrival, copy, pending, sent, now)
+        elif arrival.query:
+            self._answer_unless_engaged(arrival.peer, arrival.query)
         forwarding.answer(arrival, "depth", entry_id=copy.entry.id)
         self._lifecycle.end_if_due_to_nobody(copy.entry, "due to nobody")
 
@@ -293,14 +296,20 @@ class Arriving:
         else:
             self._go_on(arrival, copy)
             pending = self._receipts.pending(copy.entry)
-        counted = bool(arrival.query)
+        counted = self._asks_anew(arrival)
         sent = self._destinations.take_on(copy, arrival.peer, arrival.destinations, counted=counted)
         if counted and (pending is not None or sent or copy.destinations):
             self._count_wider(arrival, copy, pending, sent, now)
-        elif counted:
+        elif arrival.query:
             self._answer_unless_engaged(arrival.peer, arrival.query)
         self._forwarding.answer(arrival, "depth", entry_id=copy.entry.id)
         self._lifecycle.end_if_due_to_nobody(copy.entry, "due to nobody")
+
+    def _asks_anew(self, arrival: Arrival) -> bool:
+        """Whether an arrival asks for a receipt, and has not asked the same before: what came then may have
+        ended here, while others still have to answer.
+        """
+        return bool(arrival.query) and not self._receipts.is_known(arrival.peer, arrival.query)
 
     def _count_wider(
         self, arrival: Arrival, copy: Copy, pending: Receipt | None, sent: list[Forward], now: float

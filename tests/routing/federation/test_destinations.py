@@ -189,6 +189,25 @@ def test_what_nobody_else_wants_goes_nowhere() -> None:
     assert not sites.transfers
 
 
+@pytest.mark.parametrize("steps", range(24))
+def test_a_question_that_is_repeated_is_answered_once(steps: int) -> None:
+    """Also where the site in between has passed the copy on, and has ended its own, before it is repeated."""
+    sites = Federation({("a", "b"), ("b", "c")}, steps)
+    sites.subscribe("a", "x:publisher@a", channel="publisher")
+    sites.subscribe("c")
+    know_all(sites)
+    sites.publish("a", depth=-1, receipt="ALL")
+    sites.settle(steps)
+    sites.cut("a", "b")
+    sites.settle()
+    sites.join("a", "b")
+    sites.settle()
+    assert sites.receipts == []
+    sites.commit("c", "m")
+    sites.settle()
+    assert sites.receipts == ["1/1"]
+
+
 def test_a_copy_has_one_hop_less_with_each_link() -> None:
     sites = Federation(RING, 0)
     sites.subscribe("d")
