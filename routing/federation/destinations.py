@@ -59,7 +59,7 @@ class Itinerary(msgspec.Struct, frozen=True):
         by_peer: which of them each peer is to see to.
     """
 
-    wanting: Collection[str]
+    wanting: frozenset[str]
     sites: frozenset[str]
     by_peer: Mapping[str, list[str]]
 
@@ -85,7 +85,9 @@ class Destinations:
         self._plans: dict[tuple[str, int], Itinerary | None] = {}
         self._is_late: dict[tuple[str, int], bool] = {}
         self._are_within: dict[tuple[str, int], Collection[str] | None] = {}  # all that know destinations
-        self._before: dict[tuple[str, int], frozenset[str]] = {}  # the sites of the last plan
+        self._wanted: dict[str, frozenset[str]] = {}  # who wanted it by the last plan
+        self._wanted_before: dict[str, frozenset[str]] = {}  # a minute ago at most
+        self._wanted_long: dict[str, frozenset[str]] = {}  # a minute ago or longer
         self._planned = self._seen = -1  # versions of the topology
         self._unwanted: list[Entry] = []  # copies whose receipts may be known since
         self._untold: dict[tuple[str, DestinationsWord], dict[str, list[str]]] = {}
@@ -103,12 +105,14 @@ class Destinations:
             return self._plans[topic, depth]
         except KeyError:
             pass
-        for remembered in (self._plans, self._is_late, self._before):
-            if len(remembered) >= PLANS_MAX:
-                remembered.clear()
+        if max(len(self._plans), len(self._is_late), len(self._wanted)) >= PLANS_MAX:
+            for remembered in (self._plans, self._is_late, self._wanted):
+                remembered.clear()  # type: ignore[attr-defined] # each is a dict
         plan = self._plans[topic, depth] = self._make_plan(topic, depth)
         if plan is not None:
-            self._before[topic, depth] = plan.sites
+            self._wanted[topic] = plan.wanting
+            self._wanted_before.setdefault(topic, plan.wanting)
+            self._wanted_long.setdefault(topic, plan.wanting)
         return plan
 
     def interest_changed(self) -> None:
@@ -375,6 +379,7 @@ class Destinations:
         """Each minute: where there was no way, there may be one now."""
         self._seen = -1
         self.reconsider()
+        self._wanted_long, self._wanted_before = self._wanted_before, dict(self._wanted)
         unwanted, self._unwanted = self._unwanted, []
         for entry in unwanted:
             self._receipts.look(entry, now)
@@ -384,12 +389,11 @@ class Destinations:
         if self._seen == self._topology.version:
             return
         self._seen = self._topology.version
-        before = dict(self._before) if self._state.crossing.destined else {}
         for copy in list(self._state.crossing.destined.values()):
             if not copy.entry.flags & (GONE | EXPIRED):
-                self._reconsider(copy, before)
+                self._reconsider(copy)
 
-    def _reconsider(self, copy: Copy, before: Mapping[tuple[str, int], frozenset[str]]) -> None:
+    def _reconsider(self, copy: Copy) -> None:
         entry, topic = copy.entry, copy.entry.topic.name
         is_kept = entry.flags & STATED
         if not (copy.destinations or is_kept):
@@ -400,7 +404,7 @@ class Destinations:
                 self._forwarding.send_to_all(copy, counted=False)
         else:
             gone = [site for site in copy.destinations if site not in plan.wanting]
-            if is_kept and (late := self._late(copy, plan, before.get((topic, copy.depth)))):
+            if is_kept and (late := self._late(copy, plan)):
                 self._destine(copy, late)
                 self._assign_again(copy, late, counted=False)
             if settled := self._settle(copy, "", gone):
@@ -409,17 +413,21 @@ class Destinations:
         if astray := self._astray(copy):
             self._assign_again(copy, astray)
 
-    def _late(self, copy: Copy, plan: Itinerary, before: frozenset[str] | None) -> list[str]:
-        """The sites that want it now and did not, as far as they are for this site to see to."""
+    def _late(self, copy: Copy, plan: Itinerary) -> list[str]:
+        """The sites that want it now and did not, as far as they are for this site to see to.
+
+        Where it did not begin, all that have wanted it for more than a minute or two are for others.
+        """
         seen_to = copy.seen_to or frozenset()
         if plan.sites <= seen_to:
             return []
         late = plan.sites - seen_to
         if copy.hops:
-            reach = self._topology.ways.reach(copy.entry.topic.name, copy.depth)
-            if before is None or copy.hops[0] in reach.hops:
+            topic = copy.entry.topic.name
+            reach = self._topology.ways.reach(topic, copy.depth)
+            if topic not in self._wanted_long or copy.hops[0] in reach.hops:
                 return []
-            late -= before
+            late -= self._wanted_long[topic]
         return sorted(late.difference(copy.hops))
 
     def _astray(self, copy: Copy) -> list[str]:

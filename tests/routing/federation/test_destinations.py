@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from routing.federation.copies import PeerRules
 from tests.routing.federation.test_radius import graphs
 from tests.support.sites import Federation
 
@@ -230,6 +231,62 @@ def test_who_wants_it_later_is_seen_to_where_it_began() -> None:
     sites.settle()
     assert sites.delivered == {("c", "m"): 1, ("e", "m"): 1}
     assert sites.transfers == 2
+
+
+def test_who_comes_nearer_later_is_no_late_subscriber() -> None:
+    """It wanted the message all along: who holds one is not to see to it for that."""
+    sites = Federation({("a", "b"), ("a", "c"), ("c", "d")}, 0)
+    for name in "bd":
+        sites.subscribe(name)
+    know_all(sites)
+    sites.publish("a", depth=2, timeout_s=1_000.0)
+    sites.settle()
+    sites.transfers = 0
+    sites.cut("a", "b")
+    sites.cut("a", "c")
+    sites.pass_time(3.0)
+    sites.settle()
+    for one, other in (("b", "d"), ("d", "b")):
+        sites.routers[one].federation.set_peer(other, PeerRules())
+    sites.join("b", "d")
+    for _ in range(2):
+        sites.settle()
+        sites.pass_time(3.0)
+    assert sites.delivered == {("b", "m"): 1, ("d", "m"): 1}
+    assert not sites.transfers
+
+
+def test_who_wants_it_later_has_it_of_whoever_holds_it() -> None:
+    """Where the site at which it began cannot be reached."""
+    sites = Federation({("a", "b"), ("b", "c")}, 0)
+    sites.subscribe("b")
+    know_all(sites)
+    sites.publish("a", depth=-1, timeout_s=1_000.0)
+    sites.settle()
+    sites.cut("a", "b")
+    sites.pass_time(3.0)
+    sites.settle()
+    sites.subscribe("c")
+    sites.pass_time(1.0)
+    sites.settle()
+    assert sites.delivered == {("b", "m"): 1, ("c", "m"): 1}
+
+
+def test_who_wants_it_before_the_site_where_it_began_is_missed_has_it_of_whoever_holds_it() -> None:
+    sites = Federation({("a", "b"), ("b", "c")}, 0)
+    sites.subscribe("b")
+    know_all(sites)
+    sites.publish("a", depth=-1, timeout_s=1_000.0)
+    sites.settle()
+    sites.subscribe("c")
+    sites.pass_time(1.0)
+    wants = {name: sites.routers[name].federation.known_wants for name in "ab"}
+    while "c" not in (wants["b"].wanting("ALL", "t") or ()):
+        sites.settle(1)
+    assert "c" not in (wants["a"].wanting("ALL", "t") or ())
+    sites.cut("a", "b")
+    sites.settle()
+    assert sites.delivered == {("b", "m"): 1, ("c", "m"): 1}
 
 
 def test_a_site_that_wants_it_no_more_is_waited_for_no_more() -> None:
