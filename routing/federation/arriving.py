@@ -284,7 +284,8 @@ class Arriving:
         copy = state.crossing.by_id.get(seen.entry_id)
         known = copy.destinations.keys() | (copy.seen_to or set()) if copy is not None else set()
         is_over = copy is not None and copy.entry.flags & EXPIRED
-        if is_over or not {*arrival.destinations} - known - {server}:
+        goes_further = copy is not None and bool(copy.destinations) and wider(arrival.depth, copy.depth)
+        if is_over or not (goes_further or {*arrival.destinations} - known - {server}):
             if copy is not None and not is_over:
                 self._destinations.take_on(copy, arrival.peer, arrival.destinations, counted=False)
             self._turn_away(arrival, "duplicate")
@@ -298,6 +299,8 @@ class Arriving:
             pending = self._receipts.pending(copy.entry)
         counted = self._asks_anew(arrival)
         sent = self._destinations.take_on(copy, arrival.peer, arrival.destinations, counted=counted)
+        if goes_further:
+            self._destinations.widened(copy)
         if counted and (pending is not None or sent or copy.destinations):
             self._count_wider(arrival, copy, pending, sent, now)
         elif arrival.query:

@@ -188,18 +188,36 @@ class Destinations:
     def take_on(self, copy: Copy, peer: str, sites: Iterable[str], *, counted: bool) -> list[Forward]:
         """See to these as well, as a peer asks; returns what is sent for that."""
         open, server = copy.destinations, self._state.server
+        again = []
         for site in sites:
             if site in open:
                 if peer not in open[site].asked_by:
                     open[site].asked_by += (peer,)
                     self._keep(copy)
+                if open[site].via in ("", peer):
+                    again.append(site)
             elif copy.seen_to is not None and site in copy.seen_to:
                 self._note(peer, "arrived", copy.smuid, site)
         new = [site for site in dict.fromkeys(sites) if site != server and site not in (copy.seen_to or ())]
+        for site in new[self._room(copy) :]:
+            self._note(peer, "no-way", copy.smuid, site)
+        new = new[: self._room(copy)]
         self._destine(copy, new, (peer,))
         if copy.entry.flags & STATED:
             self.plan(copy.entry.topic.name, copy.depth)  # so that who comes later is seen to do so
-        return self._assign(copy, new, counted=counted)
+        sent = self._assign(copy, new, counted=counted)
+        if again:
+            self._assign_again(copy, again)
+        return sent
+
+    def widened(self, copy: Copy) -> None:
+        """A copy may go further than before: so may what had no way."""
+        if astray := self._astray(copy):
+            self._assign_again(copy, astray)
+
+    def _room(self, copy: Copy) -> int:
+        """How many more sites it can be for: all that are open may have to go to one peer."""
+        return DESTINATIONS_MAX - len(copy.destinations)
 
     def _destine(self, copy: Copy, sites: Collection[str], asked_by: tuple[str, ...] = ()) -> None:
         entry = copy.entry
@@ -428,7 +446,7 @@ class Destinations:
             if topic not in self._wanted_long or copy.hops[0] in reach.hops:
                 return []
             late -= self._wanted_long[topic]
-        return sorted(late.difference(copy.hops))
+        return sorted(late.difference(copy.hops))[: self._room(copy)]
 
     def _astray(self, copy: Copy) -> list[str]:
         """Destinations that another peer can see to now, and that whoever was asked to cannot."""

@@ -1,0 +1,86 @@
+"""What peers ask for and say of destinations, be it late, wrong or made up."""
+
+import msgspec
+import pytest
+
+from routing.federation.copies import Arrival, Copy
+from routing.federation.decisions import TellDestinations
+from routing.link.codec import DESTINATIONS_MAX
+from tests.routing.federation.test_destinations import know_all
+from tests.support.sites import Federation
+
+
+@pytest.fixture
+def line() -> Federation:
+    """A message of site a is under way to b, for c, with which b has no link."""
+    sites = Federation({("a", "b"), ("b", "c"), ("b", "e")})
+    sites.subscribe("c")
+    know_all(sites)
+    sites.cut("b", "c")
+    sites.publish("a", depth=-1, timeout_s=1_000.0)
+    return sites
+
+
+def brought(sites: Federation, *destinations: str, peer: str = "a", depth: int = -1) -> Arrival:
+    """The copy that is under way to b, for others."""
+    [(_, arrival)] = sites.bulk["a", "b"]
+    hops = ("a",) if peer == "a" else ("a", peer)
+    assert isinstance(arrival, Arrival)
+    return msgspec.structs.replace(arrival, peer=peer, hops=hops, destinations=destinations, depth=depth)
+
+
+def told(sites: Federation, peer: str = "a") -> list[tuple[str, dict[str, list[str]]]]:
+    """What b tells of destinations."""
+    sites.take("b")
+    return [
+        (control.word, control.sites)
+        for control in sites.control["b", peer]
+        if isinstance(control, TellDestinations)
+    ]
+
+
+def held(sites: Federation, site: str = "b") -> Copy:
+    [copy] = sites.routers[site].federation.outlook.copies.values()
+    return copy
+
+
+def test_more_depth_for_a_destination_that_is_known_is_a_way_to_it() -> None:
+    sites = Federation({("o", "a"), ("a", "b"), ("o", "b"), ("b", "d"), ("b", "e"), ("d", "e")})
+    sites.subscribe("d")
+    know_all(sites)
+    sites.cut("o", "b")
+    sites.settle()
+    sites.pass_time(3.0)
+    sites.settle()
+    sites.publish("o", depth=3)
+    while not any(site == "b" for site, _ in sites.records_of("m", "received")):
+        sites.settle(1)
+    sites.cut("b", "d")
+    sites.settle()
+    sites.pass_time(3.0)
+    sites.settle()
+    assert not sites.delivered
+    sites.join("o", "b")
+    sites.settle()
+    sites.pass_time(3.0)
+    sites.settle()
+    assert sites.delivered == {("d", "m"): 1}
+
+
+def test_who_asks_for_what_has_no_way_hears_so_at_once(line: Federation) -> None:
+    federation = line.routers["b"].federation
+    federation.arrive(line.now, brought(line, "x"))
+    federation.arrive(line.now, brought(line, "x", peer="e"))
+    smuid = held(line).smuid
+    assert ("no-way", {smuid: ["x"]}) in told(line, "e")
+
+
+def test_a_copy_is_for_no_more_sites_than_one_transfer_can_name(line: Federation) -> None:
+    federation = line.routers["b"].federation
+    names = [f"n{number}" for number in range(DESTINATIONS_MAX + 10)]
+    federation.arrive(line.now, brought(line, *names[:200]))
+    federation.arrive(line.now, brought(line, *names[200:]))
+    assert len(held(line).destinations) == DESTINATIONS_MAX
+    assert any(
+        set(names[-10:]) <= set(sites[held(line).smuid]) for word, sites in told(line) if word == "no-way"
+    )
