@@ -339,22 +339,31 @@ class Destinations:
         return copy if copy is not None and copy.smuid == smuid and not copy.entry.flags & EXPIRED else None
 
     def _hear_arrived(self, copy: Copy, peer: str, sites: list[str]) -> None:
-        involved = [
-            site
-            for site in sites
-            if (open := copy.destinations.get(site)) is not None and peer in (*open.asked, *open.asked_by)
-        ]
+        """Who was asked to see to it is believed; who has asked does not ask any more."""
+        involved = []
+        for site in sites:
+            open = copy.destinations.get(site)
+            if open is None:
+                continue
+            if peer in open.asked:
+                involved.append(site)
+            elif peer in open.asked_by:
+                open.asked_by = tuple(other for other in open.asked_by if other != peer)
+                self._keep(copy)
+                if copy.hops and not open.asked_by:
+                    involved.append(site)
         if settled := self._settle(copy, peer, involved):
             self._lifecycle.arrived(copy.entry, peer, settled)
 
     def _hear_still(self, peer: str, smuid: str, sites: list[str]) -> None:
         copy = self._held(smuid)
+        has_been_here = self._forwarding.known(smuid) is not None
         for site in sites:
-            if copy is not None and (open := copy.destinations.get(site)) is not None:
+            if copy is not None and (open := copy.destinations.get(site)) is not None and copy.hops:
                 if peer not in open.asked_by:
                     open.asked_by += (peer,)
                     self._keep(copy)
-            elif self._forwarding.known(smuid) is not None:
+            elif has_been_here and (copy is None or site in (copy.seen_to or ())):
                 self._note(peer, "arrived", smuid, site)
             else:
                 self._note(peer, "no-way", smuid, site)
@@ -373,6 +382,14 @@ class Destinations:
         if settled:
             self._keep(copy)
         return tuple(settled)
+
+    def _forget(self, copy: Copy, sites: Iterable[str]) -> None:
+        """These do not want it, by what is known here, which may be less than whoever asked knows."""
+        for site in sites:
+            for other in copy.destinations.pop(site).asked_by:
+                self._note(other, "no-way", copy.smuid, site)
+        copy.seen_to = (copy.seen_to or frozenset()).difference(sites)
+        self._keep(copy)
 
     # -- what has changed -------------------------------------------------------------------------
 
@@ -425,8 +442,9 @@ class Destinations:
             if is_kept and (late := self._late(copy, plan)):
                 self._destine(copy, late)
                 self._assign_again(copy, late, counted=False)
-            if settled := self._settle(copy, "", gone):
-                self._lifecycle.unwanted(entry, settled)
+            if gone:
+                self._forget(copy, gone)
+                self._lifecycle.unwanted(entry, tuple(gone))
                 self._unwanted.append(entry)
         if astray := self._astray(copy):
             self._assign_again(copy, astray)

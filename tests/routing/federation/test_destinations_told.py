@@ -84,3 +84,47 @@ def test_a_copy_is_for_no_more_sites_than_one_transfer_can_name(line: Federation
     assert any(
         set(names[-10:]) <= set(sites[held(line).smuid]) for word, sites in told(line) if word == "no-way"
     )
+
+
+def test_who_knows_less_of_wants_does_not_say_that_it_has_arrived(line: Federation) -> None:
+    federation = line.routers["b"].federation
+    federation.arrive(line.now, brought(line, "e"))
+    line.cut("b", "e")
+    line.pass_time(60.0)
+    assert "arrived" not in dict(told(line))
+    assert "e" in dict(told(line))["no-way"][held(line).smuid]
+    federation.arrive(line.now, brought(line, "e"))
+    assert "arrived" not in dict(told(line))
+
+
+def test_what_one_asker_says_does_not_hold_for_another(line: Federation) -> None:
+    federation = line.routers["b"].federation
+    federation.arrive(line.now, brought(line, "c"))
+    federation.arrive(line.now, brought(line, "c", peer="e"))
+    smuid = held(line).smuid
+    federation.hear_destinations(line.now, "e", "arrived", {smuid: ["c"]})
+    assert list(held(line).destinations) == ["c"]
+    federation.hear_destinations(line.now, "a", "arrived", {smuid: ["c"]})
+    assert not held(line).destinations
+
+
+def test_where_it_began_nobody_asks() -> None:
+    sites = Federation({("a", "b"), ("a", "e")})
+    sites.subscribe("b")
+    know_all(sites)
+    sites.cut("a", "b")
+    sites.publish("a", depth=-1)
+    copy, federation = held(sites, "a"), sites.routers["a"].federation
+    federation.hear_destinations(sites.now, "e", "still", {copy.smuid: ["b"]})
+    federation.hear_destinations(sites.now, "e", "arrived", {copy.smuid: ["b"]})
+    assert list(copy.destinations) == ["b"]
+
+
+def test_who_was_never_asked_does_not_say_that_it_has_arrived(line: Federation) -> None:
+    """Its store may be that of a backup."""
+    federation = line.routers["b"].federation
+    federation.arrive(line.now, brought(line, "c"))
+    smuid = held(line).smuid
+    line.control["b", "a"].clear()
+    federation.hear_destinations(line.now, "a", "still", {smuid: ["c", "e"]})
+    assert told(line) == [("no-way", {smuid: ["e"]})]
