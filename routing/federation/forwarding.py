@@ -186,11 +186,8 @@ class Forwarding:
             forward = copy.forwards[peer.name] = Forward(depth)
         elif not wider(depth, forward.depth):
             return None
-        elif forward.unacknowledged and forward.query:
-            forward.earlier.append(forward.query)
         forward.depth = depth
-        forward.query = self._state.next_query(peer.name) if counted else 0
-        self._transfer(copy, peer.name, forward, depth)
+        self._transfer(copy, peer.name, forward, depth, counted=counted)
         return forward
 
     def send_for(self, copy: Copy, peer: str, destinations: Iterable[str], *, counted: bool) -> Forward:
@@ -198,12 +195,9 @@ class Forwarding:
         forward = copy.forwards.get(peer)
         if forward is None:
             forward = copy.forwards[peer] = Forward(0)
-        elif forward.unacknowledged and forward.query:
-            forward.earlier.append(forward.query)
-        forward.query = self._state.next_query(peer) if counted else 0
         depth = onward(copy.depth)
         assert depth is not None
-        self._transfer(copy, peer, forward, depth, tuple(destinations))
+        self._transfer(copy, peer, forward, depth, tuple(destinations), counted=counted)
         return forward
 
     def depth_for(self, copy: Copy, peer: Peer) -> int | None:
@@ -218,9 +212,22 @@ class Forwarding:
         return depth if distance is not None and within(distance, depth) else None
 
     def _transfer(
-        self, copy: Copy, peer: str, forward: Forward, depth: int, destinations: tuple[str, ...] = ()
+        self,
+        copy: Copy,
+        peer: str,
+        forward: Forward,
+        depth: int,
+        destinations: tuple[str, ...] = (),
+        *,
+        counted: bool,
     ) -> None:
         entry = copy.entry
+        if counted:
+            if forward.unacknowledged and forward.query:
+                forward.earlier.append(forward.query)
+            forward.query = self._state.next_query(peer)
+        elif not forward.unacknowledged:
+            forward.query = 0  # else it is still asked: with this one, should both be repeated as one
         if entry.flags & GUARANTEED:
             if not forward.unacknowledged:
                 advance(entry, "sent")
@@ -228,7 +235,8 @@ class Forwarding:
             forward.attempts += self.peers[peer].up
             self._state.out.append(StoreCopy(entry.id))
         attempt = forward.attempts or 1
-        self._state.out.append(Send(peer, copy, depth, forward.query, attempt, (), destinations))
+        query = forward.query if counted else 0
+        self._state.out.append(Send(peer, copy, depth, query, attempt, (), destinations))
 
     def acknowledged(self, peer: str, entry_id: int, answered: Answered) -> Copy | None:
         """A peer has answered for a copy; returns it once nothing at that peer is outstanding."""

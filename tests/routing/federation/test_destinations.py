@@ -209,6 +209,30 @@ def test_a_question_that_is_repeated_is_answered_once(steps: int) -> None:
     assert sites.receipts == ["1/1"]
 
 
+def test_a_question_stays_asked_though_others_come_to_want_it_meanwhile() -> None:
+    """Where both have to go over a link that is down: they are repeated as one."""
+    sites = Federation({("a", "b"), ("b", "c"), ("b", "d"), ("a", "x"), ("x", "y"), ("b", "y")}, 0)
+    sites.subscribe("a", "x:publisher@a", channel="publisher")
+    sites.subscribe("c")
+    know_all(sites)
+    sites.cut("a", "b")
+    sites.pass_time(3.0)
+    sites.settle()
+    sites.publish("a", depth=2, receipt="ALL", timeout_s=1_000.0)
+    sites.subscribe("d")
+    sites.pass_time(3.0)
+    sites.settle()
+    assert not sites.delivered
+    sites.join("a", "b")
+    sites.settle()
+    assert sites.delivered == {("c", "m"): 1, ("d", "m"): 1}
+    assert sites.receipts == []
+    for name in "dc":
+        sites.commit(name, "m")
+        sites.settle()
+    assert sites.receipts == ["2/2"]
+
+
 def test_a_copy_has_one_hop_less_with_each_link() -> None:
     sites = Federation(RING, 0)
     sites.subscribe("d")
