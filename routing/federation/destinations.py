@@ -163,8 +163,10 @@ class Destinations:
         return all(hops[site] > nearest for site in sites)
 
     def are_known(self, copy: Copy) -> bool:
-        """Whether who comes to want a copy is seen to by its destinations."""
-        return copy.seen_to is not None and self.plan(copy.entry.topic.name, copy.depth) is not None
+        """Whether who comes to want a copy is seen to by its destinations alone."""
+        if copy.seen_to is None or self.plan(copy.entry.topic.name, copy.depth) is None:
+            return False
+        return not copy.hops or (seen := self._forwarding.known(copy.smuid)) is None or not seen.depth
 
     # -- to the peers -----------------------------------------------------------------------------
 
@@ -414,6 +416,7 @@ class Destinations:
         """Each minute: where there was no way, there may be one now."""
         self._seen = -1
         self.reconsider()
+        self._send_kept()
         self._wanted_long, self._wanted_before = self._wanted_before, dict(self._wanted)
         unwanted, self._unwanted = self._unwanted, []
         for entry in unwanted:
@@ -434,10 +437,7 @@ class Destinations:
         if not (copy.destinations or is_kept):
             return
         plan = self.plan(topic, copy.depth)
-        if plan is None:
-            if is_kept:
-                self._forwarding.send_to_all(copy, counted=False)
-        else:
+        if plan is not None:
             gone = [site for site in copy.destinations if site not in plan.wanting]
             if is_kept and (late := self._late(copy, plan)):
                 self._destine(copy, late)
@@ -448,6 +448,12 @@ class Destinations:
                 self._unwanted.append(entry)
         if astray := self._astray(copy):
             self._assign_again(copy, astray)
+
+    def _send_kept(self) -> None:
+        """What is kept for late subscribers goes wherever it is wanted where these cannot be known any more."""
+        for copy in list(self._state.crossing.destined.values()):
+            if copy.entry.flags & STATED and self.plan(copy.entry.topic.name, copy.depth) is None:
+                self._forwarding.send_to_all(copy, counted=False)
 
     def _late(self, copy: Copy, plan: Itinerary) -> list[str]:
         """The sites that want it now and did not, as far as they are for this site to see to.

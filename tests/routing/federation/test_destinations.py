@@ -313,6 +313,24 @@ def test_who_wants_it_before_the_site_where_it_began_is_missed_has_it_of_whoever
     assert sites.delivered == {("b", "m"): 1, ("c", "m"): 1}
 
 
+def test_who_wants_it_later_has_it_though_a_site_has_gone_back_to_an_earlier_version() -> None:
+    sites = Federation({("a", "b"), ("b", "c"), ("a", "e")}, 0)
+    sites.subscribe("b")
+    know_all(sites)
+    sites.publish("a", depth=-1, timeout_s=1_000.0)
+    sites.settle()
+    sites.cut("a", "e")
+    sites.old = ("e",)
+    sites.join("a", "e")
+    sites.settle()
+    sites.pass_time(30.0)
+    sites.settle()
+    sites.subscribe("c")
+    sites.pass_time(1.0)
+    sites.settle()
+    assert sites.delivered == {("b", "m"): 1, ("c", "m"): 1}
+
+
 def test_a_site_that_wants_it_no_more_is_waited_for_no_more() -> None:
     sites = Federation({("a", "b"), ("b", "c")}, 0)
     consumer = sites.subscribe("c")
