@@ -397,12 +397,15 @@ class Destinations:
 
     def link_up(self, peer: str) -> None:
         """A link is up: ask what its peer still sees to of what it has acknowledged."""
+        knows = self._forwarding.peers[peer].knows_destinations
         for copy in self._state.crossing.destined.values():
             forward = copy.forwards.get(peer)
             if forward is not None and not forward.unacknowledged:
                 for site, open in copy.destinations.items():
-                    if open.via == peer:
+                    if open.via == peer and knows:
                         self._note(peer, "still", copy.smuid, site)
+                    elif open.via == peer:
+                        open.via = ""  # one of an earlier version tells of none: it is sent it once more
 
     def peer_removed(self, peer: str) -> None:
         """Whoever is no peer any more sees to nothing, and has nothing told."""

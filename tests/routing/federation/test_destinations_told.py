@@ -3,11 +3,12 @@
 import msgspec
 import pytest
 
-from routing.federation.copies import Arrival, Copy
+from routing.federation.copies import Arrival, Copy, PeerRules
 from routing.federation.decisions import TellDestinations
 from routing.link.codec import DESTINATIONS_MAX
+from routing.router import Router
 from tests.routing.federation.test_destinations import know_all
-from tests.support.sites import Federation
+from tests.support.sites import SETTINGS, Federation
 
 
 @pytest.fixture
@@ -128,3 +129,18 @@ def test_who_was_never_asked_does_not_say_that_it_has_arrived(line: Federation) 
     line.control["b", "a"].clear()
     federation.hear_destinations(line.now, "a", "still", {smuid: ["c", "e"]})
     assert told(line) == [("no-way", {smuid: ["e"]})]
+
+
+def test_a_site_that_comes_back_as_an_earlier_version_is_sent_it_again(line: Federation) -> None:
+    line.publish("a", "n", depth=-1)
+    line.settle()
+    line.cut("a", "b")
+    line.old = ("b",)
+    earlier = line.routers["b"] = Router("b", 2, SETTINGS, lambda: 1_700_000_000_000)
+    for peer in "ac":
+        earlier.federation.set_peer(peer, PeerRules())
+        line.join(peer, "b")
+    for _ in range(2):
+        line.settle()
+        line.pass_time(3.0)
+    assert line.delivered["c", "n"] == 1
