@@ -107,7 +107,7 @@ class Destinations:
             pass
         if max(len(self._plans), len(self._is_late), len(self._wanted)) >= PLANS_MAX:
             for remembered in (self._plans, self._is_late, self._wanted):
-                remembered.clear()  # type: ignore[attr-defined] # each is a dict
+                remembered.clear()
         plan = self._plans[topic, depth] = self._make_plan(topic, depth)
         if plan is not None:
             self._wanted[topic] = plan.wanting
