@@ -43,6 +43,7 @@ class Timing:
             receipts.tick,
             steps.tick,
             federation.spreading.tick,
+            federation.rerouting.tick,
             deliveries.offer_groups,
             federation.custody.pull_left,
         )
@@ -51,6 +52,7 @@ class Timing:
             lambda now: receipts.next_wake(),
             steps.next_wake,
             lambda now: federation.spreading.due_at,
+            lambda now: federation.rerouting.due_at,
         )
 
     def tick(self, now: float) -> None:

@@ -66,13 +66,15 @@ class Open(msgspec.Struct, gc=False):
         via: the peer that is to see to it; "" while there is no way.
         asked_by: peers that have asked this site to.
         asked: peers that this site has asked to, `via` the last.
-        refused: of these, those that would not, or could not.
+        refused: of these, those that would not, or could not, and are not to be asked again yet.
+        refusals: how often that has been so.
     """
 
     via: str = ""
     asked_by: tuple[str, ...] = ()
     asked: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
+    refusals: int = 0
 
 
 class Copy(msgspec.Struct):

@@ -10,58 +10,40 @@ until then, whoever else is asked meanwhile: each site on the way is a second so
 
     a link, anywhere, comes or goes      destinations whose peer is on no shortest way any more are given to
                                          one that is; where there is none, they stay where they are
-    a peer would not, or says `no-way`   to another one; where there is none, that is told to whoever asked,
-                                         and tried again with the next change, or each minute
+    a peer would not, or says `no-way`   to another one; where there is none, that is told to whoever asked.
+                                         The peer is asked again when the link comes up anew, and after two
+                                         minutes, four, and so on: who says `no-way` has not forgotten it
     a link comes up                      `still`: does the peer still see to these? It says `arrived` of those
                                          that it does not, having seen to them
-    a site does not want it any more     nobody sees to it any more
+    a site does not want it any more     where nobody has asked for it, nobody sees to it any more, and within
+                                         a minute nowhere
     a site begins to want it             where the timeout is stated, the site where it began sees to it;
                                          where that cannot be reached, whoever holds it
 
-A copy goes wherever it is wanted, as `forwarding` has it, where its destinations cannot be known: where a
-site within its depth does not say what it wants, or knows no destinations, or floods a link; where peers tell
-of somebody nearer than any destination, so that news is late; where there are more than `DESTINATIONS_MAX`.
+A copy goes wherever it is wanted, as `forwarding` has it, where its destinations cannot be known, see
+`itineraries`.
 One that came without destinations goes on without. Source: routing contract 4.
 """
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-import msgspec
-
 from routing.errors import Refusal
-from routing.federation.copies import Copy, Forward, Open, within
+from routing.federation.copies import Copy, Forward, Open
 from routing.federation.decisions import DestinationsWord, StoreCopy, TellDestinations
 from routing.federation.forwarding import Forwarding
-from routing.federation.interest import Interest
+from routing.federation.itineraries import Itineraries
 from routing.federation.topology import Topology
-from routing.federation.wants import Want
 from routing.lifecycle import Lifecycle, advance
 from routing.link.codec import DESTINATIONS_MAX
 from routing.link.units import TransferOutcome
 from routing.names import is_server_name, parse_smuid
-from routing.queue import COUNTER_BITS, EXPIRED, GONE, GUARANTEED, STATED, Entry
+from routing.queue import COUNTER_BITS, EXPIRED, GONE, GUARANTEED, STATED
 from routing.receipts import Receipts
 from routing.state import SiteState
 
-PLANS_MAX: Final = 10_000
-
 TOLD_MAX: Final = 500
 """Messages of which one control tells."""
-
-
-class Itinerary(msgspec.Struct, frozen=True):
-    """Where messages of one topic and depth go that begin here.
-
-    Attributes:
-        wanting: the other sites that want them, however far they are.
-        sites: those within depth.
-        by_peer: which of them each peer is to see to.
-    """
-
-    wanting: frozenset[str]
-    sites: frozenset[str]
-    by_peer: Mapping[str, list[str]]
 
 
 class Destinations:
@@ -73,98 +55,22 @@ class Destinations:
         forwarding: Forwarding,
         lifecycle: Lifecycle,
         receipts: Receipts,
-        interest: Interest,
         topology: Topology,
+        itineraries: Itineraries,
     ) -> None:
         self._state = state
         self._forwarding = forwarding
         self._lifecycle = lifecycle
         self._receipts = receipts
-        self._interest = interest
         self._topology = topology
-        self._plans: dict[tuple[str, int], Itinerary | None] = {}
-        self._is_late: dict[tuple[str, int], bool] = {}
-        self._are_within: dict[tuple[str, int], Collection[str] | None] = {}  # all that know destinations
-        self._wanted: dict[str, frozenset[str]] = {}  # who wanted it by the last plan
-        self._wanted_before: dict[str, frozenset[str]] = {}  # a minute ago at most
-        self._wanted_long: dict[str, frozenset[str]] = {}  # a minute ago or longer
-        self._planned = self._seen = -1  # versions of the topology
-        self._unwanted: list[Entry] = []  # copies whose receipts may be known since
+        self._itineraries = itineraries
         self._untold: dict[tuple[str, DestinationsWord], dict[str, list[str]]] = {}
 
     # -- who is to have it ------------------------------------------------------------------------
 
-    def plan(self, topic: str, depth: int) -> Itinerary | None:
-        """Where a message goes that begins here; None where its destinations cannot be known."""
-        if self._planned != self._topology.version:
-            self._planned = self._topology.version
-            self._plans.clear()
-            self._is_late.clear()
-            self._are_within.clear()
-        try:
-            return self._plans[topic, depth]
-        except KeyError:
-            pass
-        if max(len(self._plans), len(self._is_late), len(self._wanted)) >= PLANS_MAX:
-            for remembered in (self._plans, self._is_late, self._wanted):
-                remembered.clear()
-        plan = self._plans[topic, depth] = self._make_plan(topic, depth)
-        if plan is not None:
-            self._wanted[topic] = plan.wanting
-            self._wanted_before.setdefault(topic, plan.wanting)
-            self._wanted_long.setdefault(topic, plan.wanting)
-        return plan
-
-    def interest_changed(self) -> None:
-        """Peers have told of wants: news of them may be late."""
-        self._is_late.clear()
-
-    def _make_plan(self, topic: str, depth: int) -> Itinerary | None:
-        ways = self._topology.ways
-        key = (topic if ways.has_rules else "", depth)
-        if key not in self._are_within:
-            self._are_within[key] = self._within(topic, depth)
-        are_within = self._are_within[key]
-        wanting = self._topology.wants.wanting("ALL", topic)
-        if are_within is None or wanting is None:
-            return None
-        sites = frozenset(site for site in wanting if site in are_within and site != self._state.server)
-        if len(sites) > DESTINATIONS_MAX:
-            return None
-        by_peer, _ = ways.assign(sorted(sites), topic, depth)
-        return Itinerary(frozenset(wanting), sites, by_peer)
-
-    def _within(self, topic: str, depth: int) -> Collection[str] | None:
-        """The sites that a copy can come to; None where not all of them know destinations, or some flood."""
-        topology = self._topology
-        found = topology.ways.within(topic, depth)
-        others = (site for site in found if site != self._state.server)
-        if not all(map(topology.knows_destinations, others)) or topology.ways.floods(found):
-            return None
-        return found
-
-    def _are_late(self, topic: str, depth: int, sites: Iterable[str]) -> bool:
-        """Whether peers tell of somebody within depth who is nearer than all of these: news is on its way."""
-        want: Want = ("ALL", topic)
-        told = self._interest.distances(want)
-        nearest = min(
-            (
-                distance + 1
-                for peer, distance in told.items()
-                if (known := self._forwarding.peers.get(peer)) is not None and known.may_go(topic)
-            ),
-            default=None,
-        )
-        if nearest is None or not within(nearest, depth):
-            return False
-        if nearest > 2 and self._interest.is_own(want):
-            return False  # it may be this site, round a circle
-        hops = self._topology.ways.reach(topic, depth, up=False).hops
-        return all(hops[site] > nearest for site in sites)
-
     def are_known(self, copy: Copy) -> bool:
         """Whether who comes to want a copy is seen to by its destinations alone."""
-        if copy.seen_to is None or self.plan(copy.entry.topic.name, copy.depth) is None:
+        if copy.seen_to is None or self._itineraries.find(copy.entry.topic.name, copy.depth) is None:
             return False
         return not copy.hops or (seen := self._forwarding.known(copy.smuid)) is None or not seen.depth
 
@@ -175,17 +81,12 @@ class Destinations:
 
         `counted`: peers that it goes to are asked for a receipt.
         """
-        key = topic, depth = copy.entry.topic.name, copy.depth
-        plan = self.plan(topic, depth)
-        if plan is None:
+        topic, depth = copy.entry.topic.name, copy.depth
+        found = self._itineraries.find(topic, depth)
+        if found is None or self._itineraries.are_late(topic, depth, found.sites):
             return None
-        late = self._is_late.get(key)
-        if late is None:
-            late = self._is_late[key] = self._are_late(topic, depth, plan.sites)
-        if late:
-            return None
-        self._destine(copy, plan.sites)
-        return self._send(copy, plan.by_peer, (), counted=counted)
+        self._destine(copy, found.sites)
+        return self._send(copy, found.by_peer, counted=counted)
 
     def take_on(self, copy: Copy, peer: str, sites: Iterable[str], *, counted: bool) -> list[Forward]:
         """See to these as well, as a peer asks; returns what is sent for that."""
@@ -206,16 +107,36 @@ class Destinations:
         new = new[: self._room(copy)]
         self._destine(copy, new, (peer,))
         if copy.entry.flags & STATED:
-            self.plan(copy.entry.topic.name, copy.depth)  # so that who comes later is seen to do so
+            # so that who comes later is seen to do so
+            self._itineraries.find(copy.entry.topic.name, copy.depth)
         sent = self._assign(copy, new, counted=counted)
         if again:
-            self._assign_again(copy, again)
+            self.assign_again(copy, again)
         return sent
+
+    def see_to_late(self, copy: Copy, sites: list[str]) -> None:
+        """See to these as well, that came to want it later, and are not counted for its receipt."""
+        sites = sites[: self._room(copy)]
+        self._destine(copy, sites)
+        self.assign_again(copy, sites, counted=False)
 
     def widened(self, copy: Copy) -> None:
         """A copy may go further than before: so may what had no way."""
-        if astray := self._astray(copy):
-            self._assign_again(copy, astray)
+        for open in copy.destinations.values():
+            open.refused = ()
+        self.give(copy, self.astray(copy))
+
+    def astray(self, copy: Copy) -> list[str]:
+        """Destinations that another peer can see to, and that whoever was asked to cannot, now."""
+        ways, topic = self._topology.ways, copy.entry.topic.name
+        found = []
+        for site, open in copy.destinations.items():
+            best = ways.best(site, topic, copy.depth)
+            for peer in (*copy.hops, *open.asked_by, *open.refused):
+                best &= ~ways.bit(peer)
+            if not open.via or (best and not best & ways.bit(open.via)):
+                found.append(site)
+        return found
 
     def _room(self, copy: Copy) -> int:
         """How many more sites it can be for: all that are open may have to go to one peer."""
@@ -233,8 +154,10 @@ class Destinations:
             copy.destinations[site] = Open(asked_by=asked_by)
             advance(entry, "destined")
 
-    def _assign(self, copy: Copy, sites: Iterable[str], *, counted: bool) -> list[Forward]:
-        """Ask a peer on a shortest way to see to each; tell those who asked where there is none."""
+    def _assign(
+        self, copy: Copy, sites: Iterable[str], *, counted: bool, tells: bool = True
+    ) -> list[Forward]:
+        """Ask a peer on a shortest way to see to each; where there is none, tell those who asked."""
         open = copy.destinations
         shut = {
             site: (*open[site].asked_by, *open[site].refused)
@@ -244,11 +167,14 @@ class Destinations:
         by_peer, nowhere = self._topology.ways.assign(
             sites, copy.entry.topic.name, copy.depth, copy.hops, shut
         )
-        return self._send(copy, by_peer, nowhere, counted=counted)
+        for site in nowhere:
+            if (known := open.get(site)) is not None:
+                for peer in known.asked_by if tells or known.via else ():
+                    self._note(peer, "no-way", copy.smuid, site)
+                known.via = ""
+        return self._send(copy, by_peer, counted=counted)
 
-    def _send(
-        self, copy: Copy, by_peer: Mapping[str, list[str]], nowhere: Iterable[str], *, counted: bool
-    ) -> list[Forward]:
+    def _send(self, copy: Copy, by_peer: Mapping[str, list[str]], *, counted: bool) -> list[Forward]:
         open = copy.destinations
         for peer, sites in by_peer.items():
             for site in sites:
@@ -256,11 +182,6 @@ class Destinations:
                     known.via = peer
                     if peer not in known.asked:
                         known.asked += (peer,)
-        for site in nowhere:
-            if (known := open.get(site)) is not None:
-                known.via = ""
-                for peer in known.asked_by:
-                    self._note(peer, "no-way", copy.smuid, site)
         return [
             self._forwarding.send_for(copy, peer, sites, counted=counted) for peer, sites in by_peer.items()
         ]
@@ -291,20 +212,29 @@ class Destinations:
             if open is not None and open.via == peer:
                 open.via = ""
                 open.refused += (peer,)
+                open.refusals += 1
                 found.append(site)
         return found
 
     def give(self, copy: Copy, sites: Collection[str]) -> None:
         """Ask others to see to these, which a peer does not."""
         if sites and not copy.entry.flags & (GONE | EXPIRED):
-            self._assign_again(copy, sites)
+            self.assign_again(copy, sites)
 
-    def _assign_again(self, copy: Copy, sites: Collection[str], *, counted: bool = True) -> None:
+    def assign_again(
+        self, copy: Copy, sites: Collection[str], *, counted: bool = True, tells: bool = True
+    ) -> None:
+        """Ask others to see to these.
+
+        `counted`: they are, for the receipt. `tells`: those who asked hear where there is no way, which they
+        have heard before else.
+        """
         pending = self._receipts.pending(copy.entry) if counted else None
-        sent = self._assign(copy, sites, counted=pending is not None)
-        if pending is not None:
+        sent = self._assign(copy, sites, counted=pending is not None, tells=tells)
+        if pending is not None and sent:
             self._receipts.ask(pending, [forward.query for forward in sent])
-        self._keep(copy)
+        if sent or tells:
+            self._keep(copy)
 
     def _keep(self, copy: Copy) -> None:
         if copy.entry.flags & GUARANTEED:
@@ -385,108 +315,13 @@ class Destinations:
             self._keep(copy)
         return tuple(settled)
 
-    def _forget(self, copy: Copy, sites: Iterable[str]) -> None:
+    def forget(self, copy: Copy, sites: Iterable[str]) -> None:
         """These do not want it, by what is known here, which may be less than whoever asked knows."""
         for site in sites:
             for other in copy.destinations.pop(site).asked_by:
                 self._note(other, "no-way", copy.smuid, site)
         copy.seen_to = (copy.seen_to or frozenset()).difference(sites)
         self._keep(copy)
-
-    # -- what has changed -------------------------------------------------------------------------
-
-    def link_up(self, peer: str) -> None:
-        """A link is up: ask what its peer still sees to of what it has acknowledged."""
-        knows = self._forwarding.peers[peer].knows_destinations
-        for copy in self._state.crossing.destined.values():
-            forward = copy.forwards.get(peer)
-            if forward is not None and not forward.unacknowledged:
-                for site, open in copy.destinations.items():
-                    if open.via == peer and knows:
-                        self._note(peer, "still", copy.smuid, site)
-                    elif open.via == peer:
-                        open.via = ""  # one of an earlier version tells of none: it is sent it once more
-
-    def peer_removed(self, peer: str) -> None:
-        """Whoever is no peer any more sees to nothing, and has nothing told."""
-        for copy in self._state.crossing.destined.values():
-            for open in copy.destinations.values():
-                open.via = "" if open.via == peer else open.via
-                open.asked_by = tuple(other for other in open.asked_by if other != peer)
-        self._topology.links_changed()
-
-    def try_again(self, now: float) -> None:
-        """Each minute: where there was no way, there may be one now."""
-        self._seen = -1
-        self.reconsider()
-        self._send_kept()
-        self._wanted_long, self._wanted_before = self._wanted_before, dict(self._wanted)
-        unwanted, self._unwanted = self._unwanted, []
-        for entry in unwanted:
-            self._receipts.look(entry, now)
-
-    def reconsider(self) -> None:
-        """Links or wants may have changed: see that all destinations are on their way."""
-        if self._seen == self._topology.version:
-            return
-        self._seen = self._topology.version
-        for copy in list(self._state.crossing.destined.values()):
-            if not copy.entry.flags & (GONE | EXPIRED):
-                self._reconsider(copy)
-
-    def _reconsider(self, copy: Copy) -> None:
-        entry, topic = copy.entry, copy.entry.topic.name
-        is_kept = entry.flags & STATED
-        if not (copy.destinations or is_kept):
-            return
-        plan = self.plan(topic, copy.depth)
-        if plan is not None:
-            gone = [site for site in copy.destinations if site not in plan.wanting]
-            if is_kept and (late := self._late(copy, plan)):
-                self._destine(copy, late)
-                self._assign_again(copy, late, counted=False)
-            if gone:
-                self._forget(copy, gone)
-                self._lifecycle.unwanted(entry, tuple(gone))
-                self._unwanted.append(entry)
-        if astray := self._astray(copy):
-            self._assign_again(copy, astray)
-
-    def _send_kept(self) -> None:
-        """What is kept for late subscribers goes wherever it is wanted where these cannot be known any more."""
-        for copy in list(self._state.crossing.destined.values()):
-            if copy.entry.flags & STATED and self.plan(copy.entry.topic.name, copy.depth) is None:
-                self._forwarding.send_to_all(copy, counted=False)
-
-    def _late(self, copy: Copy, plan: Itinerary) -> list[str]:
-        """The sites that want it now and did not, as far as they are for this site to see to.
-
-        Where it did not begin, all that have wanted it for more than a minute or two are for others.
-        """
-        seen_to = copy.seen_to or frozenset()
-        if plan.sites <= seen_to:
-            return []
-        late = plan.sites - seen_to
-        if copy.hops:
-            topic = copy.entry.topic.name
-            reach = self._topology.ways.reach(topic, copy.depth)
-            if topic not in self._wanted_long or copy.hops[0] in reach.hops:
-                return []
-            late -= self._wanted_long[topic]
-        return sorted(late.difference(copy.hops))[: self._room(copy)]
-
-    def _astray(self, copy: Copy) -> list[str]:
-        """Destinations that another peer can see to now, and that whoever was asked to cannot."""
-        ways, topic = self._topology.ways, copy.entry.topic.name
-        found = []
-        for site, open in copy.destinations.items():
-            open.refused = ()
-            best = ways.best(site, topic, copy.depth)
-            for peer in (*copy.hops, *open.asked_by):
-                best &= ~ways.bit(peer)
-            if not open.via or (best and not best & ways.bit(open.via)):
-                found.append(site)
-        return found
 
     def restore(self, copy: Copy, destinations: dict[str, Open], seen_to: frozenset[str]) -> None:
         """A copy that the store holds, with what it is still to be seen to."""
@@ -496,6 +331,10 @@ class Destinations:
             advance(copy.entry, "destined")
 
     # -- to be told -------------------------------------------------------------------------------
+
+    def ask_still(self, peer: str, copy: Copy, site: str) -> None:
+        """Does the peer still see to this one?"""
+        self._note(peer, "still", copy.smuid, site)
 
     def _note(self, peer: str, word: DestinationsWord, smuid: str, site: str) -> None:
         known = self._forwarding.peers.get(peer)

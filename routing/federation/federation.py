@@ -2,6 +2,8 @@
 
 forwarding   where copies go, and what is remembered of them
 destinations which sites a copy of mode ALL is for, and that they get it
+rerouting    what is made of that when links and wants change
+itineraries  who is to have what begins here, and by which peers
 ways         the ways to all sites
 topology     what is known of their links and wants
 arriving     what becomes of a copy that comes
@@ -43,8 +45,10 @@ from routing.federation.decisions import (
 from routing.federation.destinations import Destinations
 from routing.federation.forwarding import Forwarding, Peer
 from routing.federation.interest import Interest
+from routing.federation.itineraries import Itineraries
 from routing.federation.outlook import Outlook
 from routing.federation.own_wants import OwnWants
+from routing.federation.rerouting import Rerouting
 from routing.federation.spreading import Spreading
 from routing.federation.topology import Topology
 from routing.federation.wants import InterestChange, is_of_pattern
@@ -87,8 +91,18 @@ class Federation:
         )
         self.known_wants = self.spreading.wants
         self.topology = Topology(state.server, self.forwarding.peers, self.spreading.known, self.known_wants)
+        self._itineraries = Itineraries(state.server, self.forwarding.peers, self.interest, self.topology)
         self.destinations = Destinations(
-            state, self.forwarding, lifecycle, receipts, self.interest, self.topology
+            state, self.forwarding, lifecycle, receipts, self.topology, self._itineraries
+        )
+        self.rerouting = Rerouting(
+            state,
+            self.forwarding,
+            lifecycle,
+            receipts,
+            self.topology,
+            self._itineraries,
+            self.destinations,
         )
         self._own_wants = OwnWants(state.matching, self.interest, self.spreading)
         self.outlook = Outlook(
@@ -115,7 +129,7 @@ class Federation:
             return
         self.interest.peer_removed(name)
         self.spreading.peer_removed(name)
-        self.destinations.peer_removed(name)
+        self.rerouting.peer_removed(name)
         self._state.out.append(StoreInterest(name, [], whole=True))
         self._receipts.forget_peer(name)
         self._give_up(name, now)
@@ -203,7 +217,7 @@ class Federation:
         self.spreading.link_up(name, knows_news=knows_news)
         self._receipts.repeat(name)
         self.forwarding.repeat(name)
-        self.destinations.link_up(name)
+        self.rerouting.link_up(name)
         self.custody.forget_denied(name)
         if peer.rules.flood:
             for topic in list(self._crossing.by_topic):
@@ -233,7 +247,7 @@ class Federation:
 
     def see_to_destinations(self) -> None:
         """See that copies are on their way to all destinations, and tell peers of those that have them."""
-        self.destinations.reconsider()
+        self.rerouting.reconsider()
         self.destinations.tell()
 
     # -- what peers say ---------------------------------------------------------------------------
@@ -282,7 +296,7 @@ class Federation:
         changes = self.interest.admitted(name, told, whole=whole)
         self._state.out.append(StoreInterest(name, changes, whole))
         nearer = self.interest.hear(name, changes, whole=whole)
-        self.destinations.interest_changed()
+        self._itineraries.interest_changed()
         for way, want in nearer:
             if want[0] == "SERVER":
                 self.custody.reached(want[1], now)

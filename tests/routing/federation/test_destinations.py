@@ -348,6 +348,23 @@ def test_a_site_that_wants_it_no_more_is_waited_for_no_more() -> None:
     assert not any(router.federation.outlook.copies for router in sites.routers.values())
 
 
+def test_who_will_not_have_a_copy_is_not_offered_it_with_each_change() -> None:
+    """Its rules forbid it, of which the site before it has not heard."""
+    sites = Federation({("a", "b"), ("b", "c"), ("a", "x")}, 0)
+    sites.subscribe("c")
+    know_all(sites)
+    sites.routers["b"].federation.forwarding.peers["a"].rules = PeerRules(allow_in=("other",))
+    sites.transfers = 0
+    sites.publish("a", depth=-1)
+    sites.settle()
+    assert sites.transfers == 1
+    for number in range(20):
+        sites.subscribe("x", f"another{number}")
+        sites.pass_time(3.0)
+        sites.settle()
+    assert sites.transfers <= 6
+
+
 def test_who_knows_no_destinations_has_it_as_before() -> None:
     """Beyond an earlier version nothing is known of wants: it goes wherever peers tell that it is wanted."""
     sites = Federation(RING, 0, old=("c",))
