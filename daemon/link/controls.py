@@ -48,7 +48,9 @@ class Removed(msgspec.Struct, frozen=True):
 
 
 class DestinationsTold(msgspec.Struct, frozen=True):
-    """What a control `arrived`, `no-way` or `still` says of destinations; see `routing.federation.decisions`.
+    """What a control `arrived`, `no-way`, `still` or `unwanted` says of destinations.
+
+    See `routing.federation.decisions`.
 
     Attributes:
         sites: by Smuid.

@@ -87,8 +87,9 @@ class TellRemoved(msgspec.Struct, gc=False):
     number: int = 0
 
 
-DestinationsWord = Literal["arrived", "no-way", "still"]
-"""What is said of destinations: they have it; they cannot be come to; does the peer still see to them?"""
+DestinationsWord = Literal["arrived", "no-way", "still", "unwanted"]
+"""What is said of destinations: they have it; they cannot be come to; does the peer still see to them? The peer
+need not, for this site does not want it to any more."""
 
 DESTINATIONS_WORDS: Final[dict[str, DestinationsWord]] = {word: word for word in get_args(DestinationsWord)}
 

@@ -15,8 +15,8 @@ until then, whoever else is asked meanwhile: each site on the way is a second so
                                          minutes, four, and so on: who says `no-way` has not forgotten it
     a link comes up                      `still`: does the peer still see to these? It says `arrived` of those
                                          that it does not, having seen to them
-    a site does not want it any more     where nobody has asked for it, nobody sees to it any more, and within
-                                         a minute nowhere
+    a site does not want it any more     where nobody has asked for it, nobody sees to it any more, and those
+                                         who were asked are told: `unwanted`
     a site begins to want it             where the timeout is stated, the site where it began sees to it;
                                          where that cannot be reached, whoever holds it
 
@@ -255,6 +255,9 @@ class Destinations:
                 if word == "arrived":
                     self._hear_arrived(copy, peer, sites)
                     self._receipts.look(copy.entry, now)
+                elif word == "unwanted":
+                    self._hear_unwanted(copy, peer, sites)
+                    self._receipts.look(copy.entry, now)
                 elif again := self._refused(copy, peer, sites):
                     self.give(copy, again)
 
@@ -287,6 +290,20 @@ class Destinations:
         if settled := self._settle(copy, peer, involved):
             self._lifecycle.arrived(copy.entry, peer, settled)
 
+    def _hear_unwanted(self, copy: Copy, peer: str, sites: list[str]) -> None:
+        """Who has asked does not ask any more: nobody may want it, or others may ask still."""
+        unwanted = []
+        for site in dict.fromkeys(sites):
+            open = copy.destinations.get(site)
+            if open is not None and peer in open.asked_by:
+                open.asked_by = tuple(other for other in open.asked_by if other != peer)
+                self._keep(copy)
+                if not open.asked_by:
+                    unwanted.append(site)
+        if unwanted:
+            self.forget(copy, unwanted)
+            self._lifecycle.unwanted(copy.entry, tuple(unwanted))
+
     def _hear_still(self, peer: str, smuid: str, sites: list[str]) -> None:
         copy = self._held(smuid)
         has_been_here = self._forwarding.known(smuid) is not None
@@ -318,8 +335,11 @@ class Destinations:
     def forget(self, copy: Copy, sites: Iterable[str]) -> None:
         """These do not want it, by what is known here, which may be less than whoever asked knows."""
         for site in sites:
-            for other in copy.destinations.pop(site).asked_by:
+            open = copy.destinations.pop(site)
+            for other in open.asked_by:
                 self._note(other, "no-way", copy.smuid, site)
+            for other in open.asked:
+                self._note(other, "unwanted", copy.smuid, site)
         copy.seen_to = (copy.seen_to or frozenset()).difference(sites)
         self._keep(copy)
 
