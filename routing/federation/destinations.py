@@ -99,9 +99,10 @@ class Destinations:
                     self._keep(copy)
                 if open[site].via in ("", peer):
                     again.append(site)
-            elif copy.seen_to is not None and site in copy.seen_to:
+            elif site in copy.hops or (copy.seen_to is not None and site in copy.seen_to):
                 self._note(peer, "arrived", copy.smuid, site)
-        new = [site for site in dict.fromkeys(sites) if site != server and site not in (copy.seen_to or ())]
+        known = {server, *copy.hops, *(copy.seen_to or ())}
+        new = [site for site in dict.fromkeys(sites) if site not in known]
         for site in new[self._room(copy) :]:
             self._note(peer, "no-way", copy.smuid, site)
         new = new[: self._room(copy)]
@@ -116,9 +117,11 @@ class Destinations:
 
     def see_to_late(self, copy: Copy, sites: list[str]) -> None:
         """See to these as well, that came to want it later, and are not counted for its receipt."""
-        sites = sites[: self._room(copy)]
-        self._destine(copy, sites)
-        self.assign_again(copy, sites, counted=False)
+        by_peer, _ = self._topology.ways.assign(
+            sites[: self._room(copy)], copy.entry.topic.name, copy.depth, copy.hops
+        )
+        self._destine(copy, [site for some in by_peer.values() for site in some])
+        self._send(copy, by_peer, counted=False)
 
     def widened(self, copy: Copy) -> None:
         """A copy may go further than before: so may what had no way."""
@@ -251,15 +254,15 @@ class Destinations:
         for smuid, sites in told.items():
             if word == "still":
                 self._hear_still(peer, smuid, sites)
+            elif word == "no-way":
+                self._hear_no_way(peer, smuid, sites)
             elif (copy := self._held(smuid)) is not None:
                 if word == "arrived":
                     self._hear_arrived(copy, peer, sites)
                     self._receipts.look(copy.entry, now)
-                elif word == "unwanted":
+                else:
                     self._hear_unwanted(copy, peer, sites)
                     self._receipts.look(copy.entry, now)
-                elif again := self._refused(copy, peer, sites):
-                    self.give(copy, again)
 
     def _held(self, smuid: str) -> Copy | None:
         seen = self._forwarding.known(smuid)
@@ -289,6 +292,23 @@ class Destinations:
                     involved.append(site)
         if settled := self._settle(copy, peer, involved):
             self._lifecycle.arrived(copy.entry, peer, settled)
+
+    def _hear_no_way(self, peer: str, smuid: str, sites: list[str]) -> None:
+        """It is for another peer; who has not heard yet that it is for nobody any more does so now."""
+        copy = self._held(smuid)
+        for site in sites:
+            if copy is None:
+                if self._has_been_here(smuid):
+                    self._note(peer, "arrived", smuid, site)
+            elif site not in copy.destinations:
+                word: DestinationsWord = "arrived" if site in (copy.seen_to or ()) else "unwanted"
+                self._note(peer, word, smuid, site)
+        if copy is not None and (again := self._refused(copy, peer, sites)):
+            self.give(copy, again)
+
+    def _has_been_here(self, smuid: str) -> bool:
+        is_own = parse_smuid(smuid).server == self._state.server
+        return is_own or self._forwarding.known(smuid) is not None
 
     def _hear_unwanted(self, copy: Copy, peer: str, sites: list[str]) -> None:
         """Who has asked does not ask any more: nobody may want it, or others may ask still."""
@@ -352,9 +372,13 @@ class Destinations:
 
     # -- to be told -------------------------------------------------------------------------------
 
-    def ask_still(self, peer: str, copy: Copy, site: str) -> None:
-        """Does the peer still see to this one?"""
-        self._note(peer, "still", copy.smuid, site)
+    def compare(self, peer: str, copy: Copy) -> None:
+        """A link is up: ask what its peer still sees to, and say again of what it has asked that has no way."""
+        for site, open in copy.destinations.items():
+            if open.via == peer:
+                self._note(peer, "still", copy.smuid, site)
+            elif not open.via and peer in open.asked_by:
+                self._note(peer, "no-way", copy.smuid, site)
 
     def _note(self, peer: str, word: DestinationsWord, smuid: str, site: str) -> None:
         known = self._forwarding.peers.get(peer)

@@ -55,15 +55,16 @@ class Rerouting:
         """A link is up: ask what its peer still sees to of what it has acknowledged."""
         knows = self._forwarding.peers[peer].knows_destinations
         for copy in self._state.crossing.destined.values():
+            if not copy.destinations:
+                continue
             forward = copy.forwards.get(peer)
-            is_answered = forward is not None and not forward.unacknowledged
-            for site, open in copy.destinations.items():
+            is_answered = forward is None or not forward.unacknowledged
+            for open in copy.destinations.values():
                 open.refused = tuple(other for other in open.refused if other != peer)
-                if open.via == peer and is_answered:
-                    if knows:
-                        self._destinations.ask_still(peer, copy, site)
-                    else:
-                        open.via = ""  # one of an earlier version tells of none: it is sent it once more
+                if open.via == peer and is_answered and not knows:
+                    open.via = ""  # one of an earlier version tells of none: it is sent it once more
+            if is_answered and knows:
+                self._destinations.compare(peer, copy)
 
     def peer_removed(self, peer: str) -> None:
         """Whoever is no peer any more sees to nothing, and has nothing told."""
@@ -133,7 +134,7 @@ class Rerouting:
         if self._is_minutely:
             self._allow_again(copy)
         if copy.destinations and (astray := destinations.astray(copy)):
-            destinations.assign_again(copy, astray, tells=False)
+            destinations.assign_again(copy, astray, tells=self._is_minutely)
 
     def _allow_again(self, copy: Copy) -> None:
         for open in copy.destinations.values():
