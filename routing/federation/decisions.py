@@ -88,8 +88,8 @@ class TellRemoved(msgspec.Struct, gc=False):
 
 
 DestinationsWord = Literal["arrived", "no-way", "still", "unwanted"]
-"""What is said of destinations: they have it; they cannot be come to; does the peer still see to them? It need
-not, for this site does not ask it to any more."""
+"""What is said of destinations: they have it; they cannot be come to; does the peer still see to them? It is
+asked to no more."""
 
 DESTINATIONS_WORDS: Final[dict[str, DestinationsWord]] = {word: word for word in get_args(DestinationsWord)}
 

@@ -373,7 +373,7 @@ class Destinations:
     # -- to be told -------------------------------------------------------------------------------
 
     def compare(self, peer: str, copy: Copy) -> None:
-        """A link is up: ask what its peer still sees to, and say again of what it has asked that has no way."""
+        """A link is up: ask what its peer still sees to, and say again to what of its own there is no way."""
         for site, open in copy.destinations.items():
             if open.via == peer:
                 self._note(peer, "still", copy.smuid, site)
