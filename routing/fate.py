@@ -16,7 +16,7 @@ FateState = Literal[
     "waiting",  # held: for its subscribers, or, if it is a state message, for ever
     "committed",
     "delivered",  # without a guarantee and acknowledgements, so that it ends with the delivery
-    "forwarded",  # handed to another site, and no longer this one's
+    "forwarded",  # handed to other sites, and no longer this one's
     "expired",
     "removed",
     "dead",
@@ -203,6 +203,9 @@ def _ended(began: HopRecord | None, ended: HopRecord, readers: list[Reader]) -> 
             return "delivered", f"Delivered{after} to {everyone}, without a guarantee."
         case "forwarded":
             return "forwarded", f"Handed on{after} to {ended.peer}, whose log has what came of it.{also}"
+        case "arrived":
+            told = f"{ended.peer} tells that {_sites(ended.destinations)} it, the last that it was for"
+            return "forwarded", f"Handed on{after}: {told}.{also}"
         case "expired":
             return "expired", f"Expired{after}: {ended.reason or 'its timeout ended'}.{also}"
         case "removed":
@@ -258,3 +261,7 @@ def _count(subscriptions: list[str]) -> str:
     if len(subscriptions) == 1:
         return subscriptions[0]
     return f"{len(subscriptions)} subscriptions"
+
+
+def _sites(names: tuple[str, ...]) -> str:
+    return f"{names[0]} has" if len(names) == 1 else f"{len(names)} sites have"

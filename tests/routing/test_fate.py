@@ -141,6 +141,21 @@ def returned(by: str, reason: str = "") -> dict[str, object]:
             " Handed on 1 ms later to gamma.example, whose log has what came of it.",
         ),
         (
+            [
+                {"event": "received", "peer": "beta.example"},
+                {"event": "forwarded", "peer": "gamma.example"},
+                {
+                    "event": "arrived",
+                    "peer": "gamma.example",
+                    "destinations": ("delta.example",),
+                    "final": True,
+                },
+            ],
+            "forwarded",
+            "Received from beta.example."
+            " Handed on 2 ms later: gamma.example tells that delta.example has it, the last that it was for.",
+        ),
+        (
             [{"event": "loop", "peer": "beta.example"}],
             "refused",
             "The log does not have how this site came by it."
