@@ -12,6 +12,10 @@ FOREVER: Final = 10 * 366 * 86_400.0
 """Seconds for which the Smuid of a state message is remembered."""
 
 
+UNKNOWN: Final = ""
+"""Stands among the destinations of a copy for those that a damaged store does not tell: to be found anew."""
+
+
 class PeerRules(msgspec.Struct, frozen=True, kw_only=True):
     """What may cross a link; patterns as in `routing.patterns`.
 

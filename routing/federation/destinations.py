@@ -29,7 +29,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from routing.errors import Refusal
-from routing.federation.copies import Copy, Forward, Open
+from routing.federation.copies import UNKNOWN, Copy, Forward, Open
 from routing.federation.decisions import DestinationsWord, StoreCopy, TellDestinations
 from routing.federation.forwarding import Forwarding
 from routing.federation.itineraries import Itineraries
@@ -122,6 +122,17 @@ class Destinations:
         )
         self._destine(copy, [site for some in by_peer.values() for site in some])
         self._send(copy, by_peer, counted=False)
+
+    def find_anew(self, copy: Copy, sites: Iterable[str] | None) -> None:
+        """See to these, as it is not known which it was; None where they cannot be known."""
+        if sites is None:
+            self._forwarding.send_to_all(copy, counted=False)
+        else:
+            new = sorted(set(sites).difference(copy.hops))[: self._room(copy)]
+            self._destine(copy, new)
+            self.assign_again(copy, new)
+        del copy.destinations[UNKNOWN]
+        self._keep(copy)
 
     def widened(self, copy: Copy) -> None:
         """A copy may go further than before: so may what had no way."""

@@ -8,7 +8,7 @@ import math
 from collections import deque
 from typing import Final
 
-from routing.federation.copies import Copy
+from routing.federation.copies import UNKNOWN, Copy
 from routing.federation.destinations import Destinations
 from routing.federation.forwarding import Forwarding
 from routing.federation.itineraries import Itineraries, Itinerary
@@ -119,6 +119,11 @@ class Rerouting:
     def _reconsider(self, copy: Copy) -> None:
         entry, destinations = copy.entry, self._destinations
         itinerary = self._itineraries.find(entry.topic.name, copy.depth)
+        if UNKNOWN in copy.destinations:
+            if self._forwarding.peers:
+                destinations.find_anew(copy, None if itinerary is None else itinerary.sites)
+                self._lifecycle.unwanted(entry, (UNKNOWN,))
+            return
         if itinerary is not None:
             if entry.flags & STATED and (late := self._late(copy, itinerary)):
                 destinations.see_to_late(copy, late)

@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from daemon.store.changes import Changes, Statement
 from daemon.store.table import Row, Table, Tables
-from routing.federation.copies import Copy, Forward, Open
+from routing.federation.copies import UNKNOWN, Copy, Forward, Open
 from routing.federation.decisions import StoreCopy
 from routing.numbers import Count, Depth, Number
 from routing.queue import Entry
@@ -58,14 +58,14 @@ class CopyRow(Row):
 
     Attributes:
         forwards: UNSET where they cannot be read.
-        destinations: None where it has none; where they cannot be read it goes wherever it is wanted.
+        destinations: None where it has none; UNSET where they cannot be read: they are found anew.
     """
 
     id: Number
     depth: Depth = 0
     hops: str = ""
     forwards: dict[str, ForwardColumn] | UnsetType = UNSET
-    destinations: DestinationsColumn | None = None
+    destinations: DestinationsColumn | UnsetType | None = UNSET
 
 
 _HAS_MESSAGE: Final = "SELECT 1 FROM message WHERE id = ?"
@@ -133,18 +133,21 @@ def restore_into(restore: Restore, tables: Tables) -> None:
             forwards = {
                 name: Forward(*msgspec.structs.astuple(forward)) for name, forward in row.forwards.items()
             }
-        destinations = None
-        if row.destinations is not None:
+        destinations, seen_to = None, None
+        if row.destinations is UNSET:
+            destinations, seen_to = {UNKNOWN: Open()}, frozenset[str]()
+        elif row.destinations is not None:
             destinations = {
                 site: Open(open.via, open.asked_by, open.asked)
                 for site, open in row.destinations.open.items()
             }
+            seen_to = frozenset(row.destinations.seen_to)
         restore.copy(
             row.id,
             row.depth,
             tuple(row.hops.split(",")) if row.hops else (),
             forwards,
             destinations,
-            frozenset(row.destinations.seen_to) if row.destinations is not None else None,
+            seen_to,
             is_whole=row.id not in mended,
         )

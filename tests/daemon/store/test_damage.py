@@ -307,7 +307,7 @@ async def test_of_a_message_with_two_damaged_columns_each_is_seen(
 def test_what_is_known_of_a_copy_whose_message_is_gone_is_deleted_where_it_is_damaged(
     directory: Path,
 ) -> None:
-    execute(directory, "INSERT INTO copy VALUES (7, 0, '', '{')")
+    execute(directory, "INSERT INTO copy VALUES (7, 0, '', '{', NULL)")
     for found in (1, 0):
         assert damaged_at_a_start(directory) == found
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from routing.federation.copies import PeerRules
+from routing.federation.copies import UNKNOWN, Open, PeerRules
 from tests.routing.federation.test_radius import graphs
 from tests.support.sites import Federation
 
@@ -346,6 +346,30 @@ def test_a_site_that_wants_it_no_more_is_waited_for_no_more() -> None:
     sites.settle()
     sites.pass_time(3.0)
     assert not any(router.federation.outlook.copies for router in sites.routers.values())
+
+
+def test_destinations_that_the_store_does_not_tell_are_found_anew() -> None:
+    sites = Federation({("a", "b"), ("b", "c"), ("b", "d")}, 0)
+    for name in "cd":
+        sites.subscribe(name)
+    know_all(sites)
+    sites.cut("b", "c")
+    sites.cut("b", "d")
+    sites.publish("a", depth=-1)
+    sites.settle()
+    [copy] = sites.routers["b"].federation.outlook.copies.values()
+    sites.cut("a", "b")
+    copy.destinations, copy.seen_to, copy.entry.due = {UNKNOWN: Open()}, frozenset(), 1
+    copy.forwards.clear()
+    sites.join("b", "c")
+    sites.join("b", "d")
+    sites.settle()
+    assert sites.delivered == {("c", "m"): 1, ("d", "m"): 1}
+    sites.join("a", "b")
+    sites.settle()
+    for name in "cd":
+        sites.commit(name, "m")
+    assert not any(router._state.entries for router in sites.routers.values())
 
 
 def test_who_will_not_have_a_copy_is_not_offered_it_with_each_change() -> None:
