@@ -44,8 +44,29 @@ MUTATIONS = [
     Mutation(
         name="nobody is asked whether it still sees to a destination",
         file=DESTINATIONS,
-        old='                        self._note(peer, "still", copy.smuid, site)',
-        new="                        pass",
+        old='                self._note(peer, "still", copy.smuid, site)',
+        new="                pass",
         tests=(f"{TESTS}::test_whatever_fails_it_arrives_once",),
+    ),
+    Mutation(
+        name="a question that is repeated is begun anew",
+        file="routing/federation/arriving.py",
+        old="return bool(arrival.query) and not self._receipts.is_known(arrival.peer, arrival.query)",
+        new="return bool(arrival.query)",
+        tests=(f"{TESTS}::test_a_question_that_is_repeated_is_answered_once",),
+    ),
+    Mutation(
+        name="a peer that will not have a copy is offered it with each change",
+        file="routing/federation/rerouting.py",
+        old="            if open.refused and self._minutes % (1 << min(open.refusals, DOUBLED_MAX)) == 0:",
+        new="            if open.refused:",
+        tests=(f"{TESTS}::test_who_will_not_have_a_copy_is_not_offered_it_with_each_change",),
+    ),
+    Mutation(
+        name="who wanted a message all along is taken for a late subscriber",
+        file="routing/federation/rerouting.py",
+        old="            late -= wanted_long\n",
+        new="",
+        tests=(f"{TESTS}::test_who_comes_nearer_later_is_no_late_subscriber",),
     ),
 ]
