@@ -147,7 +147,9 @@ class Receipts:
     def _sees_to_some(self, entry: Entry) -> bool:
         """Whether sites beyond may still be asked, which nobody may have been."""
         copy = self._state.crossing.destined.get(entry.id)
-        return copy is not None and bool(copy.destinations) and not entry.flags & EXPIRED
+        if copy is None or entry.flags & EXPIRED:
+            return False
+        return any(not open.is_late for open in copy.destinations.values())
 
     def pending(self, entry: Entry) -> Receipt | None:
         """The pending receipt of a message; None where there is none."""

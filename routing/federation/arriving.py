@@ -90,7 +90,7 @@ class Arriving:
             else:
                 self._accept_one(arrival, now)
         elif state.server in arrival.hops:
-            self._turn_away(arrival, "loop")
+            self._come_back(arrival, seen, now)
         elif seen is None:
             if reason := self._why_not(arrival):
                 self._turn_away(arrival, "denied", reason)
@@ -277,6 +277,16 @@ class Arriving:
                 attempt=arrival.attempt,
             )
         )
+
+    def _come_back(self, arrival: Arrival, seen: Seen | None, now: float) -> None:
+        """A loop, but where there is no other way to what this site is asked to see to."""
+        if not arrival.destinations:
+            self._turn_away(arrival, "loop")
+        elif seen is not None:
+            self._see_to_more(arrival, seen, now)
+        else:
+            self._destinations.see_to_own(arrival.message.smuid, arrival.peer, arrival.destinations)
+            self._turn_away(arrival, "duplicate")
 
     def _see_to_more(self, arrival: Arrival, seen: Seen, now: float) -> None:
         """The same message, for other destinations: on with it, to nobody here a second time."""

@@ -89,13 +89,19 @@ class Destinations:
         return self._send(copy, found.by_peer, counted=counted)
 
     def take_on(self, copy: Copy, peer: str, sites: Iterable[str], *, counted: bool) -> list[Forward]:
-        """See to these as well, as a peer asks; returns what is sent for that."""
+        """See to these as well, as a peer asks; returns what is sent for that.
+
+        `counted`: the peer asks for a receipt, too.
+        """
         open, server = copy.destinations, self._state.server
         again = []
         for site in sites:
             if site in open:
                 if peer not in open[site].asked_by:
                     open[site].asked_by += (peer,)
+                    self._keep(copy)
+                if open[site].is_late and counted:
+                    open[site].is_late = False
                     self._keep(copy)
                 if open[site].via in ("", peer):
                     again.append(site)
@@ -106,7 +112,7 @@ class Destinations:
         for site in new[self._room(copy) :]:
             self._note(peer, "no-way", copy.smuid, site)
         new = new[: self._room(copy)]
-        self._destine(copy, new, (peer,))
+        self._destine(copy, new, (peer,), is_late=not counted)
         if copy.entry.flags & STATED:
             # so that who comes later is seen to do so
             self._itineraries.find(copy.entry.topic.name, copy.depth)
@@ -115,12 +121,23 @@ class Destinations:
             self.assign_again(copy, again)
         return sent
 
+    def see_to_own(self, smuid: str, peer: str, sites: Iterable[str]) -> None:
+        """A peer has no other way to these than over this site, where the message began."""
+        if (copy := self._held(smuid)) is not None:
+            self.take_on(copy, peer, sites, counted=False)
+            return
+        for site in sites:
+            self._note(peer, "arrived", smuid, site)
+
     def see_to_late(self, copy: Copy, sites: list[str]) -> None:
         """See to these as well, that came to want it later, and are not counted for its receipt."""
-        by_peer, _ = self._topology.ways.assign(
+        by_peer, back = self._topology.ways.assign(
             sites[: self._room(copy)], copy.entry.topic.name, copy.depth, copy.hops
         )
-        self._destine(copy, [site for some in by_peer.values() for site in some])
+        if back:  # whoever is on the way there has the message, too
+            by_peer = {peer: sorted(set(some).difference(back)) for peer, some in by_peer.items()}
+            by_peer = {peer: some for peer, some in by_peer.items() if some}
+        self._destine(copy, [site for some in by_peer.values() for site in some], is_late=True)
         self._send(copy, by_peer, counted=False)
 
     def find_anew(self, copy: Copy, sites: Iterable[str] | None) -> None:
@@ -156,7 +173,9 @@ class Destinations:
         """How many more sites it can be for: all that are open may have to go to one peer."""
         return DESTINATIONS_MAX - len(copy.destinations)
 
-    def _destine(self, copy: Copy, sites: Collection[str], asked_by: tuple[str, ...] = ()) -> None:
+    def _destine(
+        self, copy: Copy, sites: Collection[str], asked_by: tuple[str, ...] = (), *, is_late: bool = False
+    ) -> None:
         entry = copy.entry
         copy.seen_to = copy.seen_to.union(sites) if copy.seen_to else frozenset(sites)
         self._state.crossing.destined[entry.id] = copy
@@ -165,7 +184,7 @@ class Destinations:
         if not copy.destinations:
             copy.destinations = {}
         for site in sites:
-            copy.destinations[site] = Open(asked_by=asked_by)
+            copy.destinations[site] = Open(asked_by=asked_by, is_late=is_late)
             advance(entry, "destined")
 
     def _assign(
@@ -244,9 +263,14 @@ class Destinations:
         have heard before else.
         """
         pending = self._receipts.pending(copy.entry) if counted else None
-        sent = self._assign(copy, sites, counted=pending is not None, tells=tells)
+        late = [site for site in sites if copy.destinations[site].is_late]
+        sent = self._assign(
+            copy, [site for site in sites if site not in late], counted=pending is not None, tells=tells
+        )
         if pending is not None and sent:
             self._receipts.ask(pending, [forward.query for forward in sent])
+        if late:
+            sent += self._assign(copy, late, counted=False, tells=tells)
         if sent or tells:
             self._keep(copy)
 
@@ -329,7 +353,7 @@ class Destinations:
             if open is not None and peer in open.asked_by:
                 open.asked_by = tuple(other for other in open.asked_by if other != peer)
                 self._keep(copy)
-                if not open.asked_by:
+                if copy.hops and not open.asked_by:
                     unwanted.append(site)
         if unwanted:
             self.forget(copy, unwanted)

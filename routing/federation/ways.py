@@ -175,36 +175,39 @@ class Ways:
     ) -> tuple[dict[str, list[str]], list[str]]:
         """By peer, the targets that it is to see to; and those to which there is no way within depth.
 
+        The latter are with a peer all the same if there is a way back: by a site that it came through.
+
         Args:
-            avoid: sites that it is not to pass: those that it came through.
+            avoid: sites that it is not to pass if there is another way: those that it came through.
             refused: by target, sites by which it is not to go there.
         """
         hops = frozenset(avoid)
         choices: dict[str, int] = {}
         nowhere = []
         for target in targets:
-            without = hops.union(refused.get(target, ())) if refused else hops
+            shut = frozenset(refused.get(target, ())) if refused else frozenset[str]()
+            without = hops | shut
             first = self._first(target, topic, depth, without)
+            if not first:
+                back = self._first(target, topic, depth, shut) if hops else 0
+                first = back or self._first(target, topic, depth, without, up=False)
+                if back or not first:
+                    nowhere.append(target)
             if first:
                 choices[target] = first
-            else:
-                nowhere.append(target)
         return self._merged(choices), nowhere
 
-    def _first(self, target: str, topic: str, depth: int, without: frozenset[str]) -> int:
+    def _first(self, target: str, topic: str, depth: int, without: frozenset[str], *, up: bool = True) -> int:
         shut = 0
         for site in without:
             shut |= self._bits.get(site, 0)
-        for up in (True, False):
-            reach = self.reach(topic, depth, up=up)
-            if not _is_within(reach, target, depth):
-                continue
-            if first := reach.first[target] & ~shut:
-                return first
-            reach = self.reach(topic, depth, up=up, without=without - {target})
-            if _is_within(reach, target, depth) and (first := reach.first[target] & ~shut):
-                return first
-        return 0
+        reach = self.reach(topic, depth, up=up)
+        if not _is_within(reach, target, depth):
+            return 0
+        if first := reach.first[target] & ~shut:
+            return first
+        reach = self.reach(topic, depth, up=up, without=without - {target})
+        return reach.first[target] & ~shut if _is_within(reach, target, depth) else 0
 
     def _merged(self, choices: dict[str, int]) -> dict[str, list[str]]:
         assigned: dict[str, list[str]] = {}

@@ -44,6 +44,7 @@ class OpenColumn(msgspec.Struct, array_like=True):
     via: str
     asked_by: tuple[str, ...] = ()
     asked: tuple[str, ...] = ()
+    is_late: bool = False
 
 
 class DestinationsColumn(msgspec.Struct, array_like=True):
@@ -111,7 +112,10 @@ def _row(copy: Copy) -> CopyRow:
     }
     destinations = None
     if copy.seen_to is not None:
-        open = {site: OpenColumn(o.via, o.asked_by, o.asked) for site, o in copy.destinations.items()}
+        open = {
+            site: OpenColumn(each.via, each.asked_by, each.asked, each.is_late)
+            for site, each in copy.destinations.items()
+        }
         destinations = DestinationsColumn(open, tuple(sorted(copy.seen_to.difference(open))))
     return CopyRow(copy.entry.id, copy.depth, ",".join(copy.hops), forwards, destinations)
 
@@ -138,7 +142,7 @@ def restore_into(restore: Restore, tables: Tables) -> None:
             destinations, seen_to = {UNKNOWN: Open()}, frozenset[str]()
         elif row.destinations is not None:
             destinations = {
-                site: Open(open.via, open.asked_by, open.asked)
+                site: Open(open.via, open.asked_by, open.asked, is_late=open.is_late)
                 for site, open in row.destinations.open.items()
             }
             seen_to = frozenset(row.destinations.seen_to)

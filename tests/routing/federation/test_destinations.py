@@ -178,6 +178,27 @@ def test_a_broken_way_is_gone_round(seed: int) -> None:
     assert sites.delivered["d", "m"] == 1
 
 
+def test_it_goes_back_over_a_site_that_it_came_through_where_there_is_no_other_way() -> None:
+    links = {("a", "b"), ("b", "c"), ("b", "d"), ("a", "e"), ("d", "e"), ("a", "x"), ("c", "x")}
+    sites = Federation(links, 0)
+    for name in "bcd":
+        sites.subscribe(name)
+    know_all(sites)
+    sites.cut("b", "d")
+    sites.cut("a", "e")
+    sites.pass_time(3.0)
+    sites.settle()
+    sites.publish("a", depth=-1)
+    sites.settle()
+    assert sites.delivered == {("b", "m"): 1, ("c", "m"): 1}
+    sites.cut("a", "b")
+    sites.join("b", "d")
+    sites.pass_time(3.0)
+    sites.settle()
+    assert sites.delivered["d", "m"] == 1
+    assert not any(copy.destinations for copy in sites.routers["a"].federation.outlook.copies.values())
+
+
 def test_what_nobody_else_wants_goes_nowhere() -> None:
     """Though peers tell, round the circle, of somebody: the site itself, where it begins."""
     sites = Federation(RING, 0)
@@ -231,6 +252,25 @@ def test_a_question_stays_asked_though_others_come_to_want_it_meanwhile() -> Non
         sites.commit(name, "m")
         sites.settle()
     assert sites.receipts == ["2/2"]
+
+
+def test_no_receipt_waits_for_who_wants_it_later() -> None:
+    sites = Federation({("a", "b"), ("b", "c")}, 0)
+    sites.subscribe("a", "x:publisher@a", channel="publisher")
+    sites.subscribe("b")
+    know_all(sites)
+    sites.publish("a", depth=-1, receipt="ALL", timeout_s=1_000.0)
+    sites.settle()
+    sites.subscribe("c")
+    sites.pass_time(1.0)
+    copies = sites.routers["b"].federation.outlook.copies
+    while not any(copy.destinations for copy in copies.values()):
+        sites.settle(1)
+    sites.cut("b", "c")
+    sites.settle()
+    sites.commit("b", "m")
+    sites.settle()
+    assert sites.receipts == ["1/1"]
 
 
 def test_a_copy_has_one_hop_less_with_each_link() -> None:
