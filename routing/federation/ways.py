@@ -5,14 +5,14 @@ one hop less, or with the `depth_max` that the peer has for that link. Of all wa
 over links that are up at both ends; where there are none, those that there would be if all links were up, and
 the copy waits where the first of them is down.
 
-Where several peers are on shortest ways, the one is taken that is on the ways to most targets, and of these
-the first by name: targets that can share a way do. Every site that decides by the same knowledge carries
-it on, so a copy comes to no site twice: a site on shortest ways to two targets is so by the same peers, and
-whoever of these is taken first is taken for both.
+Where several peers are on shortest ways, one is taken that is needed anyway, else the one that is on the ways
+to most targets, and of these the first by name: targets that can share a way do. Every site that decides by
+the same knowledge carries it on, so a copy comes to no site twice: a site on shortest ways to two targets is
+so by the same peers, and whoever of these is taken first is taken for both.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -209,22 +209,41 @@ class Ways:
         reach = self.reach(topic, depth, up=up, without=without - {target})
         return reach.first[target] & ~shut if _is_within(reach, target, depth) else 0
 
-    def _merged(self, choices: dict[str, int]) -> dict[str, list[str]]:
+    def _merged(self, choices: Mapping[str, int]) -> dict[str, list[str]]:
+        """Each peer that is taken is so for all that are left and have a way by it; first who alone has one."""
+        left: dict[int, list[str]] = {}  # targets, by the peers that their ways begin with
+        for target, first in choices.items():
+            left.setdefault(first, []).append(target)
         assigned: dict[str, list[str]] = {}
-        while choices:
-            count: Counter[int] = Counter(choices.values())
-            if len(count) == 1:
-                chosen = next(iter(count))
-                chosen &= -chosen
-            else:
-                chosen = max(
-                    (bit for bit in self._bits.values() if any(bit & first for first in count)),
-                    key=lambda bit: (sum(many for first, many in count.items() if bit & first), -bit),
-                )
-            peer = self.peers[chosen.bit_length() - 1]
-            assigned[peer] = [target for target, first in choices.items() if first & chosen]
-            choices = {target: first for target, first in choices.items() if not first & chosen}
+        forced = 0
+        for first in [first for first in left if not first & (first - 1)]:
+            forced |= first
+            assigned[self._peer(first)] = left.pop(first)
+        for first in [first for first in left if first & forced]:
+            assigned[self._peer(first & forced)] += left.pop(first)
+        count: Counter[int] = Counter()
+        for first, targets in left.items():
+            for bit in _bits(first):
+                count[bit] += len(targets)
+        while left:
+            chosen = max(count, key=lambda bit: (count[bit], -bit))
+            taken = assigned[self._peer(chosen)] = []
+            for first in [first for first in left if first & chosen]:
+                taken += left[first]
+                for bit in _bits(first):
+                    count[bit] -= len(left[first])
+                del left[first]
         return assigned
+
+    def _peer(self, bits: int) -> str:
+        """The first of these by name."""
+        return self.peers[(bits & -bits).bit_length() - 1]
+
+
+def _bits(of: int) -> Iterator[int]:
+    while of:
+        yield of & -of
+        of &= of - 1
 
 
 def _is_within(reach: Reach, site: str, depth: int) -> bool:

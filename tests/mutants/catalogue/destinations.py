@@ -16,8 +16,8 @@ MUTATIONS = [
     Mutation(
         name="a destination is given to two peers",
         file="routing/federation/ways.py",
-        old="            chosen = max(",
-        new="            assigned |= {self.peers[0]: sorted(choices)}\n            chosen = max(",
+        old="        return assigned\n",
+        new="        return assigned | {self.peers[0]: sorted(choices)}\n",
         tests=(f"{TESTS}::test_it_goes_over_shortest_ways_once",),
     ),
     Mutation(
