@@ -72,6 +72,7 @@ class Open(msgspec.Struct, gc=False):
         asked: peers that this site has asked to, `via` the last.
         refused: of these, those that would not, or could not, and are not to be asked again yet.
         refusals: how often that has been so.
+        waited: minutes for which `via` has left the copy unanswered, as far as they were looked at.
         is_late: no receipt waits for it: it has come to want the message later, or nobody asks for one.
     """
 
@@ -80,6 +81,7 @@ class Open(msgspec.Struct, gc=False):
     asked: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
     refusals: int = 0
+    waited: int = 0
     is_late: bool = False
 
 

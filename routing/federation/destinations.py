@@ -25,7 +25,7 @@ A copy goes wherever it is wanted, as `forwarding` has it, where its destination
 One that came without destinations goes on without. Source: routing contract 4.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from routing.errors import Refusal
@@ -35,7 +35,7 @@ from routing.federation.forwarding import Forwarding
 from routing.federation.itineraries import Itineraries
 from routing.federation.topology import Topology
 from routing.lifecycle import Lifecycle, advance
-from routing.link.codec import DESTINATIONS_MAX
+from routing.link.codec import DESTINATIONS_MAX, are_destinations
 from routing.link.units import TransferOutcome
 from routing.names import is_server_name, parse_smuid
 from routing.queue import COUNTER_BITS, EXPIRED, GONE, GUARANTEED, STATED
@@ -44,6 +44,12 @@ from routing.state import SiteState
 
 TOLD_MAX: Final = 500
 """Messages of which one control tells."""
+
+TOLD_CHARACTERS_MAX: Final = 50_000
+"""Of their sites: above that there is another."""
+
+SEEN_TO_MAX: Final = 4 * DESTINATIONS_MAX
+"""Sites that one copy was ever for."""
 
 
 class Destinations:
@@ -83,9 +89,9 @@ class Destinations:
         """
         topic, depth = copy.entry.topic.name, copy.depth
         found = self._itineraries.find(topic, depth)
-        if found is None or self._itineraries.are_late(topic, depth, found.sites):
+        if found is None or self._itineraries.are_late(topic, depth, found):
             return None
-        self._destine(copy, found.sites)
+        self._destine(copy, found.destinations)
         return self._send(copy, found.by_peer, counted=counted)
 
     def take_on(self, copy: Copy, peer: str, sites: Iterable[str], *, counted: bool) -> list[Forward]:
@@ -109,13 +115,16 @@ class Destinations:
                 self._note(peer, "arrived", copy.smuid, site)
         known = {server, *copy.hops, *(copy.seen_to or ())}
         new = [site for site in dict.fromkeys(sites) if site not in known]
-        for site in new[self._room(copy) :]:
-            self._note(peer, "no-way", copy.smuid, site)
-        new = new[: self._room(copy)]
+        room = self._room(copy, new)
+        for site in new:
+            if site not in room:
+                self._note(peer, "no-way", copy.smuid, site)
+        new = room
         self._destine(copy, new, (peer,), is_late=not counted)
-        if copy.entry.flags & STATED:
-            # so that who comes later is seen to do so
-            self._itineraries.find(copy.entry.topic.name, copy.depth)
+        if copy.entry.flags & STATED and copy.hops:
+            topic = copy.entry.topic.name
+            if (found := self._itineraries.find(topic, copy.depth)) is not None:
+                self._itineraries.note(topic, found)  # so that who comes later is seen to do so
         sent = self._assign(copy, new, counted=counted)
         if again:
             self.assign_again(copy, again)
@@ -132,7 +141,7 @@ class Destinations:
     def see_to_late(self, copy: Copy, sites: list[str]) -> None:
         """See to these as well, that came to want it later, and are not counted for its receipt."""
         by_peer, back = self._topology.ways.assign(
-            sites[: self._room(copy)], copy.entry.topic.name, copy.depth, copy.hops
+            self._room(copy, sites), copy.entry.topic.name, copy.depth, copy.hops
         )
         if back:  # whoever is on the way there has the message, too
             by_peer = {peer: sorted(set(some).difference(back)) for peer, some in by_peer.items()}
@@ -145,7 +154,7 @@ class Destinations:
         if sites is None:
             self._forwarding.send_to_all(copy, counted=False)
         else:
-            new = sorted(set(sites).difference(copy.hops))[: self._room(copy)]
+            new = self._room(copy, sorted(set(sites).difference(copy.hops)))
             self._destine(copy, new)
             self.assign_again(copy, new)
         del copy.destinations[UNKNOWN]
@@ -169,9 +178,19 @@ class Destinations:
                 found.append(site)
         return found
 
-    def _room(self, copy: Copy) -> int:
-        """How many more sites it can be for: all that are open may have to go to one peer."""
-        return DESTINATIONS_MAX - len(copy.destinations)
+    def _room(self, copy: Copy, sites: Sequence[str]) -> list[str]:
+        """Those of these sites that it can be for, too: all that are open may have to go to one peer.
+
+        Nobody is held for a site that does not exist, and no copy for ever more.
+        """
+        ways, found = self._topology.ways, list(copy.destinations)
+        many = len(found)
+        if len(copy.seen_to or ()) + len(sites) > SEEN_TO_MAX:
+            return []
+        for site in sites:
+            if site in ways and are_destinations((*found, site)):
+                found.append(site)
+        return found[many:]
 
     def _destine(
         self, copy: Copy, sites: Collection[str], asked_by: tuple[str, ...] = (), *, is_late: bool = False
@@ -280,12 +299,12 @@ class Destinations:
 
     def hear(self, peer: str, word: DestinationsWord, told: Mapping[str, list[str]], now: float) -> None:
         """Take what a peer says of destinations. Raises Refusal where it makes no sense."""
-        if len(told) > TOLD_MAX or sum(map(len, told.values())) > TOLD_MAX * DESTINATIONS_MAX:
-            raise Refusal(Refusal.TOO_MANY, f"destinations of more than {TOLD_MAX} messages")
+        if len(told) > TOLD_MAX or any(len(sites) > SEEN_TO_MAX for sites in told.values()):
+            raise Refusal(Refusal.TOO_MANY, f"destinations of more than {TOLD_MAX} messages, or too many")
         for smuid, sites in told.items():
             parse_smuid(smuid)
-            if not all(map(is_server_name, sites)):
-                raise Refusal(Refusal.BAD_FRAME, "a destination that is no server")
+            if len(set(sites)) != len(sites) or not all(map(is_server_name, sites)):
+                raise Refusal(Refusal.BAD_FRAME, "a destination that is no server, or one twice")
         for smuid, sites in told.items():
             if word == "still":
                 self._hear_still(peer, smuid, sites)
@@ -331,10 +350,10 @@ class Destinations:
     def _hear_no_way(self, peer: str, smuid: str, sites: list[str]) -> None:
         """It is for another peer; who has not heard yet that it is for nobody any more does so now."""
         copy = self._held(smuid)
-        for site in sites:
+        has_been_here = copy is not None or self._has_been_here(smuid)
+        for site in sites if has_been_here else ():
             if copy is None:
-                if self._has_been_here(smuid):
-                    self._note(peer, "arrived", smuid, site)
+                self._note(peer, "arrived", smuid, site)
             elif site not in copy.destinations:
                 word: DestinationsWord = "arrived" if site in (copy.seen_to or ()) else "unwanted"
                 self._note(peer, word, smuid, site)
@@ -426,7 +445,12 @@ class Destinations:
             return
         untold, self._untold = self._untold, {}
         for (peer, word), sites in untold.items():
-            smuids = list(sites)
-            for first in range(0, len(smuids), TOLD_MAX):
-                some = {smuid: sites[smuid] for smuid in smuids[first : first + TOLD_MAX]}
-                self._state.out.append(TellDestinations(peer, word, some))
+            some: dict[str, list[str]] = {}
+            size = 0
+            for smuid, each in sites.items():
+                if len(some) == TOLD_MAX or size > TOLD_CHARACTERS_MAX:
+                    self._state.out.append(TellDestinations(peer, word, some))
+                    some, size = {}, 0
+                some[smuid] = list(dict.fromkeys(each))[:SEEN_TO_MAX]
+                size += sum(map(len, some[smuid]))
+            self._state.out.append(TellDestinations(peer, word, some))

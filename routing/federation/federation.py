@@ -91,7 +91,9 @@ class Federation:
         )
         self.known_wants = self.spreading.wants
         self.topology = Topology(state.server, self.forwarding.peers, self.spreading.known, self.known_wants)
-        self._itineraries = Itineraries(state.server, self.forwarding.peers, self.interest, self.topology)
+        self._itineraries = Itineraries(
+            state.server, self.forwarding.peers, self.interest, self.topology, state.crossing.by_topic
+        )
         self.destinations = Destinations(
             state, self.forwarding, lifecycle, receipts, self.topology, self._itineraries
         )

@@ -1,8 +1,12 @@
 """Who is to have a message that begins here, and by which peers; remembered while nothing changes.
 
-Destinations are known where every site within depth says what it wants and sees to destinations, none of them
-floods a link, no bucket of wants is missing, and there are no more than `DESTINATIONS_MAX`. They pass for
-known too late where peers tell of somebody nearer than any of them.
+Destinations are known where every site within depth sees to destinations, none of them floods a link, and
+there are no more than `DESTINATIONS_MAX`. A site that does not say what it wants, or of which a bucket is
+not here that would tell whether it wants the topic, passes for one that does: so who keeps a bucket back has
+what it asks for, and costs nobody but those on the way to it anything.
+
+They pass for known too late where a peer tells of somebody nearer to it than any of them: of a want, peers
+tell at once, and sites less often where wants come and go all the time.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -13,82 +17,112 @@ import msgspec
 from routing.federation.copies import within
 from routing.federation.forwarding import Peer
 from routing.federation.interest import Interest
+from routing.federation.known_wants import Touched
+from routing.federation.leaves import BUCKETS, TOPIC_BUCKETS, bucket_of
 from routing.federation.topology import Topology
 from routing.federation.wants import Want
-from routing.link.codec import DESTINATIONS_MAX
+from routing.federation.ways import Shut
+from routing.link.codec import are_destinations
 
-ITINERARIES_MAX: Final = 10_000
+ITINERARIES_MAX: Final = 256
+"""Remembered of each bucket of topics; another costs some ten microseconds, and more where many want it."""
+
+LATE_MAX: Final = 10_000
+"""Topics and depths of which it is remembered whether news is late."""
 
 
 class Itinerary(msgspec.Struct, frozen=True):
     """Where messages of one topic and depth go that begin here.
 
     Attributes:
-        wanting: the other sites that want them, however far they are.
-        sites: those within depth.
-        by_peer: which of them each peer is to see to.
+        wanting: the other sites that want them, or may, however far they are.
+        sites: those within depth that want them.
+        unsure: those within depth of which that is not known.
+        by_peer: which of both each peer is to see to.
     """
 
     wanting: frozenset[str]
     sites: frozenset[str]
+    unsure: frozenset[str]
     by_peer: Mapping[str, list[str]]
+
+    @property
+    def destinations(self) -> frozenset[str]:
+        """All that it goes to."""
+        return self.sites | self.unsure if self.unsure else self.sites
 
 
 class Itineraries:
-    """Finds them."""
+    """Finds them. `held`: what there are copies of, by topic."""
 
     def __init__(
-        self, server: str, peers: Mapping[str, Peer], interest: Interest, topology: Topology
+        self,
+        server: str,
+        peers: Mapping[str, Peer],
+        interest: Interest,
+        topology: Topology,
+        held: Collection[str],
     ) -> None:
         self._server = server
         self._peers = peers
         self._interest = interest
         self._topology = topology
+        self._held = held
         self._version = -1  # of the topology
-        self._known: dict[tuple[str, int], Itinerary | None] = {}
+        self._known: list[dict[tuple[str, int], Itinerary | None]] = [{} for _ in range(TOPIC_BUCKETS)]
         self._is_late: dict[tuple[str, int], bool] = {}
-        self._are_within: dict[tuple[str, int], Collection[str] | None] = {}  # all that know destinations
+        self._are_within: dict[tuple[Shut, int], Collection[str] | None] = {}  # all that know destinations
         self._wanted: dict[str, frozenset[str]] = {}
         self._wanted_before: dict[str, frozenset[str]] = {}  # a minute ago at most
         self._wanted_long: dict[str, frozenset[str]] = {}
+        topology.listeners.append(self._wants_changed)
 
     def find(self, topic: str, depth: int) -> Itinerary | None:
         """Where a message goes that begins here; None where its destinations cannot be known."""
         if self._version != self._topology.version:
             self._version = self._topology.version
-            self._known.clear()
-            self._is_late.clear()
+            self._forget(range(BUCKETS))
             self._are_within.clear()
+        known = self._known[bucket_of(topic)]
         try:
-            return self._known[topic, depth]
+            return known[topic, depth]
         except KeyError:
             pass
-        if len(self._known) >= ITINERARIES_MAX:
-            self._known.clear()
-        found = self._known[topic, depth] = self._find(topic, depth)
-        if found is not None:
-            for wanted in (self._wanted, self._wanted_before, self._wanted_long):
-                if len(wanted) >= ITINERARIES_MAX:
-                    wanted.clear()
-            self._wanted[topic] = found.wanting
-            self._wanted_before.setdefault(topic, found.wanting)
-            self._wanted_long.setdefault(topic, found.wanting)
+        if len(known) >= ITINERARIES_MAX:
+            known.clear()
+        found = known[topic, depth] = self._find(topic, depth)
         return found
 
+    def _wants_changed(self, touched: Touched) -> None:
+        self._forget(touched.buckets.union(map(bucket_of, touched.names)))
+
+    def _forget(self, buckets: Iterable[int]) -> None:
+        self._is_late.clear()
+        for index in buckets:
+            if index < TOPIC_BUCKETS:
+                self._known[index].clear()
+            else:
+                for known in self._known:
+                    known.clear()
+
     def _find(self, topic: str, depth: int) -> Itinerary | None:
-        ways = self._topology.ways
-        key = (topic if ways.has_rules else "", depth)
+        topology, server = self._topology, self._server
+        ways, wants = topology.ways, topology.wants
+        key = ways.shut(topic), depth
         if key not in self._are_within:
             self._are_within[key] = self._within(topic, depth)
         are_within = self._are_within[key]
-        wanting = self._topology.wants.wanting("ALL", topic)
-        if are_within is None or wanting is None:
+        if are_within is None:
             return None
-        sites = frozenset(site for site in wanting if site in are_within and site != self._server)
-        if len(sites) > DESTINATIONS_MAX:
+        wanting = frozenset(wants.named("ALL", topic))
+        sites = wanting.intersection(are_within).difference((server,))
+        unsure = wants.unsure(topic).union(site for site in are_within if not wants.tells(site))
+        others = frozenset(unsure.intersection(are_within).difference(sites, (server,)))
+        every = sorted(sites | others)
+        if not are_destinations(every):
             return None
-        by_peer, _ = ways.assign(sorted(sites), topic, depth)
-        return Itinerary(frozenset(wanting), sites, by_peer)
+        by_peer, _ = ways.assign(every, topic, depth)
+        return Itinerary(wanting | unsure, sites, others, by_peer)
 
     def _within(self, topic: str, depth: int) -> Collection[str] | None:
         """The sites that a copy can come to; None where not all of them know destinations, or some flood."""
@@ -99,6 +133,14 @@ class Itineraries:
             return None
         return found
 
+    # -- who wants it only now --------------------------------------------------------------------
+
+    def note(self, topic: str, found: Itinerary) -> None:
+        """A copy is held that who comes to want it is to have."""
+        self._wanted[topic] = found.wanting
+        self._wanted_before.setdefault(topic, found.wanting)
+        self._wanted_long.setdefault(topic, found.wanting)
+
     def wanted_long(self, topic: str) -> frozenset[str] | None:
         """The other sites that have wanted a topic for more than a minute or two; None if that is not known.
 
@@ -108,36 +150,42 @@ class Itineraries:
 
     def minute(self) -> None:
         """A minute is over."""
-        self._wanted_long, self._wanted_before = self._wanted_before, dict(self._wanted)
+        self._wanted_long, self._wanted_before = self._wanted_before, self._wanted
+        self._wanted = {topic: wanting for topic, wanting in self._wanted.items() if topic in self._held}
+
+    def is_nearest(self, site: str, found: Itinerary) -> bool:
+        """Whether, of all that want a message as this site may, none is nearer to one that wants it, too."""
+        distances = self._topology.ways.distances(site)
+        others = found.wanting.difference((site,))
+        own = distances.get(self._server, -1), self._server
+        return all((distances[other], other) >= own for other in others if other in distances)
+
+    # -- news that is late ------------------------------------------------------------------------
 
     def interest_changed(self) -> None:
         """Peers have told of wants: news of them may be late."""
         self._is_late.clear()
 
-    def are_late(self, topic: str, depth: int, sites: Iterable[str]) -> bool:
-        """Whether peers tell of somebody within depth who is nearer than all of these: news is on its way."""
+    def are_late(self, topic: str, depth: int, found: Itinerary) -> bool:
+        """Whether a peer tells of somebody within depth who is none of these: news is on its way."""
         key = topic, depth
-        found = self._is_late.get(key)
-        if found is None:
-            if len(self._is_late) >= ITINERARIES_MAX:
+        late = self._is_late.get(key)
+        if late is None:
+            if len(self._is_late) >= LATE_MAX:
                 self._is_late.clear()
-            found = self._is_late[key] = self._are_late(topic, depth, sites)
-        return found
+            late = self._is_late[key] = self._are_late(topic, depth, found)
+        return late
 
-    def _are_late(self, topic: str, depth: int, sites: Iterable[str]) -> bool:
+    def _are_late(self, topic: str, depth: int, found: Itinerary) -> bool:
         want: Want = ("ALL", topic)
-        told = self._interest.distances(want)
-        nearest = min(
-            (
-                distance + 1
-                for peer, distance in told.items()
-                if (known := self._peers.get(peer)) is not None and known.may_go(topic)
-            ),
-            default=None,
-        )
-        if nearest is None or not within(nearest, depth):
-            return False
-        if nearest > 2 and self._interest.is_own(want):
-            return False  # it may be this site, round a circle
-        hops = self._topology.ways.reach(topic, depth, up=False).hops
-        return all(hops[site] > nearest for site in sites)
+        is_own = self._interest.is_own(want)
+        for name, distance in self._interest.distances(want).items():
+            peer = self._peers.get(name)
+            if peer is None or not peer.may_go(topic) or not within(distance + 1, depth):
+                continue
+            if distance >= 2 and is_own:
+                continue  # it may be this site, round a circle
+            distances = self._topology.ways.distances(name)
+            if not any(distances.get(site, distance + 1) <= distance for site in found.wanting):
+                return True
+        return False

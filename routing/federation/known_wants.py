@@ -11,6 +11,8 @@ each of the sites on such a way would have told it.
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
+import msgspec
+
 from routing.federation.leaves import (
     BUCKETS,
     HELD_BYTES_MAX,
@@ -43,8 +45,20 @@ Taken = Literal["new", "more", "known", "unsigned", "misplaced", "too much"]
 not what its site has signed last, or with names that belong into others; more than is remembered."""
 
 _NOBODY: Final[Mapping[str, None]] = {}
-_UNKNOWN: Final[Mapping[str, None]] = {"": None}
-_NOT_FOUND: Final[Mapping[str, None]] = {" ": None}
+
+
+class Touched(msgspec.Struct):
+    """What others may decide by that has changed.
+
+    Attributes:
+        names: topics and patterns that other sites want for mode ALL, or want no more.
+        buckets: numbers of those that have come, or are not here any more, of whichever site.
+        rules: of links.
+    """
+
+    names: dict[str, None] = {}
+    buckets: set[int] = set()
+    rules: bool = False
 
 
 class _Site:
@@ -56,9 +70,21 @@ class _Site:
         buckets: as they are told and stored.
         hidden: the numbers of those in which something is hidden.
         alone: the site, as the only one that wants something.
+        was_whole: all its buckets were here when `KnownWants.take_touched` was called last.
     """
 
-    __slots__ = ("alone", "buckets", "hashes", "held", "hidden", "leaves", "limited", "rules", "weight")
+    __slots__ = (
+        "alone",
+        "buckets",
+        "hashes",
+        "held",
+        "hidden",
+        "leaves",
+        "limited",
+        "rules",
+        "was_whole",
+        "weight",
+    )
 
     def __init__(self, site: str) -> None:
         self.hashes: Hashes = {}
@@ -66,6 +92,7 @@ class _Site:
         self.buckets: dict[int, bytes] = {}
         self.hidden: frozenset[int] = frozenset()
         self.alone: dict[str, None] = {site: None}
+        self.was_whole = True
         self.leaves = self.rules = self.weight = 0
         self.limited: frozenset[tuple[str, str]] = frozenset()
 
@@ -85,7 +112,9 @@ class KnownWants:
         }  # sites, by mode and topic
         self._patterns: dict[str, PatternTree[dict[str, None]]] = {"ALL": PatternTree(), "ONE": PatternTree()}
         self._found: dict[str, dict[str, Mapping[str, None]]] = {"ALL": {}, "ONE": {}}
-        self._lacking = [0] * BUCKETS  # how many sites' bucket of that number is not here
+        self._lacking: list[set[str]] = [set() for _ in range(BUCKETS)]  # whose bucket is not here
+        self._touched = Touched()
+        self._limited_touched: set[_Site] = set()
         self._rules: dict[tuple[str, str, str], dict[str, None]] = {}  # patterns, by site, kind and peer
         self._weight = self._bytes = 0
 
@@ -103,19 +132,33 @@ class KnownWants:
         To be read at once: it may change with what is heard next. Costs a look-up where the same was asked
         since wants of it changed, else a few microseconds. Not for system topics, which one server wants.
         """
-        found = self._found[mode].get(topic, _NOT_FOUND)
-        if found is _NOT_FOUND:
-            found = self._find(mode, topic)
-        return None if found is _UNKNOWN else found
+        if self._lacking[bucket_of(topic)] or any(self._lacking[TOPIC_BUCKETS:]):
+            return None
+        return self.named(mode, topic)
+
+    def named(self, mode: DeliveryMode, topic: str) -> Mapping[str, None]:
+        """As `wanting`, by those buckets that are here."""
+        found = self._found[mode].get(topic)
+        return self._find(mode, topic) if found is None else found
+
+    def unsure(self, topic: str) -> set[str]:
+        """The sites that may want a topic, or not: a bucket of theirs that would tell is not here."""
+        return self._lacking[bucket_of(topic)].union(*self._lacking[TOPIC_BUCKETS:])
+
+    def take_touched(self) -> Touched:
+        """What has changed since this was asked before."""
+        touched, self._touched = self._touched, Touched()
+        for known in self._limited_touched:
+            is_whole = known.held == known.hashes
+            touched.rules |= is_whole != known.was_whole
+            known.was_whole = is_whole
+        self._limited_touched.clear()
+        return touched
 
     def _find(self, mode: DeliveryMode, topic: str) -> Mapping[str, None]:
-        found: Mapping[str, None]
-        if self._lacking[bucket_of(topic)] or any(self._lacking[TOPIC_BUCKETS:]):
-            found = _UNKNOWN
-        else:
-            found = self._topics[mode].get(topic, _NOBODY)
-            for sites in self._patterns[mode].match(topic) if len(self._patterns[mode]) else ():
-                found = {**found, **sites} if found else sites
+        found: Mapping[str, None] = self._topics[mode].get(topic, _NOBODY)
+        for sites in self._patterns[mode].match(topic) if len(self._patterns[mode]) else ():
+            found = {**found, **sites} if found else sites
         remembered = self._found[mode]
         if len(remembered) >= FOUND_MAX:
             remembered.clear()
@@ -200,11 +243,10 @@ class KnownWants:
             was, now = before.get(index), known.hashes.get(index)
             if was == now:
                 continue
-            lacked = known.held.get(index) != was
             if now is None and index in known.held:
                 self._replace(site, known, index, b"", Bucket())
                 emptied.append(index)
-            self._note_lacking(index, known.lacks(index) - lacked)
+            self._note_lacking(site, known, index)
         return emptied
 
     def take(self, site: str, index: int, data: bytes) -> Taken:
@@ -228,8 +270,7 @@ class KnownWants:
         if not self._has_room(known, before, bucket, data, len(known.buckets.get(index, b""))):
             return "too much"
         self._replace(site, known, index, data, bucket)
-        if is_new:
-            self._note_lacking(index, -1)
+        self._note_lacking(site, known, index)
         return "new" if is_new else "more"
 
     def forget(self, site: str) -> list[int]:
@@ -237,11 +278,12 @@ class KnownWants:
         known = self._sites.get(site)
         if known is None:
             return []
-        held = list(known.held)
-        for index in self.lacks(site):
-            self._note_lacking(index, -1)
+        held, lacking = list(known.held), self.lacks(site)
+        known.hashes = {}
         for index in held:
             self._replace(site, known, index, b"", Bucket())
+        for index in lacking:
+            self._note_lacking(site, known, index)
         del self._sites[site]
         return held
 
@@ -259,11 +301,13 @@ class KnownWants:
             and (patterns <= PATTERNS_MAX or not any(is_pattern(leaf.name) for leaf in bucket.leaves))
         )
 
-    def _note_lacking(self, index: int, more: int) -> None:
-        if more:
-            self._lacking[index] += more
-            for found in self._found.values():
-                found.clear()
+    def _note_lacking(self, site: str, known: _Site, index: int) -> None:
+        lacking = self._lacking[index]
+        if known.lacks(index) != (site in lacking):
+            lacking ^= {site}
+            self._touched.buckets.add(index)
+            if known.limited:
+                self._limited_touched.add(known)
 
     def _replace(self, site: str, known: _Site, index: int, data: bytes, bucket: Bucket) -> None:
         """Put a bucket in the place of the one that is here."""
@@ -291,7 +335,10 @@ class KnownWants:
     def _enter(self, known: _Site, site: str, kind: str, name: str, peer: str) -> None:
         if peer:
             self._rules.setdefault((site, kind, peer), {})[name] = None
+            self._touched.rules = True
             return
+        if kind == "ALL":
+            self._touched.names[name] = None
         if is_pattern(name):
             wanting = self._patterns[kind].get(name)
             if wanting is None:
@@ -311,7 +358,10 @@ class KnownWants:
         self._found[kind].pop(name, None)
 
     def _leave(self, known: _Site, site: str, kind: str, name: str, peer: str) -> None:
+        if kind == "ALL":
+            self._touched.names[name] = None
         if peer:
+            self._touched.rules = True
             rules = self._rules[site, kind, peer]
             del rules[name]
             if not rules:

@@ -1,19 +1,22 @@
 """What is made of destinations when links and wants change: those whose way is broken are given to others.
 
-Of one change all copies are looked at once, those with open destinations first, a thousand at a time: the
-site goes on with everything else in between.
+Of a link all copies are looked at once, those with open destinations first; of a want those of its topics. A
+thousand at a time: the site goes on with everything else in between.
 """
 
 import math
 from collections import deque
+from collections.abc import Iterable
 from typing import Final
 
 from routing.federation.copies import UNKNOWN, Copy
 from routing.federation.destinations import Destinations
 from routing.federation.forwarding import Forwarding
 from routing.federation.itineraries import Itineraries, Itinerary
+from routing.federation.known_wants import Touched
 from routing.federation.topology import Topology
 from routing.lifecycle import Lifecycle
+from routing.patterns import is_pattern
 from routing.queue import EXPIRED, GONE, STATED, Entry
 from routing.receipts import Receipts
 from routing.state import SiteState
@@ -23,6 +26,11 @@ AT_ONCE: Final = 1_000
 
 DOUBLED_MAX: Final = 6
 """How often the time is doubled after which a peer is asked again that would not see to a destination."""
+
+WAITED_MAX: Final = 3
+"""Minutes for which a peer whose link is up may leave a copy unanswered, until another is asked, too."""
+
+_NOBODY: Final = frozenset[str]()
 
 
 class Rerouting:
@@ -49,6 +57,8 @@ class Rerouting:
         self._todo: deque[Copy] = deque()
         self._minutes = self._minutes_seen = 0
         self._is_minutely = False
+        self._touched: dict[str, None] = {}  # topics that others have come to want, or want no more
+        topology.listeners.append(self._wants_changed)
         self._unwanted: list[Entry] = []  # copies whose receipts may be known since
 
     def link_up(self, peer: str) -> None:
@@ -81,34 +91,50 @@ class Rerouting:
         """A minute is over: where there was no way, there may be one now."""
         self._minutes += 1
         self._itineraries.minute()
-        for copy in list(self._state.crossing.destined.values()):
-            if not copy.entry.flags & STATED:
-                continue
-            if self._itineraries.find(copy.entry.topic.name, copy.depth) is None:
-                # late subscribers cannot be known any more: it goes wherever it is wanted
-                self._forwarding.send_to_all(copy, counted=False)
+
+    def _wants_changed(self, touched: Touched) -> None:
+        crossing = self._state.crossing
+        for name in touched.names:
+            if is_pattern(name):
+                self._touched |= dict.fromkeys(crossing.topics.under(name))
+            elif name in crossing.by_topic:
+                self._touched[name] = None
+
+    @property
+    def _is_behind(self) -> bool:
+        """Something has changed since the copies in `_todo` were found."""
+        has_changed = self._seen != self._topology.version or self._minutes_seen != self._minutes
+        return has_changed or bool(self._touched)
+
+    def _find_todo(self) -> None:
+        self._is_minutely = self._minutes_seen != self._minutes
+        destined = self._state.crossing.destined
+        copies: Iterable[Copy] = destined.values()
+        if self._seen == self._topology.version and not self._is_minutely:
+            topics = (self._state.crossing.by_topic.get(topic, {}) for topic in self._touched)
+            copies = [destined[id] for of_topic in topics for id in of_topic if id in destined]
+        self._seen, self._minutes_seen = self._topology.version, self._minutes
+        self._touched.clear()
+        self._todo.extend(copy for copy in copies if copy.destinations)
+        self._todo.extend(copy for copy in copies if not copy.destinations and copy.entry.flags & STATED)
 
     def reconsider(self) -> None:
         """Links or wants may have changed: see that all destinations are on their way."""
         if not self._todo:
-            if self._seen == self._topology.version and self._minutes_seen == self._minutes:
+            if not self._is_behind:
                 return
-            self._is_minutely = self._minutes_seen != self._minutes
-            self._seen, self._minutes_seen = self._topology.version, self._minutes
-            copies = self._state.crossing.destined.values()
-            self._todo.extend(copy for copy in copies if copy.destinations)
-            self._todo.extend(copy for copy in copies if not copy.destinations and copy.entry.flags & STATED)
+            self._find_todo()
         for _ in range(min(AT_ONCE, len(self._todo))):
             copy = self._todo.popleft()
             if not copy.entry.flags & (GONE | EXPIRED):
                 self._reconsider(copy)
-        if self._todo or self._unwanted:
+        if self._todo or self._unwanted or self._is_behind:
             self._state.wake_at = 0.0
 
     @property
     def due_at(self) -> float:
         """Site time at which there is more to be done; `inf` for none."""
-        return 0.0 if self._todo or self._unwanted else math.inf
+        return 0.0 if self._todo or self._unwanted or self._is_behind else math.inf
 
     def tick(self, now: float) -> None:
         """Tell the receipts that are known since nobody sees to a destination any more."""
@@ -121,9 +147,12 @@ class Rerouting:
         itinerary = self._itineraries.find(entry.topic.name, copy.depth)
         if UNKNOWN in copy.destinations:
             if self._forwarding.peers:
-                destinations.find_anew(copy, None if itinerary is None else itinerary.sites)
+                destinations.find_anew(copy, None if itinerary is None else itinerary.destinations)
                 self._lifecycle.unwanted(entry, (UNKNOWN,))
             return
+        if itinerary is None and entry.flags & STATED and self._is_minutely:
+            # late subscribers cannot be known any more: it goes wherever it is wanted
+            self._forwarding.send_to_all(copy, counted=False)
         if itinerary is not None:
             if entry.flags & STATED and (late := self._late(copy, itinerary)):
                 destinations.see_to_late(copy, late)
@@ -138,6 +167,7 @@ class Rerouting:
                 self._unwanted.append(entry)
         if self._is_minutely:
             self._allow_again(copy)
+            self._give_up_waiting(copy)
         if copy.destinations and (astray := destinations.astray(copy)):
             destinations.assign_again(copy, astray, tells=self._is_minutely)
 
@@ -146,16 +176,35 @@ class Rerouting:
             if open.refused and self._minutes % (1 << min(open.refusals, DOUBLED_MAX)) == 0:
                 open.refused = ()
 
+    def _give_up_waiting(self, copy: Copy) -> None:
+        """Who has no room for a copy, or no disk, is no way to others for now."""
+        for open in copy.destinations.values():
+            forward, peer = copy.forwards.get(open.via), self._forwarding.peers.get(open.via)
+            if forward is None or not forward.unacknowledged or peer is None or not peer.up:
+                open.waited = 0
+                continue
+            open.waited += 1
+            if open.waited == WAITED_MAX:
+                open.refused += (open.via,)
+                open.refusals += 1
+                open.via, open.waited = "", 0
+
     def _late(self, copy: Copy, itinerary: Itinerary) -> list[str]:
         """The sites that want it now and did not, as far as they are for this site to see to.
 
-        Where it did not begin, all that have wanted it for more than a minute or two are for others.
+        Where it did not begin, all that have wanted it for more than a minute or two are for others. While
+        the site where it began can be reached, it may have it no more: who wants it has it, within a minute,
+        also of the nearest site that wanted it before.
         """
-        late = itinerary.sites - (copy.seen_to or frozenset())
-        if late and copy.hops:
-            topic = copy.entry.topic.name
-            wanted_long = self._itineraries.wanted_long(topic)
-            if wanted_long is None or copy.hops[0] in self._topology.ways.reach(topic, copy.depth).hops:
+        itineraries, topic = self._itineraries, copy.entry.topic.name
+        if not copy.hops:
+            late = itinerary.destinations if self._is_minutely else itinerary.sites
+            return sorted(late - (copy.seen_to or frozenset()))
+        itineraries.note(topic, itinerary)
+        late = itinerary.sites - (copy.seen_to or frozenset()) - (itineraries.wanted_long(topic) or _NOBODY)
+        late = late.difference(copy.hops)
+        if late and copy.hops[0] in self._topology.ways.reach(topic, copy.depth).hops:
+            if not self._is_minutely:
                 return []
-            late -= wanted_long
-        return sorted(late.difference(copy.hops)) if late else []
+            late = frozenset(site for site in late if itineraries.is_nearest(site, itinerary))
+        return sorted(late)

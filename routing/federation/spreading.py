@@ -221,6 +221,7 @@ class Spreading:
             if statement.version == known.statement.version:
                 known.said_at = max(known.said_at, said_at)
                 refusal = self._take(now, peer, known, buckets)
+                self._wants_changed()
             self._tell(peer, [known])
             return refusal
         if said_at < now - self._state.settings.news_kept_s:
@@ -242,6 +243,7 @@ class Spreading:
         news = KnownNews(statement, signed, said_at, peer)
         self._keep(news)
         refusal = self._take(now, peer, news, buckets)
+        self._wants_changed()
         for other in self._links:
             self._tell(other, [news])
         return refusal
@@ -254,6 +256,7 @@ class Spreading:
         if known is None or peer not in self._links:
             return ""
         refusal = self._take(now, peer, known, buckets)
+        self._wants_changed()
         if refusal == UNSIGNED and version != known.statement.version:
             refusal = ""  # they are of earlier news, or of later, which was too much
         for other in self._links:
@@ -286,7 +289,6 @@ class Spreading:
             else:
                 self._links[peer].note_bucket(site, bucket.index, self.wants.hashes(site)[bucket.index])
             if taken in ("new", "more"):
-                self._wants_changed()
                 self._state.out.append(StoreWants(site, self._bucket(site, bucket.index)))
             if taken == "more":
                 for other, link in self._links.items():
@@ -319,20 +321,20 @@ class Spreading:
         before = self.known.get(news.statement.site)
         self._bytes += news.signed.size - (before.signed.size if before is not None else 0)
         self.known[news.statement.site] = news
+        emptied = self.wants.say(news.statement)
         if before is None or _of_ways(before.statement) != _of_ways(news.statement):
             self._links_changed()
-        elif before.statement.wants != news.statement.wants:
-            self._wants_changed()
-        return self.wants.say(news.statement)
+        return emptied
 
     def _forget(self, site: str) -> None:
         self._bytes -= self.known.pop(site).signed.size
         for allowances in (self._sayings, self._wants_said):
             allowances.pop(site, None)
-        self._links_changed()
         self._state.out.append(DiscardNews(site))
         if self.wants.forget(site):
             self._state.out.append(DiscardWants(site))
+        self._links_changed()
+        self._wants_changed()
 
     def _tell(self, peer: str, some: Iterable[KnownNews]) -> None:
         link = self._links[peer]

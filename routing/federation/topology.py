@@ -1,10 +1,10 @@
 """What decides over destinations: the links of all sites and what they want, as it is known at one moment."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from routing.federation.copies import PeerRules
 from routing.federation.forwarding import Peer
-from routing.federation.known_wants import KnownWants
+from routing.federation.known_wants import KnownWants, Touched
 from routing.federation.news import DESTINATIONS, KnownNews
 from routing.federation.ways import LinkEnd, Ways
 
@@ -13,8 +13,9 @@ class Topology:
     """Tell it what has changed; it finds the ways anew when they are asked for.
 
     Attributes:
-        version: another one whenever anything has changed.
+        version: another one whenever links have changed, or their rules.
         wants: what other sites want.
+        listeners: told what has changed of that, at once.
     """
 
     def __init__(
@@ -22,6 +23,7 @@ class Topology:
     ) -> None:
         self.version = 0
         self.wants = wants
+        self.listeners: list[Callable[[Touched], None]] = []
         self._server = server
         self._peers = peers
         self._news = news
@@ -34,9 +36,11 @@ class Topology:
 
     def wants_changed(self) -> None:
         """A site wants something else, or tells other rules."""
-        self.version += 1
-        if self._ways is not None and self._ways.has_rules:
-            self._ways = None
+        touched = self.wants.take_touched()
+        if touched.rules:
+            self.links_changed()
+        for listener in self.listeners:
+            listener(touched)
 
     @property
     def ways(self) -> Ways:
@@ -64,9 +68,9 @@ class Topology:
         return self.wants.may_cross(sender, receiver, topic)
 
     def knows_destinations(self, site: str) -> bool:
-        """Whether a site says what it wants, and sees to the destinations that it is told."""
+        """Whether a site sees to the destinations that it is told."""
         known, peer = self._news.get(site), self._peers.get(site)
-        if known is None or DESTINATIONS not in known.statement.features or not self.wants.tells(site):
+        if known is None or DESTINATIONS not in known.statement.features:
             return False
         return peer is None or peer.knows_destinations or not peer.up
 

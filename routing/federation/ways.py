@@ -21,8 +21,11 @@ from routing.federation.copies import capped, onward, wider, within
 from routing.message import DEPTH_UNLIMITED
 
 REACHES_MAX: Final = 1_000
-"""Remembered: one for each topic that there are rules for, each depth that links bound, each detour."""
+"""Remembered: one for each set of links that rules shut, each depth that links bound, each detour."""
 
+Shut = frozenset[tuple[str, str]]
+
+_NONE: Final[Shut] = frozenset()
 
 NOWHERE: Final = -2
 """Less than any depth."""
@@ -66,7 +69,6 @@ class Ways:
 
     Attributes:
         peers: of this site, by name.
-        has_rules: some links do not let every topic pass.
     """
 
     def __init__(
@@ -78,10 +80,11 @@ class Ways:
         self._server = server
         self._links = links
         self._may_cross = may_cross
-        ends = [end for said in links.values() for end in said.values()]
-        self.has_rules = any(end.is_limited for end in ends)
+        ends = (end for said in links.values() for end in said.values())
         self._has_bounds = any(end.depth_max != DEPTH_UNLIMITED for end in ends)
-        self._reaches: dict[tuple[str, int, bool, frozenset[str]], Reach] = {}
+        self._reaches: dict[tuple[Shut, int, bool, frozenset[str]], Reach] = {}
+        self._shut: dict[str, Shut] = {}
+        self._from: dict[str, dict[str, int]] = {}
         self.peers = sorted(links.get(server, ()))
         self._bits = {peer: 1 << number for number, peer in enumerate(self.peers)}
         self._neighbours: dict[str, dict[str, None]] = {}
@@ -90,6 +93,41 @@ class Ways:
                 if peer not in links or site in links[peer]:
                     self._neighbours.setdefault(site, {})[peer] = None
                     self._neighbours.setdefault(peer, {})[site] = None
+        self._limited = [
+            (one, other)
+            for site, said in links.items()
+            for peer, end in said.items()
+            if end.is_limited
+            for one, other in ((site, peer), (peer, site))
+        ]
+
+    def __contains__(self, site: str) -> bool:
+        return site in self._neighbours
+
+    def shut(self, topic: str) -> Shut:
+        """The links, from and to, that a message of a topic may not cross."""
+        if not self._limited:
+            return _NONE
+        found = self._shut.get(topic)
+        if found is None:
+            if len(self._shut) >= REACHES_MAX:
+                self._shut.clear()
+            found = frozenset(link for link in self._limited if not self._may_cross(*link, topic))
+            self._shut[topic] = found
+        return found
+
+    def distances(self, peer: str) -> Mapping[str, int]:
+        """Links from a peer to each other site, if all were up and let everything pass."""
+        found = self._from.get(peer)
+        if found is None:
+            found, edge = {peer: 0}, [peer]
+            for site in edge:
+                for other in self._neighbours.get(site, ()):
+                    if other not in found:
+                        found[other] = found[site] + 1
+                        edge.append(other)
+            self._from[peer] = found
+        return found
 
     def reach(
         self, topic: str, depth: int, *, up: bool = True, without: frozenset[str] = frozenset()
@@ -101,7 +139,7 @@ class Ways:
             up: over links that are up at both ends alone.
             without: sites that it is not to pass.
         """
-        key = (topic if self.has_rules else "", depth if self._has_bounds else DEPTH_UNLIMITED, up, without)
+        key = (self.shut(topic), depth if self._has_bounds else DEPTH_UNLIMITED, up, without)
         found = self._reaches.get(key)
         if found is None:
             if len(self._reaches) >= REACHES_MAX:
@@ -109,7 +147,7 @@ class Ways:
             found = self._reaches[key] = self._search(*key)
         return found
 
-    def _search(self, topic: str, depth: int, up: bool, without: frozenset[str]) -> Reach:
+    def _search(self, shut: Shut, depth: int, up: bool, without: frozenset[str]) -> Reach:
         server, bits = self._server, self._bits
         found = Reach({server: 0}, {})
         left = {server: depth}  # the greatest with which it can come there
@@ -124,7 +162,7 @@ class Ways:
                 if going is None:
                     continue
                 for peer in self._neighbours.get(site, ()):
-                    if peer in without or not self._passes(site, peer, topic, up=up):
+                    if peer in without or (site, peer) in shut or (up and not self._is_up(site, peer)):
                         continue
                     by = first or bits[peer]
                     if found.hops.setdefault(peer, distance) == distance and peer != server:
@@ -141,11 +179,8 @@ class Ways:
     def _end(self, site: str, peer: str) -> LinkEnd:
         return self._links.get(site, {}).get(peer, _UNSAID)
 
-    def _passes(self, site: str, peer: str, topic: str, *, up: bool) -> bool:
-        here, there = self._end(site, peer), self._end(peer, site)
-        if up and not (here.up and there.up):
-            return False
-        return not (here.is_limited or there.is_limited) or self._may_cross(site, peer, topic)
+    def _is_up(self, site: str, peer: str) -> bool:
+        return self._end(site, peer).up and self._end(peer, site).up
 
     def within(self, topic: str, depth: int) -> dict[str, int]:
         """The sites that a copy could come to if all links were up, this one among them; how far they are."""
@@ -210,7 +245,7 @@ class Ways:
         return reach.first[target] & ~shut if _is_within(reach, target, depth) else 0
 
     def _merged(self, choices: Mapping[str, int]) -> dict[str, list[str]]:
-        """Each peer that is taken is so for all that are left and have a way by it; first who alone has one."""
+        """A peer that is taken is so for all that are left and have a way by it; first those that must be."""
         left: dict[int, list[str]] = {}  # targets, by the peers that their ways begin with
         for target, first in choices.items():
             left.setdefault(first, []).append(target)

@@ -28,6 +28,7 @@ cannot read; only where the end of a frame is unknown is the framing lost.
 """
 
 import re
+from collections.abc import Collection
 from functools import lru_cache
 from typing import Final
 
@@ -61,6 +62,7 @@ PAYLOAD_TYPE: Final = "application/octet-stream"
 RANGES_MAX: Final = 4_000  # in one ACK: they fit into 64 KiB of header lines
 HOPS_MAX: Final = 1_000
 DESTINATIONS_MAX: Final = 256
+DESTINATIONS_CHARACTERS_MAX: Final = 24_000  # beside as many Hops as there may be, in 64 KiB of header lines
 WORDS_MAX: Final = 64
 REASON_CHARACTERS_MAX: Final = 400
 
@@ -321,12 +323,19 @@ def _hops(text: str) -> tuple[str, ...]:
 @lru_cache(maxsize=4096)
 def _destinations(text: str) -> tuple[str, ...]:
     sites = tuple(text.split(","))
-    if len(sites) > DESTINATIONS_MAX or len(set(sites)) != len(sites):
-        raise ValueError(f"For: more than {DESTINATIONS_MAX} servers, or one twice")
+    if not are_destinations(sites) or len(set(sites)) != len(sites):
+        raise ValueError(f"For: more than {DESTINATIONS_MAX} servers, too long names, or one twice")
     for site in sites:
         if not is_server_name(site):
             raise ValueError(f"For: {site[:80]!r} is not a server name")
     return sites
+
+
+def are_destinations(sites: Collection[str]) -> bool:
+    """Whether one transfer can name so many, with names so long."""
+    return len(sites) <= DESTINATIONS_MAX and (
+        sum(map(len, sites)) + len(sites) <= DESTINATIONS_CHARACTERS_MAX + 1
+    )
 
 
 def _words(text: str) -> tuple[str, ...]:

@@ -2,11 +2,13 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from routing.federation.copies import UNKNOWN, Open, PeerRules
+from routing.federation.leaves import HASH_BYTES, bucket_of, write_digest
 from tests.routing.federation.test_radius import graphs
 from tests.support.sites import Federation
 
@@ -438,3 +440,80 @@ def test_who_knows_no_destinations_has_it_as_before() -> None:
     sites.publish("a", depth=-1)
     sites.settle()
     assert sites.delivered == {("c", "m"): 1, ("d", "m"): 1}
+
+
+def test_who_leaves_a_copy_unanswered_is_gone_round() -> None:
+    """Its link is up, but it has no room for the copy, or no disk."""
+    sites = Federation({("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")}, 0)
+    sites.subscribe("d")
+    know_all(sites)
+    sites.publish("a", depth=2)
+    [first] = [peer for peer in "bc" if sites.bulk["a", peer]]
+    for _ in range(4):
+        sites.bulk["a", first].clear()
+        sites.settle()
+        sites.pass_time(60.0)
+    sites.bulk["a", first].clear()
+    sites.settle()
+    assert sites.delivered["d", "m"]
+
+
+def test_who_wants_a_state_later_has_it_though_the_site_where_it_began_has_lost_it() -> None:
+    sites = Federation({("a", "b"), ("b", "c"), ("c", "d")}, 0)
+    sites.subscribe("b")
+    know_all(sites)
+    sites.publish("a", depth=-1, timeout_s=float("inf"))
+    sites.settle()
+    state = sites.routers["a"]._state
+    for entry in [copy.entry for copy in state.crossing.by_id.values()]:
+        state.crossing.forget(entry)
+    sites.subscribe("d")
+    for _ in range(3):
+        sites.pass_time(60.0)
+        sites.settle()
+    assert sites.delivered["d", "m"]
+
+
+def test_a_want_of_which_only_a_peer_has_told_counts() -> None:
+    """Its site is slow to say so; another that wants it is as near, and hides nobody."""
+    sites = Federation({("a", "e"), ("a", "d")}, 0)
+    sites.subscribe("e")
+    know_all(sites)
+    sites.subscribe("d")
+    sites.settle()
+    assert "d" not in (sites.routers["a"].federation.known_wants.wanting("ALL", "t") or ())
+    sites.publish("a", depth=-1)
+    sites.settle()
+    assert sites.delivered == {("e", "m"): 1, ("d", "m"): 1}
+
+
+def test_who_keeps_a_bucket_of_wants_back_has_what_it_may_want_and_changes_no_other_way() -> None:
+    sites = Federation(RING, 0)
+    sites.subscribe("d")
+    know_all(sites)
+    federation = sites.routers["a"].federation
+    statement = federation.spreading.known["c"].statement
+    digest = write_digest({bucket_of("t"): bytes(HASH_BYTES)})
+    federation.known_wants.say(msgspec.structs.replace(statement, wants=digest))
+    federation.topology.wants_changed()
+    sites.transfers = 0
+    sites.publish("a", depth=-1)
+    sites.settle()
+    assert sites.delivered == {("d", "m"): 1}
+    assert sites.transfers == 3
+    assert {record.peer for _, record in sites.records_of("m", "received")} <= {"a", "b", "c"}
+
+
+def test_a_want_changes_the_plans_of_its_own_bucket_alone() -> None:
+    sites = Federation({("a", "b"), ("b", "c")}, 0)
+    for number in range(200):
+        sites.subscribe("c", f"t{number}")
+    know_all(sites)
+    find = sites.routers["a"].federation.destinations._itineraries.find
+    before = {number: find(f"t{number}", -1) for number in range(200)}
+    sites.subscribe("b", "t0")
+    sites.pass_time(1.0)
+    sites.settle()
+    changed = [number for number in range(200) if find(f"t{number}", -1) is not before[number]]
+    assert 0 in changed
+    assert {bucket_of(f"t{number}") for number in changed} == {bucket_of("t0")}

@@ -79,6 +79,8 @@ def test_who_asks_for_what_has_no_way_hears_so_at_once(line: Federation) -> None
 def test_a_copy_is_for_no_more_sites_than_one_transfer_can_name(line: Federation) -> None:
     federation = line.routers["b"].federation
     names = [f"n{number}" for number in range(DESTINATIONS_MAX + 10)]
+    for name in names:
+        federation.set_peer(name, PeerRules())
     federation.arrive(line.now, brought(line, *names[:200]))
     federation.arrive(line.now, brought(line, *names[200:]))
     assert len(held(line).destinations) == DESTINATIONS_MAX

@@ -292,7 +292,7 @@ def test_it_is_the_same_as_looking_at_each_want_of_each_site(seed: int) -> None:
                 assert wanting(wants, topic, mode) == expected
     for name in sites:
         wants.forget(name)
-    assert (wants._weight, wants._bytes, wants._lacking) == (0, 0, [0] * BUCKETS)
+    assert (wants._weight, wants._bytes, wants._lacking) == (0, 0, [set()] * BUCKETS)
 
 
 # -- over links -----------------------------------------------------------------------------------
