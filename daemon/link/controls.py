@@ -48,7 +48,7 @@ class Removed(msgspec.Struct, frozen=True):
 
 
 class DestinationsTold(msgspec.Struct, frozen=True):
-    """What a control `arrived`, `no-way`, `still` or `unwanted` says of destinations.
+    """What a control `arrived`, `no-way`, `still`, `again` or `unwanted` says of destinations.
 
     See `routing.federation.decisions`.
 

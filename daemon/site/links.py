@@ -44,6 +44,9 @@ _log = logging.getLogger(__name__)
 REFUSED_SHOWN_MAX: Final = 10
 """Sites in the log whose news is no longer trusted, one by one."""
 
+_IN_NEWS: Final = (DESTINATIONS,)
+"""What this site says that it knows not only to its peers, but also to all sites, in its news."""
+
 _INSTALLATION_WORD: Final = r"[0-9a-f]{32}"
 
 
@@ -116,7 +119,7 @@ class SiteLinks:
 
     def _trust_news_by(self, keys: LinkKeys) -> None:
         notary = LinkNotary(keys, self._broker.clock.wall_us)
-        refused = self._broker.door.set_notary(notary)
+        refused = self._broker.door.set_notary(notary, _IN_NEWS)
         for site, why in refused[:REFUSED_SHOWN_MAX]:
             _log.warning("forgot the news of %s: %s", site, why)
         if len(refused) > REFUSED_SHOWN_MAX:
@@ -128,7 +131,7 @@ class SiteLinks:
             server=settings.site.server_name,
             site=_installation(settings.site.state_directory),
             boot=self._boot,
-            features=(*FEATURES, PATTERNS, NEWS, DESTINATIONS),
+            features=(*FEATURES, PATTERNS, NEWS, *_IN_NEWS),
         )
         self._transport = TlsTransport(
             keys, links.listen, broker.clock.wall_us, broker.mishaps.note, self._passed

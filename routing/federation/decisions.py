@@ -87,9 +87,9 @@ class TellRemoved(msgspec.Struct, gc=False):
     number: int = 0
 
 
-DestinationsWord = Literal["arrived", "no-way", "still", "unwanted"]
-"""What is said of destinations: they have it; they cannot be come to; does the peer still see to them? It is
-asked to no more."""
+DestinationsWord = Literal["arrived", "no-way", "still", "again", "unwanted"]
+"""What is said of destinations: they have it; they cannot be come to; does the peer still see to them? The
+copy is not held any more, and is to come again; it is asked to see to them no more."""
 
 DESTINATIONS_WORDS: Final[dict[str, DestinationsWord]] = {word: word for word in get_args(DestinationsWord)}
 

@@ -14,7 +14,8 @@ until then, whoever else is asked meanwhile: each site on the way is a second so
                                          The peer is asked again when the link comes up anew, and after two
                                          minutes, four, and so on: who says `no-way` has not forgotten it
     a link comes up                      `still`: does the peer still see to these? It says `arrived` of those
-                                         that it does not, having seen to them
+                                         that it has seen to, and `again` where it holds no copy any more: it
+                                         cannot know then
     a site does not want it any more     where nobody has asked for it, nobody sees to it any more, and those
                                          who were asked are told: `unwanted`
     a site begins to want it             where the timeout is stated, the site where it began sees to it;
@@ -31,7 +32,7 @@ from typing import Final
 from routing.errors import Refusal
 from routing.federation.copies import UNKNOWN, Copy, Forward, Open
 from routing.federation.decisions import DestinationsWord, StoreCopy, TellDestinations
-from routing.federation.forwarding import Forwarding
+from routing.federation.forwarding import Forwarding, Peer
 from routing.federation.itineraries import Itineraries
 from routing.federation.topology import Topology
 from routing.lifecycle import Lifecycle, advance
@@ -75,10 +76,15 @@ class Destinations:
     # -- who is to have it ------------------------------------------------------------------------
 
     def are_known(self, copy: Copy) -> bool:
-        """Whether who comes to want a copy is seen to by its destinations alone."""
+        """Whether who comes to want a copy, as a peer tells, is seen to by its destinations alone."""
         if copy.seen_to is None or self._itineraries.find(copy.entry.topic.name, copy.depth) is None:
             return False
         return not copy.hops or (seen := self._forwarding.known(copy.smuid)) is None or not seen.depth
+
+    def pull(self, peer: Peer, topic: str) -> None:
+        """As `Forwarding.pull`, but what this site, or another, sees to by the news that is to come."""
+        if self._forwarding.pull(peer, topic, self.are_known):
+            self._itineraries.pass_over(peer.name, topic)
 
     # -- to the peers -----------------------------------------------------------------------------
 
@@ -136,7 +142,7 @@ class Destinations:
             self.take_on(copy, peer, sites, counted=False)
             return
         for site in sites:
-            self._note(peer, "arrived", smuid, site)
+            self._note(peer, "no-way", smuid, site)
 
     def see_to_late(self, copy: Copy, sites: list[str]) -> None:
         """See to these as well, that came to want it later, and are not counted for its receipt."""
@@ -146,7 +152,8 @@ class Destinations:
         if back:  # whoever is on the way there has the message, too
             by_peer = {peer: sorted(set(some).difference(back)) for peer, some in by_peer.items()}
             by_peer = {peer: some for peer, some in by_peer.items() if some}
-        self._destine(copy, [site for some in by_peer.values() for site in some], is_late=True)
+        asked_by = (self._state.server,) if copy.hops else ()  # so that no other's word ends it
+        self._destine(copy, [site for some in by_peer.values() for site in some], asked_by, is_late=True)
         self._send(copy, by_peer, counted=False)
 
     def find_anew(self, copy: Copy, sites: Iterable[str] | None) -> None:
@@ -248,7 +255,7 @@ class Destinations:
             )
         knows = self._forwarding.peers[peer].knows_destinations if peer in self._forwarding.peers else False
         # one that knows no destinations has sent it wherever it is wanted, and tells of none
-        has = [site for site, open in copy.destinations.items() if open.via == peer and not knows]
+        has = [] if knows else [site for site, open in copy.destinations.items() if open.via == peer]
         for _ in self._settle(copy, peer, (peer, *has)):
             advance(copy.entry, "arrived")
         if outcome != "loop":
@@ -305,11 +312,21 @@ class Destinations:
             parse_smuid(smuid)
             if len(set(sites)) != len(sites) or not all(map(is_server_name, sites)):
                 raise Refusal(Refusal.BAD_FRAME, "a destination that is no server, or one twice")
+        known = self._forwarding.peers.get(peer)
         for smuid, sites in told.items():
+            held = self._held(smuid)
+            if known is None or (
+                held is not None
+                and not known.may_come(held.entry.topic.name)
+                and not known.may_go(held.entry.topic.name)
+            ):
+                continue  # it is none of its business
             if word == "still":
                 self._hear_still(peer, smuid, sites)
             elif word == "no-way":
                 self._hear_no_way(peer, smuid, sites)
+            elif word == "again":
+                self._hear_again(peer, smuid, sites)
             elif (copy := self._held(smuid)) is not None:
                 if word == "arrived":
                     self._hear_arrived(copy, peer, sites)
@@ -347,32 +364,41 @@ class Destinations:
         if settled := self._settle(copy, peer, involved):
             self._lifecycle.arrived(copy.entry, peer, settled)
 
+    def _hear_again(self, peer: str, smuid: str, sites: list[str]) -> None:
+        if (copy := self._held(smuid)) is not None:
+            found = [site for site in sites if site in copy.destinations]
+            again = [site for site in found if copy.destinations[site].via == peer]
+            for site in again:
+                copy.destinations[site].via = ""
+            self.give(copy, again)
+
     def _hear_no_way(self, peer: str, smuid: str, sites: list[str]) -> None:
-        """It is for another peer; who has not heard yet that it is for nobody any more does so now."""
+        """It is for another peer; who does not know yet that it is asked no more hears so now."""
         copy = self._held(smuid)
-        has_been_here = copy is not None or self._has_been_here(smuid)
-        for site in sites if has_been_here else ():
-            if copy is None:
-                self._note(peer, "arrived", smuid, site)
-            elif site not in copy.destinations:
-                word: DestinationsWord = "arrived" if site in (copy.seen_to or ()) else "unwanted"
-                self._note(peer, word, smuid, site)
+        for site in sites:
+            if copy is None or site not in copy.destinations:
+                has_arrived = copy is not None and site in (copy.seen_to or ())
+                self._note(peer, "arrived" if has_arrived else "unwanted", smuid, site)
         if copy is not None and (again := self._refused(copy, peer, sites)):
             self.give(copy, again)
 
-    def _has_been_here(self, smuid: str) -> bool:
-        is_own = parse_smuid(smuid).server == self._state.server
-        return is_own or self._forwarding.known(smuid) is not None
-
     def _hear_unwanted(self, copy: Copy, peer: str, sites: list[str]) -> None:
-        """Who has asked does not ask any more: nobody may want it, or others may ask still."""
+        """Who has asked does not ask any more: nobody may want it, or others may ask still.
+
+        It is seen to all the same if this site knows that it is wanted: who asked may have lost its copy.
+        """
+        found = self._itineraries.find(copy.entry.topic.name, copy.depth)
         unwanted = []
         for site in dict.fromkeys(sites):
             open = copy.destinations.get(site)
             if open is not None and peer in open.asked_by:
                 open.asked_by = tuple(other for other in open.asked_by if other != peer)
                 self._keep(copy)
-                if copy.hops and not open.asked_by:
+                if open.asked_by or not copy.hops:
+                    continue
+                if found is None or site in found.wanting:
+                    open.is_late = True
+                else:
                     unwanted.append(site)
         if unwanted:
             self.forget(copy, unwanted)
@@ -380,13 +406,13 @@ class Destinations:
 
     def _hear_still(self, peer: str, smuid: str, sites: list[str]) -> None:
         copy = self._held(smuid)
-        has_been_here = self._forwarding.known(smuid) is not None
         for site in sites:
-            if copy is not None and (open := copy.destinations.get(site)) is not None and copy.hops:
+            if copy is None:
+                self._note(peer, "again", smuid, site)
+            elif (open := copy.destinations.get(site)) is not None and copy.hops:
                 if peer not in open.asked_by:
-                    open.asked_by += (peer,)
-                    self._keep(copy)
-            elif has_been_here and (copy is None or site in (copy.seen_to or ())):
+                    self._note(peer, "again", smuid, site)
+            elif site in (copy.seen_to or ()) and site not in copy.destinations:
                 self._note(peer, "arrived", smuid, site)
             else:
                 self._note(peer, "no-way", smuid, site)

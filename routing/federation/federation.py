@@ -167,7 +167,7 @@ class Federation:
             if (forward := copy.forwards.get(peer.name)) is not None and forward.unacknowledged:
                 self._forget_forward(copy, peer.name, now)
         for topic in list(self._crossing.by_topic):
-            self.forwarding.pull(peer, topic, self.destinations.are_known)
+            self.destinations.pull(peer, topic)
             self.custody.pull(topic, now)
 
     def _give_up(self, name: str, now: float) -> None:
@@ -308,7 +308,7 @@ class Federation:
                 if want[0] == "ONE":
                     self.custody.pull(topic, now)
                 elif (peer := self.forwarding.peers.get(way)) is not None:
-                    self.forwarding.pull(peer, topic, self.destinations.are_known)
+                    self.destinations.pull(peer, topic)
         return len(told) - len(changes)
 
     def hear_receipt(self, now: float, peer: str, query: int, due: int, have: int, *, closed: bool) -> None:

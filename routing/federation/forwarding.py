@@ -281,16 +281,19 @@ class Forwarding:
             again = Send(peer, copy, forward.depth, query, forward.attempts, earlier)
             self._state.out.append(again)
 
-    def pull(self, peer: Peer, topic: str, is_seen_to: Callable[[Copy], bool] = lambda copy: False) -> None:
+    def pull(self, peer: Peer, topic: str, is_seen_to: Callable[[Copy], bool] = lambda copy: False) -> bool:
         """Somebody beyond a peer wants a topic now: what is still alive goes there, but what is seen to else.
 
-        A receipt does not count those who came later.
+        A receipt does not count those who came later. Returns whether anything was seen to else.
         """
+        is_passed_over = False
         for copy in list(self._crossing.by_topic.get(topic, {}).values()):
             if is_seen_to(copy):
+                is_passed_over |= bool(copy.entry.flags & STATED)
                 continue
             if not copy.entry.flags & (ONE | GONE) and copy.entry.flags & STATED:
                 self.send(copy, peer, counted=False)
+        return is_passed_over
 
     def answer(self, arrival: Arrival, outcome: TransferOutcome, reason: str = "", entry_id: int = 0) -> None:
         """Acknowledge an arrival, once what it brought is on disk, under that id if it is held."""

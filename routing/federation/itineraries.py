@@ -27,6 +27,8 @@ from routing.link.codec import are_destinations
 ITINERARIES_MAX: Final = 256
 """Remembered of each bucket of topics; another costs some ten microseconds, and more where many want it."""
 
+PASSED_OVER_MAX: Final = 100_000
+
 LATE_MAX: Final = 10_000
 """Topics and depths of which it is remembered whether news is late."""
 
@@ -75,6 +77,7 @@ class Itineraries:
         self._wanted: dict[str, frozenset[str]] = {}
         self._wanted_before: dict[str, frozenset[str]] = {}  # a minute ago at most
         self._wanted_long: dict[str, frozenset[str]] = {}
+        self._passed_over: dict[tuple[str, str], int] = {}  # peers and topics, and for how many minutes yet
         topology.listeners.append(self._wants_changed)
 
     def find(self, topic: str, depth: int) -> Itinerary | None:
@@ -125,13 +128,24 @@ class Itineraries:
         return Itinerary(wanting | unsure, sites, others, by_peer)
 
     def _within(self, topic: str, depth: int) -> Collection[str] | None:
-        """The sites that a copy can come to; None where not all of them know destinations, or some flood."""
+        """The sites that a copy can come to; None where not all of them know destinations, or some flood.
+
+        One that has never been there, as far as is known, passes for none.
+        """
         topology = self._topology
         found = topology.ways.within(topic, depth)
-        others = (site for site in found if site != self._server)
-        if not all(map(topology.knows_destinations, others)) or topology.ways.floods(found):
+        knowing = {site for site in found if site == self._server or topology.knows_destinations(site)}
+        if topology.ways.floods(found) or any(map(self._has_been_there, found.keys() - knowing)):
             return None
-        return found
+        return knowing
+
+    def _has_been_there(self, site: str) -> bool:
+        topology = self._topology
+        return (
+            topology.has_news(site)
+            or topology.ways.is_linked(site)
+            or bool(self._interest.distances(("SERVER", site)))
+        )
 
     # -- who wants it only now --------------------------------------------------------------------
 
@@ -147,6 +161,18 @@ class Itineraries:
         Those that were the first to be known count as such.
         """
         return self._wanted_long.get(topic)
+
+    def pass_over(self, peer: str, topic: str) -> None:
+        """A peer tells of somebody who wants a topic: it is not sent there, as news of that is to come."""
+        if len(self._passed_over) < PASSED_OVER_MAX:
+            self._passed_over[peer, topic] = 2
+
+    def passed_over(self) -> list[tuple[str, str]]:
+        """The peers, and topics, that have been in the last minutes; asked for each minute."""
+        found = list(self._passed_over)
+        left = {key: minutes - 1 for key, minutes in self._passed_over.items()}
+        self._passed_over = {key: minutes for key, minutes in left.items() if minutes}
+        return found
 
     def minute(self) -> None:
         """A minute is over."""

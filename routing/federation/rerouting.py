@@ -91,6 +91,10 @@ class Rerouting:
         """A minute is over: where there was no way, there may be one now."""
         self._minutes += 1
         self._itineraries.minute()
+        for name, topic in self._itineraries.passed_over():
+            if (peer := self._forwarding.peers.get(name)) is not None:
+                # those that could be known then, and cannot now
+                self._forwarding.pull(peer, topic, self._destinations.are_known)
 
     def _wants_changed(self, touched: Touched) -> None:
         crossing = self._state.crossing
@@ -150,9 +154,6 @@ class Rerouting:
                 destinations.find_anew(copy, None if itinerary is None else itinerary.destinations)
                 self._lifecycle.unwanted(entry, (UNKNOWN,))
             return
-        if itinerary is None and entry.flags & STATED and self._is_minutely:
-            # late subscribers cannot be known any more: it goes wherever it is wanted
-            self._forwarding.send_to_all(copy, counted=False)
         if itinerary is not None:
             if entry.flags & STATED and (late := self._late(copy, itinerary)):
                 destinations.see_to_late(copy, late)

@@ -8,7 +8,6 @@ from routing.federation.allowance import Allowance
 from routing.federation.forwarding import Peer
 from routing.federation.leaves import Hashes, NumberedBucket
 from routing.federation.news import (
-    DESTINATIONS,
     KnownNews,
     LinkNews,
     Notary,
@@ -37,8 +36,6 @@ WANTS_PER_S: Final = 0.25
 WANTS_AT_ONCE: Final = 50.0
 """Pieces that are said of wants as they change, beside those of every `SPACING_S`."""
 
-FEATURES: Final = (DESTINATIONS,)
-
 NEVER: Final = -math.inf
 
 
@@ -56,6 +53,7 @@ class Saying:
         self._state = state
         self._peers = peers
         self._notary: Notary | None = None
+        self._features: tuple[str, ...] = ()
         self._leaves = OwnLeaves()
         self._said: SiteNews | None = None
         self._last: Version = (state.boot, 0)  # as far as it knows
@@ -66,9 +64,9 @@ class Saying:
 
     # -- what changes -----------------------------------------------------------------------------
 
-    def set_notary(self, notary: Notary) -> None:
+    def set_notary(self, notary: Notary, features: tuple[str, ...]) -> None:
         """Sign by this one; its certificate may be another one."""
-        self._notary = notary
+        self._notary, self._features = notary, features
         self._leaves.set_secret(notary.secret)
         self._is_stale = True
         self.note_links()
@@ -136,7 +134,7 @@ class Saying:
             return None
         self._last = boot, number
         digest = self._leaves.seal()
-        statement = SiteNews(self._state.server, boot, number, links, digest, FEATURES)
+        statement = SiteNews(self._state.server, boot, number, links, digest, self._features)
         signed = notary.sign(write_statement(statement))
         if signed is None:
             return None

@@ -123,15 +123,18 @@ class Spreading:
         self._missed: dict[str, str] = {}  # sites whose news was too much for a while, and who told it
         self._bytes = 0
 
-    def set_notary(self, now: float, notary: Notary) -> list[tuple[str, str]]:
-        """Trust this notary alone; the sites whose news it does not attest, which are forgotten, and why."""
+    def set_notary(self, now: float, notary: Notary, features: tuple[str, ...] = ()) -> list[tuple[str, str]]:
+        """Trust this notary alone; the sites whose news it does not attest, which are forgotten, and why.
+
+        `features`: what this site says in its news that it knows.
+        """
         self._notary = notary
         refused = []
         for site, known in list(self.known.items()):
             if (why := notary.refusal(site, known.signed)) is not None:
                 self._forget(site)
                 refused.append((site, why))
-        self._saying.set_notary(notary)
+        self._saying.set_notary(notary, features)
         return refused
 
     # -- links ------------------------------------------------------------------------------------

@@ -67,6 +67,10 @@ class Topology:
             return False
         return self.wants.may_cross(sender, receiver, topic)
 
+    def has_news(self, site: str) -> bool:
+        """Whether a site has ever said anything of itself, and not been forgotten."""
+        return site in self._news
+
     def knows_destinations(self, site: str) -> bool:
         """Whether a site sees to the destinations that it is told."""
         known, peer = self._news.get(site), self._peers.get(site)

@@ -104,6 +104,10 @@ class Ways:
     def __contains__(self, site: str) -> bool:
         return site in self._neighbours
 
+    def is_linked(self, site: str) -> bool:
+        """Whether a link of a site is up, by the word of both ends or of the only one that says anything."""
+        return any(self._is_up(site, peer) for peer in self._neighbours.get(site, ()))
+
     def shut(self, topic: str) -> Shut:
         """The links, from and to, that a message of a topic may not cross."""
         if not self._limited:

@@ -169,7 +169,7 @@ class Site:
                 message_bytes_max=1_000_000,
             )
             broker.federating.links = links
-            broker.door.set_notary(NamedNotary(self.name))
+            broker.door.set_notary(NamedNotary(self.name), (DESTINATIONS,))
             machine.begin(opened.store, opened.hops)
             self.broker, self.manager, self.store = broker, links, opened.store
             await opened.start()

@@ -183,7 +183,7 @@ async def federated_site(
             message_bytes_max=1_000_000,
         )
         broker.federating.links = links
-        broker.door.set_notary(NamedNotary(name))
+        broker.door.set_notary(NamedNotary(name), tuple({DESTINATIONS}.intersection(features)))
         await opened.start()
         await opened.tasks.start(links.run)
         yield FederatedSite(name, broker, links, opened.store)

@@ -20,7 +20,7 @@ from routing.federation.decisions import (
     TellRemoved,
     TellWants,
 )
-from routing.federation.news import Version
+from routing.federation.news import DESTINATIONS, Version
 from routing.message import Message, Section
 from routing.router import Router
 from routing.state import RouterSettings
@@ -112,7 +112,8 @@ class Federation:
         """From now on all sites but those that are old say what links they have."""
         for name in self.names:
             if name not in self.old:
-                self.routers[name].federation.spreading.set_notary(self.now, NamedNotary(name))
+                notary = NamedNotary(name)
+                self.routers[name].federation.spreading.set_notary(self.now, notary, (DESTINATIONS,))
         self.pass_time(0.0)
 
     def pass_time(self, seconds: float) -> None:

@@ -30,8 +30,8 @@ MUTATIONS = [
     Mutation(
         name="a copy is kept until the next site has it, and no longer",
         file=DESTINATIONS,
-        old="if open.via == peer and not knows]",
-        new="if open.via == peer]",
+        old="        has = [] if knows else [",
+        new="        has = [",
         tests=(f"{TESTS}::test_a_broken_way_is_gone_round",),
     ),
     Mutation(

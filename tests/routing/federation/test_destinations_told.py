@@ -3,12 +3,16 @@
 import msgspec
 import pytest
 
+from routing.errors import Refusal
 from routing.federation.copies import Arrival, Copy, PeerRules
 from routing.federation.decisions import TellDestinations
-from routing.link.codec import DESTINATIONS_MAX
+from routing.federation.destinations import SEEN_TO_MAX
+from routing.link.codec import DESTINATIONS_MAX, are_destinations
 from routing.router import Router
 from tests.routing.federation.test_destinations import know_all
 from tests.support.sites import SETTINGS, Federation
+
+SMUID = "a.example/018bcfe56800-1-1"
 
 
 @pytest.fixture
@@ -146,3 +150,109 @@ def test_a_site_that_comes_back_as_an_earlier_version_is_sent_it_again(line: Fed
         line.settle()
         line.pass_time(3.0)
     assert line.delivered["c", "n"] == 1
+
+
+def test_nothing_is_held_for_a_site_that_there_is_not(line: Federation) -> None:
+    federation = line.routers["b"].federation
+    federation.arrive(line.now, brought(line, "c", "made.up"))
+    assert list(held(line).destinations) == ["c"]
+    assert ("no-way", {held(line).smuid: ["made.up"]}) in told(line)
+
+
+def test_a_copy_is_for_no_more_sites_than_fit_into_its_header(line: Federation) -> None:
+    federation = line.routers["b"].federation
+    names = [f"n{number}.{'x' * 180}" for number in range(200)]
+    for name in names:
+        federation.set_peer(name, PeerRules())
+    federation.arrive(line.now, brought(line, *names))
+    assert 0 < len(held(line).destinations) < len(names)
+    assert are_destinations(list(held(line).destinations))
+    assert not are_destinations(names)
+
+
+def test_what_is_told_of_many_messages_is_told_in_parts(line: Federation) -> None:
+    for number in range(8):
+        line.publish("a", f"n{number}", depth=-1)
+    line.settle()
+    smuids = {copy.smuid for copy in line.routers["b"].federation.outlook.copies.values()}
+    for smuid in smuids:
+        for number in range(100):
+            name = f"n{number}.{'x' * 180}"
+            line.routers["b"].federation.destinations._note("a", "arrived", smuid, name)
+    controls = told(line)
+    assert {smuid for word, sites in controls if word == "arrived" for smuid in sites} == smuids
+    assert len(controls) > 1
+    assert all(
+        sum(len(name) for names in sites.values() for name in names) < 100_000 for _, sites in controls
+    )
+
+
+def test_who_names_a_site_twice_or_too_many_is_refused(line: Federation) -> None:
+    federation = line.routers["b"].federation
+    for sites in (["a"] * 2, [f"n{number}" for number in range(SEEN_TO_MAX + 1)]):
+        with pytest.raises(Refusal):
+            federation.hear_destinations(line.now, "a", "still", {SMUID: sites})
+
+
+def test_who_has_not_asked_for_a_destination_is_no_asker(line: Federation) -> None:
+    federation = line.routers["b"].federation
+    federation.arrive(line.now, brought(line, "c"))
+    smuid = held(line).smuid
+    federation.hear_destinations(line.now, "e", "still", {smuid: ["c"]})
+    assert ("again", {smuid: ["c"]}) in told(line, "e")
+    assert held(line).destinations["c"].asked_by == ("a",)
+
+
+def test_who_asked_and_has_forgotten_ends_nothing(line: Federation) -> None:
+    """Where the message began there may be another disk since."""
+    federation = line.routers["b"].federation
+    federation.arrive(line.now, brought(line, "c"))
+    smuid = held(line).smuid
+    line.routers["a"]._state.crossing.destined.clear()
+    line.routers["a"].federation.hear_destinations(line.now, "b", "no-way", {smuid: ["c"]})
+    line.take("a")
+    line.bulk["a", "b"].clear()
+    line.settle()
+    assert list(held(line).destinations) == ["c"]
+    line.join("b", "c")
+    line.pass_time(3.0)
+    line.settle()
+    assert line.delivered["c", "m"] == 1
+
+
+def test_a_copy_that_a_site_has_dropped_comes_again() -> None:
+    sites = Federation({("a", "b"), ("b", "c"), ("a", "x"), ("c", "x")})
+    sites.subscribe("c")
+    know_all(sites)
+    for other in "bx":
+        sites.cut(other, "c")
+    sites.pass_time(3.0)
+    sites.settle()
+    sites.publish("a", depth=-1)
+    sites.settle()
+    [via] = [name for name in "bx" if sites.routers[name].federation.outlook.copies]
+    sites.cut("a", via)
+    sites.routers[via].deliveries.drop(held(sites, via).entry, sites.now, "damaged in the store")
+    sites.take(via)
+    sites.join("a", via)
+    sites.settle()
+    for other in "bx":
+        sites.join(other, "c")
+    sites.settle()
+    assert sites.delivered["c", "m"] == 1
+
+
+def test_what_all_have_is_not_sent_again_where_destinations_cannot_be_known_any_more() -> None:
+    sites = Federation({("a", "b"), ("b", "c"), ("a", "c")})
+    for name in sites.names:
+        sites.subscribe(name)
+    know_all(sites)
+    sites.publish("a", depth=-1, timeout_s=float("inf"))
+    sites.settle()
+    sites.transfers = 0
+    sites.routers["b"].federation.set_peer("planned.example", PeerRules())
+    sites.routers["c"].federation.set_peer("flooded.example", PeerRules(flood=True))
+    for _ in range(4):
+        sites.pass_time(60.0)
+        sites.settle()
+    assert not sites.transfers
