@@ -61,10 +61,10 @@ class Topology:
         return links
 
     def _may_cross(self, sender: str, receiver: str, topic: str) -> bool:
-        if sender == self._server and not self._peers[receiver].may_go(topic):
-            return False
-        if receiver == self._server and not self._peers[sender].may_come(topic):
-            return False
+        if self._server in (sender, receiver):
+            peer = self._peers.get(receiver if sender == self._server else sender)
+            if peer is None or not (peer.may_go if sender == self._server else peer.may_come)(topic):
+                return False
         return self.wants.may_cross(sender, receiver, topic)
 
     def has_news(self, site: str) -> bool:

@@ -97,7 +97,7 @@ class Ways:
             (one, other)
             for site, said in links.items()
             for peer, end in said.items()
-            if end.is_limited
+            if end.is_limited and peer in self._neighbours.get(site, ())
             for one, other in ((site, peer), (peer, site))
         ]
 

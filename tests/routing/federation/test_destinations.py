@@ -518,3 +518,17 @@ def test_a_want_changes_the_plans_of_its_own_bucket_alone() -> None:
     changed = [number for number in range(200) if find(f"t{number}", -1) is not before[number]]
     assert 0 in changed
     assert {bucket_of(f"t{number}") for number in changed} == {bucket_of("t0")}
+
+
+def test_a_site_that_names_one_as_its_peer_which_is_none_changes_nothing() -> None:
+    sites = Federation(
+        {("a", "b"), ("b", "c"), ("a", "c")}, rules={("b", "a"): PeerRules(allow_out=("other",))}
+    )
+    sites.subscribe("c")
+    know_all(sites)
+    sites.cut("a", "b")
+    sites.routers["a"].federation.remove_peer("b", sites.now)
+    sites.take("a")
+    sites.publish("a", depth=-1)
+    sites.settle()
+    assert sites.delivered == {("c", "m"): 1}
