@@ -14,7 +14,7 @@ from daemon.terminal.output import JsonOption, show_table
 from daemon.terminal.printable import printable
 from routing.errors import Refusal
 from routing.fate import duration
-from routing.federation.news import DESTINATIONS, NEWS
+from routing.federation.news import NEWS
 from routing.federation.outlook import DOWN
 from routing.federation.wants import PATTERNS
 from routing.names import check_topic
@@ -64,10 +64,6 @@ def _show(links: list[LinkStatus]) -> None:
                 )
             if NEWS not in link.features:
                 typer.echo(f"{link.peer} is told no news of sites: its smqpd is too old")
-            if DESTINATIONS not in link.features:
-                typer.echo(
-                    f"{link.peer} knows no destinations: what may come there goes wherever it is wanted"
-                )
 
 
 def routes(

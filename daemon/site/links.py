@@ -35,7 +35,7 @@ from daemon.settings import Settings
 from daemon.site.state_mark import INSTALLATION
 from daemon.system.private_files import replace
 from routing.federation.enquiry import FEATURES, Ping, Trace, Why
-from routing.federation.news import DESTINATIONS, NEWS
+from routing.federation.news import NEWS
 from routing.federation.wants import PATTERNS
 from routing.names import check_topic, parse_smuid, server_name
 
@@ -44,8 +44,11 @@ _log = logging.getLogger(__name__)
 REFUSED_SHOWN_MAX: Final = 10
 """Sites in the log whose news is no longer trusted, one by one."""
 
-_IN_NEWS: Final = (DESTINATIONS,)
-"""What this site says that it knows not only to its peers, but also to all sites, in its news."""
+IN_NEWS: Final[tuple[str, ...]] = ()
+"""What this site says that it knows not only to its peers, but also to all sites, in its news.
+
+`routing.federation.news.DESTINATIONS` is not among it: what that brings has not been proven long enough yet.
+"""
 
 _INSTALLATION_WORD: Final = r"[0-9a-f]{32}"
 
@@ -119,7 +122,7 @@ class SiteLinks:
 
     def _trust_news_by(self, keys: LinkKeys) -> None:
         notary = LinkNotary(keys, self._broker.clock.wall_us)
-        refused = self._broker.door.set_notary(notary, _IN_NEWS)
+        refused = self._broker.door.set_notary(notary, IN_NEWS)
         for site, why in refused[:REFUSED_SHOWN_MAX]:
             _log.warning("forgot the news of %s: %s", site, why)
         if len(refused) > REFUSED_SHOWN_MAX:
@@ -131,7 +134,7 @@ class SiteLinks:
             server=settings.site.server_name,
             site=_installation(settings.site.state_directory),
             boot=self._boot,
-            features=(*FEATURES, PATTERNS, NEWS, *_IN_NEWS),
+            features=(*FEATURES, PATTERNS, NEWS, *IN_NEWS),
         )
         self._transport = TlsTransport(
             keys, links.listen, broker.clock.wall_us, broker.mishaps.note, self._passed

@@ -130,11 +130,13 @@ class Itineraries:
     def _within(self, topic: str, depth: int) -> Collection[str] | None:
         """The sites that a copy can come to; None where not all of them know destinations, or some flood.
 
-        One that has never been there, as far as is known, passes for none.
+        This site is one of them. One that has never been there, as far as is known, passes for none.
         """
         topology = self._topology
+        if not topology.knows_destinations(self._server):
+            return None
         found = topology.ways.within(topic, depth)
-        knowing = {site for site in found if site == self._server or topology.knows_destinations(site)}
+        knowing = set(filter(topology.knows_destinations, found))
         if topology.ways.floods(found) or any(map(self._has_been_there, found.keys() - knowing)):
             return None
         return knowing

@@ -19,7 +19,7 @@ from daemon.settings import HopSettings, LinkSettings, QueueSettings, Quotas, Se
 from daemon.store.store import Store
 from daemon.system.private_files import sync_directory, write_new
 from routing.federation.enquiry import FEATURES
-from routing.federation.news import DESTINATIONS, NEWS
+from routing.federation.news import NEWS
 from routing.federation.wants import PATTERNS
 from routing.rights import EVERYTHING, RightsTable
 from tests.sim.machine import Gone, Machine, SimClock, SimHopLog
@@ -77,7 +77,9 @@ class Site:
         queues: QueueSettings,
         chance: random.Random,
         clients: Callable[["Site"], Awaitable[None]],
+        in_news: tuple[str, ...],
     ) -> None:
+        """`in_news`: what it says that it knows, beyond what smqpd does."""
         self.name = name
         self.machine = machine
         self.broker: Broker | None = None
@@ -88,6 +90,7 @@ class Site:
         self._network = network
         self._chance = chance
         self._clients = clients
+        self._in_news = in_news
         self._settings = Settings(
             site=SiteSettings(server_name=name, state_directory=machine.directory),
             queues=queues,
@@ -158,7 +161,7 @@ class Site:
                     server=self.name,
                     site=self.name,
                     boot=opened.boot,
-                    features=(*FEATURES, PATTERNS, NEWS, DESTINATIONS),
+                    features=(*FEATURES, PATTERNS, NEWS, *self._in_news),
                 ),
                 settings=settings.links,
                 peers={peer.name: peer for peer in self._peers},
@@ -169,7 +172,7 @@ class Site:
                 message_bytes_max=1_000_000,
             )
             broker.federating.links = links
-            broker.door.set_notary(NamedNotary(self.name), (DESTINATIONS,))
+            broker.door.set_notary(NamedNotary(self.name), self._in_news)
             machine.begin(opened.store, opened.hops)
             self.broker, self.manager, self.store = broker, links, opened.store
             await opened.start()

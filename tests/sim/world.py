@@ -10,6 +10,7 @@ import trio
 
 from daemon.link.peers_file import PeerEntry
 from daemon.settings import LinkSettings, QueueSettings
+from routing.federation.news import DESTINATIONS
 from tests.sim import balance, machine, promises
 from tests.sim.clients import Clients
 from tests.sim.faults import Faults
@@ -70,6 +71,7 @@ class World:
             ),
             random.Random(f"links {name} {self.scenario.seed}"),
             self.clients.serve,
+            in_news=(DESTINATIONS,) if self.scenario.names_destinations else (),
         )
 
     async def run(self, *, stops: bool = False) -> None:

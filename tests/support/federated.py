@@ -162,7 +162,7 @@ async def federated_site(
     name: str,
     peers: Iterable[str],
     *,
-    features: tuple[str, ...] = (*FEATURES, PATTERNS, NEWS, DESTINATIONS),
+    features: tuple[str, ...] = (*FEATURES, PATTERNS, NEWS),
     rules: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> AsyncIterator[FederatedSite]:
     """Run a site in `directory/name`; its links end with the block, without goodbye.
