@@ -119,8 +119,9 @@ class Itineraries:
             return None
         wanting = frozenset(wants.named("ALL", topic))
         sites = wanting.intersection(are_within).difference((server,))
-        unsure = wants.unsure(topic).union(site for site in are_within if not wants.tells(site))
-        others = frozenset(unsure.intersection(are_within).difference(sites, (server,)))
+        untold = (site for site in are_within if not wants.tells(site))
+        unsure = wants.unsure(topic).union(untold).difference((server,))
+        others = frozenset(unsure.intersection(are_within).difference(sites))
         every = sorted(sites | others)
         if not are_destinations(every):
             return None

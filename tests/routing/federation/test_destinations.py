@@ -488,6 +488,16 @@ def test_a_want_of_which_only_a_peer_has_told_counts() -> None:
     assert sites.delivered == {("e", "m"): 1, ("d", "m"): 1}
 
 
+def test_a_want_of_which_only_peers_have_told_counts_beyond_them_too() -> None:
+    sites = Federation({("a", "b"), ("b", "c")}, 0)
+    know_all(sites)
+    sites.subscribe("c")
+    sites.settle()
+    sites.publish("a", depth=-1)
+    sites.settle()
+    assert sites.delivered == {("c", "m"): 1}
+
+
 def test_who_keeps_a_bucket_of_wants_back_has_what_it_may_want_and_changes_no_other_way() -> None:
     sites = Federation(RING, 0)
     sites.subscribe("d")
