@@ -9,8 +9,8 @@ MUTATIONS = [
     Mutation(
         name="a destination is forgotten where a copy is split",
         file=DESTINATIONS,
-        old="        self._destine(copy, new, (peer,))\n",
-        new="        del new[:1]\n        self._destine(copy, new, (peer,))\n",
+        old="        self._destine(copy, new, (peer,), is_late=not counted)\n",
+        new="        del new[:1]\n        self._destine(copy, new, (peer,), is_late=not counted)\n",
         tests=(f"{TESTS}::test_it_goes_over_shortest_ways_once",),
     ),
     Mutation(
@@ -65,7 +65,7 @@ MUTATIONS = [
     Mutation(
         name="who wanted a message all along is taken for a late subscriber",
         file="routing/federation/rerouting.py",
-        old="            late -= wanted_long\n",
+        old=" - (itineraries.wanted_long(topic) or _NOBODY)",
         new="",
         tests=(f"{TESTS}::test_who_comes_nearer_later_is_no_late_subscriber",),
     ),
