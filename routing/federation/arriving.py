@@ -75,6 +75,8 @@ class Arriving:
         if arrival.message.smuid in state.removed:
             self._turn_away(arrival, "duplicate", "removed")
             return
+        if not peer.knows_destinations:
+            arrival.destinations = ()
         arrival.depth = accepted_depth(arrival.topic, arrival.depth, peer.rules)
         seen = forwarding.known(arrival.message.smuid)
         held = state.crossing.by_id.get(seen.entry_id) if seen is not None else None

@@ -313,13 +313,12 @@ class Destinations:
             if len(set(sites)) != len(sites) or not all(map(is_server_name, sites)):
                 raise Refusal(Refusal.BAD_FRAME, "a destination that is no server, or one twice")
         known = self._forwarding.peers.get(peer)
+        if known is None or not known.knows_destinations:
+            return
         for smuid, sites in told.items():
             held = self._held(smuid)
-            if known is None or (
-                held is not None
-                and not known.may_come(held.entry.topic.name)
-                and not known.may_go(held.entry.topic.name)
-            ):
+            topic = held.entry.topic.name if held is not None else ""
+            if topic and not (known.may_come(topic) or known.may_go(topic)):
                 continue  # it is none of its business
             if word == "still":
                 self._hear_still(peer, smuid, sites)

@@ -143,9 +143,10 @@ def test_a_site_that_comes_back_as_an_earlier_version_is_sent_it_again(line: Fed
     line.cut("a", "b")
     line.old = ("b",)
     earlier = line.routers["b"] = Router("b", 2, SETTINGS, lambda: 1_700_000_000_000)
-    for peer in "ac":
+    for peer in "ca":
         earlier.federation.set_peer(peer, PeerRules())
         line.join(peer, "b")
+        line.settle()
     for _ in range(2):
         line.settle()
         line.pass_time(3.0)
