@@ -56,7 +56,7 @@ class Rerouting:
         self._seen = -1  # version of the topology
         self._todo: deque[Copy] = deque()
         self._minutes = self._minutes_seen = 0
-        self._is_minutely = False
+        self._is_minutely = self._is_due = False
         self._touched: dict[str, None] = {}  # topics that others have come to want, or want no more
         topology.listeners.append(self._wants_changed)
         self._unwanted: list[Entry] = []  # copies whose receipts may be known since
@@ -132,16 +132,18 @@ class Rerouting:
             copy = self._todo.popleft()
             if not copy.entry.flags & (GONE | EXPIRED):
                 self._reconsider(copy)
-        if self._todo or self._unwanted or self._is_behind:
+        self._is_due = bool(self._todo or self._unwanted or self._is_behind)
+        if self._is_due:
             self._state.wake_at = 0.0
 
     @property
     def due_at(self) -> float:
         """Site time at which there is more to be done; `inf` for none."""
-        return 0.0 if self._todo or self._unwanted or self._is_behind else math.inf
+        return 0.0 if self._is_due else math.inf
 
     def tick(self, now: float) -> None:
         """Tell the receipts that are known since nobody sees to a destination any more."""
+        self._is_due = False  # until decisions are taken again, which they are not while the store fails
         unwanted, self._unwanted = self._unwanted, []
         for entry in unwanted:
             self._receipts.look(entry, now)
