@@ -73,7 +73,8 @@ def routes(
 ) -> None:
     """Show where a message would go from here, and with which Depth at least.
 
-    Exit code 1 where a link that it would go over, or might, is down.
+    One of mode ALL names the sites that it is for, its destinations; each is shown with the peer that would
+    see to it, and why. Exit code 1 where a link that it would go over, or might, is down.
     """
     try:
         check_topic(name)  # as every name of a server is one, too
@@ -86,7 +87,7 @@ def routes(
         _show_routes(found)
     else:
         typer.echo("This site has no peers: a message goes no further; see `smqpd peer add --help`.")
-    if any(route.why in DOWN for route in found):
+    if any(route.why in DOWN or not all(one.up for one in route.destinations) for route in found):
         raise typer.Exit(FAILED)
 
 
@@ -101,3 +102,12 @@ def _show_routes(found: list[Route]) -> None:
         for route in found
     ]
     show_table(("for", "peer", "depth", "goes there"), rows, folds=("peer", "goes there"))
+    destinations = [
+        (one.site, str(one.hops), route.peer, one.why) for route in found for one in route.destinations
+    ]
+    if destinations:
+        typer.echo()
+        columns = ("destination of ALL", "links", "by peer", "why")
+        show_table(columns, sorted(destinations), folds=("destination of ALL", "by peer", "why"))
+    for why in dict.fromkeys(route.why_unnamed for route in found if route.why_unnamed):
+        typer.echo(printable(f"ALL names no destinations, and goes wherever it is wanted: {why}"))

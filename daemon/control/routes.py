@@ -1,30 +1,93 @@
 """Where a message would go from this site, and why not further."""
 
-from daemon.operating.federation import Route
-from routing.federation.outlook import Outlook
+from typing import Final
+
+import msgspec
+
+from daemon.operating.federation import Route, RouteDestination
+from routing.federation.assignments import Assignment
+from routing.federation.outlook import DOWN, LINK_DOWN, UNTOLD, UNWANTED, Outlook
 from routing.federation.wants import Want
 from routing.message import DEPTH_UNLIMITED
 from routing.names import is_system_topic, parse_address
 
+NOT_SHORTEST: Final = "no shortest way to who wants it begins there"
+LINK_BEYOND_DOWN: Final = "a link beyond it is down"
+WANTS: Final = ("", *DOWN, UNTOLD, UNWANTED)
+"""What peers tell of wants, which does not matter where destinations are known."""
+
 
 def routes(outlook: Outlook, name: str) -> list[Route]:
     """The ways of messages to a topic, of either mode, and to a server of that name; or to an account."""
-    wants: list[Want] = [("ALL", name), ("ONE", name)]
     if is_system_topic(name):
-        wants = [("SERVER", parse_address(name).server)]
-    elif outlook.distances(("SERVER", name)):
-        wants.append(("SERVER", name))
+        return _by_wants(outlook, ("SERVER", parse_address(name).server))
+    to_all = _by_wants(outlook, ("ALL", name))
+    assigned = outlook.assignments.find(name, DEPTH_UNLIMITED)
+    if assigned is None:
+        why = outlook.assignments.why_none(name, DEPTH_UNLIMITED)
+        to_all = [msgspec.structs.replace(route, why_unnamed=why) for route in to_all]
+    else:
+        to_all = [_by_destinations(outlook, route, assigned) for route in to_all]
+    to_server = _by_wants(outlook, ("SERVER", name)) if outlook.distances(("SERVER", name)) else []
+    return [*to_all, *_by_wants(outlook, ("ONE", name)), *to_server]
+
+
+def _by_wants(outlook: Outlook, want: Want) -> list[Route]:
+    known = outlook.distances(want)
     out = []
-    for want in wants:
-        known = outlook.distances(want)
-        for way in outlook.ways_to(want, DEPTH_UNLIMITED, ()):
-            distance = known.get(way.peer)
-            out.append(
-                Route(
-                    peer=way.peer,
-                    kind=want[0],
-                    distance=None if distance is None else distance + 1,
-                    why=way.why,
-                )
+    for way in outlook.ways_to(want, DEPTH_UNLIMITED, ()):
+        distance = known.get(way.peer)
+        out.append(
+            Route(
+                peer=way.peer,
+                kind=want[0],
+                distance=None if distance is None else distance + 1,
+                why=way.why,
             )
+        )
     return out
+
+
+def _by_destinations(outlook: Outlook, route: Route, assigned: list[Assignment]) -> Route:
+    """What destinations make of a way to a peer, for a message of mode ALL."""
+    seen_to = [one for one in assigned if one.peer == route.peer]
+    if seen_to:
+        return msgspec.structs.replace(
+            route,
+            distance=min(one.hops for one in seen_to),
+            why="" if outlook.is_up(route.peer) else LINK_DOWN,
+            destinations=tuple(_destination(one, assigned) for one in seen_to),
+        )
+    if route.why not in WANTS or (route.why == UNTOLD and not assigned):
+        return route
+    if not assigned:
+        why = UNWANTED
+    elif any(route.peer in one.if_up for one in assigned):
+        why = LINK_BEYOND_DOWN if outlook.is_up(route.peer) else LINK_DOWN
+    elif others := sorted({one.peer for one in assigned if route.peer in one.as_short}):
+        why = f"{' and '.join(others)} {'is' if len(others) == 1 else 'are'} as near"
+    else:
+        why = NOT_SHORTEST
+    return msgspec.structs.replace(route, why=why)
+
+
+def _destination(one: Assignment, assigned: list[Assignment]) -> RouteDestination:
+    return RouteDestination(site=one.site, hops=one.hops, why=_why(one, assigned), up=one.up)
+
+
+def _why(one: Assignment, assigned: list[Assignment]) -> str:
+    """Why it goes by this peer, see `Ways.assign`."""
+    if not one.as_short:
+        why = "the shortest way" if one.up else "the shortest way if it was up"
+    else:
+        others = f"as short as from {' and '.join(one.as_short)}"
+        shared = [other.site for other in assigned if other.peer == one.peer and other is not one]
+        if not shared:
+            why = f"{others}, and first by name"
+        elif len(shared) == 1:
+            why = f"{others}, and the way to {shared[0]}, too"
+        else:
+            why = f"{others}, and the way to {len(shared)} others, too"
+    if not one.sure:
+        why += "; whether it is wanted there is not known"
+    return why if one.up else f"waits, as no way is up: {why}"

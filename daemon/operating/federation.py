@@ -69,6 +69,21 @@ def links_between(sites: Iterable[KnownSite]) -> list[tuple[str, str, bool]]:
     ]
 
 
+class RouteDestination(msgspec.Struct, frozen=True, kw_only=True):
+    """A site that a message of mode ALL would be for.
+
+    Attributes:
+        hops: links on the way there.
+        why: it goes by this peer.
+        up: all links of the way are up; it waits else.
+    """
+
+    site: str
+    hops: int
+    why: str
+    up: bool
+
+
 class Route(msgspec.Struct, frozen=True, kw_only=True):
     """One peer, as a way for a message.
 
@@ -76,9 +91,14 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
         distance: links from this site to the nearest site beyond the peer that wants it; None where the
             peer knows of none. It is the least Depth with which a message gets there.
         why: a message does not go there now; "" where it goes.
+        destinations: of kind ALL: what the peer would be asked to see to.
+        why_unnamed: of kind ALL: why a message names no destinations, and goes wherever peers tell that it is
+            wanted; "" where it names them.
     """
 
     peer: str
     kind: Literal["ALL", "ONE", "SERVER"]
     distance: int | None
     why: str
+    destinations: tuple[RouteDestination, ...] = ()
+    why_unnamed: str = ""

@@ -15,6 +15,7 @@ telling      what each peer is told of all that
 removals     what was removed
 crossing     the copies that may cross links, while they are held
 outlook      what others may read of all this
+assignments  which peer would see to which destination, and why
 enquiry      questions that travel over the links
 news         what a site says of itself
 spreading    how news comes to all sites
@@ -30,6 +31,7 @@ from collections.abc import Callable, Collection, Mapping
 from routing.decisions import Refused
 from routing.delivery import Deliveries
 from routing.federation.arriving import Arriving
+from routing.federation.assignments import Assignments
 from routing.federation.copies import Answered, Arrival, Copy, Forward, Open, PeerRules, Seen, UnitId
 from routing.federation.custody import Custody
 from routing.federation.decisions import (
@@ -108,7 +110,13 @@ class Federation:
         )
         self._own_wants = OwnWants(state.matching, self.interest, self.spreading)
         self.outlook = Outlook(
-            state.server, self.forwarding, self.interest, state.crossing, self.spreading, self._own_wants
+            state.server,
+            self.forwarding,
+            self.interest,
+            state.crossing,
+            self.spreading,
+            self._own_wants,
+            Assignments(state.server, self._itineraries, self.topology, self.spreading.known),
         )
         self.custody = Custody(state, lifecycle, self.forwarding, deliveries, receipts, self.interest)
         self._arriving = Arriving(state, lifecycle, self.forwarding, self.destinations, deliveries, receipts)

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from routing.federation.assignments import Assignments
 from routing.federation.copies import Copy, onward, within
 from routing.federation.crossing import Crossing
 from routing.federation.forwarding import Forwarding, Peer
@@ -53,6 +54,7 @@ class Outlook:
         copies: by entry id, what is held and may cross links.
         news: by site, the latest that is known.
         known_wants: what the other sites want.
+        assignments: the destinations of a message of mode ALL.
         has_room, would_hold: of a copy that comes, see `Forwarding`.
     """
 
@@ -64,11 +66,13 @@ class Outlook:
         crossing: Crossing,
         spreading: Spreading,
         own_wants: OwnWants,
+        assignments: Assignments,
     ) -> None:
         self.peers: Mapping[str, Peer] = forwarding.peers
         self.copies: Mapping[int, Copy] = crossing.by_id
         self.news: Mapping[str, KnownNews] = spreading.known
         self.known_wants = spreading.wants
+        self.assignments = assignments
         self.has_room = forwarding.has_room
         self.would_hold = forwarding.would_hold
         self._interest = interest

@@ -1,6 +1,8 @@
 """`smqpd routes`: what it shows is where messages go."""
 
 from daemon.control.routes import routes
+from daemon.operating.federation import Route
+from tests.routing.federation.test_destinations import know_all
 from tests.support.sites import Federation
 
 
@@ -39,3 +41,65 @@ def test_a_server_and_an_account_there_have_the_same_way() -> None:
     assert shown(federation, "a", "c")[-1] == way
     federation.cut("a", "b")
     assert shown(federation, "a", "ada:desk@c") == [("SERVER", "b", 2, "the link is down")]
+
+
+def to_all(federation: Federation, site: str) -> dict[str, Route]:
+    """Of mode ALL, by peer."""
+    found = routes(federation.routers[site].federation.outlook, "t")
+    return {route.peer: route for route in found if route.kind == "ALL"}
+
+
+def destinations(federation: Federation, site: str) -> list[tuple[str, str, int, str]]:
+    found = to_all(federation, site)
+    return [(peer, one.site, one.hops, one.why) for peer in found for one in found[peer].destinations]
+
+
+def test_destinations_have_the_peer_that_sees_to_them_and_why_that_one() -> None:
+    sites = Federation({("a", "b"), ("b", "d"), ("a", "c"), ("c", "d"), ("c", "e"), ("a", "x"), ("x", "y")})
+    sites.subscribe("d")
+    know_all(sites)
+    assert destinations(sites, "a") == [("b", "d", 2, "as short as from c, and first by name")]
+    whys = {peer: route.why for peer, route in to_all(sites, "a").items()}
+    assert whys == {
+        "b": "",
+        "c": "b is as near",
+        "x": "no shortest way to who wants it begins there",
+    }
+    sites.subscribe("e")
+    know_all(sites)
+    assert destinations(sites, "a") == [
+        ("c", "d", 2, "as short as from b, and the way to e, too"),
+        ("c", "e", 2, "the shortest way"),
+    ]
+    sites.publish("a", depth=-1)
+    sites.settle()
+    assert {site for site, _ in sites.records_of("m", "received")} == {"c", "d", "e"}
+
+
+def test_a_way_that_is_down_is_said_to_be_and_so_is_the_way_round_it() -> None:
+    sites = Federation({("a", "b"), ("b", "c"), ("a", "d"), ("d", "e"), ("e", "c")})
+    sites.subscribe("c")
+    know_all(sites)
+    sites.cut("b", "c")
+    sites.pass_time(3.0)
+    sites.settle()
+    assert destinations(sites, "a") == [("d", "c", 3, "the shortest way")]
+    assert to_all(sites, "a")["b"].why == "a link beyond it is down"
+    sites.cut("a", "d")
+    assert destinations(sites, "a") == [
+        ("b", "c", 2, "waits, as no way is up: the shortest way if it was up")
+    ]
+    sites.cut("a", "b")
+    assert to_all(sites, "a")["b"].why == "the link is down"
+
+
+def test_where_one_knows_no_destinations_it_is_said_who() -> None:
+    sites = Federation({("a", "b"), ("b", "c"), ("a", "d")}, old=["d"])
+    sites.subscribe("c")
+    know_all(sites)
+    found = to_all(sites, "a")
+    assert {route.destinations for route in found.values()} == {()}
+    assert {route.why_unnamed for route in found.values()} == {
+        "d says nothing of itself: its smqpd is too old, or it has not been heard"
+    }
+    assert {peer: route.why for peer, route in found.items()} == {"b": "", "d": "nobody there wants it"}
