@@ -8,7 +8,7 @@ Each message of `weather`, published at alpha, is due to a subscription at each 
 `jobs`, published at delta, to one of two, at alpha and beta. All ask for a receipt from all.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -17,8 +17,9 @@ import msgspec
 import trio
 
 from daemon.control.client import Question, ask
-from daemon.operating.federation import Route
+from daemon.operating.federation import KnownSite, Route, links_between
 from tests.support.accounting import Account, account
+from tests.support.networks import Pair
 from tests.support.patience import PATIENCE_S
 from tests.support.real_sites import PROBE_TIMEOUT_S, CutSites, RealSite, real_sites
 from tests.support.traffic import Publisher, Reader
@@ -129,6 +130,30 @@ async def way_for(site: RealSite, name: str, kind: str, peers: dict[str, int]) -
             routes = msgspec.json.decode(answer, type=list[Route])
             known = {route.peer: route.distance for route in routes if route.kind == kind}
             if all(known.get(peer) == distance for peer, distance in peers.items()):
+                return
+            await trio.sleep(0.05)
+
+
+async def destined(site: RealSite, topic: str, destinations: dict[str, str]) -> None:
+    """Wait until a message of mode ALL would be for these sites, each by its peer."""
+    question = Question(ask="routes", name=topic)
+    with trio.fail_after(PATIENCE_S):
+        while True:
+            answer = await trio.to_thread.run_sync(ask, site.directory / "state", question)
+            routes = msgspec.json.decode(answer, type=list[Route])
+            if destinations == {one.site: route.peer for route in routes for one in route.destinations}:
+                return
+            await trio.sleep(0.05)
+
+
+async def known(site: RealSite, pairs: Iterable[Pair]) -> None:
+    """Wait until a site knows that all these links are up, and no others."""
+    expected = {(min(pair), max(pair), True) for pair in pairs}
+    with trio.fail_after(PATIENCE_S):
+        while True:
+            answer = await trio.to_thread.run_sync(ask, site.directory / "state", Question(ask="federation"))
+            sites = msgspec.json.decode(answer, type=list[KnownSite])
+            if expected == set(links_between(sites)):
                 return
             await trio.sleep(0.05)
 
