@@ -1,7 +1,7 @@
 """Whether the trace jobs accuse falsely, where simulated sites kept every promise and logs are missing.
 
     python -m tests.bench.accusations [--seeds 50] [--first 0] [--keep DIR]
-                                      [--cases 0:0 0:1 0.01:0 0.1:1 0.3:2]
+                                      [--profile all|ways] [--cases 0:0 0:1 0.01:0 0.1:1 0.3:2]
 
 Each seed is simulated (`tests.sim`: kills, power cuts, clocks that are set), and its logs are read once for
 each case, a share of missing records and a number of sites without a log, under names of their own, all in
@@ -22,7 +22,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import combinations_with_replacement, pairwise
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 
 import msgspec
 
@@ -31,6 +31,7 @@ from routing.hop_words import BEGINS, REFUSES
 from routing.hops import HopRecord
 from tests.bench.planted import Fault, plant
 from tests.sim.machine import WALL_BEGINS_S
+from tests.sim.scenario import Profile
 from tests.sim.simulation import Outcome, simulate
 from tests.support.fates import balance_state
 
@@ -222,6 +223,7 @@ def main() -> int:
     )
     parser.add_argument("--seeds", type=int, default=50)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--profile", choices=get_args(Profile), default="all", help="as of tests.sim")
     parser.add_argument("--cases", nargs="+", default=["0:0", "0:1", "0.01:0", "0.1:1", "0.3:2"])
     parser.add_argument("--keep", metavar="DIR", help="leave the logs and the tables there")
     chosen = parser.parse_args()
@@ -238,7 +240,7 @@ def main() -> int:
         planted: dict[str, list[Fault]] = {}
         for seed in range(chosen.first, chosen.first + chosen.seeds):
             kept = Path(directory) / f"seed-{seed}"
-            outcome = simulate(seed, sites_max=SITES_MAX, keep=kept)
+            outcome = simulate(seed, sites_max=SITES_MAX, profile=chosen.profile, keep=kept)
             if outcome.violations:
                 print(f"seed {seed} breaks a promise, and is left out: {outcome.violations[0]}")
                 continue
