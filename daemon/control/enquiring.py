@@ -13,7 +13,7 @@ import itertools
 import logging
 import math
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -31,15 +31,18 @@ from daemon.control.reports import (
     Told,
     Unanswered,
 )
+from daemon.control.routes import why_not
 from daemon.hops.examine import examine, shortened
 from daemon.system.clock import Clock
 from routing.door import Door
 from routing.errors import Refusal
 from routing.federation.arriving import accepted_depth
+from routing.federation.copies import onward
 from routing.federation.enquiry import About, Ask, Enquiries, Ping, Trace, Why, check_ask, kind
 from routing.federation.outlook import DOWN, LINK_DOWN, Way
 from routing.headers import write_created
 from routing.message import Message, Section
+from routing.names import is_system_topic
 
 _log = logging.getLogger(__name__)
 
@@ -252,13 +255,14 @@ class Enquiring:
         asked, passed_over = [], []
         count = self._door.view.takers(trace.topic, trace.mode)
         if not (trace.mode == "ONE" and count):
-            for way in self._outlook.ways(trace.topic, trace.mode, trace.depth, ask.hops):
+            for way, destinations in self._ways(ask, trace):
                 why = self._in_full(way) if way.why else self._cannot_be_asked(trace, way.peer)
                 if why:
                     passed_over.append(PassedOver(way.peer, why))
                 else:
                     assert way.depth is not None
-                    self._ask_on(ask, msgspec.structs.replace(trace, depth=way.depth), way.peer)
+                    on = msgspec.structs.replace(trace, depth=way.depth, destinations=destinations)
+                    self._ask_on(ask, on, way.peer)
                     asked.append(way.peer)
         smuid = self._deliver(ask, trace) if trace.deliver and count and not again else ""
         reason = "not delivered: there is no room" if smuid is None else ""
@@ -271,6 +275,22 @@ class Enquiring:
             smuid=smuid or "",
         )
         self._say(ask.key, peer, report)
+
+    def _ways(self, ask: Ask, trace: Trace) -> Iterator[tuple[Way, tuple[str, ...]]]:
+        """All peers as ways for a trace, and the destinations that each is to see to."""
+        outlook, assigned = self._outlook, None
+        if trace.destinations:
+            assigned = outlook.assignments.pass_on(trace.topic, trace.depth, ask.hops, trace.destinations)
+        elif trace.mode == "ALL" and not ask.hops and not is_system_topic(trace.topic):
+            assigned = outlook.assignments.find(trace.topic, trace.depth)
+        for way in outlook.ways(trace.topic, trace.mode, trace.depth, ask.hops):
+            if assigned is None:
+                yield way, ()
+                continue
+            why = why_not(outlook, way.peer, way.why, assigned)
+            depth = None if why else onward(trace.depth)
+            seen_to = tuple(one.site for one in assigned if one.peer == way.peer)
+            yield Way(way.peer, depth, why), seen_to
 
     def _deliver(self, ask: Ask, trace: Trace) -> str | None:
         """Give the probe to the subscriptions here, for as long as the question lives; None if it is full."""

@@ -51,24 +51,31 @@ def _by_wants(outlook: Outlook, want: Want) -> list[Route]:
 def _by_destinations(outlook: Outlook, route: Route, assigned: list[Assignment]) -> Route:
     """What destinations make of a way to a peer, for a message of mode ALL."""
     seen_to = [one for one in assigned if one.peer == route.peer]
-    if seen_to:
-        return msgspec.structs.replace(
-            route,
-            distance=min(one.hops for one in seen_to),
-            why="" if outlook.is_up(route.peer) else LINK_DOWN,
-            destinations=tuple(_destination(one, assigned) for one in seen_to),
-        )
-    if route.why not in WANTS or (route.why == UNTOLD and not assigned):
-        return route
-    if not assigned:
-        why = UNWANTED
-    elif any(route.peer in one.if_up for one in assigned):
-        why = LINK_BEYOND_DOWN if outlook.is_up(route.peer) else LINK_DOWN
-    elif others := sorted({one.peer for one in assigned if route.peer in one.as_short}):
-        why = f"{' and '.join(others)} {'is' if len(others) == 1 else 'are'} as near"
-    else:
-        why = NOT_SHORTEST
-    return msgspec.structs.replace(route, why=why)
+    why = why_not(outlook, route.peer, route.why, assigned)
+    if not seen_to:
+        return msgspec.structs.replace(route, why=why)
+    return msgspec.structs.replace(
+        route,
+        distance=min(one.hops for one in seen_to),
+        why=why,
+        destinations=tuple(_destination(one, assigned) for one in seen_to),
+    )
+
+
+def why_not(outlook: Outlook, peer: str, why: str, assigned: list[Assignment]) -> str:
+    """Why a message with these destinations does not go to a peer; "" where it does.
+
+    `why`: why it would not if they were not known.
+    """
+    if any(one.peer == peer for one in assigned):
+        return "" if outlook.is_up(peer) else LINK_DOWN
+    if why not in WANTS or (why == UNTOLD and not assigned):
+        return why
+    if any(peer in one.if_up for one in assigned):
+        return LINK_BEYOND_DOWN if outlook.is_up(peer) else LINK_DOWN
+    if others := sorted({one.peer for one in assigned if peer in one.as_short}):
+        return f"{' and '.join(others)} {'is' if len(others) == 1 else 'are'} as near"
+    return NOT_SHORTEST if assigned else UNWANTED
 
 
 def _destination(one: Assignment, assigned: list[Assignment]) -> RouteDestination:

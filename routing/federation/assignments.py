@@ -1,6 +1,6 @@
 """For people: which peer would see to which destination of a message that began here, and why that one."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
@@ -47,23 +47,49 @@ class Assignments:
 
     def find(self, topic: str, depth: int) -> list[Assignment] | None:
         """By name, the destinations of a message of mode ALL; None where it has none, see `why_none`."""
-        itinerary = self._itineraries.find(topic, depth)
-        if itinerary is None or self._itineraries.are_late(topic, depth, itinerary):
+        found = self._itineraries.find(topic, depth)
+        if found is None or self._itineraries.are_late(topic, depth, found):
             return None
+        return self._explained(topic, depth, found.by_peer, found.unsure)
+
+    def pass_on(
+        self, topic: str, depth: int, hops: Collection[str], destinations: Iterable[str]
+    ) -> list[Assignment]:
+        """The same of a copy that came through `hops`, and that this site sees to some destinations of."""
+        beyond = [site for site in destinations if site != self._server and site not in hops]
+        by_peer, _ = self._topology.ways.assign(beyond, topic, depth, hops)
+        return self._explained(topic, depth, by_peer, (), hops)
+
+    def _explained(
+        self,
+        topic: str,
+        depth: int,
+        by_peer: Mapping[str, Iterable[str]],
+        unsure: Collection[str],
+        hops: Collection[str] = (),
+    ) -> list[Assignment]:
         ways = self._topology.ways
         now, at_best = ways.reach(topic, depth), ways.reach(topic, depth, up=False)
+        shut = 0
+        for peer in hops:
+            shut |= ways.bit(peer)
         found = []
-        for peer, sites in itinerary.by_peer.items():
+        for peer, sites in by_peer.items():
             for site in sites:
-                sure = site in itinerary.sites
-                best = ways.best(site, topic, depth)
-                if_up = at_best.first[site] & ~best
-                if best:
-                    others = self._names(best & ~ways.bit(peer))
-                    found.append(Assignment(site, peer, now.hops[site], others, self._names(if_up), sure))
-                else:
-                    others = self._names(if_up & ~ways.bit(peer))
-                    found.append(Assignment(site, peer, at_best.hops[site], others, (), sure, up=False))
+                best = ways.best(site, topic, depth) & ~shut
+                if_up = at_best.first.get(site, 0) & ~best & ~shut
+                reach, others = (now, best) if best else (at_best, if_up)
+                found.append(
+                    Assignment(
+                        site,
+                        peer,
+                        reach.hops[site],
+                        self._names(others & ~ways.bit(peer)),
+                        self._names(if_up) if best else (),
+                        sure=site not in unsure,
+                        up=bool(best),
+                    )
+                )
         return sorted(found, key=lambda one: one.site)
 
     def _names(self, bits: int) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ import msgspec
 from routing.errors import Refusal
 from routing.federation.allowance import Allowance
 from routing.federation.copies import wider
+from routing.link.codec import are_destinations
 from routing.message import DeliveryMode
 from routing.names import SERVER_PATTERN, check_topic, is_server_name, parse_smuid
 from routing.numbers import SECONDS_MAX, Depth
@@ -62,12 +63,15 @@ class Trace(msgspec.Struct, frozen=True, tag="trace"):
     Attributes:
         depth: hops that it may still go from the site that is asked on; -1 for no limit.
         deliver: it is handed to the subscriptions of each site it reaches, as a message of that site.
+        destinations: of mode ALL: the sites that the one that is asked is to see to, as a message would name
+            them; () where it goes wherever it is wanted.
     """
 
     topic: str
     mode: DeliveryMode = "ALL"
     depth: Depth = -1
     deliver: bool = False
+    destinations: tuple[str, ...] = ()
 
 
 class Why(msgspec.Struct, frozen=True, tag="why"):
@@ -114,8 +118,10 @@ def check_ask(ask: Ask, peer: str) -> None:
         case Ping(server):
             if not is_server_name(server):
                 raise Refusal(Refusal.BAD_FRAME, f"{server[:80]!r} is not a server name")
-        case Trace(topic):
+        case Trace(topic, destinations=destinations):
             check_topic(topic)
+            if not (are_destinations(destinations) and all(map(is_server_name, destinations))):
+                raise Refusal(Refusal.BAD_FRAME, "a trace is for what are no servers, or for too many")
         case Why(smuid):
             parse_smuid(smuid)
 

@@ -9,6 +9,7 @@ is counted first, and taken off.
 """
 
 import argparse
+import contextlib
 import itertools
 import json
 import tempfile
@@ -50,10 +51,11 @@ class Counting(Proxies):
         self.passed: Counter[Pair] = Counter()
 
     async def _pump(self, pair: Pair, source: trio.SocketStream, target: trio.SocketStream) -> None:
-        while data := await source.receive_some():
-            self.passed[pair] += len(data)
-            await target.send_all(data)
-        await target.send_eof()
+        with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            while data := await source.receive_some():
+                self.passed[pair] += len(data)
+                await target.send_all(data)
+            await target.send_eof()
 
     async def in_time(self, seconds: float) -> Counter[Pair]:
         """What passes within so many seconds."""

@@ -14,7 +14,9 @@ from daemon.control.reports import End, Heard, Report, ReportTold, Told
 from daemon.operating.journeys import Journey, JourneyStop
 from daemon.settings import QueueSettings
 from routing.federation import enquiry
+from routing.federation.assignments import Assignment
 from routing.federation.enquiry import About, Ask, Ping, Trace, Why
+from routing.federation.news import NEWS
 from routing.link.units import Control, Lane
 from tests.support.federated import FederatedSite, federated_site
 from tests.support.links import Network
@@ -23,6 +25,9 @@ from tests.support.patience import PATIENCE_S
 PAIR: Final = {"alpha": ["beta"], "beta": ["alpha"]}
 CHAIN: Final = {"alpha": ["beta"], "beta": ["alpha", "gamma"], "gamma": ["beta"]}
 RING: Final = {"alpha": ["beta", "gamma"], "beta": ["alpha", "gamma"], "gamma": ["alpha", "beta"]}
+
+NAMES_NONE: Final[dict[str, Any]] = {"features": (*enquiry.FEATURES, NEWS)}
+"""A site that knows no destinations: what it sends goes wherever it is wanted."""
 UNKNOWN: Final = "alpha/000000000000-1-1"
 
 
@@ -122,6 +127,13 @@ class TestPing:
             assert end.unanswered
 
 
+async def assigned(site: FederatedSite, topic: str, *destinations: Assignment) -> None:
+    """Wait until a message of mode ALL would have these."""
+    with trio.fail_after(PATIENCE_S):
+        while site.broker.door.outlook.assignments.find(topic, -1) != [*destinations]:
+            await trio.sleep(0.01)
+
+
 class TestTrace:
     async def test_each_site_on_the_way_reports_and_nobody_gets_anything(self, tmp_path: Path) -> None:
         async with sites(tmp_path, CHAIN) as running:
@@ -168,13 +180,26 @@ class TestTrace:
             assert broker.held == 1
 
     async def test_a_site_that_it_comes_to_twice_says_so(self, tmp_path: Path) -> None:
-        async with sites(tmp_path, RING) as running:
+        async with sites(tmp_path, RING, **dict.fromkeys(RING, NAMES_NONE)) as running:
             for name in ("beta", "gamma"):
                 await (await running[name].client("reader")).subscribe("weather")
             for site, peer in (("alpha", "beta"), ("alpha", "gamma"), ("beta", "gamma"), ("gamma", "beta")):
                 await told_interest(running[site], "weather", peer)
             reports, end = await asked(running["alpha"], Trace("weather"))
             assert sorted(found(reports).values()) == ["duplicate", "duplicate", *["reached"] * 3]
+            assert end.unanswered == ()
+
+    async def test_it_goes_to_the_destinations_of_a_message_and_to_nobody_else(self, tmp_path: Path) -> None:
+        square = {"alpha": ["beta", "delta"], "gamma": ["beta", "delta"]}
+        square |= {name: ["alpha", "gamma"] for name in ("beta", "delta")}
+        async with sites(tmp_path, square) as running:
+            await (await running["gamma"].client("reader")).subscribe("weather")
+            by_either = Assignment("gamma", "beta", 2, as_short=("delta",))
+            await assigned(running["alpha"], "weather", by_either)
+            reports, end = await asked(running["alpha"], Trace("weather"))
+            assert list(found(reports)) == [("", "alpha"), ("alpha", "beta"), ("beta", "gamma")]
+            assert passed_over(reports, "alpha") == {"delta": "beta is as near"}
+            assert passed_over(reports, "gamma")["delta"] == "nobody there wants it"
             assert end.unanswered == ()
 
     async def test_it_goes_no_further_than_its_depth(self, tmp_path: Path) -> None:
@@ -189,7 +214,8 @@ class TestTrace:
 
     async def test_the_rules_of_a_link_hold_for_it(self, tmp_path: Path) -> None:
         rules = {"alpha": {"allow_in": ("news.#",), "depth_max": 0}}
-        async with sites(tmp_path, CHAIN, beta={"rules": rules}) as running:
+        by_interest = dict.fromkeys(CHAIN, NAMES_NONE) | {"beta": NAMES_NONE | {"rules": rules}}
+        async with sites(tmp_path, CHAIN, **by_interest) as running:
             for topic in ("weather", "news.oslo"):
                 await (await running["gamma"].client(topic)).subscribe(topic)
                 await running["alpha"].wanted("ALL", topic, within=1)
