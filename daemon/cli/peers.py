@@ -73,8 +73,8 @@ def routes(
 ) -> None:
     """Show where a message would go from here, and with which Depth at least.
 
-    One of mode ALL names the sites that it is for, its destinations; each is shown with the peer that would
-    see to it, and why. Exit code 1 where a link that it would go over, or might, is down.
+    Where one of mode ALL names the sites that it is for, each is shown with the peer that would see to it,
+    and why. Exit code 1 where a link that it would go over, or might, is down.
     """
     try:
         check_topic(name)  # as every name of a server is one, too

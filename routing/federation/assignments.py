@@ -97,8 +97,13 @@ class Assignments:
         return tuple(peer for peer in ways.peers if bits & ways.bit(peer))
 
     def why_none(self, topic: str, depth: int) -> str:
-        """Why a message of mode ALL names no destinations, and goes wherever peers tell that it is wanted."""
+        """Why a message of mode ALL names no destinations, and goes wherever peers tell that it is wanted.
+
+        "" where this site does not see to destinations, either.
+        """
         topology = self._topology
+        if not topology.knows_destinations(self._server):
+            return ""
         found = topology.ways.within(topic, depth)
         for site in sorted(found):
             if site != self._server and not topology.knows_destinations(site):

@@ -11,6 +11,7 @@ from typing import Final
 
 import trio
 
+from routing.federation.news import DESTINATIONS
 from tests.support.patience import PATIENCE_S
 
 ROOT: Final = Path(__file__).parent.parent.parent
@@ -62,6 +63,12 @@ class Daemon:
 SMQPD_RUN: Final = ("-c", "from daemon.cli.main import main; main()", "run", "--config")
 BECOMES: Final = ("-m", "daemon")
 """What `smqpd run` becomes; starts in half the time."""
+NAMES_DESTINATIONS: Final = (
+    "-c",
+    "from daemon.site import links; from daemon.__main__ import main;"
+    f" links.IN_NEWS = ({DESTINATIONS!r},); main()",
+)
+"""The same, with what no site offers yet."""
 
 
 @asynccontextmanager

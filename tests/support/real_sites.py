@@ -23,7 +23,7 @@ from tests.support.keys import CERTIFICATE_DAYS, write_keys, write_trust
 from tests.support.networks import CutNetwork, HostNetwork, Pair, cut_network
 from tests.support.patience import PATIENCE_S
 from tests.support.ports import free_port
-from tests.support.process import Daemon, daemon
+from tests.support.process import BECOMES, Daemon, daemon
 
 AUTHORITY_DAYS: Final = 3650
 PROBE_TIMEOUT_S: Final = 2.5
@@ -44,6 +44,7 @@ class RealSite:
 
     Attributes:
         environment: of its daemon, beside what every process has.
+        start: how its daemon is started, see `tests.support.process`.
         starts: how often the daemon was ready.
         port: of its SMQP front end, on its loopback.
         password: of its administrator.
@@ -55,6 +56,7 @@ class RealSite:
         self.name = name
         self.directory = directory / name
         self.environment: dict[str, str] = {}
+        self.start: tuple[str, ...] = BECOMES
         self.starts = 0
         self._authority = authority
         self._network = network
@@ -90,7 +92,8 @@ class RealSite:
         """Run the daemon, and start it again whenever it has been killed, until `stop`."""
         within = self._network.command(self.name)
         while self._wanted:
-            async with daemon(self.config, within=within, **self.environment) as running:  # type: ignore[arg-type] # names of variables
+            started = daemon(self.config, start=self.start, within=within, **self.environment)  # type: ignore[arg-type] # names of variables
+            async with started as running:
                 self._running = running
                 self.starts += 1
                 self._ready.set()
@@ -241,6 +244,7 @@ async def real_sites(
     namespaces: bool | None = None,
     environment: dict[str, dict[str, str]] | None = None,
     probe_timeout_s: float = PROBE_TIMEOUT_S,
+    start: tuple[str, ...] = BECOMES,
 ) -> AsyncIterator[CutSites]:
     """Sites that run and are linked, until the end of the block. `environment`: of daemons, by site."""
     pairs = list(pairs)
@@ -249,5 +253,6 @@ async def real_sites(
         sites = CutSites(directory, pairs, network, probe_timeout_s)
         for site in sites.by_name.values():
             site.environment |= (environment or {}).get(site.name, {})
+            site.start = start
         async with sites.running():
             yield sites

@@ -16,7 +16,7 @@ from daemon.settings import QueueSettings
 from routing.federation import enquiry
 from routing.federation.assignments import Assignment
 from routing.federation.enquiry import About, Ask, Ping, Trace, Why
-from routing.federation.news import NEWS
+from routing.federation.news import DESTINATIONS, NEWS
 from routing.link.units import Control, Lane
 from tests.support.federated import FederatedSite, federated_site
 from tests.support.links import Network
@@ -26,8 +26,7 @@ PAIR: Final = {"alpha": ["beta"], "beta": ["alpha"]}
 CHAIN: Final = {"alpha": ["beta"], "beta": ["alpha", "gamma"], "gamma": ["beta"]}
 RING: Final = {"alpha": ["beta", "gamma"], "beta": ["alpha", "gamma"], "gamma": ["alpha", "beta"]}
 
-NAMES_NONE: Final[dict[str, Any]] = {"features": (*enquiry.FEATURES, NEWS)}
-"""A site that knows no destinations: what it sends goes wherever it is wanted."""
+KNOWS_DESTINATIONS: Final[dict[str, Any]] = {"features": (*enquiry.FEATURES, NEWS, DESTINATIONS)}
 UNKNOWN: Final = "alpha/000000000000-1-1"
 
 
@@ -180,7 +179,7 @@ class TestTrace:
             assert broker.held == 1
 
     async def test_a_site_that_it_comes_to_twice_says_so(self, tmp_path: Path) -> None:
-        async with sites(tmp_path, RING, **dict.fromkeys(RING, NAMES_NONE)) as running:
+        async with sites(tmp_path, RING) as running:
             for name in ("beta", "gamma"):
                 await (await running[name].client("reader")).subscribe("weather")
             for site, peer in (("alpha", "beta"), ("alpha", "gamma"), ("beta", "gamma"), ("gamma", "beta")):
@@ -192,7 +191,7 @@ class TestTrace:
     async def test_it_goes_to_the_destinations_of_a_message_and_to_nobody_else(self, tmp_path: Path) -> None:
         square = {"alpha": ["beta", "delta"], "gamma": ["beta", "delta"]}
         square |= {name: ["alpha", "gamma"] for name in ("beta", "delta")}
-        async with sites(tmp_path, square) as running:
+        async with sites(tmp_path, square, **dict.fromkeys(square, KNOWS_DESTINATIONS)) as running:
             await (await running["gamma"].client("reader")).subscribe("weather")
             by_either = Assignment("gamma", "beta", 2, as_short=("delta",))
             await assigned(running["alpha"], "weather", by_either)
@@ -214,8 +213,7 @@ class TestTrace:
 
     async def test_the_rules_of_a_link_hold_for_it(self, tmp_path: Path) -> None:
         rules = {"alpha": {"allow_in": ("news.#",), "depth_max": 0}}
-        by_interest = dict.fromkeys(CHAIN, NAMES_NONE) | {"beta": NAMES_NONE | {"rules": rules}}
-        async with sites(tmp_path, CHAIN, **by_interest) as running:
+        async with sites(tmp_path, CHAIN, beta={"rules": rules}) as running:
             for topic in ("weather", "news.oslo"):
                 await (await running["gamma"].client(topic)).subscribe(topic)
                 await running["alpha"].wanted("ALL", topic, within=1)
