@@ -110,4 +110,4 @@ def _show_routes(found: list[Route]) -> None:
         columns = ("destination of ALL", "links", "by peer", "why")
         show_table(columns, sorted(destinations), folds=("destination of ALL", "by peer", "why"))
     for why in dict.fromkeys(route.why_unnamed for route in found if route.why_unnamed):
-        typer.echo(printable(f"ALL names no destinations, and goes wherever it is wanted: {why}"))
+        typer.echo(printable(f"ALL goes wherever it is wanted, without destinations: {why}"))

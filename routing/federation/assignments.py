@@ -117,4 +117,4 @@ class Assignments:
     def _why_not_known(self, site: str) -> str:
         if site not in self._news:
             return f"{site} says nothing of itself: its smqpd is too old, or it has not been heard"
-        return f"{site} knows no destinations: its smqpd is too old"
+        return f"the smqpd of {site} is too old"
