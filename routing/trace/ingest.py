@@ -172,7 +172,7 @@ def records(lines: DataFrame) -> DataFrame:
     `birth_us` long and `day` date (UTC day of birth).
     """
     record = f.col("record")
-    blank = {"due", "hops"}
+    blank = {"due", "hops", "destinations"}
     texts = {"mode": "ALL"}
     columns = []
     for field in schema.RECORD.fields:
