@@ -46,7 +46,9 @@ MUTATIONS = [
         file=DESTINATIONS,
         old='                self._note(peer, "still", copy.smuid, site)',
         new="                pass",
-        tests=(f"{TESTS}::test_whatever_fails_it_arrives_once",),
+        tests=(
+            "tests/routing/federation/test_destinations_told.py::test_a_copy_that_a_site_has_dropped_comes_again",
+        ),
     ),
     Mutation(
         name="a question that is repeated is begun anew",
