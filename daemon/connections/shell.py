@@ -286,26 +286,27 @@ class _Connection:
         self._heard_at = trio.current_time()
         self._ahead_bytes = 0
         rests = conversation.rests
-        until = self._silent_until(rests=rests)
-        with trio.CancelScope(deadline=until) as listening:
-            self._listening = listening
-            while conversation.goodbye is None:
-                data = await self._transport.receive_some(RECEIVE_BYTES)
-                self._heard_at = trio.current_time()
-                if rests:
-                    self._frame_at = self._heard_at
-                conversation.feed(data)
-                if not data:
-                    return False
-                self._proceed()
-                if self._has_more_to_do(session):
-                    return True
-                rests = conversation.rests
-                sooner = self._silent_until(rests=rests)
-                if sooner < until:
-                    until = listening.deadline = sooner
-        if conversation.goodbye is None:
-            self._look_at_silence()
+        while conversation.goodbye is None:
+            until = self._silent_until(rests=rests)
+            with trio.CancelScope(deadline=until) as listening:
+                self._listening = listening
+                while conversation.goodbye is None:
+                    data = await self._transport.receive_some(RECEIVE_BYTES)
+                    self._heard_at = trio.current_time()
+                    if rests:
+                        self._frame_at = self._heard_at
+                    conversation.feed(data)
+                    if not data:
+                        return False
+                    self._proceed()
+                    if self._has_more_to_do(session):
+                        return True
+                    rests = conversation.rests
+                    sooner = self._silent_until(rests=rests)
+                    if sooner < until:
+                        until = listening.deadline = sooner
+            if conversation.goodbye is None:
+                self._look_at_silence()
         return True
 
     def _has_more_to_do(self, session: Session) -> bool:
@@ -455,8 +456,10 @@ class _Connection:
         try:
             self._handle(events)
             pieces, finished = self._conversation.take_output()
-            rest = self._transport.send_now(pieces) if pieces else []
-            self._note_sent()
+            rest: list[bytes] = []
+            if pieces:
+                rest = self._transport.send_now(pieces)
+                self._note_sent()
             if rest:
                 self._sending = True
                 nursery.start_soon(self._send_rest, rest, finished)

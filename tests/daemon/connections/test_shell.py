@@ -1,6 +1,5 @@
 """What a connection over a real socket is told in the turn of the loop in which that comes true."""
 
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from plugins.stomp.codec import Version
 from plugins.stomp.conversation import StompConversation
 from plugins.stomp.settings import StompSettings
 from tests.support.site import BrokerSite, running_site
+from tests.support.sockets import socket_pair
 from tests.support.stomp import Connect, StompClient, stomp_server
 
 BODY = bytes(range(1, 256)) * 200
@@ -31,16 +31,6 @@ async def site(tmp_path: Path) -> AsyncIterator[BrokerSite]:
 async def connect(site: BrokerSite) -> AsyncIterator[Connect]:
     async with stomp_server(site, StompSettings()) as connect:
         yield connect
-
-
-def socket_pair() -> tuple[trio.SocketStream, trio.SocketStream]:
-    listener = socket.create_server(("127.0.0.1", 0))
-    with listener:
-        ours = socket.create_connection(listener.getsockname())
-        theirs, _ = listener.accept()
-    for each in (ours, theirs):
-        each.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16_384)
-    return tuple(trio.SocketStream(trio.socket.from_stdlib_socket(each)) for each in (ours, theirs))  # type: ignore[return-value]
 
 
 @asynccontextmanager

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from trio.testing import lockstep_stream_pair, wait_all_tasks_blocked
+from trio.testing import lockstep_stream_pair, memory_stream_pair, wait_all_tasks_blocked
 
 from daemon.broker.session import BrokerSession
 from daemon.frontend import Limits, SessionEvent
@@ -13,6 +13,7 @@ from plugins.stomp.codec import encode
 from routing.errors import Refusal
 from tests.support.patience import pass_time
 from tests.support.site import BrokerSite
+from tests.support.sockets import socket_pair
 from tests.support.stomp import Connect, StompClient
 
 
@@ -39,20 +40,46 @@ async def test_what_is_sent_anyway_is_a_heart_beat_too(
     assert client.heart_beats == 0
 
 
+@pytest.mark.parametrize("pair", [memory_stream_pair, socket_pair])
 async def test_what_is_answered_with_nothing_keeps_no_heart_beat_back(
-    connect: Connect, mock_clock: trio.testing.MockClock
+    connect: Connect, mock_clock: trio.testing.MockClock, pair: Any
 ) -> None:
     """A SEND without a receipt is answered by the broker, but not to the client."""
-    client, other = connect(), connect()
-    await client.connect(heart_beat="0,2000")
-    await other.connect()
-    for _ in range(8):
-        await client.send("SEND", {"destination": "/queue/a", "persistent": "true"})
-        await other.ask("SEND", {"destination": "/queue/a"})
-        await pass_time(mock_clock, 1.5)
-    await client.send("BEGIN", {"transaction": "t", "receipt": "r"})
-    await wait_all_tasks_blocked()
-    assert (await client.stream.receive_some(100)).startswith(b"\n\n\n\nRECEIPT")
+    client, other = connect("1.2", pair=pair), connect("1.2", pair=pair)
+    async with client.stream, other.stream:
+        await client.connect(heart_beat="0,2000")
+        await other.connect()
+        for _ in range(8):
+            await client.send("SEND", {"destination": "/queue/a", "persistent": "true"})
+            await other.ask("SEND", {"destination": "/queue/a"})
+            await pass_time(mock_clock, 1.5)
+        await client.send("BEGIN", {"transaction": "t", "receipt": "r"})
+        got = b""
+        while b"\0" not in got:
+            got += await client.stream.receive_some(100)
+    assert got.startswith(b"\n\n\n\nRECEIPT")
+
+
+async def test_silence_is_counted_from_the_last_that_came(
+    connect: Connect, mock_clock: trio.testing.MockClock
+) -> None:
+    """Two and a half intervals, though the wait for more had begun before it came."""
+    client = connect()
+    await client.connect(heart_beat="2000,0")
+    await pass_time(mock_clock, 1)
+    await client.raw(b"\n")
+    began, ended = trio.current_time(), []
+
+    async def watch() -> None:
+        assert await client.stream.receive_some(100) == b""
+        ended.append(trio.current_time() - began)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch)
+        await pass_time(mock_clock, 4.9)
+        assert not ended
+        await pass_time(mock_clock, 0.2)
+        assert ended == [pytest.approx(5, abs=0.11)]
 
 
 async def test_no_more_heart_beats_are_agreed_to_than_the_server_allows(
