@@ -28,7 +28,8 @@ class OwnThread:
     async def run_sync(self, call: Callable[[], _T]) -> _T:
         """Have the thread make a call; returns or raises what that does. One at a time.
 
-        Where it is cancelled, it ends once the call has, which the whole loop waits for.
+        Where it is cancelled, it ends once the call has, which the whole loop waits for. Raises RuntimeError
+        where the system has no thread to give: the next call asks it again.
         """
         if self._thread is None:
             self._begin()
@@ -38,7 +39,7 @@ class OwnThread:
             await trio.lowlevel.wait_readable(self._done)
         finally:
             os.read(self._done, 1)
-        error, self._error = self._error, None
+            error, self._error = self._error, None
         if error is not None:
             raise error
         result: _T = self._result
@@ -58,8 +59,15 @@ class OwnThread:
     def _begin(self) -> None:
         self._done, self._tells = os.pipe()
         self._rests.acquire()
-        self._thread = Thread(target=self._work, name=self._name, daemon=True)
-        self._thread.start()
+        thread = Thread(target=self._work, name=self._name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            self._rests.release()
+            os.close(self._done)
+            os.close(self._tells)
+            raise
+        self._thread = thread
 
     def _work(self) -> None:
         while True:

@@ -63,6 +63,39 @@ async def test_who_is_cancelled_waits_for_the_call_and_the_next_one_is_not_taken
     assert await thread.run_sync(lambda: "second") == "second"
 
 
+async def test_what_a_call_raises_is_not_told_who_comes_after_one_that_was_cancelled(
+    thread: OwnThread,
+) -> None:
+    began, may_end = threading.Event(), threading.Event()
+
+    def call() -> None:
+        began.set()
+        may_end.wait()
+        raise ZeroDivisionError
+
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(thread.run_sync, call)
+            await trio.to_thread.run_sync(began.wait)
+            scope.cancel()
+            threading.Timer(0.01, may_end.set).start()
+    assert await thread.run_sync(lambda: "second") == "second"
+
+
+async def test_where_the_system_has_no_thread_to_give_it_is_asked_again(
+    thread: OwnThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", start)
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="can't start"):
+                await thread.run_sync(lambda: None)
+    assert await thread.run_sync(lambda: "done") == "done"
+
+
 async def test_it_ends_when_it_is_closed() -> None:
     before = threading.active_count()
     with closing(OwnThread("own")) as thread:
