@@ -5,6 +5,7 @@ command imports this, and somebody waits for each Tab.
 """
 
 import os
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,10 @@ from daemon.operating.topics import TopicPage
 
 COMPLETED_MAX = 100
 
+SAFE = re.compile(r"[\w.:@+~/,%=-]+")
+"""Names that mean themselves to every shell. zsh evaluates what is completed, bash inserts it as it is: in a
+topic's name, which any publisher chooses, a Tab or the Enter after it would run what stands in `$(...)`."""
+
 
 def _site(context: typer.Context) -> Path:
     named = context.params.get("config")
@@ -29,7 +34,8 @@ def _site(context: typer.Context) -> Path:
 def _completes(names: Callable[[Path, str], Iterable[str]]) -> Callable[[typer.Context, str], list[str]]:
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
         try:
-            return [name for name in names(_site(ctx), incomplete) if name.startswith(incomplete)]
+            found = names(_site(ctx), incomplete)
+            return [name for name in found if name.startswith(incomplete) and SAFE.fullmatch(name)]
         except Exception:  # whatever it is, there is nothing to complete
             return []
 

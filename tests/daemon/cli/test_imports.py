@@ -55,6 +55,16 @@ async def test_a_running_site_is_asked_without_the_libraries_of_one(site: Runnin
     assert loaded & {*HEAVY, "plugins"} == set()
 
 
+NO_WORDS = (
+    "weather.\\$(reboot)",
+    "weather.`reboot`",
+    "weather.;reboot",
+    "weather.'reboot",
+    "weather.(e:reboot:)",
+)
+"""Names of topics that a shell would take for more than a word."""
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
 async def test_a_shell_completes_names_of_topics_without_them(site: RunningSite, shell: str) -> None:
     async def completed(line: str) -> tuple[str, set[str]]:
@@ -63,12 +73,13 @@ async def test_a_shell_completes_names_of_topics_without_them(site: RunningSite,
         return await ran(site, _SMQPD_COMPLETE=f"complete_{shell}", **asked)
 
     async with daemon(site.config), site.eve() as eve:
-        for topic in ("weather.oslo", "weather.rome", "work"):
+        for topic in ("weather.oslo", "weather.rome", "work", *NO_WORDS):
             await eve.publish(topic, message(b"x", delivery="ONE"))
         said, loaded = await completed("smqpd topic show weather.")
         assert "weather.oslo" in said
         assert "weather.rome" in said
         assert "work" not in said
+        assert "reboot" not in said
         assert loaded & {*HEAVY, "plugins"} == set()
         assert "topics" in (await completed("smqpd to"))[0]
         assert "purge" in (await completed("smqpd topic "))[0]
