@@ -2,7 +2,6 @@
 
 import json
 from itertools import islice
-from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -11,7 +10,7 @@ import typer
 from daemon.cli.asking import YesOption, decoded, line, sure
 from daemon.cli.completing import complete_topic
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, state_directory
-from daemon.cli.topics import is_known, show_message, unknown
+from daemon.cli.topics import remark_unknown, show_message
 from daemon.control.operators import (
     LONG_S,
     AskDeadLetters,
@@ -58,7 +57,7 @@ def list_(
     answer = line(state, AskDeadLetters(topic=_checked(topic), count=count, after=after))
     found = decoded(answer, list[DeadLetter])
     if not found:
-        _known(state, topic)
+        remark_unknown(state, topic, dead_letter_topic(topic))
     if as_json:
         typer.echo(answer)
         return
@@ -118,7 +117,7 @@ def replay(
             break
         after = replayed.last_id
     if not done + stayed:
-        _known(state, topic)
+        remark_unknown(state, topic, dead_letter_topic(topic))
     if as_json:
         typer.echo(json.dumps({"replayed": done, "stayed": stayed, "refused": refused}))
     else:
@@ -145,19 +144,13 @@ def drop(
     dead, state = dead_letter_topic(topic), state_directory(config)
     if every:
         sure(yes, f"Remove all dead letters of {printable(topic)} for good?")
-        _known(state, topic)
-        purge = OrderPurge(topic=dead, timeout_s=LONG_S)
-        dropped = decoded(line(state, purge), int) if is_known(state, dead) else 0
+        dropped = decoded(line(state, OrderPurge(topic=dead, timeout_s=LONG_S)), int)
+        if not dropped:
+            remark_unknown(state, topic, dead)
     else:
         line(state, OrderRemoval(topic=dead, smuid=smuid))
         dropped = 1
     typer.echo(json.dumps({"dropped": dropped}) if as_json else f"Dropped: {dropped:,}.")
-
-
-def _known(state: Path, topic: str) -> None:
-    """Raises Failure where there is neither the topic nor a dead letter of it."""
-    if not is_known(state, topic, dead_letter_topic(topic)):
-        raise unknown(topic)
 
 
 def _one_or_all(topic: str, smuid: str, every: bool) -> None:

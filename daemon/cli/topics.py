@@ -28,7 +28,7 @@ from daemon.operating.topics import (
     TopicStatus,
     TopicSummary,
 )
-from daemon.terminal.failure import FAILED, USAGE, Failure
+from daemon.terminal.failure import USAGE, Failure, tell
 from daemon.terminal.figures import age_shown, bytes_shown, count_shown, rate_shown
 from daemon.terminal.output import JsonOption, show_table
 from daemon.terminal.printable import printable
@@ -104,19 +104,23 @@ def show(topic: TopicArgument, config: ConfigOption = DEFAULT_CONFIG, as_json: J
         typer.echo(answer)
     found = decoded(answer, TopicStatus | None)  # type: ignore[arg-type] # a union is no type to mypy
     if found is None:
-        raise unknown(topic)
+        raise Failure(_unknown(topic))
     if not as_json:
         _show(found)
 
 
-def unknown(topic: str) -> Failure:
-    """How a command ends that is asked about a topic of which there is nothing."""
-    return Failure(f"nothing is known of {printable(topic)}; `smqpd topics` lists what there is", FAILED)
+def _unknown(topic: str) -> str:
+    return f"nothing is known of {printable(topic)}; `smqpd topics` lists what there is"
 
 
-def is_known(state_directory: Path, *topics: str) -> bool:
-    """Whether the site knows one of them."""
-    return any(line(state_directory, AskTopic(topic=topic)).strip() != b"null" for topic in topics)
+def remark_unknown(state_directory: Path, topic: str, *others: str) -> None:
+    """Say on stderr that there is no such topic, where the site knows neither it nor the others.
+
+    No failure: a site forgets a topic that is empty, and that nobody subscribes to, and what lists or empties
+    topics each night finds nothing then.
+    """
+    if all(line(state_directory, AskTopic(topic=name)).strip() == b"null" for name in (topic, *others)):
+        tell(_unknown(topic))
 
 
 def _show(found: TopicStatus) -> None:
@@ -188,8 +192,8 @@ def browse(
     state = state_directory(config)
     answer = line(state, AskMessages(topic=_checked(topic), count=count, after=after))
     found = decoded(answer, list[BrowsedMessage])
-    if not found and not is_known(state, topic):
-        raise unknown(topic)
+    if not found:
+        remark_unknown(state, topic)
     if as_json:
         typer.echo(answer)
         return
@@ -227,7 +231,10 @@ def purge(
 ) -> None:
     """Remove all messages that it holds now, also from subscribers that have them."""
     sure(yes, f"Remove all messages of {printable(_checked(topic))}?")
-    answer = line(state_directory(config), OrderPurge(topic=topic, timeout_s=LONG_S))
+    state = state_directory(config)
+    answer = line(state, OrderPurge(topic=topic, timeout_s=LONG_S))
+    if not decoded(answer, int):
+        remark_unknown(state, topic)
     _tell_removed(answer, f"Purged {printable(topic)}", as_json)
 
 

@@ -93,7 +93,7 @@ class Operations(Protocol):
     # done, and has then done nothing, and returns once what it did is on disk.
 
     async def purge(self, topic: str, by: Actor) -> int:
-        """Remove every message that a topic holds now; how many those were. Raises Refusal (not-found)."""
+        """Remove every message that a topic holds now; how many those were; 0 if there is none."""
 
     async def delete_topic(self, topic: str, by: Actor) -> int:
         """Remove a topic's messages, subscriptions and settings; how many messages there were.

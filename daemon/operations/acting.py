@@ -21,7 +21,6 @@ from routing.names import DEAD_LETTER_PREFIX, check_topic, dead_letter_topic, pa
 from routing.publishing import DEAD_HEADERS
 from routing.queue import COUNTER_BITS
 from routing.subscription import Consumer
-from routing.view import TopicInfo
 
 _log = logging.getLogger(__name__)
 
@@ -38,14 +37,20 @@ class TopicActions:
 
     async def purge(self, topic: str, by: Actor) -> int:
         """See `daemon.operating.operations.Operations`."""
-        held = self._known(topic).messages
+        found = self._door.view.topic(check_topic(topic))
+        if found is None:
+            return 0
+        held = found.messages
         await self._ask(lambda consumer, request: self._door.purge(consumer, topic, request))
         _log.info("purged %s, which held %d messages: by %s", topic, held, by)
         return held
 
     async def delete_topic(self, topic: str, by: Actor) -> int:
         """See `daemon.operating.operations.Operations`."""
-        held = self._known(topic).messages
+        found = self._door.view.topic(check_topic(topic))
+        if found is None:
+            raise Refusal(Refusal.NOT_FOUND, f"nothing is known of {topic}")
+        held = found.messages
         await self._ask(lambda consumer, request: self._door.delete_topic(consumer, topic, request))
         _log.info("deleted %s, which held %d messages: by %s", topic, held, by)
         return held
@@ -71,12 +76,6 @@ class TopicActions:
             await self._dead_letter(topic, smuid)
         await self._ask(lambda consumer, request: self._door.remove(consumer, topic, smuid, request))
         _log.info("removed %s from %s: by %s", smuid, topic, by)
-
-    def _known(self, topic: str) -> TopicInfo:
-        found = self._door.view.topic(check_topic(topic))
-        if found is None:
-            raise Refusal(Refusal.NOT_FOUND, f"nothing is known of {topic}")
-        return found
 
     async def _ask(self, call: Callable[[Consumer, int], Any]) -> None:
         asker = Asker()
