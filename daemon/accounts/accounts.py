@@ -121,6 +121,7 @@ class Accounts:
     def replace(self, accounts: dict[str, Account]) -> None:
         """From now on these are the accounts. Sessions that are open are not looked at."""
         self._accounts = accounts
+        self._quotas.clear()
         self._remembered.keep(
             {name: account.password for name, account in accounts.items() if not account.disabled}
         )
@@ -130,7 +131,6 @@ class Accounts:
             for called, token in account.tokens.items()
         }
         self.rights = rights_table(self._server_name, accounts)
-        self._quotas.clear()
 
     @property
     def every(self) -> dict[str, Account]:

@@ -25,7 +25,7 @@ from daemon.site.examination import Examination, examine, expired
 from daemon.site.finding import Finding, Part
 from daemon.site.links import SiteLinks
 from daemon.site.standing import said
-from daemon.system import log
+from daemon.system import log, open_files
 
 logger = logging.getLogger(__name__)
 
@@ -148,6 +148,9 @@ class SiteFiles:
             findings.append(Finding("peers", "refused", f"without keys there are no links: {reasons}"))
         findings += self._taking_on("configuration", lambda: self._broker.reconfigure(settings))
         findings += _elsewhere(before, wanted)
+        wants_files = settings.limits.connections_max != before.limits.connections_max
+        if wants_files and (too_few := open_files.allow(settings.limits.connections_max)) is not None:
+            findings.append(Finding("configuration", "warning", too_few))
         for table in changed:
             problem = f"[{table}] has changed; that takes effect with the next start"
             findings.append(Finding("configuration", "warning", problem))

@@ -82,7 +82,8 @@ async def _run(
 ) -> None:
     """`asked`: signals to stop that came too early, and may come too late, to be heard here."""
     installed = installed_plugins()
-    _have_files(settings)
+    if (problem := open_files.allow(settings.limits.connections_max)) is not None:
+        logger.warning("%s", problem)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async with trio.open_nursery() as nursery:
 
@@ -117,17 +118,6 @@ async def _run(
                     notifier.stopping(f"draining; {site.standing.line}")
                     site.stop()
     logger.info("stopped")
-
-
-def _have_files(settings: Settings) -> None:
-    wanted = settings.limits.connections_max
-    if (room := open_files.allow(wanted)) is not None:
-        logger.warning(
-            "connections_max is %d, but the limit of open files leaves room for %d: raise LimitNOFILE= of the"
-            " unit, or `ulimit -n`, or lower connections_max",
-            wanted,
-            room,
-        )
 
 
 def _spare_the_collector() -> None:

@@ -7,8 +7,8 @@ OWN_FILES: Final = 256
 """Beside the connections of clients: the store, the hop log, links, commands, logs."""
 
 
-def allow(connections_max: int) -> int | None:
-    """Let the process have so many connections, as far as its user may; how many those are where it may not.
+def allow(connections_max: int) -> str | None:
+    """Let the process have so many connections, as far as its user may; what to say where it may not.
 
     A shell lets a process have 1,024 files until it asks for more, of which it may have up to a hard limit.
     """
@@ -17,5 +17,14 @@ def allow(connections_max: int) -> int | None:
     if now == resource.RLIM_INFINITY or now >= wanted:
         return None
     given = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (given, most))
-    return None if given == wanted else max(given - OWN_FILES, 0)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (given, most))
+    except (OSError, ValueError):  # a sandbox forbids it, or the system has a bound of its own
+        given = now
+    if given == wanted:
+        return None
+    return (
+        f"connections_max is {connections_max}, but the limit of open files leaves room for"
+        f" {max(given - OWN_FILES, 0)}: raise LimitNOFILE= of the unit, or `ulimit -n`, or lower"
+        " connections_max"
+    )
