@@ -1,5 +1,6 @@
 """A command at a terminal: what is typed at it, and what it shows."""
 
+import codecs
 import fcntl
 import os
 import pty
@@ -23,6 +24,7 @@ class Terminal:
         self.process = process
         self.shown = ""
         self._descriptor = descriptor
+        self._decoder = codecs.getincrementaldecoder("utf-8")()  # a read may end within a character
 
     def type(self, keys: bytes) -> None:
         """Press keys."""
@@ -51,7 +53,7 @@ class Terminal:
             part = os.read(self._descriptor, 65_536)
         except OSError:  # Linux: nobody has the other end any more
             return False
-        self.shown += part.decode()
+        self.shown += self._decoder.decode(part)
         return bool(part)
 
 
