@@ -1,7 +1,7 @@
 """What commands print: JSON or tables that lose nothing, on standard output that may fail.
 
-In a pipe or a file a line is as long as it has to be. At a terminal what is long is folded within its column;
-where that is too narrow for the rest, the other columns are folded, too.
+In a pipe or a file a line is as long as it has to be, and plain unless FORCE_COLOR is set. At a terminal what
+is long is folded within its column; where that is too narrow for the rest, the other columns are folded, too.
 """
 
 import errno
@@ -30,8 +30,13 @@ class Console(rich.console.Console):
     """Standard output, for text with styles."""
 
     def __init__(self) -> None:
-        width = None if sys.stdout.isatty() else UNFOLDED_COLUMNS
-        super().__init__(highlight=False, width=width, soft_wrap=width is not None)
+        is_terminal = sys.stdout.isatty()
+        super().__init__(
+            highlight=False,
+            width=None if is_terminal else UNFOLDED_COLUMNS,
+            soft_wrap=not is_terminal,
+            force_terminal=None if is_terminal or os.environ.get("FORCE_COLOR") else False,
+        )
 
     def on_broken_pipe(self) -> None:
         """Leave it to `daemon.cli.main`, as everything else that is printed does."""

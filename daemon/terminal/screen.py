@@ -22,9 +22,9 @@ _SIGNALS: Final = (signal.SIGTSTP, signal.SIGWINCH)
 
 
 def can_be_drawn() -> bool:
-    """Whether stdout is a terminal that has a screen: neither a pipe nor TERM=dumb."""
+    """Whether stdout is a terminal that has a screen: no pipe, whatever it passes for, and not TERM=dumb."""
     console = Console()
-    return console.is_terminal and not console.is_dumb_terminal
+    return sys.stdout.isatty() and console.is_terminal and not console.is_dumb_terminal
 
 
 def draw(look: Callable[[], Callable[[int], RenderableType]], *, every_s: float, looks: int) -> None:

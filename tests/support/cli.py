@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from daemon.cli.main import main
+from tests.support.process import PRETENCES
 
 
 class Shell:
@@ -23,6 +24,8 @@ class Shell:
         """The exit code."""
         self._monkeypatch.setattr(sys, "argv", ["smqpd", *map(str, arguments)])
         self._monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        for name in PRETENCES:
+            self._monkeypatch.delenv(name, raising=False)
         before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             with pytest.raises(SystemExit) as ended:

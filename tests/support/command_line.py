@@ -1,13 +1,12 @@
 """The command line as a process of its own, running this checkout whatever is installed."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import trio
 
-from tests.support.process import ROOT
+from tests.support.process import ROOT, inherited
 
 COMMANDS = "[smqpd.commands]\npub = plugins.smqp.commands:pub\nsub = plugins.smqp.commands:sub\n"
 
@@ -30,7 +29,7 @@ class CommandLine:
         installed.mkdir(parents=True)
         (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: smqpd-smqp\nVersion: 1\n")
         (installed / "entry_points.txt").write_text(COMMANDS)
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("SMQPD_")}
+        kept = {name: value for name, value in inherited().items() if not name.startswith("SMQPD_")}
         self.environment = {**kept, "PYTHONPATH": f"{ROOT}:{installed.parent}", **environment}
 
     def arguments(self, *words: str) -> list[str]:

@@ -22,6 +22,7 @@ import msgspec
 
 from tests.support.patience import PATIENCE_S
 from tests.support.ports import free_port
+from tests.support.process import inherited
 
 PORT: Final = "7720"
 
@@ -76,7 +77,7 @@ class Session:
         self._directory = directory
         self._port = str(free_port())
         self._background: list[subprocess.Popen[str]] = []
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("SMQPD_")}
+        kept = {name: value for name, value in inherited().items() if not name.startswith("SMQPD_")}
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         self._environment = kept | {
             "PATH": path, "HOME": str(directory), "COLUMNS": "100", "LC_ALL": "C.UTF-8", "NO_COLOR": "1",

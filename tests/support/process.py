@@ -15,6 +15,13 @@ from routing.federation.news import DESTINATIONS
 from tests.support.patience import PATIENCE_S
 
 ROOT: Final = Path(__file__).parent.parent.parent
+PRETENCES: Final = ("FORCE_COLOR", "TTY_COMPATIBLE")
+"""What has a pipe pass for a terminal: of the tests of who runs them, not of what they test."""
+
+
+def inherited() -> dict[str, str]:
+    """The environment of these tests, for the processes that they run."""
+    return {name: value for name, value in os.environ.items() if name not in PRETENCES}
 
 
 def environment(directory: Path, **more: str) -> dict[str, str]:
@@ -25,7 +32,7 @@ def environment(directory: Path, **more: str) -> dict[str, str]:
     (installed / "entry_points.txt").write_text(
         "[smqpd.plugins]\nsmqp = plugins.smqp.plugin:plugin\necho = tests.support.echo:plugin\n"
     )
-    return {**os.environ, "PYTHONPATH": f"{ROOT}:{installed.parent}", **more}
+    return {**inherited(), "PYTHONPATH": f"{ROOT}:{installed.parent}", **more}
 
 
 class Daemon:

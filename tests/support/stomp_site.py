@@ -16,6 +16,7 @@ from daemon.configuration.discovery import Installed
 from daemon.site.directory import make_site
 from routing.rights import EVERYTHING
 from tests.support.passwords import cheap_hash
+from tests.support.process import inherited
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -50,7 +51,7 @@ def stomp_environment(directory: Path) -> dict[str, str]:
     (installed / "entry_points.txt").write_text(
         "[smqpd.plugins]\nsmqp = plugins.smqp.plugin:plugin\nstomp = plugins.stomp.plugin:plugin\n"
     )
-    return {**os.environ, "PYTHONPATH": f"{ROOT}:{installed.parent}"}
+    return {**inherited(), "PYTHONPATH": f"{ROOT}:{installed.parent}"}
 
 
 def main() -> None:

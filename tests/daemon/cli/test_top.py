@@ -10,7 +10,7 @@ import trio
 
 from daemon.terminal.failure import INTERRUPTED
 from plugins.smqp.client import Client
-from tests.support.process import daemon, environment
+from tests.support.process import PRETENCES, daemon, environment
 from tests.support.running import RunningSite, message
 from tests.support.terminal import CTRL_C, terminal
 
@@ -86,3 +86,18 @@ async def test_without_a_screen_one_look_follows_the_other_and_names_are_whole(s
             top(site, "--count", "1"), capture_stdout=True, env=environment(site.config.parent)
         )
         assert "w" * 250 in piped.stdout.decode()
+
+
+@pytest.mark.parametrize("pretence", PRETENCES)
+async def test_a_pipe_has_no_screen_whatever_it_passes_for(
+    site: RunningSite, pretence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(pretence, "1")
+    env = environment(site.config.parent)
+    assert pretence not in env
+    async with daemon(site.config):
+        piped = await trio.run_process(
+            top(site, "--count", "1"), capture_stdout=True, env={**env, pretence: "1"}
+        )
+    assert piped.stdout.startswith(b"alpha.example, smqpd")
+    assert b"\x1b[?" not in piped.stdout
