@@ -1,6 +1,8 @@
 """What a site measures: times in their buckets, refusals by their codes, pauses of the event loop."""
 
+import gc
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -74,6 +76,17 @@ async def test_a_pause_of_the_event_loop_is_noticed(autojump_clock: MockClock) -
     assert metrics.pause_s.count > 15
 
 
+@pytest.fixture
+def no_collection() -> Iterator[None]:
+    """A collection of all objects of a long run of tests is work, too, and takes a long turn by itself."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    yield
+    if was_enabled:
+        gc.enable()
+
+
+@pytest.mark.usefixtures("no_collection")
 def test_a_long_turn_of_the_event_loop_is_counted_by_what_took_so_long() -> None:
     metrics = Metrics()
 
