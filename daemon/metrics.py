@@ -8,7 +8,8 @@ microsecond: the times of a transaction are put into their buckets together.
 import time
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Final
 
 import trio
@@ -144,3 +145,15 @@ class LoopWatch(trio.abc.Instrument):
             before_s = self._began - self._asked_at  # at most so much of what it worked was before
             is_work = time.thread_time() - self._worked_s - before_s > LONG_PAUSE_S
             self._metrics.long_pauses["work" if is_work else "wait"] += 1
+
+
+@contextmanager
+def loop_watched(metrics: Metrics) -> Iterator[None]:
+    """Measure each turn of this event loop meanwhile."""
+    watch = LoopWatch(metrics)
+    trio.lowlevel.add_instrument(watch)
+    try:
+        yield
+    finally:
+        with suppress(KeyError):  # trio drops one that raises
+            trio.lowlevel.remove_instrument(watch)

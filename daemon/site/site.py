@@ -30,7 +30,7 @@ from daemon.control import operators
 from daemon.control.client import AnyQuestion, Question
 from daemon.control.socket import Tell, serve_control
 from daemon.frontend import Identity, Limits, Plugin, Right, Session, SubscriptionInfo, TopicInfo
-from daemon.metrics import LoopWatch, Metrics
+from daemon.metrics import Metrics, loop_watched
 from daemon.operating.operations import Actor
 from daemon.operating.overview import Warned
 from daemon.operations.site import SiteFacts, SiteOperations
@@ -383,13 +383,13 @@ async def serve_site(
         await opened.start(site.files.expiry.look, give_back)
         opened.tasks.start_soon(broker.mishaps.keep_going, "what operators are shown", site.operations.run)
         opened.tasks.start_soon(broker.mishaps.keep_going, "the look for pauses", site.metrics.watch_pauses)
-        trio.lowlevel.add_instrument(LoopWatch(site.metrics))
-        await opened.tasks.start(links.run)
-        await opened.tasks.start(
-            serve_control, settings.site.state_directory, site.answer, broker.mishaps.note
-        )
-        await _serve_front_ends(site, installed.plugins, task_status)
-        await links.drain()
+        with loop_watched(site.metrics):
+            await opened.tasks.start(links.run)
+            await opened.tasks.start(
+                serve_control, settings.site.state_directory, site.answer, broker.mishaps.note
+            )
+            await _serve_front_ends(site, installed.plugins, task_status)
+            await links.drain()
 
 
 async def _serve_front_ends(
