@@ -12,6 +12,7 @@ from trio.testing import wait_all_tasks_blocked
 from plugins.stomp.codec import Version
 from plugins.stomp.conversation import StompConversation
 from plugins.stomp.settings import StompSettings
+from tests.support.patience import PATIENCE_S
 from tests.support.site import BrokerSite, running_site
 from tests.support.sockets import socket_pair
 from tests.support.stomp import Connect, StompClient, stomp_server
@@ -63,7 +64,7 @@ async def test_what_is_acknowledged_by_being_sent_is_so_only_once_it_was(
         assert site.broker.held > 0
         for _ in range(MESSAGES):
             await late.expect("MESSAGE")
-        with trio.fail_after(30):
+        with trio.fail_after(PATIENCE_S):
             while site.broker.held:
                 await trio.sleep(0.01)
 
