@@ -8,17 +8,21 @@ import select
 import signal
 import sys
 import termios
+import time
 import tty
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from typing import Any, Final
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import chain, count
+from typing import Any, Final, NoReturn
 
 from rich.console import Console, RenderableType
 from rich.live import Live
 
-LEAVES: Final = (b"q", b"Q")
+LEAVES: Final = b"qQ"
 
 _SIGNALS: Final = (signal.SIGTSTP, signal.SIGWINCH)
+_ENDS: Final = (signal.SIGHUP, signal.SIGQUIT)
+"""Of these, `daemon.cli.main` says nothing: a process ends at once."""
 
 
 def can_be_drawn() -> bool:
@@ -30,47 +34,59 @@ def can_be_drawn() -> bool:
 def draw(look: Callable[[], Callable[[int], RenderableType]], *, every_s: float, looks: int) -> None:
     """Show what `look` says, as it is drawn for so many columns, until q is pressed or after so many `looks`.
 
-    0 looks are any number. What `look` raises ends it. Ctrl-C raises KeyboardInterrupt.
+    0 looks are any number. What `look` raises ends it. Ctrl-C raises KeyboardInterrupt, and a signal that
+    would end the process SystemExit.
     """
+    sights = (look() for _ in (range(looks) if looks else count()))
     with _noticed() as noticed:
-        left = looks or -1
-        while left and _on_screen(noticed, look, every_s, left) is signal.SIGTSTP:
+        while _on_screen(noticed, sights, every_s) is signal.SIGTSTP:
             _stop()
 
 
 def _on_screen(
-    noticed: int, look: Callable[[], Callable[[int], RenderableType]], every_s: float, looks: int
+    noticed: int, sights: Iterator[Callable[[int], RenderableType]], every_s: float
 ) -> signal.Signals | None:
-    """Until it is left; SIGTSTP where it is to be stopped."""
-    seen = look()
+    """Until it is left or nothing more is to be seen; SIGTSTP where it is to be stopped."""
+    first = next(sights, None)
+    if first is None:
+        return None
     with ExitStack() as screen:
         keys = screen.enter_context(_keys())
         live = screen.enter_context(Live(screen=True, auto_refresh=False))
-        while True:
+        for seen in chain([first], sights):
             live.update(seen(live.console.width), refresh=True)
-            pressed, signals = _wait(keys, noticed, every_s)
-            if signal.SIGTSTP in signals:
-                return signal.SIGTSTP
-            if pressed in LEAVES or (not signals and (looks := looks - 1) == 0):
-                return None
-            if not signals:
-                seen = look()
+            due_at = time.monotonic() + every_s
+            while (left_s := due_at - time.monotonic()) > 0:
+                pressed, signals = _wait(keys, noticed, left_s)
+                if signal.SIGTSTP in signals:
+                    return signal.SIGTSTP
+                if any(key in LEAVES for key in pressed):
+                    return None
+                if signals:
+                    live.update(seen(live.console.width), refresh=True)
+    return None
 
 
 def _wait(keys: int | None, noticed: int, seconds: float) -> tuple[bytes, bytes]:
-    """A key, or numbers of signals, or nothing once the time is over."""
+    """Keys, or numbers of signals, or nothing once the time is over. A terminal that is gone leaves, too."""
     ready, _, _ = select.select([noticed] if keys is None else [noticed, keys], [], [], seconds)
-    pressed = os.read(keys, 1) if keys is not None and keys in ready else b""
+    pressed = os.read(keys, 100) or LEAVES if keys is not None and keys in ready else b""
     return pressed, os.read(noticed, 100) if noticed in ready else b""
 
 
 @contextmanager
 def _noticed() -> Iterator[int]:
-    """A descriptor to read numbers of signals from, which do nothing else meanwhile."""
+    """A descriptor to read numbers of signals from, which do nothing else meanwhile.
+
+    Those that end the process have what is left be as it was before; whoever ignores one (nohup) still does.
+    """
     ours, theirs = os.pipe()
     os.set_blocking(theirs, False)
     before: dict[signal.Signals, Any] = {
         number: signal.signal(number, lambda *_: None) for number in _SIGNALS
+    }
+    before |= {
+        number: signal.signal(number, _end) for number in _ENDS if signal.getsignal(number) == signal.SIG_DFL
     }
     woken = signal.set_wakeup_fd(theirs, warn_on_full_buffer=False)
     try:
@@ -95,7 +111,12 @@ def _keys() -> Iterator[int | None]:
     try:
         yield keyboard
     finally:
-        termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
+        with suppress(termios.error):  # it is gone
+            termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
+
+
+def _end(number: int, _: object) -> NoReturn:
+    sys.exit(128 + number)
 
 
 def _stop() -> None:

@@ -34,6 +34,12 @@ class Terminal:
         """Make it larger or smaller; the command is told."""
         fcntl.ioctl(self._descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
+    @property
+    def echoes(self) -> bool:
+        """Whether it shows what is typed, and gives it line by line, as for a shell."""
+        wanted = termios.ECHO | termios.ICANON
+        return bool(termios.tcgetattr(self._descriptor)[3] & wanted == wanted)
+
     async def shows(self, text: str) -> None:
         """Wait until it has shown this."""
         while text not in self.shown:

@@ -17,6 +17,8 @@ from tests.support.terminal import CTRL_C, terminal
 CTRL_Z = b"\x1a"
 ON, OFF = "\x1b[?1049h", "\x1b[?1049l"
 """The terminal shows another screen, and again what it showed before."""
+CURSOR = "\x1b[?25h"
+"""It shows a cursor again."""
 
 
 @pytest.fixture
@@ -60,6 +62,19 @@ async def test_an_interrupt_gives_the_terminal_back(site: RunningSite) -> None:
         at.type(CTRL_C)
         assert await at.exit_code() == INTERRUPTED
     assert at.shown.endswith(OFF)
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM])
+async def test_a_signal_that_ends_it_gives_the_terminal_back(
+    site: RunningSite, number: signal.Signals
+) -> None:
+    async with daemon(site.config), terminal(top(site), environment(site.config.parent)) as at:
+        await at.shows("topic")
+        assert not at.echoes
+        at.process.send_signal(number)
+        assert await at.exit_code() == 128 + number
+        assert at.shown.endswith(CURSOR + OFF)
+        assert at.echoes
 
 
 async def test_while_it_is_stopped_the_terminal_is_as_it_was(site: RunningSite) -> None:

@@ -1,0 +1,48 @@
+"""A screen that is drawn again and again: which keys it hears, and how often it looks."""
+
+import os
+import signal
+import sys
+
+from tests.support.process import ROOT, inherited
+from tests.support.terminal import terminal
+
+ONE_LOOK = """
+from itertools import count
+from rich.text import Text
+from daemon.terminal.screen import draw
+
+numbers = count(1)
+
+def look():
+    number = next(numbers)
+    return lambda columns: Text(f"look {number} at {columns}")
+
+draw(look, every_s=10_000, looks=LOOKS)
+"""
+ENVIRONMENT = {**inherited(), "PYTHONPATH": str(ROOT)}
+
+
+def drawing(looks: int) -> list[str]:
+    return [sys.executable, "-c", ONE_LOOK.replace("LOOKS", str(looks))]
+
+
+async def test_keys_that_mean_nothing_have_it_look_no_sooner() -> None:
+    async with terminal(drawing(looks=4), ENVIRONMENT) as at:
+        await at.shows("look 1 at 80")
+        at.type(b"xx \n\x1b[A")
+        at.resize(50, 100)
+        await at.shows("at 100")
+        at.type(b"q")
+        assert await at.exit_code() == 0
+    assert "look 1 at 100" in at.shown
+    assert "look 2" not in at.shown
+
+
+async def test_the_count_of_looks_goes_on_after_a_stop() -> None:
+    async with terminal(drawing(looks=1), ENVIRONMENT) as at:
+        await at.shows("look 1")
+        # where no shell can have it go on, it is not stopped, and goes on by itself
+        os.kill(at.process.pid, signal.SIGTSTP)
+        assert await at.exit_code() == 0
+    assert "look 2" not in at.shown
