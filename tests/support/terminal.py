@@ -4,6 +4,7 @@ import codecs
 import fcntl
 import os
 import pty
+import signal
 import struct
 import termios
 from collections.abc import AsyncIterator
@@ -47,9 +48,9 @@ class Terminal:
 
     async def exit_code(self) -> int:
         """Wait for the end."""
-        while await self._more():
-            pass
         with trio.fail_after(PATIENCE_S):
+            while await self._more():
+                pass
             return await self.process.wait()
 
     async def _more(self) -> bool:
@@ -73,6 +74,8 @@ async def terminal(
     kept = {name: value for name, value in environment.items() if name not in ("COLUMNS", "NO_COLOR")}
 
     def take_terminal() -> None:
+        for number in (signal.SIGHUP, signal.SIGQUIT):  # which a nohup above us has ignored
+            signal.signal(number, signal.SIG_DFL)
         os.setsid()
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
