@@ -11,10 +11,10 @@ from typing import Any, Final, Literal
 import msgspec
 
 from routing.errors import Refusal
-from routing.federation.copies import Answered
-from routing.federation.decisions import DiscardReceipt, FederationDecision, Send, StoreCopy, StoreSeen
 from routing.hops import HopEvent
 from routing.message import DeliveryMode, Message
+from routing.peering.copies import Answered
+from routing.peering.decisions import DiscardReceipt, FederationDecision, Send, StoreCopy, StoreSeen
 from routing.queue import Entry
 from routing.subscription import Consumer, Lock, Subscription, Target, Topic
 

@@ -29,8 +29,8 @@ import math
 from typing import Final, Literal, get_args
 
 from routing.decisions import Bury, DiscardMessage, MarkDone, MarkReturned, Record
-from routing.federation.copies import Answered
 from routing.message import DeliveryMode, Message
+from routing.peering.copies import Answered
 from routing.queue import (
     COUNTED,
     DELAYED,

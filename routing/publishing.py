@@ -22,12 +22,12 @@ from routing.decisions import (
 )
 from routing.delivery import Deliveries
 from routing.errors import Refusal
-from routing.federation.decisions import StoreCopy
 from routing.federation.federation import Federation
 from routing.headers import write_created
 from routing.lifecycle import Lifecycle
 from routing.message import DeliveryMode, Message, Section
 from routing.names import SERVER_ACCOUNT, dead_letter_topic, make_address, make_smuid
+from routing.peering.decisions import StoreCopy
 from routing.queue import CROSSES, DELAYED, GONE, GUARANTEED, ONE, RECEIPT, TOGETHER, Entry
 from routing.receipts import Receipt, Receipts
 from routing.room import Room

@@ -14,7 +14,7 @@ import msgspec
 
 from routing.decisions import MarkReceipted, Record
 from routing.errors import Refusal
-from routing.federation.decisions import (
+from routing.peering.decisions import (
     DiscardAnswer,
     DiscardReceipt,
     StoreAnswer,

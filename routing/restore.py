@@ -11,15 +11,15 @@ from typing import Final, Literal
 import msgspec
 
 from routing.decisions import StoreSubscription
-from routing.federation.copies import Forward, Open
-from routing.federation.decisions import DiscardNews, StoreCopy
 from routing.federation.federation import Federation
-from routing.federation.leaves import NumberedBucket
-from routing.federation.news import KnownNews
-from routing.federation.wants import InterestChange
 from routing.lifecycle import Lifecycle
 from routing.message import DeliveryMode
 from routing.names import DEAD_LETTER_PREFIX, dead_letter_topic, is_topic
+from routing.peering.copies import Forward, Open
+from routing.peering.decisions import DiscardNews, StoreCopy
+from routing.peering.leaves import NumberedBucket
+from routing.peering.news import KnownNews
+from routing.peering.wants import InterestChange
 from routing.queue import DELAYED, GONE, GROUPED, ONE, PASSING, RECEIPT, SEQUENCED, STATED, Entry
 from routing.receipts import Receipt, Receipts
 from routing.setting_aside import SettingAside

@@ -16,11 +16,11 @@ from typing import Any
 from routing.acknowledging import Acknowledgements
 from routing.decisions import INPUT_END, AnswerRequest, Bury, Decision, DropSetAside, OwnError, Together
 from routing.delivery import Deliveries
-from routing.federation.copies import Seen
 from routing.federation.federation import Federation
 from routing.lifecycle import Lifecycle
 from routing.matching import EVERYBODY, SubscribeRights
 from routing.message import Message
+from routing.peering.copies import Seen
 from routing.publishing import Publishing
 from routing.queue import EXPIRED, GONE, Entry
 from routing.receipts import Receipts

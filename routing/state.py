@@ -14,11 +14,11 @@ import msgspec
 from routing.deadlines import SLOT_MIN_S, Deadlines
 from routing.decisions import Decision, DiscardMessage, KeepMessage, StoreMessage
 from routing.dedupe import Publications
-from routing.federation.crossing import Crossing
-from routing.federation.removals import Removals
 from routing.grouping import Grouping
 from routing.matching import Matching, SubscribeRights
 from routing.message import Message
+from routing.peering.crossing import Crossing
+from routing.peering.removals import Removals
 from routing.queue import (
     COUNTED,
     COUNTER_BITS,

@@ -19,7 +19,7 @@ from itertools import islice
 import msgspec
 
 from daemon.broker.retries import Retries
-from routing.federation.copies import Arrival
+from routing.peering.copies import Arrival
 
 
 class _Deferred(msgspec.Struct, frozen=True):

@@ -33,8 +33,8 @@ from daemon.system.mishaps import Mishaps
 from routing import decisions
 from routing.decisions import INPUT_END, Bury, Decision
 from routing.errors import Refusal
-from routing.federation.copies import Arrival
 from routing.frames import encode_message
+from routing.peering.copies import Arrival
 from routing.queue import EXPIRED, GONE, GUARANTEED
 from routing.router import Router
 

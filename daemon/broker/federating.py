@@ -43,8 +43,14 @@ from daemon.system.mishaps import Mishaps
 from routing.decisions import Refused
 from routing.door import Door
 from routing.errors import Refusal
-from routing.federation.copies import Answered, Arrival, PeerRules, UnitId
-from routing.federation.decisions import (
+from routing.federation.interest import WANTS_MAX
+from routing.link.agreement import Agreement
+from routing.link.sender import Settled
+from routing.link.units import Control, Lane, Probe, Transfer
+from routing.message import Message
+from routing.names import check_topic, parse_smuid
+from routing.peering.copies import Answered, Arrival, PeerRules, UnitId
+from routing.peering.decisions import (
     DESTINATIONS_WORDS,
     AcknowledgeUnit,
     Send,
@@ -56,14 +62,8 @@ from routing.federation.decisions import (
     TellRemoved,
     TellWants,
 )
-from routing.federation.interest import WANTS_MAX
-from routing.federation.news import DESTINATIONS, NEWS, SignedNews, read_statement
-from routing.federation.wants import PATTERNS, InterestChange
-from routing.link.agreement import Agreement
-from routing.link.sender import Settled
-from routing.link.units import Control, Lane, Probe, Transfer
-from routing.message import Message
-from routing.names import check_topic, parse_smuid
+from routing.peering.news import DESTINATIONS, NEWS, SignedNews, read_statement
+from routing.peering.wants import PATTERNS, InterestChange
 from routing.queue import EXPIRED, GONE, GUARANTEED, ONE, STATED
 
 _log = logging.getLogger(__name__)

@@ -13,8 +13,8 @@ import msgspec
 from daemon.broker.inputs import inputs_of
 from routing import decisions
 from routing.decisions import Bury, Decision
-from routing.federation.copies import Arrival, Seen
-from routing.federation.decisions import AcknowledgeUnit, StoreAnswer, StoreSeen, TellReceipt
+from routing.peering.copies import Arrival, Seen
+from routing.peering.decisions import AcknowledgeUnit, StoreAnswer, StoreSeen, TellReceipt
 from routing.queue import GONE
 from routing.router import Router
 

@@ -21,8 +21,8 @@ from daemon.broker.giving_way import give_way
 from routing import decisions
 from routing.decisions import Bury, Decision, message_of
 from routing.errors import Refusal
-from routing.federation.copies import Arrival
-from routing.federation.decisions import AcknowledgeUnit, DiscardReceipt
+from routing.peering.copies import Arrival
+from routing.peering.decisions import AcknowledgeUnit, DiscardReceipt
 from routing.queue import TOGETHER, Entry
 from routing.router import Router
 

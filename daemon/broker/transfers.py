@@ -3,9 +3,9 @@
 from daemon.link.controls import EARLIER, QUERY, queries_in
 from daemon.link.port import Arrived
 from routing.decisions import Refused
-from routing.federation.copies import Arrival, UnitId
 from routing.link.units import Transfer
 from routing.message import Message
+from routing.peering.copies import Arrival, UnitId
 
 
 def arrival_of(arrived: Arrived) -> Arrival:

@@ -14,10 +14,10 @@ from daemon.terminal.output import JsonOption, show_table
 from daemon.terminal.printable import printable
 from routing.errors import Refusal
 from routing.fate import duration
-from routing.federation.news import NEWS
 from routing.federation.outlook import DOWN
-from routing.federation.wants import PATTERNS
 from routing.names import check_topic
+from routing.peering.news import NEWS
+from routing.peering.wants import PATTERNS
 
 
 def peers(

@@ -37,12 +37,12 @@ from daemon.system.clock import Clock
 from routing.door import Door
 from routing.errors import Refusal
 from routing.federation.arriving import accepted_depth
-from routing.federation.copies import onward
 from routing.federation.enquiry import About, Ask, Enquiries, Ping, Trace, Why, check_ask, kind
 from routing.federation.outlook import DOWN, LINK_DOWN, Way
 from routing.headers import write_created
 from routing.message import Message, Section
 from routing.names import is_system_topic
+from routing.peering.copies import onward
 
 _log = logging.getLogger(__name__)
 

@@ -1,9 +1,9 @@
 """All sites of which this one knows, as they have told it themselves."""
 
 from daemon.operating.federation import KnownSite
-from routing.federation.news import LinkNews
 from routing.federation.outlook import Outlook
 from routing.federation.reach import distances
+from routing.peering.news import LinkNews
 
 
 def known_sites(server: str, outlook: Outlook, now: float) -> list[KnownSite]:

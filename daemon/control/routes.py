@@ -7,9 +7,9 @@ import msgspec
 from daemon.operating.federation import Route, RouteDestination
 from routing.federation.assignments import Assignment
 from routing.federation.outlook import DOWN, LINK_DOWN, UNTOLD, UNWANTED, Outlook
-from routing.federation.wants import Want
 from routing.message import DEPTH_UNLIMITED
 from routing.names import is_system_topic, parse_address
+from routing.peering.wants import Want
 
 NOT_SHORTEST: Final = "no shortest way to who wants it begins there"
 LINK_BEYOND_DOWN: Final = "a link beyond it is down"

@@ -10,10 +10,10 @@ import msgspec
 
 from routing.errors import Refusal
 from routing.federation.destinations import TOLD_MAX
-from routing.federation.leaves import BUCKETS, NumberedBucket
-from routing.federation.news import NewsVersion, SignedNews
-from routing.federation.wants import NAME_CHARACTERS_MAX, InterestChange
 from routing.numbers import SECONDS_MAX, Number, read_integer
+from routing.peering.leaves import BUCKETS, NumberedBucket
+from routing.peering.news import NewsVersion, SignedNews
+from routing.peering.wants import NAME_CHARACTERS_MAX, InterestChange
 
 CHANGES_MAX: Final = 500
 """Changes of interest, or news that is known, in one control."""
@@ -32,7 +32,7 @@ class InterestTold(msgspec.Struct, frozen=True):
 
 
 class ReceiptTold(msgspec.Struct, frozen=True):
-    """What a control `receipt` says: see `routing.federation.decisions.TellReceipt`."""
+    """What a control `receipt` says: see `routing.peering.decisions.TellReceipt`."""
 
     query: Number
     due: int
@@ -50,7 +50,7 @@ class Removed(msgspec.Struct, frozen=True):
 class DestinationsTold(msgspec.Struct, frozen=True):
     """What a control `arrived`, `no-way`, `still`, `again` or `unwanted` says of destinations.
 
-    See `routing.federation.decisions`.
+    See `routing.peering.decisions`.
 
     Attributes:
         sites: by Smuid.

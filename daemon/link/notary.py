@@ -13,7 +13,7 @@ from daemon.certificates.errors import CertificateError
 from daemon.certificates.identity import server_name_of
 from daemon.certificates.signatures import is_signed, sign
 from daemon.link.keys import LinkKeys
-from routing.federation.news import SignedNews
+from routing.peering.news import SignedNews
 
 PURPOSE: Final = b"smqpd news of a site\0"
 """Signed before each statement: what the key signs elsewhere is no news, and news is nothing else."""
@@ -23,7 +23,7 @@ SECRET: Final = b"smqpd salts of leaves\0"
 
 
 class LinkNotary:
-    """See `routing.federation.news.Notary`; as long as these keys are used."""
+    """See `routing.peering.news.Notary`; as long as these keys are used."""
 
     def __init__(self, keys: LinkKeys, wall_us: Callable[[], int]) -> None:
         self._keys = keys

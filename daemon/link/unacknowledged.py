@@ -11,8 +11,8 @@ import msgspec
 import trio
 
 from daemon.operating.federation import LinkStatus
-from routing.federation.copies import Copy
 from routing.names import birth_ms
+from routing.peering.copies import Copy
 from routing.queue import GONE
 
 COUNTED_AT_A_TIME: Final = 5_000

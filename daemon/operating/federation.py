@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from routing.federation.news import LinkNews
+from routing.peering.news import LinkNews
 
 LinkState = Literal["up", "leaving", "dialling", "waiting"]
 

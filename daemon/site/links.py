@@ -35,9 +35,9 @@ from daemon.settings import Settings
 from daemon.site.state_mark import INSTALLATION
 from daemon.system.private_files import replace
 from routing.federation.enquiry import FEATURES, Ping, Trace, Why
-from routing.federation.news import NEWS
-from routing.federation.wants import PATTERNS
 from routing.names import check_topic, parse_smuid, server_name
+from routing.peering.news import NEWS
+from routing.peering.wants import PATTERNS
 
 _log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ REFUSED_SHOWN_MAX: Final = 10
 IN_NEWS: Final[tuple[str, ...]] = ()
 """What this site says that it knows not only to its peers, but also to all sites, in its news.
 
-`routing.federation.news.DESTINATIONS` is not among it: what that brings has not been proven long enough yet.
+`routing.peering.news.DESTINATIONS` is not among it: what that brings has not been proven long enough yet.
 """
 
 _INSTALLATION_WORD: Final = r"[0-9a-f]{32}"

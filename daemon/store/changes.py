@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from routing.federation.copies import Copy
+from routing.peering.copies import Copy
 
 Values = tuple[Any, ...]
 Statement = tuple[str, Collection[Values]]

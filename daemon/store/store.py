@@ -41,8 +41,8 @@ from daemon.store.tables import (
     topics,
     wants,
 )
-from routing.federation.copies import Seen
 from routing.numbers import Number
+from routing.peering.copies import Seen
 from routing.queue import RECEIPT
 from routing.restore import Restore
 

@@ -13,12 +13,12 @@ import msgspec
 from routing.decisions import Record, Refused
 from routing.delivery import Deliveries
 from routing.errors import Refusal
-from routing.federation.copies import Arrival, Copy, Forward, PeerRules, Seen, capped, wider
-from routing.federation.decisions import StoreCopy
 from routing.federation.destinations import Destinations
 from routing.federation.forwarding import Forwarding
 from routing.lifecycle import Lifecycle
 from routing.names import is_system_topic, owner_of
+from routing.peering.copies import Arrival, Copy, Forward, PeerRules, Seen, capped, wider
+from routing.peering.decisions import StoreCopy
 from routing.queue import EXPIRED, GONE, ONE, PASSING, RECEIPT, Entry
 from routing.receipts import Receipt, Receipts
 from routing.rights import can_be_read

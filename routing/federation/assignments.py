@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterable, Mapping
 import msgspec
 
 from routing.federation.itineraries import Itineraries
-from routing.federation.news import KnownNews
 from routing.federation.topology import Topology
+from routing.peering.news import KnownNews
 
 
 class Assignment(msgspec.Struct, frozen=True):

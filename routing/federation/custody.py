@@ -22,12 +22,12 @@ from itertools import pairwise
 
 from routing.decisions import Record
 from routing.delivery import Deliveries
-from routing.federation.copies import Answered, Copy, Forward, onward, within
-from routing.federation.decisions import Send, StoreCopy
 from routing.federation.forwarding import Forwarding, Peer
 from routing.federation.interest import Interest
 from routing.lifecycle import Lifecycle
 from routing.names import parse_address
+from routing.peering.copies import Answered, Copy, Forward, onward, within
+from routing.peering.decisions import Send, StoreCopy
 from routing.queue import GONE, GROUPED, GUARANTEED, RECEIPT, Entry
 from routing.receipts import Receipts
 from routing.state import SiteState

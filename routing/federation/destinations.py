@@ -30,8 +30,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from routing.errors import Refusal
-from routing.federation.copies import UNKNOWN, Copy, Forward, Open
-from routing.federation.decisions import DestinationsWord, StoreCopy, TellDestinations
 from routing.federation.forwarding import Forwarding, Peer
 from routing.federation.itineraries import Itineraries
 from routing.federation.topology import Topology
@@ -39,6 +37,8 @@ from routing.lifecycle import Lifecycle, advance
 from routing.link.codec import DESTINATIONS_MAX, are_destinations
 from routing.link.units import TransferOutcome
 from routing.names import is_server_name, parse_smuid
+from routing.peering.copies import UNKNOWN, Copy, Forward, Open
+from routing.peering.decisions import DestinationsWord, StoreCopy, TellDestinations
 from routing.queue import COUNTER_BITS, EXPIRED, GONE, GUARANTEED, STATED
 from routing.receipts import Receipts
 from routing.state import SiteState

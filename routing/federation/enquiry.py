@@ -23,11 +23,11 @@ import msgspec
 
 from routing.errors import Refusal
 from routing.federation.allowance import Allowance
-from routing.federation.copies import wider
 from routing.link.codec import are_destinations
 from routing.message import DeliveryMode
 from routing.names import SERVER_PATTERN, check_topic, is_server_name, parse_smuid
 from routing.numbers import SECONDS_MAX, Depth
+from routing.peering.copies import wider
 
 LEFT_S_MAX: Final = 60.0
 """A question lives no longer, whatever it says."""

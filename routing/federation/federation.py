@@ -9,21 +9,20 @@ topology     what is known of their links and wants
 arriving     what becomes of a copy that comes
 custody      mode ONE
 interest     who wants what, beyond each peer
-wants        what can be wanted
 own_wants    what this site wants
 telling      what each peer is told of all that
-removals     what was removed
-crossing     the copies that may cross links, while they are held
 outlook      what others may read of all this
 assignments  which peer would see to which destination, and why
 enquiry      questions that travel over the links
-news         what a site says of itself
 spreading    how news comes to all sites
 news_peer    what a peer has of it, and may be told
-leaves       what is said of wants
 own_leaves   what this site says of its own
 saying       what it says of itself, and when
 known_wants  what the others want
+allowance    how often somebody may have something done
+reach        how far sites are
+
+What crosses links, as values, is in `routing.peering`.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -32,18 +31,7 @@ from routing.decisions import Refused
 from routing.delivery import Deliveries
 from routing.federation.arriving import Arriving
 from routing.federation.assignments import Assignments
-from routing.federation.copies import Answered, Arrival, Copy, Forward, Open, PeerRules, Seen, UnitId
 from routing.federation.custody import Custody
-from routing.federation.decisions import (
-    AcknowledgeUnit,
-    DestinationsWord,
-    DiscardRemoval,
-    StoreCopy,
-    StoreInterest,
-    StoreRemoval,
-    TellInterest,
-    TellRemoved,
-)
 from routing.federation.destinations import Destinations
 from routing.federation.forwarding import Forwarding, Peer
 from routing.federation.interest import Interest
@@ -53,10 +41,21 @@ from routing.federation.own_wants import OwnWants
 from routing.federation.rerouting import Rerouting
 from routing.federation.spreading import Spreading
 from routing.federation.topology import Topology
-from routing.federation.wants import InterestChange, is_of_pattern
 from routing.lifecycle import Lifecycle, advance
 from routing.message import DEPTH_UNLIMITED
 from routing.names import parse_address, parse_smuid
+from routing.peering.copies import Answered, Arrival, Copy, Forward, Open, PeerRules, Seen, UnitId
+from routing.peering.decisions import (
+    AcknowledgeUnit,
+    DestinationsWord,
+    DiscardRemoval,
+    StoreCopy,
+    StoreInterest,
+    StoreRemoval,
+    TellInterest,
+    TellRemoved,
+)
+from routing.peering.wants import InterestChange, is_of_pattern
 from routing.queue import COUNTER_BITS, CROSSES, ONE, Entry
 from routing.receipts import Receipts
 from routing.state import SiteState

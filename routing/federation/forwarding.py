@@ -16,7 +16,12 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from routing.decisions import Record
-from routing.federation.copies import (
+from routing.federation.interest import Interest
+from routing.lifecycle import advance
+from routing.link.units import TransferOutcome
+from routing.names import is_system_topic, parse_address, parse_smuid
+from routing.patterns import topic_matches
+from routing.peering.copies import (
     FOREVER,
     Answered,
     Arrival,
@@ -28,13 +33,8 @@ from routing.federation.copies import (
     wider,
     within,
 )
-from routing.federation.decisions import AcknowledgeUnit, Send, StoreCopy, StoreSeen
-from routing.federation.interest import Interest
-from routing.federation.wants import Want
-from routing.lifecycle import advance
-from routing.link.units import TransferOutcome
-from routing.names import is_system_topic, parse_address, parse_smuid
-from routing.patterns import topic_matches
+from routing.peering.decisions import AcknowledgeUnit, Send, StoreCopy, StoreSeen
+from routing.peering.wants import Want
 from routing.queue import COUNTER_BITS, EXPIRED, GONE, GUARANTEED, ONE, STATED, Entry
 from routing.state import SiteState
 

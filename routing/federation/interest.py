@@ -1,6 +1,6 @@
 """Who wants what, as peers tell each other: for each want the distance to the nearest site that has it.
 
-For each want (see `routing.federation.wants`) a site tells each peer the distance in links from itself to the
+For each want (see `routing.peering.wants`) a site tells each peer the distance in links from itself to the
 nearest wanting site, leaving out what it heard from that very peer (split horizon). Only changes are told.
 
 Never too far: along any shortest path to a wanting site, each site has told the one before it a distance
@@ -26,8 +26,8 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from routing.federation.telling import EVERYTHING, ToldWants
-from routing.federation.wants import DISTANCE_MAX, InterestChange, Want, can_be_wanted, is_of_pattern
 from routing.patterns import PatternTree, TopicTree, subscription_takes
+from routing.peering.wants import DISTANCE_MAX, InterestChange, Want, can_be_wanted, is_of_pattern
 
 DETOUR_LINKS: Final = 2
 """What a way may be longer than twice the way to the farthest site."""

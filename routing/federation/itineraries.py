@@ -14,15 +14,15 @@ from typing import Final
 
 import msgspec
 
-from routing.federation.copies import within
 from routing.federation.forwarding import Peer
 from routing.federation.interest import Interest
 from routing.federation.known_wants import Touched
-from routing.federation.leaves import BUCKETS, TOPIC_BUCKETS, bucket_of
 from routing.federation.topology import Topology
-from routing.federation.wants import Want
 from routing.federation.ways import Shut
 from routing.link.codec import are_destinations
+from routing.peering.copies import within
+from routing.peering.leaves import BUCKETS, TOPIC_BUCKETS, bucket_of
+from routing.peering.wants import Want
 
 ITINERARIES_MAX: Final = 256
 """Remembered of each bucket of topics; another costs some ten microseconds, and more where many want it."""

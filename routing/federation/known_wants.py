@@ -1,6 +1,6 @@
 """What other sites want, as they say it themselves, and what the rules of their links let pass.
 
-A site signs the hash of each bucket of its leaves (`routing.federation.leaves`). A bucket is kept if its hash
+A site signs the hash of each bucket of its leaves (`routing.peering.leaves`). A bucket is kept if its hash
 is one that the site has signed last; until it is here, nothing is known of the topics that fall into it.
 
 What is hidden in a bucket counts as not wanted. A site hides from a peer only what may not come from there,
@@ -13,7 +13,9 @@ from typing import Final, Literal
 
 import msgspec
 
-from routing.federation.leaves import (
+from routing.message import DeliveryMode
+from routing.patterns import PatternTree, is_pattern, topic_matches
+from routing.peering.leaves import (
     BUCKETS,
     HELD_BYTES_MAX,
     SITE_LEAVES_MAX,
@@ -28,9 +30,7 @@ from routing.federation.leaves import (
     read_digest,
     write_bucket,
 )
-from routing.federation.news import SiteNews
-from routing.message import DeliveryMode
-from routing.patterns import PatternTree, is_pattern, topic_matches
+from routing.peering.news import SiteNews
 
 LEAVES_MAX: Final = 2_000_000
 PATTERNS_MAX: Final = 200_000

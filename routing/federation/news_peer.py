@@ -3,7 +3,9 @@
 from collections.abc import Iterable
 from typing import Final
 
-from routing.federation.leaves import (
+from routing.federation.telling import EVERYTHING
+from routing.patterns import overlap
+from routing.peering.leaves import (
     BEGINNING_BYTES,
     Hashes,
     Leaf,
@@ -13,9 +15,7 @@ from routing.federation.leaves import (
     told,
     write_bucket,
 )
-from routing.federation.news import KnownNews, NewsVersion, Version
-from routing.federation.telling import EVERYTHING
-from routing.patterns import overlap
+from routing.peering.news import KnownNews, NewsVersion, Version
 
 CONTROL_BYTES: Final = 64_000
 """Of buckets in one control, beyond the first."""

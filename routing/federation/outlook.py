@@ -10,16 +10,16 @@ from typing import Final
 import msgspec
 
 from routing.federation.assignments import Assignments
-from routing.federation.copies import Copy, onward, within
-from routing.federation.crossing import Crossing
 from routing.federation.forwarding import Forwarding, Peer
 from routing.federation.interest import Interest
-from routing.federation.news import KnownNews
 from routing.federation.own_wants import OwnWants
 from routing.federation.spreading import Spreading
-from routing.federation.wants import Want
 from routing.message import DEPTH_UNLIMITED, DeliveryMode
 from routing.names import is_system_topic, parse_address
+from routing.peering.copies import Copy, onward, within
+from routing.peering.crossing import Crossing
+from routing.peering.news import KnownNews
+from routing.peering.wants import Want
 
 LINK_DOWN: Final = "the link is down"
 DOWN_UNWANTED: Final = "the link is down, and when it was up nobody there wanted it"

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 
-from routing.federation.copies import PeerRules
-from routing.federation.leaves import (
+from routing.federation.telling import EVERYTHING
+from routing.peering.copies import PeerRules
+from routing.peering.leaves import (
     BUCKET_BYTES_MAX,
     BUCKET_LEAVES_MAX,
     BUCKETS,
@@ -20,8 +21,7 @@ from routing.federation.leaves import (
     write_bucket,
     write_digest,
 )
-from routing.federation.telling import EVERYTHING
-from routing.federation.wants import Want
+from routing.peering.wants import Want
 
 _Said = tuple[str, str]
 """A name, and the peer whose rule it is with what the rule is for; of wants the second is empty."""

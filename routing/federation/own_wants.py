@@ -8,9 +8,9 @@ from collections import Counter
 
 from routing.federation.interest import Interest
 from routing.federation.spreading import Spreading
-from routing.federation.wants import Want
 from routing.matching import Matching
 from routing.message import MODES
+from routing.peering.wants import Want
 from routing.subscription import Pattern, Target, Topic
 
 

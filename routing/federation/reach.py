@@ -6,7 +6,7 @@ A site that says nothing of itself, as one of an earlier version, is there by th
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from routing.federation.news import KnownNews
+from routing.peering.news import KnownNews
 
 
 def distances(server: str, up: Iterable[str], news: Mapping[str, KnownNews]) -> dict[str, int]:

@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
-from routing.federation.copies import UNKNOWN, Copy
 from routing.federation.destinations import Destinations
 from routing.federation.forwarding import Forwarding
 from routing.federation.itineraries import Itineraries, Itinerary
@@ -17,6 +16,7 @@ from routing.federation.known_wants import Touched
 from routing.federation.topology import Topology
 from routing.lifecycle import Lifecycle
 from routing.patterns import is_pattern
+from routing.peering.copies import UNKNOWN, Copy
 from routing.queue import EXPIRED, GONE, STATED, Entry
 from routing.receipts import Receipts
 from routing.state import SiteState

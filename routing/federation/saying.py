@@ -6,8 +6,11 @@ from typing import Final
 
 from routing.federation.allowance import Allowance
 from routing.federation.forwarding import Peer
-from routing.federation.leaves import Hashes, NumberedBucket
-from routing.federation.news import (
+from routing.federation.own_leaves import OwnLeaves
+from routing.federation.telling import EVERYTHING
+from routing.numbers import NUMBER_MAX
+from routing.peering.leaves import Hashes, NumberedBucket
+from routing.peering.news import (
     KnownNews,
     LinkNews,
     Notary,
@@ -16,10 +19,7 @@ from routing.federation.news import (
     Version,
     write_statement,
 )
-from routing.federation.own_leaves import OwnLeaves
-from routing.federation.telling import EVERYTHING
-from routing.federation.wants import Want
-from routing.numbers import NUMBER_MAX
+from routing.peering.wants import Want
 from routing.state import SiteState
 
 EVERY_S: Final = 3_600.0

@@ -32,8 +32,14 @@ from typing import Final
 
 from routing.errors import Refusal
 from routing.federation.allowance import Allowance
-from routing.federation.copies import PeerRules
-from routing.federation.decisions import (
+from routing.federation.forwarding import Peer
+from routing.federation.known_wants import KnownWants
+from routing.federation.news_peer import NewsPeer, as_told, in_controls
+from routing.federation.saying import Saying, pieces
+from routing.federation.telling import EVERYTHING
+from routing.names import is_server_name
+from routing.peering.copies import PeerRules
+from routing.peering.decisions import (
     DiscardNews,
     DiscardWants,
     StoreNews,
@@ -42,10 +48,8 @@ from routing.federation.decisions import (
     TellNews,
     TellWants,
 )
-from routing.federation.forwarding import Peer
-from routing.federation.known_wants import KnownWants
-from routing.federation.leaves import BEGINNING_BYTES, Hashes, NumberedBucket, is_digest, write_digest
-from routing.federation.news import (
+from routing.peering.leaves import BEGINNING_BYTES, Hashes, NumberedBucket, is_digest, write_digest
+from routing.peering.news import (
     KnownNews,
     NewsVersion,
     Notary,
@@ -54,11 +58,7 @@ from routing.federation.news import (
     Version,
     read_statement,
 )
-from routing.federation.news_peer import NewsPeer, as_told, in_controls
-from routing.federation.saying import Saying, pieces
-from routing.federation.telling import EVERYTHING
-from routing.federation.wants import Want
-from routing.names import is_server_name
+from routing.peering.wants import Want
 from routing.state import SiteState
 
 UNSIGNED: Final = "its site has not signed these wants"

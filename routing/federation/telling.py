@@ -10,8 +10,8 @@ So one thing that is told can stand for several wants: told is the least of thei
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from routing.federation.wants import Want
 from routing.patterns import TopicTree, is_pattern, overlap
+from routing.peering.wants import Want
 
 EVERYTHING: Final = ("#",)
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Mapping
 
-from routing.federation.copies import PeerRules
 from routing.federation.forwarding import Peer
 from routing.federation.known_wants import KnownWants, Touched
-from routing.federation.news import DESTINATIONS, KnownNews
 from routing.federation.ways import LinkEnd, Ways
+from routing.peering.copies import PeerRules
+from routing.peering.news import DESTINATIONS, KnownNews
 
 
 class Topology:

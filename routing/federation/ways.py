@@ -17,8 +17,8 @@ from typing import Final
 
 import msgspec
 
-from routing.federation.copies import capped, onward, wider, within
 from routing.message import DEPTH_UNLIMITED
+from routing.peering.copies import capped, onward, wider, within
 
 REACHES_MAX: Final = 1_000
 """Remembered: one for each set of links that rules shut, each depth that links bound, each detour."""
@@ -32,7 +32,7 @@ NOWHERE: Final = -2
 
 
 class LinkEnd(msgspec.Struct, frozen=True):
-    """What one site says of its link with one peer; see `routing.federation.copies.PeerRules`.
+    """What one site says of its link with one peer; see `routing.peering.copies.PeerRules`.
 
     Attributes:
         is_limited: not all topics may come from the peer, or go there.

@@ -29,9 +29,10 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, Final
 
-from routing.federation import news, spreading
-from routing.federation.decisions import TellInterest, TellNews, TellWants
-from routing.federation.wants import DISTANCE_MAX
+from routing.federation import spreading
+from routing.peering import news
+from routing.peering.decisions import TellInterest, TellNews, TellWants
+from routing.peering.wants import DISTANCE_MAX
 from tests.bench.learning import learning
 from tests.support.sites import Federation
 

@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from daemon.certificates.authority import Authority
 from daemon.link.keys import LinkKeys
 from daemon.link.notary import PURPOSE, LinkNotary
-from routing.federation.copies import PeerRules
-from routing.federation.leaves import (
+from routing.peering.copies import PeerRules
+from routing.peering.leaves import (
     Bucket,
     Leaf,
     NumberedBucket,
@@ -23,7 +23,7 @@ from routing.federation.leaves import (
     write_bucket,
     write_digest,
 )
-from routing.federation.news import LinkNews, SignedNews, SiteNews, write_statement
+from routing.peering.news import LinkNews, SignedNews, SiteNews, write_statement
 from routing.router import Router
 from tests.support.keys import write_keys, write_trust
 from tests.support.sites import SETTINGS

@@ -12,7 +12,7 @@ import trio
 
 from daemon.link.controls import NewsKnown, NewsTold, WantsTold
 from routing.federation.known_wants import KnownWants
-from routing.federation.leaves import (
+from routing.peering.leaves import (
     BEGINNING_BYTES,
     BUCKETS,
     Bucket,
@@ -22,7 +22,7 @@ from routing.federation.leaves import (
     write_bucket,
     write_digest,
 )
-from routing.federation.news import NewsVersion, SignedNews, SiteNews, read_statement, write_statement
+from routing.peering.news import NewsVersion, SignedNews, SiteNews, read_statement, write_statement
 from tests.support.notary import NamedNotary
 
 if TYPE_CHECKING:

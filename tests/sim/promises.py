@@ -4,9 +4,9 @@ import math
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from routing.federation.leaves import BUCKETS, read_bucket
 from routing.message import MODES
 from routing.patterns import is_pattern
+from routing.peering.leaves import BUCKETS, read_bucket
 from tests.sim.balance import Facts
 from tests.sim.ledger import Ledger, Told
 from tests.sim.scenario import LONG_S, Publication, Reader

@@ -19,8 +19,8 @@ from daemon.settings import HopSettings, LinkSettings, QueueSettings, Quotas, Se
 from daemon.store.store import Store
 from daemon.system.private_files import sync_directory, write_new
 from routing.federation.enquiry import FEATURES
-from routing.federation.news import NEWS
-from routing.federation.wants import PATTERNS
+from routing.peering.news import NEWS
+from routing.peering.wants import PATTERNS
 from routing.rights import EVERYTHING, RightsTable
 from tests.sim.machine import Gone, Machine, SimClock, SimHopLog
 from tests.sim.network import Network

@@ -10,7 +10,7 @@ import trio
 
 from daemon.link.peers_file import PeerEntry
 from daemon.settings import LinkSettings, QueueSettings
-from routing.federation.news import DESTINATIONS
+from routing.peering.news import DESTINATIONS
 from tests.sim import balance, machine, promises
 from tests.sim.clients import Clients
 from tests.sim.faults import Faults

@@ -17,9 +17,9 @@ from daemon.link.port import SiteIdentity
 from daemon.settings import LinkSettings
 from daemon.store.store import Store
 from routing.federation.enquiry import FEATURES
-from routing.federation.news import DESTINATIONS, NEWS
-from routing.federation.wants import PATTERNS
 from routing.message import Message, Section
+from routing.peering.news import DESTINATIONS, NEWS
+from routing.peering.wants import PATTERNS
 from routing.queue import DELAYED
 from tests.support.broker_of_ada import broker_of_ada
 from tests.support.links import Network

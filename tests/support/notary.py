@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterable
 
-from routing.federation.leaves import (
+from routing.peering.leaves import (
     Bucket,
     Leaf,
     NumberedBucket,
@@ -13,7 +13,7 @@ from routing.federation.leaves import (
     write_bucket,
     write_digest,
 )
-from routing.federation.news import LinkNews, SignedNews, SiteNews, write_statement
+from routing.peering.news import LinkNews, SignedNews, SiteNews, write_statement
 
 
 class NamedNotary:
@@ -31,7 +31,7 @@ class NamedNotary:
 
     @property
     def secret(self) -> bytes:
-        """See `routing.federation.news.Notary`."""
+        """See `routing.peering.news.Notary`."""
         return f"the secret of {self._name}".encode()
 
     def sign(self, statement: bytes) -> SignedNews | None:

@@ -11,7 +11,7 @@ from typing import Final
 
 import trio
 
-from routing.federation.news import DESTINATIONS
+from routing.peering.news import DESTINATIONS
 from tests.support.patience import PATIENCE_S
 
 ROOT: Final = Path(__file__).parent.parent.parent

@@ -8,8 +8,9 @@ from types import MappingProxyType
 from typing import Any
 
 from routing.decisions import Deliver, KeepMessage, Record, StoreMessage
-from routing.federation.copies import Answered, Arrival, PeerRules, UnitId
-from routing.federation.decisions import (
+from routing.message import Message, Section
+from routing.peering.copies import Answered, Arrival, PeerRules, UnitId
+from routing.peering.decisions import (
     AcknowledgeUnit,
     Send,
     TellDestinations,
@@ -20,8 +21,7 @@ from routing.federation.decisions import (
     TellRemoved,
     TellWants,
 )
-from routing.federation.news import DESTINATIONS, Version
-from routing.message import Message, Section
+from routing.peering.news import DESTINATIONS, Version
 from routing.router import Router
 from routing.state import RouterSettings
 from routing.subscription import Consumer, SubscribeOptions

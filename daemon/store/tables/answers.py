@@ -5,8 +5,8 @@ from typing import Final
 
 from daemon.store.changes import Changes, Statement, Values
 from daemon.store.table import Row, Table, Tables
-from routing.federation.decisions import DiscardAnswer, StoreAnswer
 from routing.numbers import Count, Number
+from routing.peering.decisions import DiscardAnswer, StoreAnswer
 from routing.restore import Restore
 
 CREATE: Final = (

@@ -9,9 +9,9 @@ from msgspec import UNSET, UnsetType
 
 from daemon.store.changes import Changes, Statement
 from daemon.store.table import Row, Table, Tables
-from routing.federation.copies import UNKNOWN, Copy, Forward, Open
-from routing.federation.decisions import StoreCopy
 from routing.numbers import Count, Depth, Number
+from routing.peering.copies import UNKNOWN, Copy, Forward, Open
+from routing.peering.decisions import StoreCopy
 from routing.queue import Entry
 from routing.restore import Restore
 
@@ -29,7 +29,7 @@ _are_hops: Final = re.compile(r"[!-~]*").fullmatch
 
 
 class ForwardColumn(msgspec.Struct, array_like=True):
-    """As `routing.federation.copies.Forward`; a store of an earlier version may not have the last."""
+    """As `routing.peering.copies.Forward`; a store of an earlier version may not have the last."""
 
     depth: Depth
     query: Number
@@ -39,7 +39,7 @@ class ForwardColumn(msgspec.Struct, array_like=True):
 
 
 class OpenColumn(msgspec.Struct, array_like=True):
-    """As `routing.federation.copies.Open`, but what it has been refused."""
+    """As `routing.peering.copies.Open`, but what it has been refused."""
 
     via: str
     asked_by: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ class DestinationsColumn(msgspec.Struct, array_like=True):
 
 
 class CopyRow(Row):
-    """See `routing.federation.copies.Copy`. One whose depth cannot be read goes no further.
+    """See `routing.peering.copies.Copy`. One whose depth cannot be read goes no further.
 
     Attributes:
         forwards: UNSET where they cannot be read.

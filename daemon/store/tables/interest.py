@@ -6,8 +6,8 @@ from typing import Final
 from daemon.store.changes import Changes, Statement, Values
 from daemon.store.columns import WantedText
 from daemon.store.table import Row, Table, Tables
-from routing.federation.decisions import StoreInterest
-from routing.federation.wants import Distance, InterestChange, WantKind
+from routing.peering.decisions import StoreInterest
+from routing.peering.wants import Distance, InterestChange, WantKind
 from routing.restore import Restore
 
 CREATE: Final = (

@@ -7,9 +7,9 @@ from daemon.store.changes import Changes, Statement, Values
 from daemon.store.columns import SiteTime
 from daemon.store.table import Row, Table, Tables
 from routing.errors import Refusal
-from routing.federation.decisions import DiscardNews, StoreNews
-from routing.federation.news import KnownNews, SignedNews, read_statement
 from routing.names import is_server_name
+from routing.peering.decisions import DiscardNews, StoreNews
+from routing.peering.news import KnownNews, SignedNews, read_statement
 from routing.restore import Restore
 
 CREATE: Final = (

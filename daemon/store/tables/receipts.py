@@ -7,8 +7,8 @@ from daemon.store.changes import Changes, Statement
 from daemon.store.columns import BirthMs, SiteTime, SmuidText, TopicText, deadline_column, deadline_of
 from daemon.store.table import Row, Table, Tables
 from daemon.store.tables.messages import RECEIPTED
-from routing.federation.decisions import DiscardReceipt, StoreReceipt
 from routing.numbers import Count, Number
+from routing.peering.decisions import DiscardReceipt, StoreReceipt
 from routing.queue import COMMITTED_STATES, Entry
 from routing.receipts import Receipt
 from routing.restore import Restore

@@ -6,7 +6,7 @@ from typing import Final
 from daemon.store.changes import Changes, Statement, Values
 from daemon.store.columns import SiteTime, SmuidText, TopicText
 from daemon.store.table import Row, Table, Tables
-from routing.federation.decisions import DiscardRemoval, StoreRemoval
+from routing.peering.decisions import DiscardRemoval, StoreRemoval
 from routing.restore import Restore
 
 CREATE: Final = (

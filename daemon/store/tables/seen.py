@@ -6,9 +6,9 @@ from typing import Final
 from daemon.store.changes import Changes, Statement, Values
 from daemon.store.columns import SiteTime, SmuidText
 from daemon.store.table import Row, Table, Tables
-from routing.federation.copies import Seen
-from routing.federation.decisions import StoreSeen
 from routing.numbers import Count, Depth, Number
+from routing.peering.copies import Seen
+from routing.peering.decisions import StoreSeen
 
 CREATE: Final = (
     "CREATE TABLE seen (smuid TEXT PRIMARY KEY, entry INTEGER NOT NULL, depth INTEGER NOT NULL,"
@@ -18,7 +18,7 @@ CREATE_INDEX: Final = "CREATE INDEX seen_until ON seen (until)"
 
 
 class SeenRow(Row):
-    """See `routing.federation.copies.Seen`; `entry` is its `entry_id`."""
+    """See `routing.peering.copies.Seen`; `entry` is its `entry_id`."""
 
     smuid: SmuidText
     entry: Number

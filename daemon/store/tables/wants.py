@@ -8,9 +8,9 @@ import msgspec
 from daemon.store.changes import Changes, Statement, Values
 from daemon.store.table import Row, Table, Tables
 from routing.errors import Refusal
-from routing.federation.decisions import DiscardWants, StoreWants
-from routing.federation.leaves import BUCKETS, NumberedBucket, read_bucket
 from routing.names import is_server_name
+from routing.peering.decisions import DiscardWants, StoreWants
+from routing.peering.leaves import BUCKETS, NumberedBucket, read_bucket
 from routing.restore import Restore
 
 CREATE: Final = (

@@ -11,8 +11,8 @@ import trio
 
 from daemon.broker.deferred_copies import DeferredCopies
 from daemon.settings import QueueSettings, StoreSettings
-from routing.federation.copies import Arrival, UnitId
 from routing.message import Message, Section
+from routing.peering.copies import Arrival, UnitId
 from tests.support.federated import FederatedSite, federated_site
 from tests.support.links import Network
 from tests.support.patience import PATIENCE_S

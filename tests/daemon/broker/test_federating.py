@@ -15,10 +15,10 @@ from daemon.system.mishaps import Mishaps
 from routing.decisions import StoreMessage
 from routing.door import Door
 from routing.federation.enquiry import Ask, Ping
-from routing.federation.wants import InterestChange
 from routing.link.agreement import Agreement
 from routing.link.units import Control, Lane, Transfer
 from routing.message import Message, ReceiptMode, Section
+from routing.peering.wants import InterestChange
 from routing.router import Router
 from routing.subscription import Consumer
 from tests.support.broker import VirtualClock

@@ -11,10 +11,10 @@ import trio
 from daemon.control.federation import known_sites
 from daemon.link.controls import NewsTold, WantsTold
 from routing.federation.enquiry import FEATURES
-from routing.federation.leaves import NumberedBucket
-from routing.federation.news import SignedNews, Version
-from routing.federation.wants import PATTERNS
 from routing.link.units import Control, Lane
+from routing.peering.leaves import NumberedBucket
+from routing.peering.news import SignedNews, Version
+from routing.peering.wants import PATTERNS
 from tests.support.federated import FederatedSite, federated_site
 from tests.support.links import Network
 from tests.support.notary import said, wanted

@@ -12,10 +12,10 @@ from trio.testing import MockClock
 from daemon.hops.examine import examine
 from routing.decisions import Record
 from routing.errors import Refusal
-from routing.federation.copies import Arrival, PeerRules, UnitId
-from routing.federation.decisions import StoreInterest
-from routing.federation.wants import InterestChange
 from routing.message import Message, Section
+from routing.peering.copies import Arrival, PeerRules, UnitId
+from routing.peering.decisions import StoreInterest
+from routing.peering.wants import InterestChange
 from tests.support.broker import VirtualSite, virtual_site
 from tests.support.messages import TOO_GREAT, UNWRITABLE
 

@@ -12,7 +12,7 @@ from daemon.control.socket import Tell, serve_control
 from daemon.operating.federation import KnownSite
 from daemon.system.mishaps import Mishaps
 from daemon.terminal.failure import USAGE
-from routing.federation.news import LinkNews
+from routing.peering.news import LinkNews
 from tests.support.operator import Operator
 
 

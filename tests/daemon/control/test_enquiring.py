@@ -16,8 +16,8 @@ from daemon.settings import QueueSettings
 from routing.federation import enquiry
 from routing.federation.assignments import Assignment
 from routing.federation.enquiry import About, Ask, Ping, Trace, Why
-from routing.federation.news import DESTINATIONS, NEWS
 from routing.link.units import Control, Lane
+from routing.peering.news import DESTINATIONS, NEWS
 from tests.support.federated import FederatedSite, federated_site
 from tests.support.links import Network
 from tests.support.patience import PATIENCE_S

@@ -13,7 +13,7 @@ from daemon.certificates.authority import Authority
 from daemon.certificates.files import write_private, write_public
 from daemon.link.keys import LinkKeys
 from daemon.link.notary import LinkNotary
-from routing.federation.news import SignedNews
+from routing.peering.news import SignedNews
 from tests.support.keys import CERTIFICATE_DAYS, write_keys, write_trust
 
 NOW = datetime.now(UTC)

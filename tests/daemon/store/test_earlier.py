@@ -13,8 +13,8 @@ from trio.testing import MockClock
 
 from daemon.store import quarantine
 from daemon.store.store import Store
-from routing.federation.copies import PeerRules
-from routing.federation.decisions import Send, TellReceipt, TellRemoved
+from routing.peering.copies import PeerRules
+from routing.peering.decisions import Send, TellReceipt, TellRemoved
 from tests.support.broker import VirtualSite, virtual_site
 
 EARLIER = Path(__file__).parent / "f168fa2.sql"

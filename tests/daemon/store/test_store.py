@@ -19,9 +19,9 @@ from daemon.store.changes import Surroundings
 from daemon.store.schema import TooNewError
 from daemon.store.store import Store
 from routing import decisions as d
-from routing.federation.copies import Seen
-from routing.federation.decisions import StoreRemoval, StoreSeen
 from routing.message import Message
+from routing.peering.copies import Seen
+from routing.peering.decisions import StoreRemoval, StoreSeen
 from routing.queue import GUARANTEED, ONE, RECEIPT, SEQUENCED, STATED, Entry
 from routing.restore import StoredMark
 from routing.subscription import SubscribeOptions, Subscription, Topic

@@ -5,7 +5,7 @@ from tests.mutants.mutation import Mutation
 MUTATIONS = [
     Mutation(
         name="depth is not counted down",
-        file="routing/federation/copies.py",
+        file="routing/peering/copies.py",
         old="return depth - 1 if depth > 0 else None",
         new="return depth if depth > 0 else None",
         tests=("tests/daemon/broker/test_federation.py::test_depth_says_how_far_a_message_goes",),

@@ -7,7 +7,7 @@ import pytest
 
 from daemon.frontend import KnownSite, Route
 from plugins.web.drawing import COLUMNS, draw
-from routing.federation.news import LinkNews
+from routing.peering.news import LinkNews
 from tests.support.site import SERVER
 from tests.support.web import WebBrowser
 

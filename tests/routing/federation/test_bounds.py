@@ -6,12 +6,12 @@ import pytest
 from routing import receipts
 from routing.decisions import Record
 from routing.federation import forwarding
-from routing.federation.copies import Arrival, PeerRules, Seen
-from routing.federation.decisions import DiscardAnswer, StoreInterest
 from routing.federation.interest import Interest
-from routing.federation.wants import DISTANCE_MAX, InterestChange
 from routing.message import Message
 from routing.names import make_smuid
+from routing.peering.copies import Arrival, PeerRules, Seen
+from routing.peering.decisions import DiscardAnswer, StoreInterest
+from routing.peering.wants import DISTANCE_MAX, InterestChange
 from routing.router import Router
 from routing.subscription import Consumer, SubscribeOptions
 from tests.support.sites import SETTINGS, Federation

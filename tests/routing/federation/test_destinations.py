@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from routing.federation.copies import UNKNOWN, Open, PeerRules
-from routing.federation.leaves import HASH_BYTES, bucket_of, write_digest
+from routing.peering.copies import UNKNOWN, Open, PeerRules
+from routing.peering.leaves import HASH_BYTES, bucket_of, write_digest
 from tests.routing.federation.test_radius import graphs
 from tests.support.sites import Federation
 

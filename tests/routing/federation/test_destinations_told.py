@@ -4,10 +4,10 @@ import msgspec
 import pytest
 
 from routing.errors import Refusal
-from routing.federation.copies import Arrival, Copy, PeerRules
-from routing.federation.decisions import TellDestinations
 from routing.federation.destinations import SEEN_TO_MAX
 from routing.link.codec import DESTINATIONS_MAX, are_destinations
+from routing.peering.copies import Arrival, Copy, PeerRules
+from routing.peering.decisions import TellDestinations
 from routing.router import Router
 from tests.routing.federation.test_destinations import know_all
 from tests.support.sites import SETTINGS, Federation

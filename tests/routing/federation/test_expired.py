@@ -1,10 +1,10 @@
 """A copy whose timeout has ended, and that is left to a subscriber who had received it."""
 
 from routing.decisions import Deliver
-from routing.federation.copies import Arrival, PeerRules, UnitId
-from routing.federation.decisions import AcknowledgeUnit, Send
-from routing.federation.wants import InterestChange
 from routing.message import Message
+from routing.peering.copies import Arrival, PeerRules, UnitId
+from routing.peering.decisions import AcknowledgeUnit, Send
+from routing.peering.wants import InterestChange
 from routing.router import Router
 from routing.subscription import Consumer, SubscribeOptions
 from tests.support.sites import SETTINGS

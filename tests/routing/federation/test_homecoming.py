@@ -2,8 +2,8 @@
 
 import msgspec
 
-from routing.federation.copies import Answered, PeerRules
-from routing.federation.decisions import AcknowledgeUnit
+from routing.peering.copies import Answered, PeerRules
+from routing.peering.decisions import AcknowledgeUnit
 from tests.support.sites import Federation
 
 

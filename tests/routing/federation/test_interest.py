@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from routing.federation.interest import DETOUR_LINKS, Interest
-from routing.federation.wants import Want
+from routing.peering.wants import Want
 
 WANT: Want = ("ALL", "news")
 

@@ -9,9 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from routing.federation import known_wants
-from routing.federation.copies import PeerRules
 from routing.federation.known_wants import KnownWants
-from routing.federation.leaves import (
+from routing.federation.own_leaves import OwnLeaves
+from routing.federation.saying import SPACING_S, WANTS_SPACING_S
+from routing.patterns import is_pattern, subscription_takes
+from routing.peering.copies import PeerRules
+from routing.peering.leaves import (
     BUCKETS,
     HASH_BYTES,
     HELD_BYTES_MAX,
@@ -25,10 +28,7 @@ from routing.federation.leaves import (
     write_bucket,
     write_digest,
 )
-from routing.federation.news import LinkNews, SiteNews
-from routing.federation.own_leaves import OwnLeaves
-from routing.federation.saying import SPACING_S, WANTS_SPACING_S
-from routing.patterns import is_pattern, subscription_takes
+from routing.peering.news import LinkNews, SiteNews
 from tests.routing.federation.test_radius import graphs
 from tests.support.sites import Federation
 

@@ -3,9 +3,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from routing.federation.copies import PeerRules
 from routing.federation.outlook import Way
 from routing.message import DeliveryMode
+from routing.peering.copies import PeerRules
 from tests.support.sites import Federation
 
 CHAIN = {("a", "b"), ("b", "c"), ("c", "d")}

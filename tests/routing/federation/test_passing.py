@@ -3,10 +3,10 @@
 import pytest
 
 from routing.decisions import Record
-from routing.federation.copies import Answered, Arrival, PeerRules, UnitId
-from routing.federation.decisions import Send
-from routing.federation.wants import InterestChange
 from routing.message import Message
+from routing.peering.copies import Answered, Arrival, PeerRules, UnitId
+from routing.peering.decisions import Send
+from routing.peering.wants import InterestChange
 from routing.queue import COMMITTED_STATES, Entry
 from routing.router import Router
 from tests.support.sites import SETTINGS

@@ -3,9 +3,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from routing.federation.copies import PeerRules
 from routing.federation.interest import Interest
-from routing.federation.wants import InterestChange, Want
+from routing.peering.copies import PeerRules
+from routing.peering.wants import InterestChange, Want
 from tests.routing.federation.test_radius import graphs
 from tests.support.sites import Federation
 from tests.support.wishes import takes

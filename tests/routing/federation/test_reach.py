@@ -1,7 +1,7 @@
 """How far sites are, by what they say themselves of their links."""
 
-from routing.federation.news import KnownNews, read_statement
 from routing.federation.reach import distances
+from routing.peering.news import KnownNews, read_statement
 from tests.support.notary import said
 
 

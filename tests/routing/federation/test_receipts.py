@@ -3,7 +3,7 @@
 import pytest
 
 from routing.errors import Refusal
-from routing.federation.decisions import TellReceipt
+from routing.peering.decisions import TellReceipt
 from routing.receipts import COUNT_MAX
 from tests.support.sites import Federation
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from routing.federation.copies import PeerRules
-from routing.federation.decisions import DiscardRemoval, TellRemoved
-from routing.federation.removals import KEPT_S, Removals
 from routing.message import INFINITE, Message
+from routing.peering.copies import PeerRules
+from routing.peering.decisions import DiscardRemoval, TellRemoved
+from routing.peering.removals import KEPT_S, Removals
 from routing.router import Router
 from routing.subscription import Consumer
 from tests.support.sites import SETTINGS

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from routing.federation.copies import PeerRules
-from routing.federation.decisions import TellRemoved
+from routing.peering.copies import PeerRules
+from routing.peering.decisions import TellRemoved
 from tests.support.sites import Federation
 
 CHAIN = {("a.x", "b.x"), ("b.x", "c.x"), ("c.x", "d.x")}

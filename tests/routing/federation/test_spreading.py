@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 
 from routing.errors import Refusal
 from routing.federation import own_leaves, spreading
-from routing.federation.copies import PeerRules
-from routing.federation.decisions import (
+from routing.federation.saying import EVERY_S, PIECE_BYTES, SPACING_S, WANTS_AT_ONCE, WANTS_PER_S
+from routing.numbers import NUMBER_MAX
+from routing.peering.copies import PeerRules
+from routing.peering.decisions import (
     DiscardNews,
     DiscardWants,
     StoreNews,
@@ -17,8 +19,8 @@ from routing.federation.decisions import (
     TellNews,
     TellWants,
 )
-from routing.federation.leaves import NumberedBucket, write_digest
-from routing.federation.news import (
+from routing.peering.leaves import NumberedBucket, write_digest
+from routing.peering.news import (
     CERTIFICATE_BYTES_MAX,
     LINKS_MAX,
     SIGNATURE_BYTES_MAX,
@@ -30,8 +32,6 @@ from routing.federation.news import (
     Version,
     read_statement,
 )
-from routing.federation.saying import EVERY_S, PIECE_BYTES, SPACING_S, WANTS_AT_ONCE, WANTS_PER_S
-from routing.numbers import NUMBER_MAX
 from routing.router import Router
 from tests.routing.federation.test_radius import graphs
 from tests.support.notary import NamedNotary, said, wanted

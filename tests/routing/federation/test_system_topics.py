@@ -3,10 +3,10 @@
 import msgspec
 
 from routing.decisions import Refused
-from routing.federation.copies import Arrival, PeerRules, UnitId
-from routing.federation.decisions import AcknowledgeUnit
 from routing.message import Message
 from routing.names import make_smuid
+from routing.peering.copies import Arrival, PeerRules, UnitId
+from routing.peering.decisions import AcknowledgeUnit
 from routing.router import Router
 from tests.support.sites import SETTINGS, Federation
 

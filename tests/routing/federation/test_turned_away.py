@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import pytest
 
 from routing.decisions import Refused
-from routing.federation.copies import Arrival, PeerRules, UnitId
-from routing.federation.decisions import AcknowledgeUnit
-from routing.federation.wants import InterestChange
 from routing.message import DeliveryMode, Message, Section
+from routing.peering.copies import Arrival, PeerRules, UnitId
+from routing.peering.decisions import AcknowledgeUnit
+from routing.peering.wants import InterestChange
 from routing.router import Router
 from tests.support.sites import SETTINGS
 

@@ -4,11 +4,11 @@ from typing import Any, Final, Literal, get_args
 
 import msgspec
 
-from routing.federation.copies import Arrival, Copy, Seen, UnitId
-from routing.federation.leaves import NumberedBucket
-from routing.federation.news import KnownNews, NewsVersion
-from routing.federation.wants import InterestChange
 from routing.link.units import TransferOutcome
+from routing.peering.copies import Arrival, Copy, Seen, UnitId
+from routing.peering.leaves import NumberedBucket
+from routing.peering.news import KnownNews, NewsVersion
+from routing.peering.wants import InterestChange
 from routing.queue import Entry
 
 
@@ -19,7 +19,7 @@ class Send(msgspec.Struct, gc=False):
         depth: hops that it may still go from the peer on.
         query: what the peer is asked for the receipt; 0 where it is asked for none.
         attempt: from 1.
-        earlier, destinations: see `routing.federation.copies.Arrival`.
+        earlier, destinations: see `routing.peering.copies.Arrival`.
     """
 
     peer: str

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from routing.federation.copies import Copy
 from routing.patterns import TopicTree
+from routing.peering.copies import Copy
 from routing.queue import CROSSES, Entry
 
 

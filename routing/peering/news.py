@@ -12,10 +12,10 @@ from typing import Annotated, Final, Protocol
 import msgspec
 
 from routing.errors import Refusal
-from routing.federation.leaves import DIGEST_BYTES_MAX, is_digest, write_digest
 from routing.message import DEPTH_UNLIMITED
 from routing.names import is_server_name
 from routing.numbers import Depth, Number
+from routing.peering.leaves import DIGEST_BYTES_MAX, is_digest, write_digest
 
 NEWS: Final = "news"
 """What a site that knows news says among the features of its links."""
@@ -60,7 +60,7 @@ class SiteNews(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a site says of itself.
 
     Attributes:
-        wants: the digest of its leaves (`routing.federation.leaves`); None where it does not say what it
+        wants: the digest of its leaves (`routing.peering.leaves`); None where it does not say what it
             wants.
         features: words, as in the handshake of a link, for what it knows and sites beyond its peers need to
             know of.
