@@ -55,10 +55,11 @@ class Run:
             self.sharing.schedule()
 
     def run_all(self, process: Process) -> None:
-        while process.given:
+        while len(process.given) > 1 or (process.given and process.shutting_down):
             self.run_one(process)
 
     def run_one(self, process: Process) -> None:
+        assert len(process.given) > 1 or process.shutting_down  # it knows what comes next
         test = process.given.pop(0)
         self.done.append(self.tests[test])
         self.sharing.mark_test_complete(process, test)
@@ -91,6 +92,20 @@ def test_a_process_may_die_while_the_one_in_place_of_another_has_not_found_its_t
     run.run_all(third)
     run.run_all(fourth)
     assert sorted([*run.done, *map(str, fatal)]) == TESTS
+
+
+def test_a_process_that_dies_last_leaves_nothing_undone() -> None:
+    run = Run(TESTS)
+    run.run_one(run.first)
+    run.run_all(run.second)
+    assert run.second.shutting_down
+    assert len(run.first.given) > 2
+    fatal = run.die(run.first)
+    replacement = run.start()
+    run.found_tests(replacement)
+    run.run_all(replacement)
+    assert sorted([*run.done, str(fatal)]) == TESTS
+    assert run.sharing.tests_finished
 
 
 def test_what_shares_a_server_goes_to_one_process_also_when_the_first_has_died() -> None:

@@ -30,6 +30,8 @@ class Sharing(LoadScopeScheduling):  # type: ignore[misc] # it has no types
         # another may have died while this one, new, has not found its tests yet; it asks again when it has
         if node in self.registered_collections:
             super()._reschedule(node)
+            # a process runs a test when it knows of the next, or that there is none
+            super()._reschedule(node)
 
     def remove_node(self, node: Any) -> str | None:
         """The test under which it died, if it was not at its end."""
