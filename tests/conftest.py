@@ -55,7 +55,9 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from tests.support.sharing import Sharing  # pytest alone, without pytest-xdist, needs none
 
-    return Sharing(config, log)
+    sharing = Sharing(config, log)
+    config.pluginmanager.register(sharing)
+    return sharing
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -33,6 +33,12 @@ class Sharing(LoadScopeScheduling):  # type: ignore[misc] # it has no types
             # a process runs a test when it knows of the next, or that there is none
             super()._reschedule(node)
 
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Of a run that is interrupted, since it does not end, say what the processes are at."""
+        for process, work in self.assigned_work.items():
+            for test in (test for tests in work.values() for test, done in tests.items() if not done):
+                terminalreporter.write_line(f"ERROR {test} - not at its end in {process.gateway.id}")
+
     def remove_node(self, node: Any) -> str | None:
         """The test under which it died, if it was not at its end."""
         work = self.assigned_work.pop(node)
