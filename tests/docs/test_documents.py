@@ -80,6 +80,22 @@ def test_an_example_that_does_something_else_is_noticed(command: str, tmp_path: 
         session.run(step)
 
 
+def test_what_never_prints_what_is_shown_is_not_waited_for_without_end(tmp_path: Path) -> None:
+    session = Session(tmp_path, patience_s=0.5)
+    for command in ("sh -c 'echo other; exec sleep 1000' &", "sleep 1000 & sleep 1000"):
+        (step,) = steps(f"```console\n$ {command}\nshown\n```")
+        with pytest.raises(MismatchError):
+            session.run(step)
+    session.close()
+
+
+def test_a_site_may_say_something_of_the_machine_first(tmp_path: Path) -> None:
+    session = Session(tmp_path)
+    (step,) = steps("```console\n$ sh -c 'echo few files; echo ready; exec sleep 1000' &\nready\n```")
+    session.run(step)
+    session.close()
+
+
 def test_a_command_in_the_background_is_waited_for_and_ended(tmp_path: Path) -> None:
     session = Session(tmp_path)
     for step in steps("```console\n$ sh -c 'echo ready; exec sleep 1000' &\nready\n$ echo next\nnext\n```"):

@@ -1,7 +1,8 @@
 """Runs the examples of a document: each ```console block is a dialogue with a shell.
 
     $ command              run in the document's own empty directory, and to exit with 0
-    $ command &            left running until the document ends; what it prints is waited for
+    $ command &            left running until the document ends; what it prints is waited for, after what it
+                           may have to say of the machine (that it allows few open files, say)
     expected output        `...` as a line stands for any lines, within a line for anything;
                            no expected output means: whatever
 
@@ -15,7 +16,10 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Timer
 from typing import Final
 
 import msgspec
@@ -68,13 +72,31 @@ def matches(expected: list[str], actual: list[str]) -> bool:
     return re.fullmatch(pattern, "".join(f"{line}\n" for line in actual)) is not None
 
 
+@contextmanager
+def _ended_after(seconds: float, process: subprocess.Popen[str]) -> Iterator[None]:
+    """With all that it has started: what it leaves behind could hold what its output is read from."""
+
+    def end() -> None:
+        with suppress(ProcessLookupError):  # it has ended at this moment
+            os.killpg(process.pid, signal.SIGKILL)
+
+    timer = Timer(seconds, end)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+
+
 class Session:
     """One document's shell, in `directory`; `close` it to end what runs in the background."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, patience_s: float = PATIENCE_S) -> None:
         if shutil.which("smqpd", path=str(Path(sys.executable).parent)) is None:
             raise MismatchError("smqpd is not installed beside this Python; use tests/run")
         self._directory = directory
+        self._patience_s = patience_s
         self._port = str(free_port())
         self._background: list[subprocess.Popen[str]] = []
         kept = {name: value for name, value in inherited().items() if not name.startswith("SMQPD_")}
@@ -92,7 +114,34 @@ class Session:
         if command.rstrip().endswith("&"):
             self._start(command.rstrip().removesuffix("&"), expected)
             return
-        done = subprocess.run(
+        process = self._shell(command)
+        with _ended_after(self._patience_s, process):
+            printed, _ = process.communicate()
+        if process.returncode != 0:
+            raise MismatchError(f"$ {command}\nended with {process.returncode}:\n{printed}")
+        if expected and not matches(expected, printed.rstrip().splitlines()):
+            shown = "\n".join(expected)
+            raise MismatchError(f"$ {command}\nprinted:\n{printed}\nand the document shows:\n{shown}")
+
+    def _start(self, command: str, expected: list[str]) -> None:
+        process = self._shell(f"exec {command}")
+        self._background.append(process)
+        assert process.stdout is not None
+        printed: list[str] = []
+        with _ended_after(self._patience_s, process):
+            while not any(matches(expected, printed[before:]) for before in range(len(printed) + 1)):
+                line = process.stdout.readline()
+                if not line:
+                    shown = "\n".join(expected)
+                    raise MismatchError(
+                        f"$ {command} &\nended, and had printed:\n"
+                        + "\n".join(printed)
+                        + f"\nand the document shows:\n{shown}"
+                    )
+                printed.append(line.rstrip())
+
+    def _shell(self, command: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
             ["sh", "-c", command],
             cwd=self._directory,
             env=self._environment,
@@ -100,33 +149,8 @@ class Session:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=PATIENCE_S,
-            check=False,
+            start_new_session=True,
         )
-        if done.returncode != 0:
-            raise MismatchError(f"$ {command}\nended with {done.returncode}:\n{done.stdout}")
-        if expected and not matches(expected, done.stdout.rstrip().splitlines()):
-            shown = "\n".join(expected)
-            raise MismatchError(f"$ {command}\nprinted:\n{done.stdout}\nand the document shows:\n{shown}")
-
-    def _start(self, command: str, expected: list[str]) -> None:
-        process = subprocess.Popen(
-            ["sh", "-c", f"exec {command}"],
-            cwd=self._directory,
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        self._background.append(process)
-        assert process.stdout is not None
-        printed: list[str] = []
-        while not matches(expected, printed):
-            line = process.stdout.readline()
-            if not line:
-                raise MismatchError(f"$ {command} &\nended, and had printed:\n" + "\n".join(printed))
-            printed.append(line.rstrip())
 
     def close(self) -> None:
         """End what runs in the background, the last first."""
