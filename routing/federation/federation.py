@@ -280,6 +280,8 @@ class Federation:
             return
         if copy.entry.flags & ONE:
             self.custody.acknowledged(copy, peer, answered, now)
+        elif copy.seen_to is None:
+            self._lifecycle.answered(copy.entry, peer, copy.depth, answered)
         else:
             left = self.destinations.acknowledged(copy, peer, answered.outcome)
             self._lifecycle.answered(copy.entry, peer, copy.depth, answered)

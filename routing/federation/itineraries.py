@@ -82,6 +82,8 @@ class Itineraries:
 
     def find(self, topic: str, depth: int) -> Itinerary | None:
         """Where a message goes that begins here; None where its destinations cannot be known."""
+        if not self._topology.knows_destinations(self._server):
+            return None
         if self._version != self._topology.version:
             self._version = self._topology.version
             self._forget(range(BUCKETS))
@@ -134,8 +136,6 @@ class Itineraries:
         This site is one of them. One that has never been there, as far as is known, passes for none.
         """
         topology = self._topology
-        if not topology.knows_destinations(self._server):
-            return None
         found = topology.ways.within(topic, depth)
         knowing = set(filter(topology.knows_destinations, found))
         if topology.ways.floods(found) or any(map(self._has_been_there, found.keys() - knowing)):

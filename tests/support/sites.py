@@ -108,12 +108,12 @@ class Federation:
             self.routers[one].federation.link_down(other)
             self.take(one)
 
-    def begin_news(self) -> None:
-        """From now on all sites but those that are old say what links they have."""
+    def begin_news(self, features: tuple[str, ...] = (DESTINATIONS,)) -> None:
+        """From now on all sites but those that are old say what links they have, and that they know this."""
         for name in self.names:
             if name not in self.old:
                 notary = NamedNotary(name)
-                self.routers[name].federation.spreading.set_notary(self.now, notary, (DESTINATIONS,))
+                self.routers[name].federation.spreading.set_notary(self.now, notary, features)
         self.pass_time(0.0)
 
     def pass_time(self, seconds: float) -> None:

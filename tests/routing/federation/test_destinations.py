@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 
 from routing.peering.copies import UNKNOWN, Open, PeerRules
 from routing.peering.leaves import HASH_BYTES, bucket_of, write_digest
+from routing.peering.news import DESTINATIONS
 from tests.routing.federation.test_radius import graphs
 from tests.support.sites import Federation
 
 
-def know_all(sites: Federation) -> None:
+def know_all(sites: Federation, features: tuple[str, ...] = (DESTINATIONS,)) -> None:
     """All sites know the links and wants of all that tell them."""
-    sites.begin_news()
+    sites.begin_news(features)
     sites.settle()
     sites.pass_time(3.0)
     sites.settle()

@@ -1,0 +1,18 @@
+"""Sites that name no destinations, as they do not say that they know any."""
+
+from tests.routing.federation.test_destinations import know_all
+from tests.support.sites import Federation
+
+
+def test_nobody_looks_for_ways_that_nothing_goes() -> None:
+    sites = Federation({("a", "b"), ("b", "c"), ("a", "c")})
+    sites.subscribe("c")
+    know_all(sites, features=())
+    sites.publish("a", depth=-1, receipt="ALL")
+    sites.settle()
+    assert sites.delivered["c", "m"] == 1
+    assert [router.federation.topology._ways for router in sites.routers.values()] == [None] * 3
+    sites.commit("c", "m")
+    sites.settle()
+    assert set(sites.final_records("m").values()) == {1}
+    assert not any(router.federation.outlook.copies for router in sites.routers.values())
