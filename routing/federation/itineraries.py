@@ -119,7 +119,7 @@ class Itineraries:
         are_within = self._are_within[key]
         if are_within is None:
             return None
-        wanting = frozenset(wants.named("ALL", topic))
+        wanting = frozenset(wants.wanting("ALL", topic))
         sites = wanting.intersection(are_within).difference((server,))
         untold = (site for site in are_within if not wants.tells(site))
         unsure = wants.unsure(topic).union(untold).difference((server,))

@@ -120,24 +120,17 @@ class KnownWants:
 
     # -- what is known ----------------------------------------------------------------------------
 
-    def wanting(self, mode: DeliveryMode, topic: str) -> Mapping[str, None] | None:
+    def wanting(self, mode: DeliveryMode, topic: str) -> Mapping[str, None]:
         """The other sites that want messages of this mode of this topic, itself or by a pattern.
 
         None of those is missing that have said what they want, and that such a message could reach over links
         whose rules let it pass: see the head. A site that does not say what it wants (one of an earlier
-        version, or that wants too much) is not among them; `tells` knows those that do.
-
-        None where it cannot be known: a bucket that could tell it is not here yet, of whichever site.
+        version, or that wants too much) is not among them; `tells` knows those that do. Nor is one of which a
+        bucket that could tell it is not here yet; `unsure` knows these.
 
         To be read at once: it may change with what is heard next. Costs a look-up where the same was asked
         since wants of it changed, else a few microseconds. Not for system topics, which one server wants.
         """
-        if self._lacking[bucket_of(topic)] or any(self._lacking[TOPIC_BUCKETS:]):
-            return None
-        return self.named(mode, topic)
-
-    def named(self, mode: DeliveryMode, topic: str) -> Mapping[str, None]:
-        """As `wanting`, by those buckets that are here."""
         found = self._found[mode].get(topic)
         return self._find(mode, topic) if found is None else found
 

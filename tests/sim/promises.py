@@ -226,7 +226,7 @@ def _judge_wants(ledger: Ledger, site: "Site", sites: dict[str, "Site"]) -> None
         if said != own:
             ledger.violate(f"{site.name} knows of {name} that it wants {said}, which wants {own}")
         for mode, topic in own:
-            if not is_pattern(topic) and name not in (wants.wanting(mode, topic) or ()):
+            if not is_pattern(topic) and (wants.unsure(topic) or name not in wants.wanting(mode, topic)):
                 ledger.violate(
                     f"{site.name} does not find {name} among those that want {topic} of mode {mode}"
                 )

@@ -63,8 +63,9 @@ async def test_what_is_known_of_a_site_outlives_a_restart_and_needs_no_link(tmp_
 
 
 def who_wants(site: FederatedSite, topic: str) -> set[str] | None:
-    found = site.broker.door.outlook.known_wants.wanting("ALL", topic)
-    return None if found is None else set(found)
+    """None where it is not known of some site whether it does."""
+    wants = site.broker.door.outlook.known_wants
+    return None if wants.unsure(topic) else set(wants.wanting("ALL", topic))
 
 
 async def test_who_wants_what_outlives_a_restart_and_needs_no_link(tmp_path: Path) -> None:

@@ -65,8 +65,9 @@ class Wanting:
 
 
 def wanting(wants: KnownWants, topic: str, mode: str = "ALL") -> set[str] | None:
+    """None where it is not known of some site whether it does."""
     found = wants.wanting(mode, topic)  # type: ignore[arg-type] # a mode
-    return None if found is None else set(found)
+    return None if wants.unsure(topic) else set(found)
 
 
 def test_who_wants_a_topic_is_known_by_topic_by_pattern_and_by_mode() -> None:
@@ -102,7 +103,7 @@ def test_what_changes_is_known_at_once() -> None:
 def test_it_is_not_known_who_wants_what_while_a_bucket_is_on_its_way() -> None:
     wants, b = KnownWants("a"), Wanting("b", ("ALL", "t"))
     wants.say(b.statement)
-    assert wanting(wants, "t") is None
+    assert (wanting(wants, "t"), wants.unsure("t")) == (None, {"b"})
     other = next(f"t{number}" for number in range(100) if bucket_of(f"t{number}") != bucket_of("t"))
     assert wanting(wants, other) == set()
     b.tell(wants)
@@ -110,6 +111,7 @@ def test_it_is_not_known_who_wants_what_while_a_bucket_is_on_its_way() -> None:
     b.set(("ALL", "t"), ("ALL", "t.#"))
     wants.say(b.statement)
     assert (wanting(wants, "t"), wanting(wants, other)) == (None, None)
+    assert wants.unsure("t") == wants.unsure(other) == {"b"}
     b.tell(wants)
     assert wanting(wants, "t.u") == {"b"}
 

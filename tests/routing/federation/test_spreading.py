@@ -75,6 +75,11 @@ class Site:
         """To whom news was told since the last call, and of which site."""
         return [(d.peer, d.news.statement.site) for d in self.router.take() if isinstance(d, TellNews)]
 
+    def who_wants(self, topic: str) -> set[str] | None:
+        """None where it is not known of some site whether it does."""
+        wants = self.spreading.wants
+        return None if wants.unsure(topic) else set(wants.wanting("ALL", topic))
+
     def asked(self) -> list[tuple[str, NewsVersion]]:
         """Whom it has asked for what since the last call."""
         return [(d.peer, one) for d in self.router.take() if isinstance(d, TellKnownNews) for one in d.has]
@@ -375,7 +380,7 @@ class TestWants:
         missed = [bucket for bucket in buckets if bucket.index in lacking]
         assert len(missed) == 1
         assert site.spreading.hear_wants(site.now, "b", "x", (1, 1), missed) == ""
-        assert site.spreading.wants.wanting("ALL", "sport") == {"x": None}
+        assert site.who_wants("sport") == {"x"}
         site.hear("b", second)
         site.tick(60.0)
         assert site.asked() == []
@@ -438,14 +443,14 @@ class TestWants:
         for _ in range(5):
             assert site.spreading.hear_wants(site.now, "b", "x", (1, 1), forged) == spreading.UNSIGNED
         assert site.spreading.hear_wants(site.now, "c", "x", (1, 1), buckets) == ""
-        assert site.spreading.wants.wanting("ALL", "weather") == {"x": None}
+        assert site.who_wants("weather") == {"x"}
 
     def test_a_site_that_is_forgotten_wants_nothing(self) -> None:
         site, buckets = Site("b"), wanted("weather")
         site.spreading.hear(site.now, "b", said("x", 1, wants=buckets), 0.0, buckets)
-        assert site.spreading.wants.wanting("ALL", "weather") == {"x": None}
+        assert site.who_wants("weather") == {"x"}
         site.tick(KEPT_S + 1.0)
-        assert site.spreading.wants.wanting("ALL", "weather") == {}
+        assert site.who_wants("weather") == set()
         assert DiscardWants("x") in site.router.take()
 
     def test_a_site_that_wants_too_much_does_not_say_what(self, monkeypatch: pytest.MonkeyPatch) -> None:
