@@ -139,7 +139,7 @@ class Router:
         """
         for chore in (
             self.federation.custody.offer_denied,
-            lambda: self.federation.rerouting.minute(now),
+            self.federation.rerouting.minute,
             lambda: self._state.removed.forget(now),
             lambda: self.federation.spreading.forget(now),
             lambda: self._state.publications.expire(now - self._state.settings.dedupe_window_s),

@@ -87,7 +87,7 @@ class Rerouting:
                     given_back.append(site)
             self._destinations.give(copy, given_back)
 
-    def minute(self, now: float) -> None:
+    def minute(self) -> None:
         """A minute is over: where there was no way, there may be one now."""
         self._minutes += 1
         self._itineraries.minute()

@@ -103,8 +103,8 @@ class Spreading:
         self,
         state: SiteState,
         peers: Mapping[str, Peer],
-        links_changed: Callable[[], None] = lambda: None,
-        wants_changed: Callable[[], None] = lambda: None,
+        links_changed: Callable[[], None],
+        wants_changed: Callable[[], None],
     ) -> None:
         self._links_changed = links_changed
         self._wants_changed = wants_changed
