@@ -1,7 +1,8 @@
 """What other sites want, as they say it themselves, and what the rules of their links let pass.
 
 A site signs the hash of each bucket of its leaves (`routing.peering.leaves`). A bucket is kept if its hash
-is one that the site has signed last; until it is here, nothing is known of the topics that fall into it.
+is one that the site has signed last; until it is here, it is not known whether that site wants a topic that
+falls into it, and of all others it is.
 
 What is hidden in a bucket counts as not wanted. A site hides from a peer only what may not come from there,
 so a name is hidden from a site only where no way on which its messages could reach who wants it leads there:

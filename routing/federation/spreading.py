@@ -23,8 +23,9 @@ of them for something else meanwhile.
 
 What one site can make of others: a peer may have so many signatures looked at, and a site so often say
 something; beyond that its news is refused, and the next one, or who is asked for it, brings what was missed.
-Sites, wants and bytes are bounded, too. A site may say what is not so of itself alone; but while one keeps
-back a bucket that it has signed, nobody knows who wants the topics that fall into it.
+Sites, wants and bytes are bounded, too. A site may say what is not so of itself alone: one that keeps back a
+bucket that it has signed passes for one that wants the topics that fall into it, and changes nothing for
+others.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
