@@ -250,30 +250,22 @@ class Destinations:
     def acknowledged(self, copy: Copy, peer: str, outcome: TransferOutcome) -> list[str]:
         """A peer has answered for a copy: note who has it; returns the sites that it does not see to."""
         if outcome == "denied":
-            return self._refused(
-                copy, peer, [site for site, open in copy.destinations.items() if open.via == peer]
-            )
+            return self._refused(copy, peer, copy.via(peer))
         knows = self._forwarding.peers[peer].knows_destinations if peer in self._forwarding.peers else False
         # one that knows no destinations has sent it wherever it is wanted, and tells of none
-        has = [] if knows else [site for site, open in copy.destinations.items() if open.via == peer]
+        has = [] if knows else copy.via(peer)
         for _ in self._settle(copy, peer, (peer, *has)):
             advance(copy.entry, "arrived")
-        if outcome != "loop":
-            return []
-        return self._refused(
-            copy, peer, [site for site, open in copy.destinations.items() if open.via == peer]
-        )
+        return self._refused(copy, peer, copy.via(peer)) if outcome == "loop" else []
 
-    def _refused(self, copy: Copy, peer: str, sites: Iterable[str]) -> list[str]:
-        found = []
+    def _refused(self, copy: Copy, peer: str, sites: list[str]) -> list[str]:
+        """A peer does not see to these, which it was to."""
         for site in sites:
-            open = copy.destinations.get(site)
-            if open is not None and open.via == peer:
-                open.via = ""
-                open.refused += (peer,)
-                open.refusals += 1
-                found.append(site)
-        return found
+            open = copy.destinations[site]
+            open.via = ""
+            open.refused += (peer,)
+            open.refusals += 1
+        return sites
 
     def give(self, copy: Copy, sites: Collection[str]) -> None:
         """Ask others to see to these, which a peer does not."""
@@ -316,23 +308,25 @@ class Destinations:
         if known is None or not known.knows_destinations:
             return
         for smuid, sites in told.items():
-            held = self._held(smuid)
-            topic = held.entry.topic.name if held is not None else ""
-            if topic and not (known.may_come(topic) or known.may_go(topic)):
+            copy = self._held(smuid)
+            if copy is None:
+                self._hear_of_none(peer, word, smuid, sites)
+                continue
+            topic = copy.entry.topic.name
+            if not (known.may_come(topic) or known.may_go(topic)):
                 continue  # it is none of its business
             if word == "still":
-                self._hear_still(peer, smuid, sites)
+                self._hear_still(copy, peer, sites)
             elif word == "no-way":
-                self._hear_no_way(peer, smuid, sites)
+                self._hear_no_way(copy, peer, sites)
             elif word == "again":
-                self._hear_again(peer, smuid, sites)
-            elif (copy := self._held(smuid)) is not None:
-                if word == "arrived":
-                    self._hear_arrived(copy, peer, sites)
-                    self._receipts.look(copy.entry, now)
-                else:
-                    self._hear_unwanted(copy, peer, sites)
-                    self._receipts.look(copy.entry, now)
+                self._hear_again(copy, peer, sites)
+            elif word == "arrived":
+                self._hear_arrived(copy, peer, sites)
+                self._receipts.look(copy.entry, now)
+            else:
+                self._hear_unwanted(copy, peer, sites)
+                self._receipts.look(copy.entry, now)
 
     def _held(self, smuid: str) -> Copy | None:
         seen = self._forwarding.known(smuid)
@@ -345,6 +339,12 @@ class Destinations:
             id = parts.boot << COUNTER_BITS | parts.counter
         copy = self._state.crossing.destined.get(id)
         return copy if copy is not None and copy.smuid == smuid and not copy.entry.flags & EXPIRED else None
+
+    def _hear_of_none(self, peer: str, word: DestinationsWord, smuid: str, sites: list[str]) -> None:
+        """It is of a copy that is not held: who asks is to send it again, or not to ask any more."""
+        if word in ("still", "no-way"):
+            for site in sites:
+                self._note(peer, "again" if word == "still" else "unwanted", smuid, site)
 
     def _hear_arrived(self, copy: Copy, peer: str, sites: list[str]) -> None:
         """Who was asked to see to it is believed; who has asked does not ask any more."""
@@ -363,23 +363,21 @@ class Destinations:
         if settled := self._settle(copy, peer, involved):
             self._lifecycle.arrived(copy.entry, peer, settled)
 
-    def _hear_again(self, peer: str, smuid: str, sites: list[str]) -> None:
-        if (copy := self._held(smuid)) is not None:
-            found = [site for site in sites if site in copy.destinations]
-            again = [site for site in found if copy.destinations[site].via == peer]
-            for site in again:
-                copy.destinations[site].via = ""
-            self.give(copy, again)
+    def _hear_again(self, copy: Copy, peer: str, sites: list[str]) -> None:
+        told = frozenset(sites)
+        again = [site for site in copy.via(peer) if site in told]
+        for site in again:
+            copy.destinations[site].via = ""
+        self.give(copy, again)
 
-    def _hear_no_way(self, peer: str, smuid: str, sites: list[str]) -> None:
+    def _hear_no_way(self, copy: Copy, peer: str, sites: list[str]) -> None:
         """It is for another peer; who does not know yet that it is asked no more hears so now."""
-        copy = self._held(smuid)
         for site in sites:
-            if copy is None or site not in copy.destinations:
-                has_arrived = copy is not None and site in (copy.seen_to or ())
-                self._note(peer, "arrived" if has_arrived else "unwanted", smuid, site)
-        if copy is not None and (again := self._refused(copy, peer, sites)):
-            self.give(copy, again)
+            if site not in copy.destinations:
+                has_arrived = site in (copy.seen_to or ())
+                self._note(peer, "arrived" if has_arrived else "unwanted", copy.smuid, site)
+        told = frozenset(sites)
+        self.give(copy, self._refused(copy, peer, [site for site in copy.via(peer) if site in told]))
 
     def _hear_unwanted(self, copy: Copy, peer: str, sites: list[str]) -> None:
         """Who has asked does not ask any more: nobody may want it, or others may ask still.
@@ -403,18 +401,15 @@ class Destinations:
             self.forget(copy, unwanted)
             self._lifecycle.unwanted(copy.entry, tuple(unwanted))
 
-    def _hear_still(self, peer: str, smuid: str, sites: list[str]) -> None:
-        copy = self._held(smuid)
+    def _hear_still(self, copy: Copy, peer: str, sites: list[str]) -> None:
         for site in sites:
-            if copy is None:
-                self._note(peer, "again", smuid, site)
-            elif (open := copy.destinations.get(site)) is not None and copy.hops:
+            if (open := copy.destinations.get(site)) is not None and copy.hops:
                 if peer not in open.asked_by:
-                    self._note(peer, "again", smuid, site)
+                    self._note(peer, "again", copy.smuid, site)
             elif site in (copy.seen_to or ()) and site not in copy.destinations:
-                self._note(peer, "arrived", smuid, site)
+                self._note(peer, "arrived", copy.smuid, site)
             else:
-                self._note(peer, "no-way", smuid, site)
+                self._note(peer, "no-way", copy.smuid, site)
 
     def _settle(self, copy: Copy, teller: str, sites: Iterable[str]) -> tuple[str, ...]:
         """Note that these have it, or are not to any more, and tell all who were asked or have asked."""

@@ -270,8 +270,7 @@ class Forwarding:
         depth = onward(copy.depth)
         if copy.seen_to is not None and depth is not None:
             # where others see to all by now, it is asked for its answer alone
-            seen_to = [site for site, open in copy.destinations.items() if open.via == peer]
-            destinations = tuple(seen_to) or (peer,)
+            destinations = tuple(copy.via(peer)) or (peer,)
             forward.unacknowledged += 1
             again = Send(peer, copy, depth, forward.query, forward.attempts, earlier, destinations)
             self._state.out.append(again)

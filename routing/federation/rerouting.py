@@ -80,12 +80,9 @@ class Rerouting:
         """Whoever is no peer any more sees to nothing, and has nothing told."""
         self._topology.links_changed()
         for copy in list(self._state.crossing.destined.values()):
-            given_back = []
-            for site, open in copy.destinations.items():
+            for open in copy.destinations.values():
                 open.asked_by = tuple(other for other in open.asked_by if other != peer)
-                if open.via == peer:
-                    given_back.append(site)
-            self._destinations.give(copy, given_back)
+            self._destinations.give(copy, copy.via(peer))
 
     def minute(self) -> None:
         """A minute is over: where there was no way, there may be one now."""

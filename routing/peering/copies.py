@@ -110,6 +110,10 @@ class Copy(msgspec.Struct):
     destinations: dict[str, Open] = {}
     seen_to: frozenset[str] | None = None
 
+    def via(self, peer: str) -> list[str]:
+        """The destinations that a peer is to see to."""
+        return [site for site, open in self.destinations.items() if open.via == peer]
+
 
 class Seen(msgspec.Struct):
     """The memory of a Smuid, which outlives the copy.

@@ -30,8 +30,8 @@ MUTATIONS = [
     Mutation(
         name="a copy is kept until the next site has it, and no longer",
         file=DESTINATIONS,
-        old="        has = [] if knows else [",
-        new="        has = [",
+        old="        has = [] if knows else copy.via(peer)\n",
+        new="        has = copy.via(peer)\n",
         tests=(f"{TESTS}::test_a_broken_way_is_gone_round",),
     ),
     Mutation(
