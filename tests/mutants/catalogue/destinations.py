@@ -65,6 +65,13 @@ MUTATIONS = [
         tests=(f"{TESTS}::test_who_will_not_have_a_copy_is_not_offered_it_with_each_change",),
     ),
     Mutation(
+        name="a site whose store fails goes round without end",
+        file="routing/federation/rerouting.py",
+        old="        return 0.0 if self._is_due else math.inf\n",
+        new="        return 0.0 if self._todo or self._unwanted or self._is_behind else math.inf\n",
+        tests=("tests/routing/federation/test_store_failing.py",),
+    ),
+    Mutation(
         name="who wanted a message all along is taken for a late subscriber",
         file="routing/federation/rerouting.py",
         old=" - (itineraries.wanted_long(topic) or _NOBODY)",
