@@ -95,7 +95,7 @@ class Rerouting:
 
     def _wants_changed(self, touched: Touched) -> None:
         crossing = self._state.crossing
-        for name in touched.names:
+        for name in touched.names if crossing.destined else ():
             if is_pattern(name):
                 self._touched |= dict.fromkeys(crossing.topics.under(name))
             elif name in crossing.by_topic:
@@ -122,6 +122,9 @@ class Rerouting:
     def reconsider(self) -> None:
         """Links or wants may have changed: see that all destinations are on their way."""
         if not self._todo:
+            if not self._state.crossing.destined:
+                self._seen, self._minutes_seen = self._topology.version, self._minutes
+                return
             if not self._is_behind:
                 return
             self._find_todo()
