@@ -50,6 +50,16 @@ class Publications:
             self._publishers.move_to_end(turn)
             self._forget_oldest(turn, self._publishers[turn])
 
+    def add_older(self, publisher: str, cmuid: str, smuid: str, at: float) -> None:
+        """Remember a publication that came before all that are known, where there is room for it."""
+        cmuids = self._publishers.get(publisher) or OrderedDict()
+        if cmuid in cmuids or len(cmuids) >= CMUIDS_PER_PUBLISHER or self._count >= CMUIDS_MAX:
+            return
+        self._publishers[publisher] = cmuids
+        cmuids[cmuid] = _Known(smuid, at)
+        cmuids.move_to_end(cmuid, last=False)
+        self._count += 1
+
     def forget(self, publisher: str, cmuid: str) -> None:
         """Undo `add`: the publication did not come true."""
         cmuids = self._publishers.get(publisher)

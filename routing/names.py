@@ -116,8 +116,16 @@ def make_smuid(server: str, birth_ms: int, boot: int, counter: int) -> str:
 
 
 def birth_ms(smuid: str) -> int:
-    """The birth, Unix milliseconds, in an id that this program has made; no other is checked here."""
-    return int(smuid.rpartition("/")[2][:12], 16)
+    """The birth, Unix milliseconds, in an id that this program has made; no other is checked here.
+
+    Of ids that come one after the other, equal ones are one object: each that waits keeps its own.
+    """
+    return _read_birth(smuid.rpartition("/")[2][:12])
+
+
+@lru_cache(maxsize=256)
+def _read_birth(digits: str) -> int:
+    return int(digits, 16)
 
 
 def parse_smuid(text: str, header: str = "Smuid") -> Smuid:

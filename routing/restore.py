@@ -117,8 +117,8 @@ class Restore:
                 self._state.out.append(StoreSubscription(subscription))
 
     def publication(self, publisher: str, cmuid: str, smuid: str, at: float) -> None:
-        """Remember a Cmuid that is still within the window."""
-        self._state.publications.add(publisher, cmuid, smuid, at)
+        """Remember a Cmuid that is still within the window; newest first."""
+        self._state.publications.add_older(publisher, cmuid, smuid, at)
 
     def removal(self, smuid: str, topic: str, at: float) -> None:
         """Remember a message that was removed; oldest first."""

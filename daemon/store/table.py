@@ -179,9 +179,15 @@ class Tables:
         narrowed: str = "",
         values: tuple[Any, ...] = (),
         mend: Mend[_RowT] | None = None,
+        is_needed: Callable[[tuple[Any, ...]], bool] | None = None,
     ) -> Iterator[_RowT]:
-        """The rows of a table, mended where they have to be (`Table.mend` where nothing else is said)."""
+        """The rows of a table, mended where they have to be (`Table.mend` where nothing else is said).
+
+        `is_needed`: of the columns as they were read, whether anybody wants the row; None for each.
+        """
         for chunk in self._chunks(f"{table.select} {narrowed}", values):
+            if is_needed is not None:
+                chunk = list(filter(is_needed, chunk))
             try:
                 rows: Iterable[_RowT] = table.checked(chunk)
             except msgspec.ValidationError:

@@ -72,3 +72,32 @@ def test_a_cmuid_that_is_added_twice_counts_once(
     publications.add("eva", "c1", "s", 0.0)
     assert known(publications, "eva", 2) == [0, 1]
     assert publications.known("eva", "c0") == "s3"
+
+
+def test_after_a_start_the_newest_are_known_and_the_oldest_of_them_go_first(
+    publications: Publications, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dedupe, "CMUIDS_PER_PUBLISHER", 3)
+    for number in reversed(range(10)):
+        publications.add_older("eva", f"c{number}", "s", float(number))
+    publications.add_older("eva", "c9", "another", 0.0)
+    assert known(publications, "eva", 10) == [7, 8, 9]
+    assert publications.known("eva", "c9") == "s"
+    publications.expire(8.0)
+    assert known(publications, "eva", 10) == [8, 9]
+    for number in (10, 11):
+        publications.add("eva", f"c{number}", "s", float(number))
+    assert known(publications, "eva", 12) == [9, 10, 11]
+
+
+def test_after_a_start_no_more_are_known_than_of_all(
+    publications: Publications, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dedupe, "CMUIDS_MAX", 3)
+    for number in reversed(range(10)):
+        for publisher in ("eva", "fay"):
+            publications.add_older(publisher, f"c{number}", "s", float(number))
+    assert known(publications, "eva", 10) == [8, 9]
+    assert known(publications, "fay", 10) == [9]
+    publications.add("guy", "c0", "s", 10.0)
+    assert known(publications, "guy", 1) == [0]

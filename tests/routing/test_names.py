@@ -7,6 +7,7 @@ from routing.names import (
     Address,
     Smuid,
     account_name,
+    birth_ms,
     channel_name,
     check_cmuid,
     check_topic,
@@ -44,6 +45,12 @@ def test_smuid_comes_apart_as_it_was_made() -> None:
 
 def test_smuids_of_one_server_sort_by_age_as_text() -> None:
     assert make_smuid("a", 999, 9, 1) < make_smuid("a", 1000, 1, 1) < make_smuid("a", 2**44, 0, 0)
+
+
+def test_messages_that_are_born_together_share_one_number() -> None:
+    first, second = (make_smuid("a", 1_795_255_200_250, 7, counter) for counter in (1, 2))
+    assert birth_ms(first) == 1_795_255_200_250
+    assert birth_ms(first) is birth_ms(second)
 
 
 @pytest.mark.parametrize(

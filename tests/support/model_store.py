@@ -117,7 +117,7 @@ class ModelStore:
             restore.annotation(name, front_end, text)
         for id, subscription in sorted(self.subscriptions.items()):
             restore.subscription(id, *subscription)
-        for publication in self.publications:
+        for publication in reversed(self.publications):
             restore.publication(*publication)
         for id, (index, message) in sorted(self.messages.items()):
             marks = [copy.copy(mark) for key, mark in sorted(self.marks.items()) if key[0] == id]

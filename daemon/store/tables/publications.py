@@ -1,13 +1,13 @@
 """Cmuids of the last minutes, oldest first."""
 
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Any, Final
 
 from daemon.store.changes import Changes, Statement, Values
 from daemon.store.columns import SiteTime, is_smuid
 from daemon.store.table import Row, Table, Tables
 from routing.decisions import StorePublication
-from routing.dedupe import CMUIDS_MAX
+from routing.dedupe import CMUIDS_MAX, CMUIDS_PER_PUBLISHER
 from routing.numbers import Number
 from routing.restore import Restore
 
@@ -28,6 +28,7 @@ class PublicationRow(Row):
 
 
 TABLE: Final = Table("publication", PublicationRow, checks={"smuid": is_smuid})
+_PUBLISHER: Final = TABLE.columns.index("publisher")
 
 _INSERT: Final = "INSERT INTO publication (publisher, cmuid, smuid, at) VALUES (?,?,?,?)"
 _EXPIRE: Final = (
@@ -60,7 +61,15 @@ class PublicationChanges(Changes):
 
 
 def restore_into(restore: Restore, tables: Tables, after: float) -> None:
-    """Give the index those that came after a time."""
+    """Give the index those that came after a time, newest first, and of each publisher what it keeps."""
+    counts: dict[Any, int] = {}
+
+    def is_known(values: tuple[Any, ...]) -> bool:
+        publisher = values[_PUBLISHER]
+        counts[publisher] = count = counts.get(publisher, 0) + 1
+        return count <= CMUIDS_PER_PUBLISHER
+
     # those without a time are damaged; what is none sorts behind all times
-    for row in tables.rows(TABLE, "WHERE (at <= ?) IS NOT TRUE ORDER BY id", (after,)):
+    query = "WHERE (at <= ?) IS NOT TRUE ORDER BY id DESC"
+    for row in tables.rows(TABLE, query, (after,), is_needed=is_known):
         restore.publication(row.publisher, row.cmuid, row.smuid, row.at)

@@ -18,6 +18,7 @@ from daemon.store.batch import Batch
 from daemon.store.changes import Surroundings
 from daemon.store.schema import TooNewError
 from daemon.store.store import Store
+from daemon.store.tables import publications
 from routing import decisions as d
 from routing.message import Message
 from routing.peering.copies import Seen
@@ -218,10 +219,24 @@ def test_subscriptions_and_topics_come_back_as_they_last_were(store: Store) -> N
     assert noted.topics == [("news", "ONE", math.inf)]
 
 
+def test_of_each_publisher_no_more_cmuids_are_read_than_it_keeps(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publications, "CMUIDS_PER_PUBLISHER", 2)
+    batch = a_batch(100.0)
+    for number in range(1, 5):
+        for publisher in ("eva", "fay")[: 5 - number]:
+            take(batch, d.StorePublication(publisher, f"c{number}", f"a/0123456789ab-1-{number}"))
+    write(store, batch)
+    known = [(publisher, cmuid) for publisher, cmuid, *_ in restored(store).publications]
+    assert known == [("eva", "c4"), ("fay", "c3"), ("eva", "c3"), ("fay", "c2")]
+
+
 def test_cmuids_come_back_for_as_long_as_the_window(store: Store) -> None:
     first, second = ("eva", "c1", "a/0123456789ab-1-1", 100.0), ("eva", "c2", "a/0123456789ab-1-2", 500.0)
     for *publication, at in (first, second):
         write(store, take(a_batch(at), d.StorePublication(*publication)))
+    assert restored(store, now=0.0).publications == [second, first]
     assert restored(store, now=900.0).publications == [second]
     batch = a_batch()
     batch.forget(publications_until=300.0, removals_from=0.0)
