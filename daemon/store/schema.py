@@ -13,9 +13,8 @@ columns is what may be read from them today, the statements that make it are tho
 """
 
 import sqlite3
-from typing import Any
-
-from sqlite_utils import Database, Migrations
+from collections.abc import Callable
+from typing import Any, Final
 
 from daemon.store.tables import (
     annotations,
@@ -34,10 +33,19 @@ from daemon.store.tables import (
     wants,
 )
 
-migrations = Migrations("smqpd")
+MIGRATIONS: Final = "smqpd"
+"""What the steps of this store are called together, beside those that others may take in it."""
+
+STEPS: Final[list[Callable[[Any], None]]] = []
+"""In order; each is noted in the store by its name."""
 
 
-@migrations()
+def _step(step: Callable[[Any], None]) -> Callable[[Any], None]:
+    STEPS.append(step)
+    return step
+
+
+@_step
 def first(db: Any) -> None:
     """The tables of version 0.1."""
     db.execute(
@@ -53,7 +61,7 @@ def first(db: Any) -> None:
     db.execute(publications.CREATE)
 
 
-@migrations()
+@_step
 def second(db: Any) -> None:
     """What crosses links."""
     db.execute(copies.CREATE)
@@ -65,7 +73,7 @@ def second(db: Any) -> None:
     db.execute(answers.CREATE)
 
 
-@migrations()
+@_step
 def third(db: Any) -> None:
     """What is set aside, and a checksum of each message; NULL for those that were there before."""
     db.execute(messages.ADD_CHECKSUM)
@@ -75,48 +83,48 @@ def third(db: Any) -> None:
     )
 
 
-@migrations()
+@_step
 def ownership(db: Any) -> None:
     """Whose store it is; empty in one of an earlier version, until a site has opened it."""
     db.execute("ALTER TABLE site ADD COLUMN server_name TEXT NOT NULL DEFAULT ''")
     db.execute("ALTER TABLE site ADD COLUMN identity TEXT NOT NULL DEFAULT ''")
 
 
-@migrations()
+@_step
 def annotation(db: Any) -> None:
     """What front ends keep with topics."""
     db.execute(annotations.CREATE)
 
 
-@migrations()
+@_step
 def patterns(db: Any) -> None:
     """What is subscribed to or wanted may be a pattern, which earlier versions would take for damage."""
 
 
-@migrations()
+@_step
 def rights_of_patterns(db: Any) -> None:
     """Since when accounts may have what they get by patterns."""
     db.execute(subscriptions.ADD_ALLOWED_SINCE)
 
 
-@migrations()
+@_step
 def news_of_sites(db: Any) -> None:
     """What each site says of itself."""
     db.execute(news.CREATE)
 
 
-@migrations()
+@_step
 def groups(db: Any) -> None:
     """Messages may be of a group, by a flag which earlier versions would take for damage."""
 
 
-@migrations()
+@_step
 def wants_of_sites(db: Any) -> None:
     """What each site says that it wants."""
     db.execute(wants.CREATE)
 
 
-@migrations()
+@_step
 def destinations(db: Any) -> None:
     """Which sites copies are for."""
     db.execute(copies.ADD_DESTINATIONS)
@@ -128,18 +136,31 @@ class TooNewError(Exception):
 
 def migrate(connection: sqlite3.Connection) -> None:
     """Bring a store up to date. Raises TooNewError, leaving it as it was."""
-    refuse_newer(connection)
+    if len(refuse_newer(connection)) == len(STEPS):
+        return
+    from sqlite_utils import Database, Migrations  # 3 MB, which a site whose store is up to date does without
+
+    migrations = Migrations(MIGRATIONS)
+    for step in STEPS:
+        migrations()(step)
     migrations.apply(Database(connection))
 
 
-def refuse_newer(connection: sqlite3.Connection) -> None:
-    """Raise TooNewError for a store that this version cannot run; changes nothing."""
-    db = Database(connection)
-    applied = [step.name for step in migrations.applied(db)]
-    own = [step.name for step in migrations.pending(Database(memory=True))]
-    unknown = [name for name in applied if name not in own]
-    if unknown:
-        raise TooNewError(
-            f"the store has the change {unknown[0]!r}, which this version does not know;"
-            " run the newer smqpd that wrote it"
-        )
+def refuse_newer(connection: sqlite3.Connection) -> list[str]:
+    """The names of the steps that a store has taken; changes nothing.
+
+    Raises TooNewError where this version does not know one, and cannot run it.
+    """
+    table = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '_sqlite_migrations'"
+    if connection.execute(table).fetchone() is None:
+        return []
+    query = "SELECT name FROM _sqlite_migrations WHERE migration_set = ? ORDER BY rowid"
+    taken = [name for (name,) in connection.execute(query, (MIGRATIONS,))]
+    own = {step.__name__ for step in STEPS}
+    for name in taken:
+        if name not in own:
+            raise TooNewError(
+                f"the store has the change {name!r}, which this version does not know;"
+                " run the newer smqpd that wrote it"
+            )
+    return taken

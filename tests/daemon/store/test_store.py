@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlite_utils import Database, Migrations
+from sqlite_utils import Database
 
 from daemon.store import schema
 from daemon.store.batch import Batch
@@ -313,23 +313,34 @@ def test_a_store_that_is_too_new_is_refused_and_left_as_it_was(path: Path) -> No
     assert path.read_bytes() == before
 
 
+def test_only_a_store_that_has_to_be_changed_is_opened_with_the_library_for_it(path: Path) -> None:
+    code = "import sys; from daemon.store.store import *; Store(Path(sys.argv[1])); print(*sys.modules)"
+    loaded = [
+        subprocess.run(
+            [sys.executable, "-c", code, path],
+            capture_output=True,
+            text=True,
+            cwd=Path(schema.__file__).parents[2],
+            check=True,
+        ).stdout.split()
+        for _ in range(2)
+    ]
+    assert ["sqlite_utils" in modules for modules in loaded] == [True, False]
+
+
 def test_a_migration_that_is_interrupted_has_not_happened(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Store(path).close()
-    later = Migrations("smqpd")
-    for step in schema.migrations.pending(Database(memory=True)):
-        later(name=step.name)(lambda db: None)
     interrupted = True
 
-    @later(name="from-tomorrow")
     def from_tomorrow(db: Database) -> None:
         db.execute("CREATE TABLE later (id INTEGER)")
         db.execute("INSERT INTO later VALUES (1)")
         if interrupted:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(schema, "migrations", later)
+    monkeypatch.setattr(schema, "STEPS", [*schema.STEPS, from_tomorrow])
     with pytest.raises(KeyboardInterrupt):
         Store(path)
     assert query(path, "SELECT name FROM sqlite_master WHERE name = 'later'") == []
