@@ -271,7 +271,9 @@ class Lifecycle:
         """Hold a copy again, due to so many subscriptions besides the peers that are counted already."""
         entry.due += due
         if isinstance(entry.origin, int):  # it was published here
-            entry.share = self._state.shares.charged(publisher, entry.topic.recipient)
+            shares = self._state.shares
+            share = shares.by_publisher.get(publisher)
+            entry.share = shares.charged(publisher, entry.topic.recipient) if share is None else share
         self._state.hold(entry, publisher, now)
 
     def end_if_due_to_nobody(self, entry: Entry, reason: str) -> bool:

@@ -208,10 +208,12 @@ class Restore:
         if entry.flags & DELAYED:
             pass  # it is routed when it is time
         elif entry.flags & ONE:
-            if not self._restore_copy(entry):
+            if self._copies and not self._restore_copy(entry):
                 open_ = 0
-            else:
+            elif marks:
                 self._wait_for_one(entry, marks)
+            else:
+                self._wait(entry)
         else:
             if not entry.flags & PASSING:
                 due, open_ = self._wait_for_all(entry, marks)
@@ -271,13 +273,20 @@ class Restore:
             elif mark.received:
                 holder = self._state.subscriptions.get(mark.subscription_id)
         if holder is None:
-            waits_in = self._state.grouping if entry.flags & GROUPED else self._state.matching
-            waits_in.wait(entry)
+            self._wait(entry)
         else:
             attempt = entry.topic.attempts.get(entry.id, 0) + 1
             holder.received[entry.id] = Lock(0, entry, holder, attempt, 0.0, received=True)
             if entry.flags & GROUPED:
                 self._state.hold_group(entry, holder)
+
+    def _wait(self, entry: Entry) -> None:
+        if entry.flags & GROUPED:
+            self._state.grouping.wait(entry)
+        elif entry.topic.is_listed:  # and nobody is there yet to whom each would have to be told
+            entry.topic.shared.insert(entry)
+        else:
+            self._state.matching.wait(entry)
 
     def _wait_for_all(self, entry: Entry, marks: list[StoredMark]) -> tuple[int, int]:
         """To how many it is due; and how many of them a receipt speaks of."""
