@@ -58,6 +58,9 @@ class Histogram:
     def note_since(self, began_at: Sequence[float], now: float) -> None:
         """Something has ended now that began at each of these times, which do not fall."""
         end = len(began_at)
+        if end == 1:  # as where little happens
+            self.note(now - began_at[0])
+            return
         for place, step_s in enumerate(STEPS_S):
             begin = bisect_left(began_at, now - step_s, 0, end)
             self.counts[place] += end - begin

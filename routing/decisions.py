@@ -237,6 +237,10 @@ class Bury(msgspec.Struct, gc=False):
     reason: str
 
 
+OF_A_DELIVERY: Final = frozenset({"delivered", "committed"})
+"""Events whose records say no more than the subscription, the attempt, and whether the copy ends with it."""
+
+
 class Record(msgspec.Struct, gc=False):
     """Write a record to the hop log; see `routing.hops.HopRecord`.
 

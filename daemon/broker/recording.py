@@ -8,6 +8,7 @@ from daemon.hops.writer import HopFields, HopLog
 from daemon.metrics import Metrics
 from daemon.system.clock import Clock
 from routing import decisions
+from routing.decisions import OF_A_DELIVERY
 from routing.queue import DELAYED, GUARANTEED, ONE, STATED, Entry
 
 
@@ -29,29 +30,36 @@ class Recording:
         }
 
     def _record(self, d: decisions.Record) -> None:
-        entry = d.entry
+        entry, event, origin = d.entry, d.event, d.entry.origin
         # only what differs from the record's defaults: a message has several records, and each field costs
         fields: HopFields = {
-            "smuid": entry.smuid(self._server),
+            "smuid": origin if isinstance(origin, str) else entry.smuid(self._server),
             "topic": entry.topic.name,
             "size": entry.size,
         }
-        if entry.flags & ONE:
+        flags = entry.flags
+        if flags & ONE:
             fields["mode"] = "ONE"
-        if not entry.flags & GUARANTEED:
+        if not flags & GUARANTEED:
             fields["guarantee"] = False
         if entry.priority:
             fields["priority"] = entry.priority
         if d.attempt:
             fields["attempt"] = d.attempt
-        if d.crossing:
-            fields["crossing"] = d.crossing
         if d.final:
             fields["final"] = True
-        if d.subscription is not None:
-            fields["subscription"] = d.subscription.label
-            if d.subscription.pattern:
-                fields["pattern"] = d.subscription.pattern
+        if (subscription := d.subscription) is not None:
+            fields["subscription"] = subscription.label
+            if subscription.pattern:
+                fields["pattern"] = subscription.pattern
+        if event not in OF_A_DELIVERY:
+            self._add_rare(d, fields)
+        self._hops.append(event, **fields)
+
+    def _add_rare(self, d: decisions.Record, fields: HopFields) -> None:
+        """What no record of a delivery has, and most records are of those."""
+        if d.crossing:
+            fields["crossing"] = d.crossing
         if d.account:
             fields["account"] = d.account
         if d.reason:
@@ -70,14 +78,13 @@ class Recording:
             fields["receipt"] = d.receipt
         if d.due is not None:
             fields["due"] = d.due
-            fields["expires_us"] = self._expires_us(entry)
+            fields["expires_us"] = self._expires_us(d.entry)
         if (answered := d.answered) is not None:
             fields["attempt"] = answered.attempt
             fields["outcome"] = answered.outcome
             fields["sent_us"] = answered.sent_us
             fields["peer_received_us"] = answered.peer_received_us
             fields["peer_sent_us"] = answered.peer_sent_us
-        self._hops.append(d.event, **fields)
 
     def _refused(self, d: decisions.Refused) -> None:
         self._metrics.turn_away(d.event, d.reason)

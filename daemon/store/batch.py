@@ -4,6 +4,7 @@ A new thing that is stored is a file in `daemon.store.tables` and a line here.
 """
 
 from collections.abc import Callable, Iterator
+from itertools import compress
 from typing import Any
 
 from daemon.store.changes import Changes, Statement, Surroundings
@@ -49,7 +50,7 @@ class Batch:
         subscriptions, topics, annotations = SubscriptionChanges(), TopicChanges(), AnnotationChanges()
         interest, receipts, answers = InterestChanges(), ReceiptChanges(), AnswerChanges()
         news, wants = NewsChanges(), WantsChanges()
-        self._order: tuple[tuple[Changes, Callable[[], Iterator[Statement]]], ...] = (
+        order: tuple[tuple[Changes, Callable[[], Iterator[Statement]]], ...] = (
             (self._messages, self._messages.statements),
             (self._publications, self._publications.statements),
             (self._marks, self._marks.statements),
@@ -68,19 +69,23 @@ class Batch:
             (news, news.statements),
             (wants, wants.statements),
         )
-        self._every: tuple[Changes, ...] = tuple(dict.fromkeys(changes for changes, _ in self._order))
+        self._every: tuple[Changes, ...] = tuple(dict.fromkeys(changes for changes, _ in order))
         self.handlers: dict[type, Callable[[Any], None]] = {
             kind: handler for changes in self._every for kind, handler in changes.handlers.items()
         }
-        # most of them are empty in each transaction: looked at without a call for each
-        self._gathered = tuple((rows, changes) for changes in self._every for rows in changes.gathered)
+        self._statements = tuple(statements for _, statements in order)
+        self._of_statements = tuple(changes for changes, _ in order)
+        # most of them are empty in each transaction: looked at without a step of the interpreter for each
+        gathered = [(rows, changes) for changes in self._every for rows in changes.gathered]
+        self._rows = tuple(rows for rows, _ in gathered)
+        self._of_rows = tuple(changes for _, changes in gathered)
         self.returned_pages = 0
 
     def __bool__(self) -> bool:
         return bool(self._filled() or self.returned_pages)
 
     def _filled(self) -> set[Changes]:
-        return {changes for rows, changes in self._gathered if rows}
+        return set(compress(self._of_rows, self._rows))
 
     @property
     def new_bytes(self) -> int:
@@ -121,7 +126,6 @@ class Batch:
 
     def statements(self) -> Iterator[Statement]:
         """What to execute, in order; some have no rows."""
-        filled = self._filled()
-        for changes, statements in self._order:
-            if changes in filled:
-                yield from statements()
+        is_filled = map(self._filled().__contains__, self._of_statements)
+        for statements in compress(self._statements, is_filled):
+            yield from statements()

@@ -36,6 +36,9 @@ SETTINGS = RouterSettings(
     news_kept_s=604_800.0,
 )
 
+OF_A_DELIVERY = {"event", "entry", "subscription", "attempt", "final"}
+NOT_OF_A_DELIVERY = [field for field in d.Record.__struct_fields__ if field not in OF_A_DELIVERY]
+
 
 class Got(msgspec.Struct, frozen=True):
     """A delivery, as a client sees it; `body` is what tests tell messages apart by."""
@@ -282,6 +285,8 @@ class Site:
             case d.RouteDelayed(entry=entry):
                 self.router.publishing.route_delayed(entry, self.bodies[entry.id], self.now)
             case d.Record(entry=entry, subscription=subscription):
+                if decision.event in d.OF_A_DELIVERY:
+                    assert not any(getattr(decision, field) for field in NOT_OF_A_DELIVERY)
                 told = self.bodies.get(entry.id)
                 self.told.append(
                     Told(
