@@ -89,9 +89,9 @@ def test_what_never_prints_what_is_shown_is_not_waited_for_without_end(tmp_path:
     session.close()
 
 
-def test_a_site_may_say_something_of_the_machine_first(tmp_path: Path) -> None:
+def test_a_site_may_say_something_else_first(tmp_path: Path) -> None:
     session = Session(tmp_path)
-    (step,) = steps("```console\n$ sh -c 'echo few files; echo ready; exec sleep 1000' &\nready\n```")
+    (step,) = steps("```console\n$ sh -c 'echo link is up; echo ready; exec sleep 1000' &\nready\n```")
     session.run(step)
     session.close()
 

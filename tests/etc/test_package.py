@@ -15,6 +15,7 @@ from tests.support.required import may_skip
 
 pytestmark = [
     pytest.mark.kill,
+    pytest.mark.timeout(900),  # the first makes wheels of all that is installed, and packs them
     pytest.mark.skipif(
         may_skip("systemd", can_boot()), reason="systemd cannot be started in namespaces here"
     ),

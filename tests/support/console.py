@@ -1,8 +1,8 @@
 """Runs the examples of a document: each ```console block is a dialogue with a shell.
 
     $ command              run in the document's own empty directory, and to exit with 0
-    $ command &            left running until the document ends; what it prints is waited for, after what it
-                           may have to say of the machine (that it allows few open files, say)
+    $ command &            left running until the document ends; what it prints is waited for, after what a
+                           site may have to say before (that a link is up already, or few files are allowed)
     expected output        `...` as a line stands for any lines, within a line for anything;
                            no expected output means: whatever
 
