@@ -92,7 +92,7 @@ def test_a_long_turn_of_the_event_loop_is_counted_by_what_took_so_long() -> None
 
     async def turns() -> None:
         await trio.sleep(0.001)
-        time.sleep(1.5 * LONG_PAUSE_S)
+        time.sleep(1.5 * LONG_PAUSE_S)  # holds the loop up, and does no work
         await trio.sleep(0.001)
         waited = metrics.long_pauses["wait"]
         worked_until = time.thread_time() + 1.5 * LONG_PAUSE_S

@@ -73,7 +73,7 @@ async def test_nothing_stays_counted_when_all_have_gone(
                 elif end == "break":
                     await ours.send_all(b"\0\n\n\0" * 20_000)
                 if end in ("complete", "break"):
-                    await trio.sleep(chance.random() / 2)
+                    await trio.sleep(chance.random() / 2)  # it leaves at any moment, late ones too
                 if end in ("complete", "break", "close"):
                     await ours.aclose()
                 elif end == "reset":
@@ -85,7 +85,7 @@ async def test_nothing_stays_counted_when_all_have_gone(
         async with trio.open_nursery() as nursery:
             for number in range(30):
                 nursery.start_soon(client, ENDS[number % len(ENDS)])
-                await trio.sleep(chance.random() / 50)
+                await trio.sleep(chance.random() / 50)  # they come one after another, and are there together
         assert most > 0
         assert budget.bytes == 0
         assert not budget._by_account

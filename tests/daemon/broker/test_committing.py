@@ -101,7 +101,7 @@ async def test_after_a_commit_that_took_long_none_is_waited_for_in_place_for_a_w
     in_time = store.commit
 
     def late() -> None:
-        time.sleep(2 * STALL_S)
+        time.sleep(2 * STALL_S)  # a disk that is slow: the commit is to have taken so long
         in_time()
 
     with pytest.MonkeyPatch.context() as patch:

@@ -30,5 +30,5 @@ async def test_a_site_measures_the_turns_of_its_loop_until_it_has_ended(tmp_path
 
 async def long_turn() -> None:
     await trio.sleep(0.001)
-    time.sleep(1.5 * LONG_PAUSE_S)
+    time.sleep(1.5 * LONG_PAUSE_S)  # holds the loop up: that is what is measured
     await trio.sleep(0.001)

@@ -142,7 +142,7 @@ async def kill_under_load(site: Site, chance: random.Random) -> None:
         with trio.fail_after(PATIENCE_S):
             await enough.wait()
         if pause_s:
-            await trio.sleep(pause_s)
+            await trio.sleep(pause_s)  # the moment of the kill is what is drawn
             running.signal(signal.SIGKILL)
         await running.exit_code()
 

@@ -156,7 +156,7 @@ async def test_a_wrong_secret_is_refused_once(
         with trio.fail_after(PATIENCE_S):
             while not any(record.levelname == "ERROR" for record in caplog.records):
                 await trio.sleep(0.05)
-        await trio.sleep(1)
+        await trio.sleep(1)  # in which it could try again
         nursery.cancel_scope.cancel()
     assert tries == 1
 

@@ -59,7 +59,7 @@ async def publish(site: RealSite, truth: Truth) -> None:
                 message = Message(depth=-1, delivery="ONE", sections=body)
                 to, topic = truth.jobs, "jobs"
             to.append(await client.publish(topic, message))
-            await trio.sleep(0.005)
+            await trio.sleep(0.005)  # it goes on while sites are killed and cut off
 
 
 async def told(site: RealSite, event: str, times: int = 1) -> None:
